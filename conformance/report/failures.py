@@ -1,0 +1,105 @@
+"""What to tell of a broken clause: tests that failed alike are one failure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from conformance.outcome import RankOutcome, TestOutcome
+from conformance.report.model import BROKEN, ClauseResult
+from conformance.report.text import one_line, visible
+
+
+@dataclass(frozen=True)
+class Accused:
+    """Ranks that gave the same outcome with the same words; ``witness`` is the first of them."""
+
+    ranks: tuple[int, ...]
+    witness: RankOutcome
+
+    def named(self, world: int) -> str:
+        """Which ranks, out of how many."""
+        if len(self.ranks) == world > 1:
+            return "both ranks" if world == 2 else f"all {world} ranks"
+        return f"rank{'s' * (len(self.ranks) > 1)} {', '.join(map(str, self.ranks))} of {world}"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A test that broke a clause, and the tests of the same clause that broke it alike."""
+
+    test: TestOutcome
+    alike: tuple[TestOutcome, ...] = ()
+
+    @property
+    def accused(self) -> tuple[Accused, ...]:
+        """The ranks that did not keep the clause, the worst first."""
+        said: dict[tuple[str, str], list[RankOutcome]] = {}
+        for rank in self.test.ranks:
+            if rank.outcome in BROKEN:
+                said.setdefault((rank.outcome, rank.message), []).append(rank)
+        groups = [Accused(tuple(rank.rank for rank in ranks), ranks[0]) for ranks in said.values()]
+        return tuple(sorted(groups, key=lambda group: BROKEN.index(group.witness.outcome)))
+
+    @property
+    def likely(self) -> str:
+        """The likely cause, from the test or else from a rank."""
+        return self.test.likely or next(
+            (who.witness.likely for who in self.accused if who.witness.likely), ""
+        )
+
+
+def failures(clause: ClauseResult) -> tuple[Failure, ...]:
+    """The failures of a clause, the worst first; those whose first lines differ in numbers alone are one."""
+    alike: dict[tuple[str, str, str], list[TestOutcome]] = {}
+    for test in clause.tests:
+        if test.outcome in BROKEN:
+            alike.setdefault(_signature(test), []).append(test)
+    found = [Failure(tests[0], tuple(tests[1:])) for tests in alike.values()]
+    return tuple(sorted(found, key=lambda failure: BROKEN.index(failure.test.outcome)))
+
+
+def by_cause(clauses: Iterable[ClauseResult]) -> Iterator[tuple[ClauseResult, tuple[ClauseResult, ...]]]:
+    """Broken clauses, those that failed by the very same accident behind the first one.
+
+    A subject that cannot be imported breaks every clause in one way, and that is worth telling once. Two
+    clauses whose assertions failed are always two things to tell.
+    """
+    causes: dict[object, list[ClauseResult]] = {}
+    for clause in clauses:
+        signatures = {_signature(failure.test) for failure in failures(clause)}
+        accident = len(signatures) == 1 and clause.verdict != "fail"
+        causes.setdefault(next(iter(signatures)) if accident else clause.id, []).append(clause)
+    for first, *rest in causes.values():
+        yield first, tuple(rest)
+
+
+def story(who: Accused, likely: str = "") -> str:
+    """What a rank said, without the likely cause, which is told on its own."""
+    lines = visible(who.witness.message).rstrip().splitlines()
+    if likely and lines and lines[-1].strip() == f"looks like: {visible(likely)}":
+        lines.pop()
+    return "\n".join(lines)
+
+
+def how_it_ended(rank: RankOutcome) -> str:
+    """By which signal or exit code a rank was lost; empty for one that was not."""
+    if rank.signal:
+        return f"killed by {visible(rank.signal)}"
+    return f"exit code {rank.exitcode}" if rank.exitcode else ""
+
+
+def last_words(rank: RankOutcome, lines: int = 12) -> Iterator[tuple[str, str]]:
+    """What else is known of a rank that crashed or was late: a title and a short text each."""
+    for title, text in (("stack", rank.stack), ("last output", rank.output)):
+        if text.strip():
+            yield title, "\n".join(visible(text).rstrip().splitlines()[-lines:])
+    if rank.collectives:
+        yield "collectives entered", "\n".join(map(visible, rank.collectives[-lines:]))
+
+
+def _signature(test: TestOutcome) -> tuple[str, str, str]:
+    guilty = next((rank for rank in test.ranks if rank.outcome == test.outcome), None)
+    words = one_line(guilty.message if guilty and guilty.message else test.message)
+    return test.outcome, re.sub(r"\d+", "#", words), test.likely or (guilty.likely if guilty else "")

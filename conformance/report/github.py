@@ -1,0 +1,90 @@
+"""What GitHub shows beside a pull request: an annotation for each broken clause, and a summary of the job."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO
+
+from conformance.report.model import ClauseResult, Report, ReportError, SubjectResult
+from conformance.report.text import one_line, visible
+
+_MARKDOWN = "\\`*_{}[]<>()#+-.!|~&@$:"
+
+
+def publish(report: Report, file: IO[str], environ: Mapping[str, str] = os.environ) -> None:
+    """Print annotations and add to the job's summary inside a GitHub action; elsewhere do nothing.
+
+    Raises:
+        ReportError: the summary cannot be written.
+    """
+    if environ.get("GITHUB_ACTIONS") != "true":
+        return
+    for line in commands(report):
+        print(line, file=file)
+    place = environ.get("GITHUB_STEP_SUMMARY")
+    if place:
+        try:
+            with Path(place).open("a", encoding="utf-8", errors="backslashreplace") as summary_file:
+                summary_file.write(summary(report))
+        except OSError as problem:
+            raise ReportError(f"cannot write {place}: {problem.strerror}") from None
+
+
+def commands(report: Report) -> Iterator[str]:
+    """Workflow commands: an error for each broken must clause, a warning for each other one."""
+    for part in report.parts:
+        for clause in part.clauses:
+            if clause.counts:
+                kind = "error" if clause.level == "must" else "warning"
+                name = part.subject or "PyTorch"
+                said = f"{clause.text}\n{clause.reason}\n{_reproduce(clause)}".rstrip()
+                yield f"::{kind} title={_property(f'{name}: {clause.id}')}::{_data(visible(said, 2000))}"
+
+
+def summary(report: Report) -> str:
+    """The job's summary in Markdown."""
+    return "\n".join(_summary(report)) + "\n"
+
+
+def _summary(report: Report) -> Iterator[str]:
+    yield "## Conformance"
+    yield ""
+    yield "| subject | spec | verdict | kept | broken | skipped | not applicable |"
+    yield "|---|---|---|--:|--:|--:|--:|"
+    for part in report.parts:
+        verdicts = [clause.verdict for clause in part.clauses]
+        counts = [verdicts.count("pass"), sum(clause.broken for clause in part.clauses)]
+        counts += [verdicts.count("skipped"), verdicts.count("not-applicable")]
+        cells = [_name(part), _markdown(part.spec), f"**{part.verdict}**", *map(str, counts)]
+        yield f"| {' | '.join(cells)} |"
+    for part in report.parts:
+        for clause in part.clauses:
+            if clause.counts:
+                yield ""
+                yield f"**{_markdown(clause.id)}** ({clause.level}, {clause.verdict}) {_name(part)}: "
+                yield _markdown(one_line(clause.reason, 400))
+
+
+def _name(part: SubjectResult) -> str:
+    return _markdown(part.subject) if part.subject else "PyTorch"
+
+
+def _reproduce(clause: ClauseResult) -> str:
+    return next((test.reproduce for test in clause.tests if test.reproduce and test.outcome != "pass"), "")
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(one_line(text)).replace(":", "%3A").replace(",", "%2C")
+
+
+def _markdown(text: str) -> str:
+    """Text that Markdown takes for nothing else; entities work in tables and out of them."""
+    return "".join(
+        f"&#{ord(sign)};" if sign in _MARKDOWN else sign for sign in visible(text).replace("\n", " ")
+    )

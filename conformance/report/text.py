@@ -1,0 +1,58 @@
+"""Text a subject had a hand in, made fit to be shown: short, and nothing in it that a terminal obeys."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from typing import Any
+
+from conformance.outcome import TEXT_LIMIT, clipped
+
+#: Control characters, invisible ones (direction overrides among them), lone surrogates, line separators.
+_HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+_KEPT = "\n\t\u200d"  # a zero-width joiner builds emoji and harms nobody
+
+
+def visible(text: str, limit: int = TEXT_LIMIT) -> str:
+    r"""Clip a text, and write as an escape whatever would not be seen.
+
+    >>> visible("\x1b[31mred\x00")
+    '\\x1b[31mred\\x00'
+    >>> visible("caf\u00e9 \ud800")
+    'café \\ud800'
+    """
+    text = clipped(text, limit).replace("\r\n", "\n")
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(map(_shown, text))
+
+
+def one_line(text: str, limit: int = 200) -> str:
+    r"""The first line that says something, clipped at its end.
+
+    >>> one_line("  gradient of x\ncame: 1")
+    'gradient of x'
+    """
+    lines = [line.strip() for line in text[:TEXT_LIMIT].splitlines() if line.strip()]
+    first = visible(lines[0]) if lines else ""
+    return first if len(first) <= limit else f"{first[: limit - 3]}..."
+
+
+def plain(data: Any) -> Any:
+    """The same JSON value with every text in it visible, and every number one that JSON knows."""
+    if isinstance(data, str):
+        return visible(data)
+    if isinstance(data, float):
+        return round(data, 6) if math.isfinite(data) else 0.0
+    if isinstance(data, dict):
+        return {visible(str(key)): plain(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [plain(value) for value in data]
+    return data
+
+
+def _shown(character: str) -> str:
+    if character in _KEPT or unicodedata.category(character) not in _HIDDEN:
+        return character
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
