@@ -1,0 +1,76 @@
+"""What a wrong value looks like: names the mistake that leads from the expected value to the one that came."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+
+def likely_cause(came: Any, expected: Any, alternatives: Mapping[str, Any]) -> str:
+    """Name the mistake, or give an empty string where the values do not tell.
+
+    Args:
+        came: the wrong tensor.
+        expected: the right tensor, of the same shape.
+        alternatives: wrong values that a test can foresee, by the mistake that leads to them; they are tried first.
+
+    >>> likely_cause(torch.tensor([1.0, 2.0]), torch.tensor([2.0, 4.0]), {})
+    'the right value times 0.5'
+    >>> likely_cause(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 5.0]), {"slice instead of sum": torch.tensor([1.0, 2.0])})
+    'slice instead of sum'
+    """
+    if not isinstance(came, torch.Tensor) or not isinstance(expected, torch.Tensor):
+        return ""
+    if came.shape != expected.shape or came.numel() == 0:
+        return ""
+    one, other = _wide(came), _wide(expected)
+    for name, wrong in alternatives.items():
+        if isinstance(wrong, torch.Tensor) and wrong.shape == came.shape and _near(one, _wide(wrong)):
+            return name
+    return _generic(one, other)
+
+
+def _generic(came: torch.Tensor, expected: torch.Tensor) -> str:
+    if not bool(torch.isfinite(came.abs()).all()):
+        return "not a number or infinite"
+    if bool((came == 0).all()):
+        return "the gradient was dropped: all zeros" if bool((expected != 0).any()) else ""
+    if _near(came, -expected):
+        return "the sign is turned"
+    if _near(came, expected.conj()):
+        return "a complex conjugate is missing or too many"
+    factor = _factor(came, expected)
+    if factor:
+        return f"the right value times {factor}"
+    if came.dim() == 2 and came.shape[0] == came.shape[1] and _near(came, expected.T):
+        return "transposed"
+    if came.dim() and _is_roll(came, expected):
+        return "shifted by one or more entries"
+    if torch.allclose(came, expected, rtol=1e-2, atol=1e-3):
+        return "right to a few digits: a lower precision on the way"
+    return ""
+
+
+def _factor(came: torch.Tensor, expected: torch.Tensor) -> str:
+    at = int(expected.abs().argmax())
+    base = expected.reshape(-1)[at]
+    if base == 0:
+        return ""
+    factor = came.reshape(-1)[at] / base
+    return f"{factor.item():.6g}" if _near(came, factor * expected) else ""
+
+
+def _is_roll(came: torch.Tensor, expected: torch.Tensor) -> bool:
+    size = came.shape[0]
+    return size <= 64 and any(_near(came, expected.roll(step, 0)) for step in range(1, size))
+
+
+def _wide(value: torch.Tensor) -> torch.Tensor:
+    return value.detach().cpu().to(torch.promote_types(value.dtype, torch.float64))
+
+
+def _near(one: torch.Tensor, other: torch.Tensor) -> bool:
+    kind = torch.promote_types(one.dtype, other.dtype)
+    return torch.allclose(one.to(kind), other.to(kind), rtol=1e-5, atol=1e-8)

@@ -1,0 +1,96 @@
+"""The process around a test: what a Function may change outside itself, taken before and after so that it is noticed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed import distributed_c10d
+
+#: What a Function has no business changing. Patched names of torch are seen by the identity of what they hold.
+PATCHABLE = (torch, torch.Tensor, torch.autograd, torch.autograd.function, torch.autograd.Function, dist, torch.nn.functional)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD, signal.SIGSEGV, signal.SIGABRT, signal.SIGHUP)
+
+
+class _Names(dict[tuple[str, str], int]):
+    """The names of some modules and classes, and what each one holds."""
+
+
+def _identities() -> _Names:
+    return _Names({(place.__name__, name): id(value) for place in PATCHABLE for name, value in vars(place).items()})
+
+
+def _children() -> list[str]:
+    with contextlib.suppress(OSError), open(f"/proc/self/task/{threading.get_native_id()}/children") as listing:
+        return listing.read().split()
+    return []
+
+
+#: Each fact by the name that a report gives it.
+FACTS: dict[str, Callable[[], Any]] = {
+    "default dtype": torch.get_default_dtype,
+    "default device": torch.get_default_device,
+    "grad mode": torch.is_grad_enabled,
+    "inference mode": torch.is_inference_mode_enabled,
+    "anomaly mode": torch.is_anomaly_enabled,
+    "deterministic algorithms": torch.are_deterministic_algorithms_enabled,
+    "number of threads": torch.get_num_threads,
+    "default process group": lambda: id(distributed_c10d._get_default_group()) if dist.is_initialized() else None,
+    "working directory": os.getcwd,
+    "environment variables": lambda: dict(os.environ),
+    "signal handlers": lambda: [signal.getsignal(number) for number in SIGNALS],
+    "recursion limit": sys.getrecursionlimit,
+    "running threads": lambda: sorted(thread.name for thread in threading.enumerate()),
+    "child processes": _children,
+    "standard streams": lambda: [id(sys.stdout), id(sys.stderr), id(sys.stdin), _is_open(1), _is_open(2)],
+    "names of torch": _identities,
+}
+
+
+def _is_open(descriptor: int) -> bool:
+    with contextlib.suppress(OSError):
+        os.fstat(descriptor)
+        return True
+    return False
+
+
+def take() -> dict[str, Any]:
+    """Every fact as it stands now; a fact that cannot be read is itself a finding."""
+    return {name: _read(reading) for name, reading in FACTS.items()}
+
+
+def _read(reading: Callable[[], Any]) -> Any:
+    try:
+        return reading()
+    except Exception as error:
+        return f"cannot be read: {type(error).__name__}"
+
+
+def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """Name the facts that changed.
+
+    >>> differences({"grad mode": True}, {"grad mode": False})
+    ['grad mode']
+    """
+    return [name for name in before if _differs(before[name], after[name])]
+
+
+def _differs(before: Any, after: Any) -> bool:
+    if isinstance(before, _Names) and isinstance(after, _Names):
+        # A lazy import adds names to torch; only a name that now holds something else was patched.
+        return any(after.get(name) != held for name, held in before.items())
+    return bool(before != after)
+
+
+def flush() -> None:
+    """Push out what the subject printed, where its streams still work."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()

@@ -1,0 +1,44 @@
+"""The marks of a suite test. They take literals only: :mod:`conformance.catalogue` reads them without importing the test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+Body = TypeVar("Body", bound=Callable[..., None])
+
+
+def clause(identifier: str) -> Callable[[Body], Body]:
+    """Name the one clause that the test asserts.
+
+    >>> @clause("GradFactor.forward.identity")
+    ... def test_values_are_kept(subject): ...
+    """
+    return lambda body: body
+
+
+def ranks(*sizes: int, group: bool = True) -> Callable[[Body], Body]:
+    """Run the test in a world of each of these sizes; ``group=False``: with no process group set up.
+
+    >>> @ranks(2, 3, 4)
+    ... def test_gradient_is_summed(subject, world): ...
+    """
+    return lambda body: body
+
+
+def cases(**parameters: Sequence[Any]) -> Callable[[Body], Body]:
+    """Run the test once for every combination of these literals, given as keyword arguments.
+
+    >>> @cases(dtype=["float32", "float64"])
+    ... def test_any_dtype(subject, dtype): ...
+    """
+    return lambda body: body
+
+
+def deadline(seconds: float) -> Callable[[Body], Body]:
+    """End the test as a timeout after this time, where a hang is what a deviating subject is likely to do.
+
+    >>> @deadline(5)
+    ... def test_mismatch_is_refused(subject, world): ...
+    """
+    return lambda body: body

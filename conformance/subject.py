@@ -1,0 +1,215 @@
+"""The subject: what is under test, how to call it, and with which inputs.
+
+A subject is named by ``module:attribute`` and only ever imported on a rank.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from conformance.outcome import NotApplicable
+
+if TYPE_CHECKING:
+    from conformance.samples import Sample
+    from conformance.specs import Spec
+
+
+class BadSubject(Exception):
+    """The subject as given cannot be tested: the message says what was given and what would be right."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A Function class or a plain callable, with what it takes to test it.
+
+    Args:
+        target: ``"module:attribute"``, or the object itself.
+        spec: name of the spec it claims to keep; ``"Function"`` is the contract alone.
+        call: ``call(function, *args)``, for a signature other than the documented one.
+        inputs: callable that yields argument tuples (spec ``Function``); or the tuples themselves.
+        gradient: ``"numeric"``: the true derivative; ``"declared"``: what ``formula`` says (straight-through,
+            reversed, scaled gradients); ``"spec"``: judged by the spec's own clauses.
+        formula: ``formula(args, grads)`` gives the expected gradient of every argument, for ``"declared"``.
+        helpers: functions that belong to the class under another name, such as ``make_viewless_tensor``.
+        name: how reports call it; ``target`` where nothing is given.
+
+    >>> Subject("mypkg.dist:GatherLayer", spec="AllGather", call=lambda function, x, args: function.apply(x)).label
+    'mypkg.dist:GatherLayer'
+    """
+
+    target: Any
+    spec: str = "Function"
+    call: Callable[..., Any] | None = None
+    inputs: Callable[[], Iterable[tuple[Any, ...]]] | Iterable[tuple[Any, ...]] | str | None = None
+    gradient: str = ""
+    formula: Callable[..., Any] | None = None
+    helpers: tuple[tuple[str, Callable[..., Any]], ...] = ()
+    name: str = ""
+
+    @property
+    def label(self) -> str:
+        """How reports name the subject."""
+        if self.name:
+            return self.name
+        if isinstance(self.target, str):
+            return self.target
+        return f"{self.target.__module__}:{self.target.__qualname__}"
+
+    # What follows is for test bodies, on a rank, once the target is resolved.
+
+    @property
+    def function(self) -> Any:
+        """The Function class, or None where a plain callable is under test."""
+        import torch
+
+        is_function = isinstance(self.target, type) and issubclass(self.target, torch.autograd.Function)
+        return self.target if is_function else None
+
+    def __call__(self, *args: Any) -> Any:
+        return (self.call or self._spec.call)(self.target, *args)
+
+    @property
+    def _spec(self) -> Spec:
+        from conformance.specs import SPECS
+
+        return SPECS[self.spec]
+
+    @property
+    def gathers(self) -> bool:
+        """Whether every call is a collective of all ranks."""
+        return self._spec.gathers
+
+    @property
+    def gradient_kind(self) -> str:
+        """``numeric``, ``declared`` or ``spec``."""
+        return self.gradient or ("declared" if self.formula else self._spec.gradient)
+
+    @property
+    def combined(self) -> bool:
+        """Whether forward gets the ctx. A plain callable has no form."""
+        return self.function is not None and not self.defines("setup_context")
+
+    @property
+    def separate(self) -> bool:
+        """Whether the class overrides setup_context, which torch.func transforms ask for."""
+        return self.function is not None and self.defines("setup_context")
+
+    @property
+    def transformable(self) -> bool:
+        """Whether torch.func and vmap can be tried: a separate form, or a plain callable."""
+        return self.function is None or self.separate
+
+    def defines(self, member: str) -> bool:
+        """Whether the class overrides a member of :class:`torch.autograd.Function`."""
+        import torch
+
+        if self.function is None:
+            return False
+        return getattr(self.function, member, None) is not getattr(torch.autograd.Function, member, None)
+
+    @property
+    def generates_vmap(self) -> bool:
+        """Whether the class asks PyTorch for a vmap rule."""
+        return bool(getattr(self.function, "generate_vmap_rule", False))
+
+    def helper(self, name: str) -> Any:
+        """A function that belongs to the class, given with ``helpers`` or found beside the class in its module."""
+        given = dict(self.helpers).get(name)
+        found = given or getattr(sys.modules.get(getattr(self.target, "__module__", "")), name, None)
+        if found is None:
+            raise NotApplicable(f"no {name} beside the class; give one as Subject(helpers=(({name!r}, function),))")
+        return found
+
+    def samples(self, world: Any) -> list[Sample]:
+        """Fresh sample arguments, the same at every call; on several ranks each rank has its own."""
+        from conformance.samples import samples
+
+        return samples(self, world)
+
+
+def attribute(path: str, root: Any) -> Any:
+    """Follow a dotted path.
+
+    >>> import math; attribute("pi", math)
+    3.141592653589793
+    """
+    return reduce(getattr, path.split("."), root)
+
+
+def load(reference: str) -> Any:
+    """Import ``module:attribute``. Whatever the import raises is passed on; a malformed reference is a BadSubject.
+
+    >>> load("math:pi")
+    3.141592653589793
+    """
+    check_reference(reference)
+    module, _, path = reference.partition(":")
+    try:
+        return attribute(path, importlib.import_module(module))
+    except ModuleNotFoundError as error:
+        if error.name and (module == error.name or module.startswith(f"{error.name}.")):
+            raise BadSubject(f"no module named {error.name!r} (from {reference!r})") from None
+        raise
+    except AttributeError:
+        if _has(sys.modules.get(module), path):
+            raise
+        raise BadSubject(f"module {module!r} has no attribute {path!r}") from None
+
+
+def _has(root: Any, path: str) -> bool:
+    try:
+        attribute(path, root)
+    except AttributeError:
+        return False
+    return root is not None
+
+
+def check_reference(reference: str) -> None:
+    """Raise BadSubject unless the text reads ``module:attribute``."""
+    module, colon, path = reference.partition(":")
+    parts = [*module.split("."), *path.split(".")]
+    if not colon or not all(part.isidentifier() for part in parts):
+        raise BadSubject(f"{reference!r} does not read module:attribute, for example mypackage.layers:MyFunction")
+
+
+def resolve(reference: str, spec: str | None, inputs: str | None) -> Subject:
+    """Make the subject that a command line names; on a rank.
+
+    Raises:
+        BadSubject: with one line that says what was given and what would be right.
+    """
+    target = load(reference)
+    if isinstance(target, Subject):
+        subject = replace(target, spec=spec or target.spec, name=target.name or reference)
+        if isinstance(subject.target, str):
+            subject = replace(subject, target=load(subject.target))
+    elif callable(target):
+        subject = Subject(target, spec=spec or "Function", name=reference)
+    else:
+        raise BadSubject(f"{reference!r} is a {type(target).__name__}, not a Function class, a callable or a Subject")
+    if isinstance(subject.target, type) and subject.function is None:
+        raise BadSubject(f"{reference!r} is a class, but no subclass of torch.autograd.Function")
+    if inputs is not None:
+        subject = replace(subject, inputs=inputs)
+    if isinstance(subject.inputs, str):
+        subject = replace(subject, inputs=load(subject.inputs))
+    return _checked(subject, reference)
+
+
+def _checked(subject: Subject, reference: str) -> Subject:
+    from conformance.specs import SPECS
+
+    if subject.spec not in SPECS:
+        raise BadSubject(f"no spec named {subject.spec!r}; there are {', '.join(SPECS)}")
+    if subject.gradient_kind not in {"numeric", "declared", "spec"}:
+        raise BadSubject(f"{reference!r}: gradient is 'numeric', 'declared' or 'spec', not {subject.gradient!r}")
+    if subject.gradient_kind == "declared" and subject.formula is None:
+        raise BadSubject(f"{reference!r}: gradient='declared' needs formula=, a function of (args, grads)")
+    if subject.spec == "Function" and subject.inputs is None:
+        raise BadSubject(f"{reference!r} needs sample inputs: --inputs module:callable, which yields argument tuples")
+    return subject

@@ -1,0 +1,225 @@
+"""The pristine process that every rank is forked from: it has imported torch and the suite, and done nothing else.
+
+It runs as ``python -m conformance.template FD``. FD is one end of a Unix socket pair; requests are JSON, file descriptors
+travel beside them. When that socket closes, whatever was forked is killed: no rank outlives the controlling process.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import ctypes
+import gc
+import importlib
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+PRELOAD = ("torch", "torch.distributed", "torch.distributed._functional_collectives", "conformance.rank", "conformance.samples", "conformance.expect", "conformance.specs")
+MESSAGE_LIMIT = 65_536
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+MAX_DESCRIPTORS = 250
+
+
+def send(sock: socket.socket, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
+    """Send one message with the file descriptors that belong to it."""
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
+    sock.sendmsg([json.dumps(message).encode()], rights)
+
+
+def receive(sock: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
+    """Receive one message; None once the other end is gone."""
+    size = array.array("i").itemsize
+    try:
+        data, ancillary, _, _ = sock.recvmsg(MESSAGE_LIMIT, socket.CMSG_SPACE(MAX_DESCRIPTORS * size))
+    except ConnectionResetError:
+        return None, []
+    descriptors = array.array("i")
+    for level, kind, content in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            descriptors.frombytes(content[: len(content) - len(content) % size])
+    return (json.loads(data) if data else None), list(descriptors)
+
+
+def prctl(option: int, value: int) -> None:
+    """Call Linux's prctl; elsewhere the watched socket alone ends what is left behind."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Child:
+    """A forked rank and the connection that asked for it."""
+
+    pid: int
+    owner: socket.socket
+
+
+class Template:
+    """Serves requests to fork, and tells each requester how its ranks ended."""
+
+    def __init__(self, primary: socket.socket) -> None:
+        self.primary = primary
+        self.children: dict[int, Child] = {}
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(primary, selectors.EVENT_READ, self.serve)
+        self.wakeup, wake = os.pipe()
+        for end in (self.wakeup, wake):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self.wake = wake
+        self.selector.register(self.wakeup, selectors.EVENT_READ, self.reap)
+
+    def run(self) -> None:
+        """Serve until the primary connection closes."""
+        while self.primary.fileno() >= 0:
+            for key, _ in self.selector.select():
+                key.data(key.fileobj)
+
+    def serve(self, sock: socket.socket) -> None:
+        """Answer one request of a connection."""
+        message, descriptors = receive(sock)
+        if message is None:
+            self.drop(sock)
+        elif message["op"] == "fork":
+            pids = self.fork(sock, message, descriptors)
+            send(sock, {"pids": pids})
+        elif message["op"] == "kill":
+            self.kill(message["pids"])
+        elif message["op"] == "listen":
+            self.listen(message["path"])
+            send(sock, {"listening": message["path"]})
+
+    def drop(self, sock: socket.socket) -> None:
+        """A requester is gone: so are its ranks."""
+        self.kill([child.pid for child in self.children.values() if child.owner is sock])
+        self.selector.unregister(sock)
+        sock.close()
+
+    def listen(self, path: str) -> None:
+        """Let further processes of this run ask for ranks, through a socket in a folder that only this user enters."""
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        listener.bind(path)
+        listener.listen(64)
+        self.selector.register(listener, selectors.EVENT_READ, self.accept)
+
+    def accept(self, listener: socket.socket) -> None:
+        """Take on one more requester."""
+        connection, _ = listener.accept()
+        self.selector.register(connection, selectors.EVENT_READ, self.serve)
+
+    def fork(self, owner: socket.socket, message: dict[str, Any], descriptors: list[int]) -> list[int]:
+        """Fork one rank for each configuration; each takes its share of the descriptors."""
+        pids = []
+        for configuration in message["ranks"]:
+            own = {name: descriptors[place] for name, place in configuration["descriptors"].items()}
+            pid = os.fork()
+            if pid == 0:
+                self.become_rank(configuration, own, descriptors)
+            self.children[pid] = Child(pid, owner)
+            pids.append(pid)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return pids
+
+    def become_rank(self, configuration: dict[str, Any], own: dict[str, int], descriptors: list[int]) -> None:
+        """In the child: let go of all that is the template's, then be a rank until told to end."""
+        status = 70
+        try:
+            os.setsid()
+            prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGCHLD, signal.SIGTERM):
+                signal.signal(number, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            for key in list(self.selector.get_map().values()):
+                os.close(key.fileobj) if isinstance(key.fileobj, int) else key.fileobj.close()  # type: ignore[union-attr]
+            self.selector.close()
+            os.close(self.wake)
+            for descriptor in set(descriptors) - set(own.values()):
+                os.close(descriptor)
+            rank = importlib.import_module("conformance.rank")
+            status = rank.main(configuration, own)
+        except BaseException:  # noqa: BLE001 - whatever it was, it must not run on as a second template
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+
+    def reap(self, _: object) -> None:
+        """Tell the requesters which of their ranks ended, and how; end what these ranks left running."""
+        with contextlib.suppress(BlockingIOError):
+            os.read(self.wakeup, 4096)
+        while True:
+            try:
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if ended is None:
+                return
+            pid = ended.si_pid
+            child = self.children.pop(pid, None)
+            if child is not None:
+                self.end_group(pid)
+            _, status = os.waitpid(pid, 0)
+            if child is not None:
+                self.tell(child, status)
+                self.end_strays()
+
+    def tell(self, child: Child, status: int) -> None:
+        """Report an exit status; the requester may be gone."""
+        if child.owner.fileno() >= 0:
+            with contextlib.suppress(OSError):
+                send(child.owner, {"exit": child.pid, "status": os.waitstatus_to_exitcode(status)})
+
+    def kill(self, pids: Sequence[int]) -> None:
+        """Kill ranks with their process groups."""
+        for pid in pids:
+            if pid in self.children:
+                self.end_group(pid)
+
+    @staticmethod
+    def end_group(pid: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+
+    def end_strays(self) -> None:
+        """Kill processes that a dead rank started and that fell to us, their nearest living ancestor."""
+        me = os.getpid()
+        with contextlib.suppress(OSError), open(f"/proc/{me}/task/{me}/children") as listing:
+            for pid in map(int, listing.read().split()):
+                if pid not in self.children:
+                    self.end_group(pid)
+
+
+def main(descriptor: int) -> None:
+    """Import what ranks need, say what there is, and serve."""
+    primary = socket.socket(fileno=descriptor)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    for name in PRELOAD:
+        importlib.import_module(name)
+    import torch
+
+    torch.set_num_threads(1)
+    gc.collect()
+    gc.freeze()  # forks share these pages for as long as nobody's collector writes to them
+    template = Template(primary)
+    nccl = ".".join(map(str, torch.cuda.nccl.version())) if torch.distributed.is_nccl_available() else ""
+    facts = {"torch": torch.__version__, "cuda": torch.version.cuda or "", "nccl": nccl}
+    send(primary, {"ready": os.getpid(), "environment": facts})
+    template.run()
+    template.kill(list(template.children))
+    template.end_strays()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,88 @@
+"""Frames between a rank and its controller: a length, then JSON. Never a pickle, so a subject cannot make the controller run code."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+from typing import Any
+
+HEAD = struct.Struct("!I")
+FRAME_LIMIT = 8 << 20
+
+
+class Garbled(Exception):
+    """What came is no frame of ours: something else wrote to the connection."""
+
+
+def pack(message: dict[str, Any]) -> bytes:
+    """One frame.
+
+    >>> pack({"op": "end"})[4:]
+    b'{"op": "end"}'
+    """
+    body = json.dumps(message).encode()
+    return HEAD.pack(len(body)) + body
+
+
+class Frames:
+    """Collects bytes as they come and gives back whole messages.
+
+    >>> frames = Frames()
+    >>> frames.feed(pack({"a": 1}) + pack({"b": 2})[:5])
+    [{'a': 1}]
+    """
+
+    def __init__(self) -> None:
+        self.buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[dict[str, Any]]:
+        """Add bytes; return the messages that are now complete.
+
+        Raises:
+            Garbled: the bytes are no frames of ours.
+        """
+        self.buffer += data
+        messages = []
+        while len(self.buffer) >= HEAD.size:
+            (length,) = HEAD.unpack_from(self.buffer)
+            if length > FRAME_LIMIT:
+                raise Garbled(f"a frame of {length} bytes")
+            end = HEAD.size + length
+            if len(self.buffer) < end:
+                break
+            messages.append(_decoded(bytes(self.buffer[HEAD.size : end])))
+            del self.buffer[:end]
+        return messages
+
+
+def _decoded(body: bytes) -> dict[str, Any]:
+    try:
+        message = json.loads(body)
+    except ValueError as error:
+        raise Garbled(str(error)) from None
+    if not isinstance(message, dict):
+        raise Garbled(f"a {type(message).__name__} where an object belongs")
+    return message
+
+
+class Channel:
+    """The rank's end: blocking, one message at a time."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.frames = Frames()
+        self.pending: list[dict[str, Any]] = []
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send one message."""
+        self.sock.sendall(pack(message))
+
+    def receive(self) -> dict[str, Any] | None:
+        """The next message, or None once the controller is gone."""
+        while not self.pending:
+            data = self.sock.recv(65_536)
+            if not data:
+                return None
+            self.pending = self.frames.feed(data)
+        return self.pending.pop(0)

@@ -1,0 +1,53 @@
+"""The world as a test body sees it: who am I, how many are we, and how do we tell each other what we found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+from zlib import crc32
+
+import torch
+
+
+def _alone(value: Any) -> list[Any]:
+    return [value]
+
+
+@dataclass(frozen=True)
+class World:
+    """One rank's view of its world.
+
+    ``exchange`` gives every rank's value (plain JSON data), in rank order. It goes through the controller and never
+    through the process group under test, so it works when the group does not.
+    """
+
+    rank: int = 0
+    size: int = 1
+    backend: str = "gloo"
+    device: str = "cpu"
+    group: Any = None
+    exchange: Callable[[Any], list[Any]] = field(default=_alone, compare=False)
+
+    def seeded(self, rank: int, *key: object) -> torch.Generator:
+        """A generator that depends on a rank and a key alone, so that any rank can compute what another one holds.
+
+        >>> world = World()
+        >>> bool(torch.rand(1, generator=world.seeded(1, "x")) == torch.rand(1, generator=world.seeded(1, "x")))
+        True
+        """
+        return torch.Generator().manual_seed(crc32(repr((rank, *key)).encode()))
+
+    def tensor(self, rank: int, shape: tuple[int, ...], dtype: torch.dtype, *key: object) -> torch.Tensor:
+        """A random tensor that any rank can compute: of any dtype, on this rank's device.
+
+        >>> World().tensor(0, (2, 3), torch.float64, "x").shape
+        torch.Size([2, 3])
+        """
+        generator = self.seeded(rank, shape, *key)
+        if dtype == torch.bool:
+            return (torch.rand(shape, generator=generator) > 0.5).to(self.device)
+        if not (dtype.is_floating_point or dtype.is_complex):
+            return torch.randint(0, 100, shape, generator=generator).to(self.device, dtype)
+        wide = torch.complex128 if dtype.is_complex else torch.float64
+        return torch.randn(shape, dtype=wide, generator=generator).to(self.device, dtype)
