@@ -21,6 +21,7 @@ from conformance.report.model import (
     ReportError,
     SubjectResult,
     overall,
+    page_of,
 )
 from conformance.report.text import one_line
 
@@ -179,15 +180,6 @@ def matches_version(versions: str, torch: str) -> bool:
     return not bare or not torch or SpecifierSet(bare).contains(torch, prereleases=True)
 
 
-def page_of(clause: Clause) -> str:
-    """Where the published docs state the clause, from the root of the site.
-
-    ``AllGatherGradAutograd.backward.sum`` is at
-    ``api/spec_impl/ksuit#clause-AllGatherGradAutograd.backward.sum``.
-    """
-    return f"api/{clause.module.replace('.', '/')}#clause-{clause.id}"
-
-
 def exit_status(report: Report, strict: bool = False, interrupted: bool = False, broken: bool = False) -> int:
     """The status a command ends with.
 
@@ -201,13 +193,13 @@ def exit_status(report: Report, strict: bool = False, interrupted: bool = False,
         return 3
     if interrupted or report.interrupted:
         return 2
-    bad = {"fails", "incomplete", "deviates"} if strict else {"fails", "incomplete"}
-    verdicts = {subject.verdict for subject in report.subjects}
-    if verdicts & bad or not report.parts:
+    if not report.parts or any(subject.verdict in ("fails", "incomplete") for subject in report.subjects):
+        return 1
+    if strict and any(clause.counts for part in report.parts for clause in part.clauses):
         return 1
     # What PyTorch could not be tested for here says nothing about a subject: it counts under --strict alone.
-    bad_engine = bad if strict or not report.subjects else {"fails"}
-    return int(bool(report.engine) and overall(report.engine) in bad_engine)
+    bad = ("fails", "incomplete") if strict or not report.subjects else ("fails",)
+    return int(bool(report.engine) and overall(report.engine) in bad)
 
 
 def _about(test: TestOutcome, info: SubjectInfo) -> bool:

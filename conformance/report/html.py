@@ -1,4 +1,4 @@
-"""report.html: one file that needs no server, loads nothing, runs no script, and escapes all that it quotes."""
+"""report.html: one file that needs no server, loads nothing, runs no script, and escapes what it quotes."""
 
 from __future__ import annotations
 
@@ -63,23 +63,26 @@ def _body(report: Report) -> Iterator[str]:
 
 
 def _overview(report: Report) -> Iterator[str]:
-    yield '<h2>Verdicts</h2><div class="scroll"><table><thead><tr><th>subject</th><th>verdict</th>'
+    yield '<h2>Verdicts</h2><div class="scroll"><table class="facts"><thead><tr>'
+    yield "<th>subject</th><th>verdict</th>"
     yield "".join(f'<th class="number">{level}</th>' for level in (*LEVELS, "n/a")) + "</tr></thead><tbody>"
     for number, part in enumerate(report.parts):
-        yield f'<tr><td><a href="#part-{number}">{_name(part)}</a></td><td>{_chip(part.verdict)}</td>'
+        yield f'<tr><td class="name"><a href="#part-{number}">{_name(part)}</a></td>'
+        yield f"<td>{_chip(part.verdict)}</td>"
         for level in LEVELS:
             own = [clause for clause in part.clauses if clause.level == level]
             applicable = [clause for clause in own if clause.verdict != "not-applicable"]
             kept = sum(clause.verdict == "pass" for clause in applicable)
-            yield f'<td class="number">{f"{kept}/{len(applicable)}" if applicable else "-"}</td>'
+            share = f"{kept}/{len(applicable)}" if applicable else "-"
+            yield f'<td class="number" data-of="{level}">{share}</td>'
         outside = sum(clause.verdict == "not-applicable" for clause in part.clauses)
-        yield f'<td class="number">{outside}</td></tr>'
+        yield f'<td class="number" data-of="n/a">{outside}</td></tr>'
     yield "</tbody></table></div>"
 
 
 def _part(part: SubjectResult, number: int) -> Iterator[str]:
     yield f'<section id="part-{number}"><h2>{_name(part)} {_chip(part.verdict)}</h2>'
-    for clause in sorted(part.clauses, key=lambda clause: not clause.counts):
+    for clause in sorted(part.clauses, key=_urgency):
         yield from _clause(clause)
     yield "</section>"
 
@@ -128,12 +131,19 @@ def _tests(clause: ClauseResult) -> Iterator[str]:
         return
     count = f"{len(clause.tests)} test" + "s" * (len(clause.tests) > 1)
     yield f'<details><summary>{count}</summary><div class="scroll"><table><thead><tr>'
-    yield '<th>outcome</th><th>test</th><th class="number">ranks</th><th class="number">seconds</th></tr></thead><tbody>'
+    yield '<th>outcome</th><th>test</th><th class="number">ranks</th><th class="number">seconds</th>'
+    yield "</tr></thead><tbody>"
     for test in clause.tests:
         why = f' <span class="soft">{_text(test.reason)}</span>' if test.reason else ""
-        yield f"<tr><td>{_chip(test.outcome)}</td><td><code>{_text(test.nodeid)}</code>{why}</td>"
+        yield f"<tr><td>{_chip(test.outcome)}</td>"
+        yield f'<td class="name"><code>{_text(test.nodeid)}</code>{why}</td>'
         yield f'<td class="number">{test.world}</td><td class="number">{test.seconds:.2f}</td></tr>'
     yield "</tbody></table></div></details>"
+
+
+def _urgency(clause: ClauseResult) -> tuple[bool, int]:
+    """Broken clauses come first, must before the other levels; the rest keeps the order of the spec."""
+    return not clause.counts, LEVELS.index(clause.level) if clause.counts else 0
 
 
 def _name(part: SubjectResult) -> str:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from conformance.outcome import TestOutcome
 from conformance.report.text import plain
+
+if TYPE_CHECKING:
+    from conformance.clauses import Clause
 
 #: Verdicts on a clause, worst first.
 VERDICTS = ("crash", "timeout", "error", "fail", "skipped", "pass", "not-applicable")
@@ -54,14 +57,14 @@ class ClauseResult:
         return self.broken and self.expected is None
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> ClauseResult:
-        """Rebuild from :meth:`to_json`; unknown keys are ignored."""
+    def from_json(cls, data: Mapping[str, Any], subject: str = "", spec: str = "Function") -> ClauseResult:
+        """Rebuild from :meth:`to_json`; unknown keys are ignored, and a test need not say whose it is."""
         known = {key: data[key] for key in cls.__dataclass_fields__ if key in data}
         expected = known.get("expected")
         return cls(
             **{
                 **known,
-                "tests": tuple(TestOutcome.from_json(test) for test in known.get("tests", ())),
+                "tests": tuple(_test(test, data["id"], subject, spec) for test in known.get("tests", ())),
                 "expected": expected and Expected(expected["reason"], expected.get("link", "")),
             }
         )
@@ -88,7 +91,9 @@ class SubjectResult:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SubjectResult:
         """Rebuild from :meth:`to_json`."""
-        clauses = tuple(ClauseResult.from_json(clause) for clause in data["clauses"])
+        clauses = tuple(
+            ClauseResult.from_json(clause, data["subject"], data["spec"]) for clause in data["clauses"]
+        )
         return cls(data["subject"], data["spec"], data["verdict"], clauses)
 
     def to_json(self) -> dict[str, Any]:
@@ -146,6 +151,21 @@ class Report:
             }
         )
         return data
+
+
+def page_of(clause: Clause) -> str:
+    """Where the published docs state the clause, from the root of the site.
+
+    ``AllGatherGradAutograd.backward.sum`` is at
+    ``api/spec_impl/ksuit#clause-AllGatherGradAutograd.backward.sum``.
+    """
+    return f"api/{clause.module.replace('.', '/')}#clause-{clause.id}"
+
+
+def _test(data: Mapping[str, Any], clause: str, subject: str, spec: str) -> TestOutcome:
+    around = {"clause": clause, "subject": subject, "spec": spec}
+    world = int(data.get("world", len(data["ranks"]) or 1))
+    return TestOutcome.from_json({**around, **data, "world": world})
 
 
 def overall(clauses: Iterable[ClauseResult]) -> str:
