@@ -1,0 +1,118 @@
+"""One Function subclass as its source shows it: its members, and what it inherits from classes of the same package."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from conformance.scan.source import Module
+
+#: What the contract knows of a class.
+MEMBERS = ("forward", "setup_context", "backward", "vjp", "jvp", "vmap", "generate_vmap_rule")
+
+#: Decorators that leave arguments and results as they are.
+HARMLESS = frozenset({
+    "staticmethod", "classmethod", "once_differentiable", "custom_fwd", "custom_bwd", "no_grad", "enable_grad", "override",
+    "disable", "ignore", "unused", "inference_mode", "typing.override", "allow_in_graph", "_disable_dynamo", "nonstrict_trace",
+    "abstractmethod", "record_function", "annotate", "set_grad_enabled", "set_module", "autocast",
+})  # fmt: skip
+
+Method = ast.FunctionDef
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What a method takes after its ctx (or, for a separate forward, at all)."""
+
+    ctx: str
+    names: tuple[str, ...]
+    required: int
+    rest: str
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionClass:
+    """A class, where it stands, and its bases of the same package (nearest first)."""
+
+    module: Module
+    node: ast.ClassDef
+    qualname: str
+    bases: tuple[FunctionClass, ...]
+    #: Whether every base is known: PyTorch's Function, or a class that was read.
+    complete: bool
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The members of the contract that the class itself binds."""
+        bound = set(self.bound)
+        return tuple(name for name in MEMBERS if name in bound)
+
+    @property
+    def bound(self) -> dict[str, ast.stmt]:
+        """Names that the class body binds, the last binding counts."""
+        found: dict[str, ast.stmt] = {}
+        for statement in self.node.body:
+            match statement:
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                    found[name] = statement
+                case ast.Assign(targets=targets):
+                    found.update({target.id: statement for target in targets if isinstance(target, ast.Name)})
+                case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
+                    found[name] = statement
+        return found
+
+    def own(self, name: str) -> Method | None:
+        """The class's own method of that name, where it is a plain function."""
+        statement = self.bound.get(name)
+        return statement if isinstance(statement, ast.FunctionDef) else None
+
+    def lookup(self, name: str) -> tuple[FunctionClass, ast.stmt] | None:
+        """What Python would find under ``name``, without PyTorch's own; None also where that cannot be told."""
+        if name in self.bound:
+            return self, self.bound[name]
+        for base in self.bases:
+            found = base.lookup(name)
+            if found is not None:
+                return found
+        return None
+
+    def method(self, name: str) -> Method | None:
+        """Like :meth:`lookup`, plain functions only."""
+        found = self.lookup(name)
+        return found[1] if found and isinstance(found[1], ast.FunctionDef) else None
+
+    @property
+    def separate(self) -> bool:
+        """Whether the class is in the separate form, as far as is known."""
+        return self.lookup("setup_context") is not None
+
+    def takes(self, method: Method) -> Parameters | None:
+        """A method's parameters after ctx; None where the signature is not one the contract knows."""
+        arguments = method.args
+        names = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
+        required = len(names) - len(arguments.defaults)
+        dropped = int("classmethod" in self.decorators(method))
+        without_ctx = method.name == "forward" and self.separate
+        if not without_ctx and len(names) == dropped and arguments.vararg is not None:
+            return None  # forward(*args): the ctx is in there
+        if len(names) < dropped + (not without_ctx):
+            return None
+        ctx = "" if without_ctx else names[dropped]
+        first = dropped + (not without_ctx)
+        rest = arguments.vararg.arg if arguments.vararg else ""
+        return Parameters(ctx, tuple(names[first:]), max(0, required - first), rest)
+
+    def decorators(self, method: Method) -> set[str]:
+        """The last words of a method's decorators."""
+        nodes = [node.func if isinstance(node, ast.Call) else node for node in method.decorator_list]
+        return {self.module.names.full(node).rpartition(".")[2] for node in nodes}
+
+    def strange_decorators(self, method: Method) -> bool:
+        """Whether a decorator may change what the method takes or returns."""
+        return not self.decorators(method) <= HARMLESS
+
+
+def is_stub(method: Method) -> bool:
+    """Whether a method only raises, or says nothing: a base class's place-holder."""
+    body = [node for node in method.body if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))]
+    return all(isinstance(node, ast.Raise | ast.Pass) for node in body)

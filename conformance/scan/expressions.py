@@ -1,0 +1,226 @@
+"""Evaluate an expression as far as a scan can: which values are tensors, what they share, what they depend on."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import replace
+
+from conformance.scan import calls
+from conformance.scan.model import Confidence, weakest
+from conformance.scan.names import Names
+from conformance.scan.trace import Change, Trace
+from conformance.scan.values import NONE, PLAIN, UNKNOWN, Value, fresh, joined, opaque, sequence, several
+from conformance.scan.vocabulary import PLAIN_ATTRIBUTES, VIEW_ATTRIBUTES
+
+Environment = dict[str, Value]
+
+ARITHMETIC = (ast.Sub, ast.Div, ast.MatMult, ast.Pow, ast.Mult, ast.Add, ast.Mod, ast.FloorDiv)
+
+
+class Expressions:
+    """Evaluates the expressions of one method; ``env`` holds what each name is at the moment."""
+
+    def __init__(self, names: Names, ctx: str, env: Environment, trace: Trace) -> None:
+        self.names = names
+        self.ctx = ctx
+        self.env = env
+        self.trace = trace
+
+    def value(self, node: ast.expr | None) -> Value:
+        """What an expression gives."""
+        if node is None:
+            return NONE
+        handler: Callable[[ast.expr], Value] | None = getattr(self, f"_{type(node).__name__.lower()}", None)
+        return handler(node) if handler else self._anything(node)
+
+    def change(self, node: ast.AST, value: Value, how: str, confidence: Confidence = "certain") -> None:
+        """Note that a tensor is changed in place, where it may be somebody else's."""
+        if value.kind in {"tuple", "list"}:
+            value = value.each
+        if value.shares:
+            sure = weakest(value.sure, value.alias, confidence)
+            self.trace.changes.append(Change(getattr(node, "lineno", 0), value.shares, sure, how))
+
+    def _anything(self, node: ast.expr) -> Value:
+        return opaque(*(self.value(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)))
+
+    def _constant(self, node: ast.Constant) -> Value:
+        return NONE if node.value is None else PLAIN
+
+    def _joinedstr(self, node: ast.JoinedStr) -> Value:
+        return PLAIN
+
+    def _lambda(self, node: ast.Lambda) -> Value:
+        return UNKNOWN  # runs later, if ever
+
+    def _name(self, node: ast.Name) -> Value:
+        return self.env.get(node.id, UNKNOWN)
+
+    def _namedexpr(self, node: ast.NamedExpr) -> Value:
+        value = self.env[node.target.id] = self.value(node.value)
+        return value
+
+    def _items(self, node: ast.Tuple | ast.List | ast.Set, kind: str) -> Value:
+        items: list[Value] = []
+        known = True
+        for part in node.elts:
+            if isinstance(part, ast.Starred):
+                inner = self.value(part.value)
+                known = known and inner.items is not None
+                items += inner.items if inner.items is not None else [inner.each if inner.element else opaque(inner)]
+            else:
+                items.append(self.value(part))
+        whole = sequence("tuple" if kind == "tuple" else "list", items)
+        return whole if known else replace(whole, items=None, element=joined(*items))
+
+    def _tuple(self, node: ast.Tuple) -> Value:
+        return self._items(node, "tuple")
+
+    def _list(self, node: ast.List) -> Value:
+        return self._items(node, "list")
+
+    def _set(self, node: ast.Set) -> Value:
+        return self._items(node, "list")
+
+    def _dict(self, node: ast.Dict) -> Value:
+        return sequence("list", [self.value(part) for part in node.values])
+
+    def _boolop(self, node: ast.BoolOp) -> Value:
+        return joined(*(self.value(part) for part in node.values))
+
+    def _ifexp(self, node: ast.IfExp) -> Value:
+        self.value(node.test)
+        return joined(self.value(node.body), self.value(node.orelse))
+
+    def _compare(self, node: ast.Compare) -> Value:
+        values = [self.value(part) for part in (node.left, *node.comparators)]
+        if any(value.is_tensor for value in values) and all(
+            isinstance(operator, ast.Lt | ast.LtE | ast.Gt | ast.GtE | ast.Eq | ast.NotEq) for operator in node.ops
+        ):
+            # A mask: no gradient flows through it.
+            return Value("tensor", weakest(*(value.sure for value in values if value.is_tensor)))
+        return PLAIN
+
+    def _unaryop(self, node: ast.UnaryOp) -> Value:
+        value = self.value(node.operand)
+        if isinstance(node.op, ast.Not):
+            return PLAIN
+        return fresh(value, sure=value.sure) if value.is_tensor else value
+
+    def _binop(self, node: ast.BinOp) -> Value:
+        left, right = self.value(node.left), self.value(node.right)
+        if isinstance(node.op, ast.Add) and "tuple" in {left.kind, right.kind}:
+            return self._concatenated(left, right)
+        if isinstance(node.op, ast.Mult) and {left.kind, right.kind} & {"tuple", "list"}:
+            return self._repeated(node, left, right)
+        tensors = [value.sure for value in (left, right) if value.is_tensor]
+        if tensors:
+            # tensor + unknown may still be a type of the author's own, but arithmetic gives one value.
+            return fresh(left, right, sure=max(tensors, key=("possible", "likely", "certain").index))
+        return PLAIN if left.kind == right.kind == "plain" else opaque(left, right)
+
+    def _concatenated(self, left: Value, right: Value) -> Value:
+        if left.items is not None and right.items is not None:
+            return sequence("tuple", [*left.items, *right.items])
+        return several("tuple", joined(left.each, right.each))
+
+    def _repeated(self, node: ast.BinOp, left: Value, right: Value) -> Value:
+        listed, other = (left, node.right) if left.kind in {"tuple", "list"} else (right, node.left)
+        if isinstance(other, ast.Constant) and isinstance(other.value, int) and other.value < 1000 and listed.items is not None:
+            return sequence(listed.kind, list(listed.items) * other.value)
+        return several(listed.kind, listed.each)
+
+    def _attribute(self, node: ast.Attribute) -> Value:
+        if isinstance(node.value, ast.Name) and node.value.id == self.ctx:
+            saved = Value("tensor", "certain", frozenset({"saved"}), derives=frozenset({"saved"}))
+            return several("tuple", saved) if node.attr in {"saved_tensors", "saved_variables"} else UNKNOWN
+        value = self.value(node.value)
+        if node.attr in PLAIN_ATTRIBUTES:
+            return PLAIN
+        if node.attr == "data" and value.shares | value.derives:
+            return calls.cut_off(value, node.lineno)
+        if node.attr in VIEW_ATTRIBUTES and value.is_tensor:
+            return value
+        return opaque(value)
+
+    def _subscript(self, node: ast.Subscript) -> Value:
+        value, index = self.value(node.value), self.value(node.slice)
+        if value.kind in {"tuple", "list"}:
+            return self._item(value, node.slice)
+        if not value.is_tensor:
+            return opaque(value, index)
+        return value if _is_basic(node.slice) else fresh(value, sure=value.sure)
+
+    def _item(self, value: Value, index: ast.expr) -> Value:
+        if value.items is None:
+            return several(value.kind, value.each) if isinstance(index, ast.Slice) else value.each
+        try:
+            place = ast.literal_eval(index)
+            return value.items[place]
+        except (ValueError, TypeError, IndexError, SyntaxError, RecursionError):
+            pass
+        if isinstance(index, ast.Slice):
+            parts = [_integer(part) for part in (index.lower, index.upper, index.step)]
+            if "?" not in parts and parts[2] != 0:
+                return sequence(value.kind, list(value.items[slice(*parts)]))
+            return several(value.kind, value.each)
+        return value.each
+
+    def _comprehension(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> Value:
+        outer = self.env
+        self.env = dict(outer)
+        for generator in node.generators:
+            self.bind(generator.target, self.value(generator.iter), looped=True)
+            for test in generator.ifs:
+                self.value(test)
+        element = self.value(node.elt)
+        self.env = outer
+        return several("list", element)
+
+    _listcomp = _generatorexp = _setcomp = _comprehension
+
+    def _call(self, node: ast.Call) -> Value:
+        return calls.call(self, node)
+
+    def bind(self, target: ast.expr, value: Value, looped: bool = False) -> None:
+        """Give a name, or the names of an unpacking, their value; ``looped``: any item of it."""
+        if looped:
+            value = value.each if value.kind in {"tuple", "list"} else replace(value, items=None, element=None)
+        if isinstance(target, ast.Name):
+            self.env[target.id] = value
+        elif isinstance(target, ast.Starred):
+            self.bind(target.value, several("list", value.each if value.kind in {"tuple", "list"} else opaque(value)))
+        elif isinstance(target, ast.Tuple | ast.List):
+            self._unpack(target.elts, value)
+
+    def _unpack(self, targets: list[ast.expr], value: Value) -> None:
+        if value.items is not None and len(value.items) == len(targets):
+            if not any(isinstance(target, ast.Starred) for target in targets):
+                for target, item in zip(targets, value.items, strict=True):
+                    self.bind(target, item)
+                return
+        each = value.each if value.kind in {"tuple", "list"} else opaque(value)
+        for target in targets:
+            self.bind(target, several("list", each) if isinstance(target, ast.Starred) else each)
+
+
+def _integer(node: ast.expr | None) -> int | str | None:
+    if node is None:
+        return None
+    try:
+        value = ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, RecursionError):
+        return "?"
+    return value if isinstance(value, int) else "?"
+
+
+def _is_basic(index: ast.expr) -> bool:
+    """Whether indexing a tensor with this gives a view: numbers, slices, None and dots do; masks and lists copy."""
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    return all(
+        isinstance(part, ast.Slice)
+        or (isinstance(part, ast.Constant) and not isinstance(part.value, bool))
+        or isinstance(part, ast.UnaryOp)
+        for part in parts
+    )

@@ -1,0 +1,185 @@
+"""Walk through a method in the order of its statements, branches apart, and note what it does."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from conformance.scan.expressions import Environment, Expressions
+from conformance.scan.names import Names
+from conformance.scan.trace import Kept, Returned, Trace
+from conformance.scan.values import UNKNOWN, Value, joined, opaque, several
+
+Block = list[ast.stmt]
+
+
+def walk(method: ast.FunctionDef, names: Names, ctx: str, env: Environment) -> Trace:
+    """What a method does when its parameters hold what ``env`` says."""
+    walker = _Walker(Expressions(names, ctx, dict(env), Trace()))
+    walker.block(method.body)
+    return walker.trace
+
+
+class _Walker:
+    def __init__(self, expressions: Expressions) -> None:
+        self.expressions = expressions
+        self.trace = expressions.trace
+
+    def block(self, statements: Block) -> bool:
+        """Walk through statements; whether control comes out at the end."""
+        return all(self._statement(statement) for statement in statements)
+
+    def _statement(self, node: ast.stmt) -> bool:
+        match node:
+            case ast.Return():
+                self.trace.returns.append(Returned(node.lineno, self.expressions.value(node.value)))
+                return False
+            case ast.Raise() | ast.Continue() | ast.Break():
+                return False
+            case ast.Assign():
+                self._assign(node)
+            case ast.AnnAssign(value=ast.expr()):
+                self._bind(node.target, self.expressions.value(node.value), node)
+            case ast.AugAssign():
+                self._augmented(node)
+            case ast.Expr():
+                self.expressions.value(node.value)
+            case ast.Delete():
+                self._delete(node)
+            case _:
+                return self._compound(node)
+        return True
+
+    def _compound(self, node: ast.stmt) -> bool:
+        match node:
+            case ast.If():
+                self.expressions.value(node.test)
+                return self._branches([node.body, node.orelse])
+            case ast.For() | ast.AsyncFor():
+                return self._loop(node)
+            case ast.While():
+                self.expressions.value(node.test)
+                self._branches([node.body, []])
+                return True
+            case ast.With() | ast.AsyncWith():
+                for item in node.items:
+                    value = self.expressions.value(item.context_expr)
+                    if item.optional_vars is not None:
+                        self.expressions.bind(item.optional_vars, opaque(value))
+                return self.block(node.body)
+            case ast.Try() | ast.TryStar():
+                return self._try(node)
+            case ast.Match():
+                self.expressions.value(node.subject)
+                return self._branches([*(case.body for case in node.cases), []])
+        return True  # a definition: what is in it runs later, if ever
+
+    def _branches(self, blocks: list[Block]) -> bool:
+        """Walk through each block from the same start, and join what those that come out know."""
+        before = self.expressions.env
+        after: list[Environment] = []
+        for block in blocks:
+            self.expressions.env = dict(before)
+            if self.block(block):
+                after.append(self.expressions.env)
+        self.expressions.env = _joined(after) if after else before
+        return bool(after)
+
+    def _loop(self, node: ast.For | ast.AsyncFor) -> bool:
+        value = self.expressions.value(node.iter)
+        before = dict(self.expressions.env)
+        self.expressions.bind(node.target, value, looped=True)
+        self.block(node.body)
+        self.expressions.env = _joined([before, self.expressions.env])
+        return self.block(node.orelse)
+
+    def _try(self, node: ast.Try | ast.TryStar) -> bool:
+        before = dict(self.expressions.env)
+        comes_out = self.block(node.body) and self.block(node.orelse)
+        middle = _joined([before, self.expressions.env])
+        after = [self.expressions.env] if comes_out else []
+        for handler in node.handlers:
+            self.expressions.env = dict(middle)
+            if self.block(handler.body):
+                after.append(self.expressions.env)
+        self.expressions.env = _joined(after) if after else middle
+        return self.block(node.finalbody) and bool(after)
+
+    def _assign(self, node: ast.Assign) -> None:
+        value = self.expressions.value(node.value)
+        for target in node.targets:
+            if self._is_ctx_tuple(target) and isinstance(target, ast.Tuple):
+                self._each(target, value, node)
+            else:
+                self._bind(target, value, node)
+
+    def _is_ctx_tuple(self, target: ast.expr) -> bool:
+        return isinstance(target, ast.Tuple) and any(not isinstance(part, ast.Name | ast.Starred) for part in target.elts)
+
+    def _each(self, target: ast.Tuple, value: Value, node: ast.stmt) -> None:
+        known = value.items if value.items is not None and len(value.items) == len(target.elts) else None
+        for place, part in enumerate(target.elts):
+            self._bind(part, known[place] if known else opaque(value), node)
+
+    def _bind(self, target: ast.expr, value: Value, node: ast.stmt) -> None:
+        if isinstance(target, ast.Attribute):
+            if isinstance(target.value, ast.Name) and target.value.id == self.expressions.ctx:
+                self.trace.kept.append(Kept(node.lineno, target.attr, value))
+        elif isinstance(target, ast.Subscript):
+            self._store(target, value, node)
+        else:
+            self.expressions.bind(target, value)
+
+    def _store(self, target: ast.Subscript, value: Value, node: ast.stmt) -> None:
+        """``base[index] = value``: changes a tensor in place, or puts something into a list."""
+        base = self.expressions.value(target.value)
+        self.expressions.value(target.slice)
+        if base.is_tensor:
+            self.expressions.change(node, base, "assignment to its elements")
+        if isinstance(target.value, ast.Name):
+            held = self.expressions.env.get(target.value.id, UNKNOWN)
+            if held.kind in {"tuple", "list"}:
+                self.expressions.env[target.value.id] = self._replaced(held, target.slice, value)
+            else:
+                both = opaque(held, value)
+                self.expressions.env[target.value.id] = replace(held, derives=both.derives, cuts=both.cuts)
+
+    def _replaced(self, held: Value, index: ast.expr, value: Value) -> Value:
+        place = index.value if isinstance(index, ast.Constant) else None
+        if held.items is not None and isinstance(place, int) and 0 <= place < len(held.items):
+            items = (*held.items[:place], value, *held.items[place + 1 :])
+            both = opaque(held, value)
+            return replace(held, items=items, derives=both.derives, cuts=both.cuts)
+        if held.items is not None and not isinstance(index, ast.Slice):
+            return replace(held, items=tuple(joined(item, value) for item in held.items))
+        return several(held.kind, joined(held.each, value))
+
+    def _augmented(self, node: ast.AugAssign) -> None:
+        added = self.expressions.value(node.value)
+        target = node.target
+        base = self.expressions.value(target)
+        if base.is_tensor:
+            self.expressions.change(node, base, "augmented assignment")
+        elif isinstance(target, ast.Subscript) and (whole := self.expressions.value(target.value)).is_tensor:
+            self.expressions.change(node, whole, "augmented assignment to its elements")
+        if isinstance(target, ast.Name):
+            if base.is_tensor:
+                both = opaque(base, added)
+                self.expressions.env[target.id] = replace(base, derives=both.derives, cuts=both.cuts)
+            else:
+                added_up = ast.BinOp(ast.Name(target.id), node.op, node.value, lineno=node.lineno)
+                self.expressions.env[target.id] = self.expressions.value(added_up)
+
+    def _delete(self, node: ast.Delete) -> None:
+        for target in node.targets:
+            if isinstance(target, ast.Name):
+                self.expressions.env.pop(target.id, None)
+
+
+def _joined(environments: list[Environment]) -> Environment:
+    """What is known after any one of several ways; a name bound on one of them only is unknown."""
+    first, *rest = environments
+    for other in rest:
+        names = [*first, *(name for name in other if name not in first)]
+        first = {name: joined(first.get(name, UNKNOWN), other.get(name, UNKNOWN)) for name in names}
+    return first

@@ -1,0 +1,93 @@
+"""Numbers of returned values that cannot match."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from conformance.scan.classes import Parameters
+from conformance.scan.model import Confidence, Finding, weakest
+from conformance.scan.study import Study, Walked
+from conformance.scan.trace import Returned
+from conformance.scan.values import Value
+
+
+def gradients(study: Study) -> Iterator[Finding]:
+    """Backward must return one value per input of forward; extra Nones at the end are let through by PyTorch."""
+    backward, forward = study.backward, study.subject.method("forward")
+    takes = study.subject.takes(forward) if forward else None
+    if backward is None or forward is None or takes is None or _is_unclear(study, backward):
+        return
+    seen: set[int] = set()
+    for returned in backward.trace.returns:
+        count, sure = _length(returned.value)
+        if count is None or count in seen:
+            continue
+        wanted = _mismatch(study, takes, returned.value, count)
+        if wanted is None:
+            continue
+        seen.add(count)
+        message = f"{backward.method.name} returns {_values(count)} here, forward takes {_inputs(wanted)}"
+        yield study.finding("Function.backward.count", _sure(study, backward, returned, sure), returned.line, message)
+
+
+def tangents(study: Study) -> Iterator[Finding]:
+    """A jvp must return one value per output of forward."""
+    jvp, forward = study.jvp, study.forward
+    if jvp is None or forward is None or study.subject.strange_decorators(forward.method):
+        return
+    outputs = {_length(returned.value) for returned in forward.trace.returns}
+    if len({count for count, _ in outputs}) != 1:
+        return
+    (wanted, first), *_ = outputs
+    for returned in jvp.trace.returns:
+        count, sure = _length(returned.value)
+        if count is not None and wanted is not None and count != wanted and returned.value.kind != "none":
+            message = f"jvp returns {_values(count)} here, forward has {wanted} output{'s' * (wanted != 1)}"
+            yield study.finding("Function.jvp.count", weakest(sure, first, _sure(study, jvp, returned, sure)), returned.line, message)
+            return
+
+
+def _is_unclear(study: Study, backward: Walked) -> bool:
+    """Whether what was found may not be what runs: an unread base in between, or a generator."""
+    if not study.subject.complete and study.subject.own("forward") is None:
+        return True
+    return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(backward.method))
+
+
+def _length(value: Value) -> tuple[int | None, Confidence]:
+    """How many values a return statement hands over, where that can be seen."""
+    if value.kind == "tuple":
+        return (len(value.items) if value.items is not None else None), "certain"
+    if value.is_tensor:
+        return (1, value.sure) if value.sure != "possible" else (None, "possible")
+    return (1, "likely") if value.kind == "none" else (None, "possible")
+
+
+def _mismatch(study: Study, takes: Parameters, value: Value, count: int) -> int | None:
+    """The number of inputs that the count cannot match, or None where it can."""
+    if count < takes.required:
+        return takes.required
+    if takes.rest:
+        return None
+    total = len(takes.names)
+    if count < total:
+        # Defaults of a separate forward are filled in; else it depends on how apply is called.
+        return total if study.subject.separate else None
+    extra = value.items[total:] if value.items is not None else ()
+    return total if any(item.kind != "none" for item in extra) else None
+
+
+def _sure(study: Study, walked: Walked, returned: Returned, sure: Confidence) -> Confidence:
+    strange = study.subject.strange_decorators(walked.method)
+    forward = study.subject.method("forward")
+    strange = strange or (forward is not None and study.subject.strange_decorators(forward))
+    return weakest(sure, "likely") if strange else sure
+
+
+def _values(count: int) -> str:
+    return "1 value" if count == 1 else f"{count} values"
+
+
+def _inputs(count: int) -> str:
+    return "1 input" if count == 1 else f"{count} inputs"

@@ -1,0 +1,56 @@
+"""Tensors that forward or setup_context puts on ctx directly, or inside a container on ctx."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from conformance.scan.model import Confidence, Finding, at_least
+from conformance.scan.study import Study, Walked
+from conformance.scan.values import Value
+
+CLAUSE = "Function.forward.no-tensor-on-ctx"
+
+
+def tensors_on_ctx(study: Study) -> Iterator[Finding]:
+    """``ctx.x = tensor``, where it stays; what is taken off ctx again in the same method does not count."""
+    for walked in study.keepers:
+        removed = _removed(walked)
+        seen: set[str] = set()
+        for kept in walked.trace.kept:
+            where, sure = _tensor_in(kept.value)
+            if sure is None or not at_least(sure, "likely") or kept.attribute in removed | seen:
+                continue
+            seen.add(kept.attribute)
+            message = f"{walked.method.name} keeps {where} on ctx.{kept.attribute}; save_for_backward is the place for it"
+            yield study.finding(CLAUSE, sure, kept.line, message)
+
+
+def _tensor_in(value: Value) -> tuple[str, Confidence | None]:
+    if value.is_tensor:
+        return "a tensor", value.sure
+    if value.kind in {"tuple", "list"}:
+        inner = value.items if value.items is not None else (value.each,)
+        sure = [item.sure for item in inner if item.is_tensor]
+        if sure:
+            return f"a {value.kind} with tensors", "certain" if "certain" in sure else sure[0]
+    return "", None
+
+
+def _removed(walked: Walked) -> set[str]:
+    """Attributes that are deleted, or set to None, after all."""
+    names: set[str] = set()
+    for node in ast.walk(walked.method):
+        targets: list[ast.expr] = []
+        if isinstance(node, ast.Delete):
+            targets = node.targets
+        for target in targets:
+            if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == walked.takes.ctx:
+                names.add(target.attr)
+    last = {kept.attribute: kept.value for kept in walked.trace.kept}
+    tops = {id(statement) for statement in walked.method.body}
+    for node in walked.method.body:
+        if id(node) in tops and isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute):
+            if last.get(node.targets[0].attr, None) is not None and last[node.targets[0].attr].kind == "none":
+                names.add(node.targets[0].attr)
+    return names

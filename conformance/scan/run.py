@@ -1,0 +1,51 @@
+"""Scan a target: read, discover, check."""
+
+from __future__ import annotations
+
+import time
+
+from conformance.scan.classes import FunctionClass
+from conformance.scan.discover import Discovery
+from conformance.scan.model import BadTarget, Finding, Found, Scan, Skipped
+from conformance.scan.rules import RULES
+from conformance.scan.source import Text, read
+from conformance.scan.study import Study
+from conformance.scan.target import locate
+
+
+def scan(target: str) -> Scan:
+    """Find every Function subclass of a package, folder or file, and what its source shows. Nothing is imported.
+
+    Raises:
+        BadTarget: there is nothing of that name to read.
+    """
+    start = time.perf_counter()
+    place = locate(target)
+    read_files = list(read(place))
+    if not read_files:
+        raise BadTarget(f"{target!r} holds no Python files")
+    skipped = [file for file in read_files if isinstance(file, Skipped)]
+    discovery = Discovery(file for file in read_files if isinstance(file, Text))
+    found: list[Found] = []
+    for function in discovery.functions():
+        try:
+            findings = _findings(function)
+        except RecursionError:
+            findings = ()
+            skipped.append(Skipped(function.module.file, f"{function.node.name} is nested too deeply to be checked"))
+        found.append(_found(function, findings))
+    skipped += discovery.skipped
+    seconds = time.perf_counter() - start
+    return Scan(target, str(place.root), len(read_files), tuple(found), tuple(sorted(skipped, key=lambda skip: skip.file)), seconds)
+
+
+def _findings(function: FunctionClass) -> tuple[Finding, ...]:
+    study = Study(function)
+    found = {finding for rule in RULES for finding in rule.check(study)}
+    return tuple(sorted(found, key=lambda finding: (finding.line, finding.clause)))
+
+
+def _found(function: FunctionClass, findings: tuple[Finding, ...]) -> Found:
+    module = function.module
+    qualname = f"{module.name}:{function.qualname}"
+    return Found(module.file, function.node.lineno, function.node.name, qualname, function.members, findings)

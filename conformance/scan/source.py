@@ -1,0 +1,89 @@
+"""Read files into trees, cheaply: only a file that may hold a Function is parsed at all."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from conformance.scan.model import Skipped
+from conformance.scan.names import Names
+from conformance.scan.target import Place, module_name, sources
+
+#: No hand-written module is larger; parsing takes about a hundred times this much memory.
+LARGEST = 4_000_000
+UNREADABLE = "not Python that this interpreter reads"
+UTF16 = (b"\xff\xfe", b"\xfe\xff")
+CLASS = re.compile(rb"^[ \t]*class\s+(\w+)\s*\(([^)]*)\)", re.MULTILINE)
+RENAMED = re.compile(rb"Function\s+as\s+(\w+)|^[ \t]*(\w+)\s*=[^\n]*\bautograd\b[^\n]*Function\b", re.MULTILINE)
+LAST_WORD = re.compile(rb"(\w+)\s*(?:,|$)")
+
+
+@dataclass(frozen=True)
+class Text:
+    """A file as bytes (kept where it has classes with bases), with the last word of each base of each class in it."""
+
+    path: Path
+    file: str
+    module: str
+    data: bytes
+    bases: frozenset[bytes]
+
+    @property
+    def may_name_function(self) -> bool:
+        """Whether PyTorch's Function may be a base here, under its own name or one that the file gives it."""
+        if any(base.endswith(b"Function") for base in self.bases):
+            return True
+        return any(word in self.bases for match in RENAMED.finditer(self.data) for word in match.groups())
+
+
+@dataclass(frozen=True)
+class Module:
+    """A parsed file."""
+
+    file: str
+    name: str
+    tree: ast.Module
+    names: Names
+
+
+def read(place: Place) -> Iterator[Text | Skipped]:
+    """Every file of a place, in order, or why it was skipped."""
+    for path in sources(place):
+        file = path.relative_to(place.root).as_posix() if path.is_relative_to(place.root) else path.as_posix()
+        try:
+            size = path.stat().st_size
+            if size > LARGEST:
+                yield Skipped(file, f"larger than {LARGEST // 1_000_000} MB ({size:,} bytes)")
+                continue
+            data = path.read_bytes()
+        except OSError as error:
+            yield Skipped(file, f"cannot be read: {error.strerror or error}")
+            continue
+        if data.startswith(UTF16):
+            yield Skipped(file, "not UTF-8 text")
+            continue
+        bases = frozenset(word for match in CLASS.finditer(data) for word in LAST_WORD.findall(match[2]))
+        yield Text(path, file, module_name(path), data if bases else b"", bases)
+
+
+def parse(text: Text) -> Module | Skipped:
+    """Parse a file, or say why it cannot be."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # old escapes in strings of others
+            tree = ast.parse(text.data or text.path.read_bytes())
+    except SyntaxError as error:
+        return Skipped(text.file, f"{UNREADABLE}: {_one_line(error.msg)} (line {error.lineno or 1})")
+    except (ValueError, LookupError, OSError) as error:
+        return Skipped(text.file, f"{UNREADABLE}: {_one_line(str(error))}")
+    except (RecursionError, MemoryError):
+        return Skipped(text.file, "nested too deeply to be read")
+    return Module(text.file, text.module, tree, Names(tree, text.module, text.path.name == "__init__.py"))
+
+
+def _one_line(message: str) -> str:
+    return " ".join(message.split())

@@ -1,0 +1,190 @@
+"""A class with its methods walked through: what the rules look at."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from conformance.scan.classes import FunctionClass, Method, Parameters, is_stub
+from conformance.scan.flow import walk
+from conformance.scan.model import Confidence, Finding
+from conformance.scan.trace import Trace
+from conformance.scan.values import NONE, PLAIN, UNKNOWN, Value, joined, sequence, several
+from conformance.scan.vocabulary import (
+    FRESH_METHODS,
+    MAKERS,
+    MAYBE_METHODS,
+    SHARED_METHODS,
+    SPLITTERS,
+    VIEW_METHODS,
+)
+
+TENSOR_METHODS = (FRESH_METHODS | VIEW_METHODS | MAYBE_METHODS | SPLITTERS | {"detach", "numel", "element_size"}) - SHARED_METHODS
+NO_TENSOR = frozenset({"int", "float", "bool", "str", "Callable", "dict", "Dict", "Size", "device", "dtype", "ProcessGroup", "Module"})
+
+
+@dataclass(frozen=True)
+class Walked:
+    """A method of the class itself, its parameters, and what it was seen to do."""
+
+    method: Method
+    takes: Parameters
+    trace: Trace
+
+
+class Study:
+    """One class, its own methods walked through when first asked for."""
+
+    def __init__(self, subject: FunctionClass) -> None:
+        self.subject = subject
+        self.names = subject.module.names
+
+    def finding(self, clause: str, confidence: Confidence, line: int, message: str) -> Finding:
+        """A finding in this class."""
+        return Finding(clause, confidence, self.subject.module.file, line, message)
+
+    @cached_property
+    def forward(self) -> Walked | None:
+        """The class's own forward."""
+        method = self.subject.own("forward")
+        takes = self.subject.takes(method) if method else None
+        if method is None or takes is None or is_stub(method):
+            return None
+        return Walked(method, takes, walk(method, self.names, takes.ctx, self._inputs(method, takes)))
+
+    @cached_property
+    def setup_context(self) -> Walked | None:
+        """The class's own setup_context; its ``inputs`` are what forward takes, where that is known."""
+        method = self.subject.own("setup_context")
+        takes = self.subject.takes(method) if method else None
+        if method is None or takes is None or len(takes.names) != 2:
+            return None
+        inputs, output = takes.names
+        env = {inputs: self._all_inputs(), output: self._output()}
+        return Walked(method, takes, walk(method, self.names, takes.ctx, env))
+
+    @cached_property
+    def backward(self) -> Walked | None:
+        """The class's own backward or vjp, given a gradient for each parameter."""
+        method = self.subject.own("backward") or self.subject.own("vjp")
+        takes = self.subject.takes(method) if method else None
+        if method is None or takes is None:
+            return None
+        env = {name: _tensor(name, "certain") for name in takes.names}
+        if takes.rest:
+            env[takes.rest] = several("tuple", _tensor(takes.rest, "certain"))
+        return Walked(method, takes, walk(method, self.names, takes.ctx, env))
+
+    @cached_property
+    def jvp(self) -> Walked | None:
+        """The class's own jvp, given a tangent for each parameter."""
+        method = self.subject.own("jvp")
+        takes = self.subject.takes(method) if method else None
+        if method is None or takes is None:
+            return None
+        env = {name: _tensor(name, "likely") for name in takes.names}
+        return Walked(method, takes, walk(method, self.names, takes.ctx, env))
+
+    @cached_property
+    def keepers(self) -> list[Walked]:
+        """The methods that may put things on ctx for later."""
+        combined = [self.forward] if self.forward and self.forward.takes.ctx else []
+        return [*combined, *([self.setup_context] if self.setup_context else [])]
+
+    def _inputs(self, method: Method, takes: Parameters) -> dict[str, Value]:
+        """What is known of each parameter of forward before it runs, from annotations and from how it is used."""
+        annotations = {argument.arg: argument.annotation for argument in (*method.args.posonlyargs, *method.args.args)}
+        used = self._used_as_tensor(method, takes.ctx)
+        env = {name: _parameter(name, annotations.get(name), used.get(name)) for name in takes.names}
+        if takes.rest:
+            env[takes.rest] = several("tuple", Value(shares=frozenset({takes.rest}), derives=frozenset({takes.rest})))
+        return env
+
+    def _used_as_tensor(self, method: Method, ctx: str) -> dict[str, Confidence]:
+        """Names that a method treats as tensors, and how sure that is."""
+        used: dict[str, Confidence] = {}
+        unsure: set[str] = set()
+        for node in ast.walk(method):
+            if not isinstance(node, ast.Call):
+                continue
+            full, function = self.names.full(node.func), node.func
+            arguments = [argument.id for argument in node.args if isinstance(argument, ast.Name)]
+            if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
+                if function.value.id == ctx and function.attr == "save_for_backward":
+                    used.update(dict.fromkeys(arguments, "certain"))
+                elif function.attr in TENSOR_METHODS and not self.names.is_imported(function.value.id):
+                    used.setdefault(function.value.id, "likely")
+            if full == "isinstance" and arguments:
+                unsure.add(arguments[0])
+            name = full.rpartition(".")[2]
+            takes_tensor = name in MAKERS | VIEW_METHODS and name not in {"tensor", "as_tensor", "full", "zeros", "ones", "empty", "arange"}
+            if full in {f"torch.{name}", f"torch.nn.functional.{name}"} and takes_tensor and node.args:
+                if isinstance(node.args[0], ast.Name):
+                    used.setdefault(node.args[0].id, "likely")
+        return {name: sure for name, sure in used.items() if name not in unsure or sure == "certain"}
+
+    def _all_inputs(self) -> Value:
+        method = self.subject.method("forward")
+        takes = self.subject.takes(method) if method else None
+        if method is None or takes is None or takes.rest:
+            return UNKNOWN
+        setup = self.subject.own("setup_context")
+        saved = self._saved_inputs(setup, takes) if setup else {}
+        known = self._inputs(method, takes)
+        for name in saved:
+            known[name] = _tensor(name, "certain")
+        return sequence("tuple", [known[name] for name in takes.names])
+
+    def _saved_inputs(self, setup: Method, takes: Parameters) -> set[str]:
+        """Inputs that setup_context saves under the names of an unpacking in forward's order."""
+        used = self._used_as_tensor(setup, setup.args.args[0].arg if setup.args.args else "")
+        for node in ast.walk(setup):
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple) and isinstance(node.value, ast.Name):
+                targets = [part.id if isinstance(part, ast.Name) else "" for part in node.targets[0].elts]
+                if node.value.id == setup.args.args[1].arg and len(targets) == len(takes.names):
+                    return {name for target, name in zip(targets, takes.names, strict=True) if used.get(target) == "certain"}
+        return set()
+
+    def _output(self) -> Value:
+        returned = [found.value for found in self.forward.trace.returns] if self.forward else []
+        return joined(*returned) if returned else UNKNOWN
+
+
+def _tensor(name: str, sure: Confidence) -> Value:
+    return Value("tensor", sure, frozenset({name}), derives=frozenset({name}))
+
+
+def _parameter(name: str, annotation: ast.expr | None, used: Confidence | None) -> Value:
+    words = _words(annotation)
+    if words and words <= NO_TENSOR | {"None", "Optional"}:
+        return PLAIN
+    tensor = _tensor(name, "certain")
+    if words in ({"Tensor"}, {"Parameter"}) or used == "certain":
+        return tensor
+    if words and words <= {"Tensor", "None", "Optional"}:
+        return joined(tensor, NONE)
+    if used and not words & NO_TENSOR:
+        return replace(tensor, sure=used)
+    return replace(UNKNOWN, shares=tensor.shares, derives=tensor.derives)
+
+
+def _words(annotation: ast.expr | None) -> set[str]:
+    """The last words of the names in an annotation; a quoted one is read too."""
+    if annotation is None:
+        return set()
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        try:
+            annotation = ast.parse(annotation.value, mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return {annotation.value}
+    words: set[str] = set()
+    inner = {id(node.value) for node in ast.walk(annotation) if isinstance(node, ast.Attribute)}
+    for node in ast.walk(annotation):
+        if isinstance(node, ast.Attribute):
+            words.add(node.attr)
+        elif isinstance(node, ast.Name) and id(node) not in inner:
+            words.add(node.id)
+        elif isinstance(node, ast.Constant) and node.value is None:
+            words.add("None")
+    return words

@@ -1,0 +1,130 @@
+"""Where the source of a target lies: an installed package by name, a folder, or a file. Nothing is imported."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.metadata
+import importlib.util
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from conformance.scan.model import BadTarget
+
+LEFT_OUT = {"__pycache__", "node_modules"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Files and folders to read. ``root`` is what reported paths are relative to."""
+
+    root: Path
+    tops: tuple[Path, ...]
+
+
+def locate(target: str) -> Place:
+    """Find the source of ``target``: a path, a dotted module name, or the name of an installed distribution.
+
+    Raises:
+        BadTarget: nothing of that name is there, or it has no Python source.
+    """
+    if not target.strip() or "\0" in target:
+        raise BadTarget("nothing to scan: name an installed package, or give the path of a folder or file")
+    if os.sep in target or target.endswith(".py") or target in {".", ".."}:
+        return _by_path(Path(target))
+    place = _by_module(target) or _by_distribution(target)
+    if place is not None:
+        return place
+    if Path(target).exists():
+        return _by_path(Path(target))
+    raise BadTarget(f"{target!r} is neither an installed package nor a path: install it, or give its folder")
+
+
+def sources(place: Place) -> Iterator[Path]:
+    """Every Python file of a place, sorted; hidden folders and virtual environments in it are left out."""
+    for top in place.tops:
+        if top.is_file():
+            yield top
+            continue
+        for folder, folders, files in os.walk(top):
+            folders[:] = sorted(name for name in folders if _is_source_folder(Path(folder, name)))
+            yield from (Path(folder, name) for name in sorted(files) if name.endswith(".py"))
+
+
+def module_name(file: Path) -> str:
+    """The dotted name under which a file would be imported, as far as ``__init__.py`` files tell."""
+    parts = [] if file.name == "__init__.py" else [file.stem]
+    folder = file.parent
+    while (folder / "__init__.py").is_file():
+        parts.append(folder.name)
+        folder = folder.parent
+    return ".".join(reversed(parts)) or file.stem
+
+
+def _is_source_folder(folder: Path) -> bool:
+    name = folder.name
+    return not name.startswith(".") and name not in LEFT_OUT and not (folder / "pyvenv.cfg").exists()
+
+
+def _by_path(path: Path) -> Place:
+    try:
+        top = path.resolve()
+        if not top.exists():
+            raise BadTarget(f"there is no file or folder {str(path)!r}")
+    except (OSError, RuntimeError, ValueError) as error:
+        raise BadTarget(f"{str(path)!r} cannot be read: {error}") from error
+    here = Path.cwd()
+    return Place(here if top.is_relative_to(here) else top.parent, (top,))
+
+
+def _by_module(name: str) -> Place | None:
+    if not all(part.isidentifier() for part in name.split(".")):
+        return None
+    top, *rest = name.split(".")
+    spec = _spec(top)
+    if spec is None:
+        return None
+    if spec.submodule_search_locations is None:
+        origin = Path(spec.origin or "")
+        if rest or origin.suffix != ".py" or not origin.is_file():
+            raise BadTarget(f"{name!r} has no Python source to read")
+        return Place(origin.parent, (origin,))
+    locations = [Path(location) for location in spec.submodule_search_locations]
+    tops = [found for location in locations for found in _under(location, rest)]
+    if not tops:
+        raise BadTarget(f"{name!r} is not in the installed package {top!r}, or has no Python source to read")
+    return Place(locations[0].parent, tuple(tops))
+
+
+def _spec(top: str) -> importlib.machinery.ModuleSpec | None:
+    """Find a top-level name, the current directory first. That runs no code of the package."""
+    try:
+        here = importlib.machinery.PathFinder.find_spec(top, [str(Path.cwd())])
+        # A bare folder of that name must not hide the installed package.
+        if here is not None and (here.origin or here.submodule_search_locations is None):
+            return here
+        return importlib.util.find_spec(top) or here
+    except (ImportError, ValueError, AttributeError):
+        return None
+
+
+def _under(location: Path, rest: list[str]) -> Iterator[Path]:
+    path = location.joinpath(*rest)
+    if path.is_dir():
+        yield path
+    elif path.with_suffix(".py").is_file():
+        yield path.with_suffix(".py")
+
+
+def _by_distribution(name: str) -> Place | None:
+    """What a distribution such as ``megatron-core`` installs, where its name is not that of its package."""
+    try:
+        files = importlib.metadata.distribution(name).files or []
+    except (importlib.metadata.PackageNotFoundError, ValueError):
+        return None
+    paths = [Path(str(file.locate())) for file in files if file.suffix == ".py" and ".." not in file.parts]
+    if not paths:
+        raise BadTarget(f"the installed distribution {name!r} has no Python source to read")
+    root = Path(str(importlib.metadata.distribution(name).locate_file("")))
+    return Place(root, tuple(sorted(path for path in paths if path.is_file())))

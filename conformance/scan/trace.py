@@ -1,0 +1,44 @@
+"""What a method was seen to do, in the order of its source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from conformance.scan.model import Confidence
+from conformance.scan.values import Value
+
+
+@dataclass(frozen=True)
+class Change:
+    """Tensors were changed in place: whose memory, by what, and how sure."""
+
+    line: int
+    shares: frozenset[str]
+    confidence: Confidence
+    how: str
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Something was put on ctx."""
+
+    line: int
+    attribute: str
+    value: Value
+
+
+@dataclass(frozen=True)
+class Returned:
+    """A return statement was reached."""
+
+    line: int
+    value: Value
+
+
+@dataclass
+class Trace:
+    """Collected while a method is walked through."""
+
+    changes: list[Change] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
+    returns: list[Returned] = field(default_factory=list)

@@ -1,0 +1,114 @@
+"""What the scan knows of a value: is it a tensor, whose memory does it share, what does its gradient flow back to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from conformance.scan.model import Confidence, weakest
+
+Kind = Literal["unknown", "none", "plain", "tensor", "tuple", "list"]
+NOBODY: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Value:
+    """What is known of the value of an expression at one point of a method."""
+
+    kind: Kind = "unknown"
+    #: How sure it is that this is a tensor (or a sequence of them).
+    sure: Confidence = "certain"
+    #: Parameters (or ``"saved"``) whose memory it shares, and how sure that is.
+    shares: frozenset[str] = NOBODY
+    alias: Confidence = "certain"
+    #: What a second differentiation would follow it back to.
+    derives: frozenset[str] = NOBODY
+    #: Lines where it was cut off from the graph.
+    cuts: frozenset[int] = NOBODY  # type: ignore[assignment]
+    #: Of a tuple or list: its items where their number is known, else what any of them is.
+    items: tuple[Value, ...] | None = None
+    element: Value | None = None
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether this is a tensor, as surely as ``sure`` says."""
+        return self.kind == "tensor"
+
+    @property
+    def each(self) -> Value:
+        """What any item of a sequence is."""
+        if self.items is not None:
+            return joined(*self.items) if self.items else UNKNOWN
+        return self.element or UNKNOWN
+
+
+UNKNOWN = Value()
+PLAIN = Value("plain")
+NONE = Value("none")
+
+
+def fresh(*sources: Value, sure: Confidence = "certain") -> Value:
+    """A new tensor that was computed from ``sources``."""
+    return Value("tensor", sure, derives=derived(*sources), cuts=cut(*sources))
+
+
+def opaque(*sources: Value) -> Value:
+    """Something that was computed from ``sources`` in a way that cannot be seen."""
+    return Value(derives=derived(*sources), cuts=cut(*sources))
+
+
+def sequence(kind: Kind, items: list[Value]) -> Value:
+    """A tuple or list of these."""
+    return Value(kind, derives=derived(*items), cuts=cut(*items), items=tuple(items))
+
+
+def several(kind: Kind, element: Value) -> Value:
+    """A tuple or list of nobody knows how many of these."""
+    return Value(kind, derives=element.derives, cuts=element.cuts, element=element)
+
+
+def derived(*values: Value) -> frozenset[str]:
+    """Everything that any of the values depends on."""
+    return frozenset().union(*(value.derives for value in values))
+
+
+def cut(*values: Value) -> frozenset[int]:
+    """Every line at which any of the values lost its graph."""
+    return frozenset().union(*(value.cuts for value in values))
+
+
+def joined(*values: Value) -> Value:
+    """What is known of a value that is one of these: only what holds for each of them, and less surely.
+
+    >>> joined(NONE, Value("tensor")).sure
+    'likely'
+    """
+    first, *rest = values
+    for other in rest:
+        first = _join(first, other)
+    return first
+
+
+def _join(one: Value, other: Value) -> Value:
+    if one == other:
+        return one
+    both = replace(
+        UNKNOWN,
+        shares=one.shares | other.shares,
+        alias=weakest(one.alias, other.alias) if one.shares == other.shares else "possible",
+        derives=derived(one, other),
+        cuts=cut(one, other),
+    )
+    if one.kind == other.kind:
+        items = None
+        if one.items is not None and other.items is not None and len(one.items) == len(other.items):
+            items = tuple(_join(*pair) for pair in zip(one.items, other.items, strict=True))
+        element = _join(one.each, other.each) if one.kind in {"tuple", "list"} and items is None else None
+        return replace(both, kind=one.kind, sure=weakest(one.sure, other.sure), items=items, element=element)
+    kinds = {one.kind, other.kind}
+    if kinds == {"tensor", "none"}:
+        tensor = one if one.is_tensor else other
+        return replace(both, kind="tensor", sure=weakest(tensor.sure, "likely"), alias=weakest(tensor.alias, "likely"))
+    if "tensor" in kinds:
+        return replace(both, kind="tensor", sure="possible")
+    return both

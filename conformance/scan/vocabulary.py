@@ -1,0 +1,84 @@
+"""What PyTorch's names do to tensors, as far as a scan needs it: written down, since torch is never imported here.
+
+A name that is missing costs a finding; a name that is wrong costs a false accusation. So these lists hold what is plain.
+"""
+
+from __future__ import annotations
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_ELEMENTWISE = _words(
+    "abs acos acosh add addcdiv addcmul angle asin asinh atan atan2 atanh baddbmm bernoulli bitwise_and bitwise_not bitwise_or "
+    "bitwise_xor bmm addmm addmv addbmm ceil clamp clip clone cos cosh cross cumprod cumsum deg2rad digamma div divide dot eq erf "
+    "erfc erfinv exp exp2 expm1 floor floor_divide fmod frac gather ge gt heaviside index_add index_copy index_fill index_select "
+    "inverse isfinite isinf isnan kron le lerp lgamma log log10 log1p log2 log_softmax logaddexp logical_and logical_not "
+    "logical_or logical_xor logsumexp lt masked_fill masked_scatter masked_select matmul maximum minimum mm mul "
+    "multinomial multiply mv nan_to_num ne neg negative nonzero norm outer pow prod reciprocal relu remainder "
+    "repeat_interleave roll round rsqrt scatter scatter_add sigmoid sign sin sinc sinh softmax sqrt square std sub subtract sum "
+    "take tan tanh trace tril triu trunc var mean argmax argmin argsort flip rot90 renorm rsub true_divide hypot"
+)
+
+#: ``torch.X(...)`` gives one new tensor.
+MAKERS = _ELEMENTWISE | _words(
+    "arange as_tensor bincount cat concat concatenate diag diag_embed einsum empty empty_like empty_strided eye from_numpy full "
+    "full_like hstack vstack dstack linspace logspace normal ones ones_like polar complex rand rand_like randint randint_like randn "
+    "randn_like randperm stack tensor tensordot where zeros zeros_like cdist bucketize searchsorted one_hot gelu silu "
+    "leaky_relu elu softplus normalize linear conv1d conv2d conv3d layer_norm pad"
+)
+
+#: ``x.m(...)`` gives one new tensor, and only tensors have it.
+FRESH_METHODS = (_ELEMENTWISE - _words("add index_add take round index_fill trace")) | _words(
+    "new_empty new_zeros new_ones new_full new_tensor repeat add t_copy max_pool2d type_as_copy bool_copy amax amin"
+)
+
+#: ``x.m(...)`` (and ``torch.m(x, ...)``) gives a tensor in the same memory.
+VIEW_METHODS = _words(
+    "view view_as t transpose permute squeeze unsqueeze expand expand_as narrow select diagonal movedim swapaxes "
+    "swapdims unfold as_strided unflatten view_as_real view_as_complex adjoint moveaxis"
+)
+
+#: Gives a tensor that may or may not be in the same memory.
+MAYBE_METHODS = _words(
+    "contiguous reshape reshape_as flatten ravel to float half double bfloat16 type_as cuda cpu long int bool type conj broadcast_to "
+    "resolve_conj"
+)
+
+#: A method that other things than tensors have too; alone it proves no tensor.
+SHARED_METHODS = _words("add sum mean max min round index_fill to type view select pow prod std var clone norm cpu cuda copy int bool")
+
+#: Gives a tuple or list of tensors in the same memory.
+SPLITTERS = _words("split chunk unbind tensor_split hsplit vsplit dsplit split_with_sizes broadcast_tensors")
+
+#: Gives no tensor, and nothing that a gradient flows through.
+PLAIN_METHODS = _words(
+    "size dim numel nelement ndimension stride storage_offset item tolist is_contiguous is_floating_point is_complex get_device "
+    "element_size data_ptr has_names is_signed is_shared is_pinned format keys startswith endswith untyped_storage storage"
+)
+
+PLAIN_ATTRIBUTES = _words(
+    "shape dtype device layout ndim is_cuda is_sparse is_quantized requires_grad is_leaf grad_fn itemsize nbytes "
+    "_version names needs_input_grad _base is_meta is_cpu"
+)
+
+VIEW_ATTRIBUTES = _words("T mT H mH real imag")
+
+#: These end with an underscore and leave the values alone.
+NOT_IN_PLACE = _words("requires_grad_ share_memory_ rename_ names_ retain_grad_ pin_memory_ coalesced_ _coalesced_")
+
+PLAIN_BUILTINS = _words("len int float bool str isinstance hasattr callable id type repr range abs round issubclass hash print")
+
+#: ``torch.distributed.X`` changes this many-th argument on at least one rank.
+COLLECTIVES_IN_PLACE = {
+    name: 0
+    for name in (
+        "all_reduce broadcast reduce recv all_gather all_gather_into_tensor _all_gather_base reduce_scatter "
+        "reduce_scatter_tensor _reduce_scatter_base all_to_all all_to_all_single scatter irecv all_reduce_coalesced"
+    ).split()
+}
+COLLECTIVE_KEYWORDS = _words("tensor output_tensor output tensor_list output_list output_tensor_list")
+
+#: Functions of torch.distributed that exchange tensors' values between ranks.
+COLLECTIVES = frozenset(COLLECTIVES_IN_PLACE) | _words("gather all_gather_coalesced send isend batch_isend_irecv")
