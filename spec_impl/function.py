@@ -20,8 +20,7 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
     """A differentiable operation with its own forward and its own derivative.
 
     Derive from it, write :meth:`forward` and :meth:`backward`, and call ``apply`` on the class. It behaves
-    like
-    :class:`torch.autograd.Function` in every respect: the members below are there to be read.
+    like :class:`torch.autograd.Function` in every respect: the members below are there to be read.
 
     .. clause:: Function.apply.returns
        :party: engine
@@ -111,7 +110,7 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
         .. clause:: Function.init.instance
            :party: engine
            :level: must
-           :seeds: T L
+           :seeds: T
 
            Making an instance gives a DeprecationWarning, and calling the instance raises RuntimeError.
 

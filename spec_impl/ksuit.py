@@ -1,0 +1,269 @@
+"""Gather a tensor from all ranks, differentiably: every rank's loss counts.
+
+Source document: the page of ``ksuit.distributed.functional.all_gather_grad_autograd`` (K).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from spec_impl import exchange
+
+SPEC = "AllGatherGradAutograd"
+
+
+class AllGatherGradAutograd(torch.autograd.Function):  # type: ignore[misc]
+    """Gather ``x`` from every rank of the default process group; its gradient is summed over the ranks.
+
+    With N ranks, of which rank *r* gives ``x_r``, every rank gets ``(x_0, ..., x_{N-1})``. Each rank computes
+    a loss of its own from these, and the gradient of ``x_r`` is that of the sum of all those losses.
+
+    Every rank calls it, and every rank's backward pass goes through it, or none does: a rank that never runs
+    backward, or whose ``x`` needs no gradient while that of others does, leaves the others waiting.
+
+    This is the combined form. :class:`AllGatherGradAutogradSeparate` is the one for :mod:`torch.func`.
+
+    Example:
+        >>> import torch
+        >>> import torch.distributed as dist
+        >>> from spec_impl.ksuit import AllGatherGradAutograd
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+        >>> gathered = AllGatherGradAutograd.apply(x)
+        >>> len(gathered)
+        1
+        >>> (3 * gathered[0]).sum().backward()
+        >>> x.grad
+        tensor([3., 3.])
+        >>> dist.destroy_process_group()
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Gather.
+
+        Args:
+            ctx: The context of this call.
+            x: Any shape, 0-d and empty ones included; any dtype; any strides. The same shape and dtype on
+                every rank.
+
+        Returns:
+            One contiguous tensor for each rank, in rank order, with the shape, dtype and device of ``x``.
+
+        Raises:
+            ValueError: on every rank, where shapes or dtypes differ between ranks.
+
+        .. clause:: AllGatherGradAutograd.forward.every-rank
+           :level: must
+           :seeds: K
+
+           With N ranks the result is a tuple of N tensors, the same on every rank: entry *s* equals the
+           tensor of rank *s*, bit for bit.
+
+        .. clause:: AllGatherGradAutograd.forward.meta
+           :level: must
+           :seeds: K
+
+           Every entry has the shape, dtype and device of ``x``, be it 0-d, empty or of many dimensions, and
+           be it half, bfloat16, float, double, complex, integer or bool.
+
+        .. clause:: AllGatherGradAutograd.forward.any-layout
+           :level: quality
+
+           A transposed, sliced or expanded ``x`` is gathered as its elements read, whatever their order in
+           memory.
+
+        .. clause:: AllGatherGradAutograd.forward.own-memory
+           :level: quality
+
+           No entry shares memory with ``x``, with another entry, or with an entry of an earlier call.
+
+        .. clause:: AllGatherGradAutograd.forward.mismatch
+           :level: quality
+
+           Where ranks differ in shape or dtype every rank raises an error that says so; none hangs, dies or
+           gets numbers that mean nothing.
+        """
+        return _gather(x, None)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> torch.Tensor | None:
+        """Add up what the losses of all ranks say about this rank's ``x``.
+
+        Args:
+            ctx: The context of the call.
+            *grads: The gradients of this rank's loss, one for each rank's entry.
+
+        Returns:
+            The gradient of ``x``: shape, dtype and device of ``x``.
+
+        .. clause:: AllGatherGradAutograd.backward.sum
+           :level: must
+           :seeds: K
+
+           The gradient of ``x`` on rank *r* is the sum over all ranks *s* of the gradient that *s* has for
+           its entry *r*: the gradient of the sum of all ranks' losses.
+
+        .. clause:: AllGatherGradAutograd.backward.own-memory
+           :level: quality
+
+           The gradient of ``x`` keeps no buffer alive that is larger than itself.
+
+        .. clause:: AllGatherGradAutograd.backward.unused
+           :level: must
+           :seeds: K
+
+           Ranks may use different entries in their losses, one or several or, with the loss multiplied by
+           zero, in effect none: nothing hangs, and an entry that a rank did not use counts as zero.
+
+        .. clause:: AllGatherGradAutograd.backward.one-rank
+           :level: must
+           :seeds: K
+
+           With one rank, the only entry equals ``x`` and the gradient of ``x`` is that entry's gradient.
+
+        .. clause:: AllGatherGradAutograd.backward.no-grad
+           :level: must
+           :seeds: K
+
+           Where ``x`` needs no gradient on any rank, no entry requires one, and backward passes through other
+           parts of the loss exchange nothing between ranks.
+        """
+        return _SumOverRanks.apply(None, None, *grads) if ctx.needs_input_grad[0] else None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Gather the tangents of all ranks.
+
+        Args:
+            ctx: The context of the call.
+            tangent: The tangent of ``x`` on this rank; every rank has one.
+
+        Returns:
+            One tangent for each entry.
+
+        .. clause:: AllGatherGradAutograd.jvp.gather
+           :level: must
+           :seeds: K
+
+           The tangent of entry *s* is the tangent that rank *s* has for its ``x``.
+        """
+        return AllGatherGradAutograd.apply(tangent)  # type: ignore[no-any-return]
+
+
+class AllGatherGradAutogradSeparate(torch.autograd.Function):  # type: ignore[misc]
+    """:class:`AllGatherGradAutograd` in the separate form, with a process group to choose.
+
+    Works under :func:`torch.vmap`, :func:`torch.func.grad` and the other transforms, and can be
+    differentiated as often as wanted.
+
+    Example:
+        >>> import torch
+        >>> import torch.distributed as dist
+        >>> from spec_impl.ksuit import AllGatherGradAutogradSeparate
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> torch.vmap(lambda x: AllGatherGradAutogradSeparate.apply(x)[0])(torch.eye(2))
+        tensor([[1., 0.],
+                [0., 1.]])
+        >>> dist.destroy_process_group()
+    """
+
+    @staticmethod
+    def forward(x: torch.Tensor, group: Any = None) -> tuple[torch.Tensor, ...]:
+        """Gather ``x`` over ``group``; None is the default process group."""
+        return _gather(x, group)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
+        """Keep the group, and an empty tensor that is mapped by vmap where ``x`` is."""
+        x, ctx.group = inputs
+        ctx.save_for_backward(_anchor(x))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, None]:
+        """As in the combined form; None for the group."""
+        (anchor,) = ctx.saved_tensors
+        return _SumOverRanks.apply(ctx.group, anchor, *grads) if ctx.needs_input_grad[0] else None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor, _: None) -> tuple[torch.Tensor, ...]:
+        """As in the combined form."""
+        return AllGatherGradAutogradSeparate.apply(tangent, ctx.group)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], x: torch.Tensor, group: Any
+    ) -> tuple[tuple[torch.Tensor, ...], tuple[int, ...]]:
+        """Gather all samples at once.
+
+        Args:
+            info: Not needed.
+            in_dims: Where the samples are in ``x``. Ranks may differ in it.
+            x: All samples of this rank.
+            group: The process group.
+
+        Returns:
+            One tensor for each rank, with the samples along dimension 0.
+
+        .. clause:: AllGatherGradAutograd.vmap.batched
+           :level: must
+           :seeds: K
+
+           torch.vmap over any dimension of ``x`` gives on every rank what gathering sample by sample gives.
+        """
+        gathered = AllGatherGradAutogradSeparate.apply(x.movedim(in_dims[0], 0), group)
+        return gathered, (0,) * len(gathered)
+
+
+class _SumOverRanks(torch.autograd.Function):  # type: ignore[misc]
+    """The derivative of the gather, which can be differentiated in turn: its own derivative is the gather.
+
+    ``anchor`` has no elements. It makes vmap call the rule below on every rank, although the loss of one rank
+    may have a gradient that is the same for all samples, and that of another not.
+    """
+
+    @staticmethod
+    def forward(group: Any, anchor: torch.Tensor | None, *grads: torch.Tensor) -> torch.Tensor:
+        return exchange.sum_parts(grads, group)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        ctx.group, anchor, *_ = inputs
+        ctx.save_for_forward(anchor)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        return None, None, *AllGatherGradAutogradSeparate.apply(grad, ctx.group)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: torch.Tensor) -> torch.Tensor:
+        (anchor,) = ctx.saved_tensors
+        return _SumOverRanks.apply(ctx.group, anchor, *tangents[2:])
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], group: Any, anchor: torch.Tensor, *grads: torch.Tensor
+    ) -> tuple[torch.Tensor, int]:
+        dims = in_dims[2:]
+        batched = [_batch_first(grad, dim, info.batch_size) for grad, dim in zip(grads, dims, strict=True)]
+        return _SumOverRanks.apply(group, anchor, *batched), 0
+
+
+def _gather(x: torch.Tensor, group: Any) -> tuple[torch.Tensor, ...]:
+    _, size = exchange.place(group)
+    if size == 1:
+        return (exchange.dense(x).clone(),)
+    exchange.agree(x, group)
+    gathered = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(size)]
+    exchange.gather_into(gathered, exchange.dense(x), group)
+    return tuple(gathered)
+
+
+def _anchor(x: torch.Tensor) -> torch.Tensor:
+    return x.detach().reshape(-1)[:0].clone()
+
+
+def _batch_first(x: torch.Tensor, dim: int | None, batch_size: int) -> torch.Tensor:
+    return x.expand(batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
