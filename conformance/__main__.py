@@ -1,0 +1,8 @@
+"""``python -m conformance`` is the ``conformance`` command."""
+
+import sys
+
+from conformance.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

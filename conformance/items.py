@@ -1,0 +1,85 @@
+"""The suite's tests as pytest items: each one runs on ranks, and fails with what the ranks said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from conformance import clauses
+from conformance.options import BadUsage
+from conformance.outcome import TestOutcome
+from conformance.plan import Item
+from conformance.plugin import SESSION, session_of
+from conformance.pool import StartFailed
+from conformance.ranks import Broken
+
+
+class ClauseBroken(Exception):
+    """A test's outcome that is no pass."""
+
+
+class SuiteModule(pytest.File):
+    """A module of the suite. Its source was read by :mod:`conformance.catalogue`; it is imported on ranks alone."""
+
+    def collect(self) -> Iterable[RankItem]:
+        """Called by pytest: the module's items, for every subject, world and case."""
+        session = session_of(self.config)
+        try:
+            items = session.items
+        except BadUsage as error:
+            pytest.exit(str(error), returncode=4)
+        except (StartFailed, Broken) as error:
+            pytest.exit(str(error), returncode=3)
+        for place, item in enumerate(items):
+            if item.test.file == self.path:
+                yield RankItem.from_parent(self, name=item.name, entry=item, place=place)
+
+
+class RankItem(pytest.Item):
+    """One test of one subject in one world."""
+
+    def __init__(self, *, entry: Item, place: int, **options: Any) -> None:
+        super().__init__(**options)
+        self.entry = entry
+        self.place = place
+        self.conformance_outcome: TestOutcome | None = None
+
+    def runtest(self) -> None:
+        """Called by pytest: run on the ranks, and turn the joined outcome into pytest's own."""
+        pool = self.config.stash[SESSION].pool
+        try:
+            outcome = pool.run(self.entry)
+        except (StartFailed, Broken) as error:
+            pytest.exit(str(error), returncode=3)
+        self.conformance_outcome = outcome
+        if outcome.outcome in {"skip", "not-applicable"}:
+            pytest.skip(f"{outcome.outcome}: {outcome.reason}")
+        if outcome.outcome != "pass":
+            raise ClauseBroken(outcome)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *args: Any) -> Any:
+        """Called by pytest for a failure: the clause, what the ranks said, how to run it alone."""
+        if isinstance(excinfo.value, ClauseBroken) and self.conformance_outcome is not None:
+            return told(self.conformance_outcome)
+        return super().repr_failure(excinfo, *args)
+
+    def reportinfo(self) -> tuple[Any, int, str]:
+        """Called by pytest: where the test stands."""
+        return self.path, self.entry.test.line - 1, self.name
+
+
+def told(outcome: TestOutcome) -> str:
+    """A failure as text, for pytest's own reports."""
+    clause = clauses.registry()[outcome.clause]
+    lines = [f"{clause.id} ({clause.level}): {clause.text}", f"{outcome.outcome}: {outcome.message}"]
+    lines += [f"looks like: {outcome.likely}"] if outcome.likely else []
+    lines += [f"reproduce: {outcome.reproduce}"]
+    return "\n".join(lines)
+
+
+def in_order(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The plan's order for the suite's items; other items keep their places."""
+    ours = iter(sorted((item for item in items if isinstance(item, RankItem)), key=lambda item: item.place))
+    return [next(ours) if isinstance(item, RankItem) else item for item in items]

@@ -1,0 +1,79 @@
+"""What a run is asked for, checked before anything starts: every complaint names the value and says what would be right."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from conformance.plan import DEFAULT_RANKS
+from conformance.subject import BadSubject, check_reference
+
+BACKENDS = ("gloo", "nccl")
+MOST_RANKS = 4096
+
+
+class BadUsage(Exception):
+    """A request that cannot be carried out: one line says what was given and what would be right."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """A run, as asked for."""
+
+    subjects: tuple[str, ...] = ()
+    spec: str | None = None
+    inputs: str | None = None
+    ranks: tuple[int, ...] = DEFAULT_RANKS
+    backend: str = "gloo"
+    device: str = "cpu"
+    timeout: float = 30.0
+    setup: tuple[str, ...] = ()
+
+
+def parse_ranks(text: str) -> tuple[int, ...]:
+    """World sizes from a list of numbers.
+
+    >>> parse_ranks("1,2,4")
+    (1, 2, 4)
+    """
+    numbers = [part.strip() for part in text.split(",")]
+    if not all(re.fullmatch(r"[0-9]{1,4}", number) and 1 <= int(number) <= MOST_RANKS for number in numbers):
+        raise BadUsage(f"--ranks {text!r}: give world sizes from 1 to {MOST_RANKS} with commas between, for example 1,2,4")
+    return tuple(sorted({int(number) for number in numbers}))
+
+
+def parse_timeout(text: str) -> float:
+    """Seconds from a text.
+
+    >>> parse_timeout("2.5")
+    2.5
+    """
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= 86_400:
+        raise BadUsage(f"--timeout {text!r}: give a number of seconds above 0 and at most 86400")
+    return seconds
+
+
+def checked(options: Options, specs: tuple[str, ...]) -> Options:
+    """The same options, once every name in them reads as it should.
+
+    Raises:
+        BadUsage: with one line.
+    """
+    if options.spec is not None and options.spec not in specs:
+        raise BadUsage(f"--spec {options.spec!r}: no such spec; there are {', '.join(specs)}")
+    if options.backend not in BACKENDS:
+        raise BadUsage(f"--backend {options.backend!r}: give gloo or nccl")
+    if not re.fullmatch(r"cpu|cuda(:[0-9]+)?", options.device):
+        raise BadUsage(f"--device {options.device!r}: give cpu, cuda or cuda:N")
+    for reference in (*options.subjects, *options.setup, *([options.inputs] if options.inputs else [])):
+        try:
+            check_reference(reference)
+        except BadSubject as error:
+            raise BadUsage(str(error)) from None
+    if options.inputs and not options.subjects:
+        raise BadUsage("--inputs needs a subject to be the inputs of; give one as module:attribute")
+    return options

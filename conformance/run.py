@@ -1,0 +1,155 @@
+"""``conformance run``: a thin face on pytest, with our own progress line, summary, report and exit status."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from conformance.cli import BAD_USAGE, BROKE, INTERRUPTED
+from conformance.options import BadUsage, Options, parse_ranks, parse_timeout
+from conformance.session import Session
+
+#: pytest prints nothing: neither its dots nor its tracebacks tell more than our own summary.
+QUIET = ("-qq", "--no-header", "--no-summary", "--tb=short", "-p", "no:cacheprovider", "-p", "no:warnings")
+
+
+def options_of(arguments: argparse.Namespace) -> Options:
+    """Options from the command line, each one checked."""
+    device = arguments.device or ("cuda" if arguments.backend == "nccl" else "cpu")
+    return Options(
+        subjects=tuple(arguments.subjects),
+        spec=arguments.spec,
+        inputs=arguments.inputs,
+        ranks=parse_ranks(arguments.ranks),
+        backend=arguments.backend,
+        device=device,
+        timeout=parse_timeout(arguments.timeout),
+        setup=tuple(arguments.setup),
+    )
+
+
+def run(arguments: argparse.Namespace, passed_on: Sequence[str]) -> int:
+    """Carry out ``conformance run``.
+
+    Raises:
+        BadUsage: the request cannot be carried out; nothing was run.
+    """
+    signal.signal(signal.SIGTERM, _interrupt)
+    session = Session(options_of(arguments))  # first, so that torch is imported while we read on
+    try:
+        return _run(arguments, passed_on, session)
+    finally:
+        session.close()
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _run(arguments: argparse.Namespace, passed_on: Sequence[str], session: Session) -> int:
+    import pytest
+
+    from conformance.expectations import ExpectError
+    from conformance.pool import StartFailed
+    from conformance.ranks import Broken
+    from conformance.recorder import Recorder
+    from conformance.report.model import ReportError
+    from conformance.report.progress import Progress
+    from conformance.report.sheet import terminal
+
+    console = terminal()
+    progress = Progress(console)
+    recorder = Recorder(session, progress.start, progress.advance)
+    try:
+        _prepare(arguments, recorder)
+        session.items  # noqa: B018 - whatever is wrong with the subjects is said before pytest starts
+        status = pytest.main(_pytest_arguments(arguments, passed_on), plugins=[recorder])
+    except (ReportError, ExpectError) as error:
+        raise BadUsage(str(error)) from None
+    except (StartFailed, Broken) as error:
+        console.print(f"conformance: {error}", markup=False)
+        return BROKE
+    finally:
+        progress.stop()
+    if status == pytest.ExitCode.USAGE_ERROR:
+        return BAD_USAGE
+    if recorder.broken or status in {3, pytest.ExitCode.INTERNAL_ERROR}:
+        console.print(f"conformance: the suite itself broke\n{recorder.broken}", markup=False)
+        return BROKE
+    return _finish(arguments, recorder, interrupted=status == pytest.ExitCode.INTERRUPTED)
+
+
+def _prepare(arguments: argparse.Namespace, recorder: object) -> None:
+    from conformance.recorder import JOURNAL, Recorder
+    from conformance.report.write import prepare
+
+    assert isinstance(recorder, Recorder)
+    if arguments.resume:
+        folder = Path(arguments.resume)
+        if not (folder / JOURNAL).is_file():
+            raise BadUsage(f"--resume {arguments.resume!r}: no {JOURNAL} there, so there is no run to go on with")
+        recorder.resume(folder)
+        recorder.keep_journal(folder)
+    elif arguments.report:
+        folder = prepare(arguments.report)
+        (folder / JOURNAL).unlink(missing_ok=True)
+        recorder.keep_journal(folder)
+
+
+def _pytest_arguments(arguments: argparse.Namespace, passed_on: Sequence[str]) -> list[str]:
+    # The user's own pytest settings and plugins are for the user's own tests.
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
+        os.environ.pop(name, None)
+    suite = Path(__file__).parent / "suite"
+    words = [str(suite), "-c", os.devnull, f"--rootdir={suite.parent.parent}", "-p", "conformance.plugin", *QUIET]
+    words += ["-k", arguments.expression] if arguments.expression else []
+    if arguments.workers:
+        words += ["-p", "xdist.plugin", "-n", arguments.workers, "--dist", "loadgroup", *_for_workers(arguments)]
+    return [*words, *passed_on]
+
+
+def _for_workers(arguments: argparse.Namespace) -> list[str]:
+    words = ["--ranks", arguments.ranks, "--backend", arguments.backend, "--rank-timeout", arguments.timeout]
+    words += ["--device", arguments.device] if arguments.device else []
+    for reference in arguments.setup:
+        words += ["--rank-setup", reference]
+    return words
+
+
+def _finish(arguments: argparse.Namespace, recorder: object, interrupted: bool) -> int:
+    from conformance import expectations
+    from conformance.clauses import registry
+    from conformance.recorder import Recorder
+    from conformance.report import github
+    from conformance.report.model import ReportError
+    from conformance.report.sheet import terminal
+    from conformance.report.terminal import show
+    from conformance.report.write import write_all
+    from conformance.verdict import exit_status
+
+    assert isinstance(recorder, Recorder)
+    report = recorder.report(interrupted)
+    problems: list[str] = []
+    if arguments.expect:
+        report, problems = expectations.apply(report, expectations.read_expect(arguments.expect, registry()))
+    console = terminal()
+    show(report, console, verbose=arguments.verbose)
+    for problem in problems:
+        console.print(problem, markup=False, style="red")
+    if arguments.write_expect:
+        expectations.write_expect(report, arguments.write_expect)
+    github.publish(report, sys.stdout)
+    folder = arguments.report or arguments.resume
+    try:
+        if folder:
+            write_all(report, folder)
+    except ReportError as error:
+        console.print(f"conformance: {error}", markup=False, style="red")
+        return INTERRUPTED if interrupted else BROKE
+    status = exit_status(report, strict=arguments.strict, interrupted=interrupted)
+    return status or int(bool(problems))

@@ -1,0 +1,110 @@
+"""A run from its options to its items: the pristine process started, the subjects looked at, the tests planned."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from conformance import catalogue, clauses
+from conformance.options import BadUsage, Options, checked
+from conformance.plan import Item, Named, plan
+from conformance.pool import Pool, Settings
+from conformance.ranks import Template
+
+
+def suite_version() -> str:
+    """The installed version of this package."""
+    try:
+        return version("autograd-conformance")
+    except PackageNotFoundError:
+        return "0"
+
+
+def reference_subjects() -> list[Named]:
+    """The reference: every documented class, in the documented form and in the separate one."""
+    homes = {clause.spec: clause.module for clause in clauses.registry().values() if clause.spec != "Function"}
+    return [
+        Named(f"{module}:{spec}{form}", spec, None, f"{module}:{spec}{form}")
+        for spec, module in homes.items()
+        for form in ("", "Separate")
+    ]
+
+
+class Session:
+    """One run. Torch is imported in another process while this one goes on reading."""
+
+    def __init__(self, options: Options, subjects: Sequence[Named] | None = None) -> None:
+        self.options = checked(options, clauses.specs())
+        self.template = Template()
+        self._known = subjects
+
+    @cached_property
+    def pool(self) -> Pool:
+        """What the items run on."""
+        options = self.options
+        # As `python -m` has it: a subject's module is found in the current directory first.
+        path = tuple(dict.fromkeys([os.getcwd(), *filter(None, sys.path)]))
+        return Pool(self.template, Settings(options.backend, options.device, options.timeout, path, options.setup))
+
+    @cached_property
+    def subjects(self) -> list[Named]:
+        """What is under test, once each has been imported on a rank of its own.
+
+        Raises:
+            BadUsage: a name leads nowhere, or to nothing that can be tested.
+        """
+        if self._known is not None:
+            return list(self._known)
+        if not self.options.subjects:
+            wanted = reference_subjects()
+            return [subject for subject in wanted if self.options.spec in {None, subject.spec}]
+        return _labelled([self._looked_at(reference) for reference in dict.fromkeys(self.options.subjects)])
+
+    def _looked_at(self, reference: str) -> Named:
+        subject = Named(reference, self.options.spec or "", self.options.inputs)
+        outcome, said = self.pool.preflight(subject)
+        if outcome == "bad-subject":
+            raise BadUsage(said)
+        # A subject whose import raises or never ends is judged like any other: its tests say so.
+        spec = said if outcome == "pass" else self.options.spec or "Function"
+        return replace(subject, spec=spec)
+
+    @cached_property
+    def items(self) -> list[Item]:
+        """Every test that the run owes, in the order they run."""
+        return plan(catalogue.suite(), clauses.registry(), self.subjects, self.options.ranks)
+
+    @cached_property
+    def environment(self) -> dict[str, Any]:
+        """Where the run takes place, for the report."""
+        self.template.wait()
+        options = self.options
+        return {
+            **self.template.environment,
+            "python": sys.version.split()[0],
+            "platform": sys.platform,
+            "backend": options.backend,
+            "device": options.device,
+            "ranks": list(options.ranks),
+        }
+
+    def close(self) -> None:
+        """End every process of the run."""
+        if "pool" in vars(self):
+            self.pool.close()
+        self.template.close()
+
+
+def _labelled(subjects: list[Named]) -> list[Named]:
+    """Name each subject so that no two are called alike."""
+    seen = Counter(subject.reference for subject in subjects)
+    return [
+        replace(subject, label=subject.reference if seen[subject.reference] == 1 else f"{subject.reference} ({subject.spec})")
+        for subject in subjects
+    ]
