@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from conformance.scan import vocabulary as known
 from conformance.scan.model import weakest
+from conformance.scan.names import dotted
 from conformance.scan.values import PLAIN, Value, fresh, joined, opaque, sequence, several
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def call(expressions: Expressions, node: ast.Call) -> Value:
         name = full.removeprefix(prefix)
         if full.startswith(prefix) and "." not in name:
             return _function(expressions, node, name, everything)
-    if isinstance(node.func, ast.Attribute) and not full.startswith("torch."):
+    if isinstance(node.func, ast.Attribute) and not _of_module(expressions, node.func):
         return _method(expressions, node, node.func, everything)
     return opaque(*everything)
 
@@ -96,6 +97,8 @@ def _method(expressions: Expressions, node: ast.Call, function: ast.Attribute, e
         return _list_method(expressions, function, base, everything)
     if name in known.PLAIN_METHODS:
         return PLAIN
+    if name in {"set_", "resize_", "resize_as_", "detach_"}:
+        return base
     if base.kind == "plain" or (isinstance(function.value, ast.Name) and function.value.id == expressions.ctx):
         return opaque(*everything)
     if _changes(name):
@@ -126,6 +129,12 @@ def _list_method(expressions: Expressions, function: ast.Attribute, base: Value,
     if function.attr in {"pop", "get"}:
         return base.each
     return PLAIN if function.attr in {"index", "count", "clear", "sort", "reverse"} else opaque(base, *everything)
+
+
+def _of_module(expressions: Expressions, function: ast.Attribute) -> bool:
+    """Whether this is a function of an imported module, such as ``math.sqrt``, and no method of a value."""
+    head = (dotted(function) or "").partition(".")[0]
+    return expressions.names.is_imported(head) and head not in expressions.env
 
 
 def _changes(name: str) -> bool:

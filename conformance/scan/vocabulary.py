@@ -65,8 +65,11 @@ PLAIN_ATTRIBUTES = _words(
 
 VIEW_ATTRIBUTES = _words("T mT H mH real imag")
 
-#: These end with an underscore and leave the values alone.
-NOT_IN_PLACE = _words("requires_grad_ share_memory_ rename_ names_ retain_grad_ pin_memory_ coalesced_ _coalesced_")
+#: These end with an underscore and leave the values alone: they change one tensor object, not the memory it shares.
+NOT_IN_PLACE = _words(
+    "requires_grad_ share_memory_ rename_ names_ retain_grad_ pin_memory_ _coalesced_ set_ resize_ resize_as_ detach_ t_ "
+    "transpose_ squeeze_ unsqueeze_ swapaxes_ swapdims_ as_strided_ sparse_resize_"
+)
 
 PLAIN_BUILTINS = _words("len int float bool str isinstance hasattr callable id type repr range abs round issubclass hash print")
 
@@ -79,6 +82,9 @@ COLLECTIVES_IN_PLACE = {
     ).split()
 }
 COLLECTIVE_KEYWORDS = _words("tensor output_tensor output tensor_list output_list output_tensor_list")
+
+#: These add up, so that handing the gradient through may be all that backward has to do.
+REDUCTIONS = _words("all_reduce reduce all_reduce_coalesced")
 
 #: Functions of torch.distributed that exchange tensors' values between ranks.
 COLLECTIVES = frozenset(COLLECTIVES_IN_PLACE) | _words("gather all_gather_coalesced send isend batch_isend_irecv")

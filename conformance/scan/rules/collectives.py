@@ -11,7 +11,7 @@ from conformance.scan.classes import Method, is_stub
 from conformance.scan.model import Finding
 from conformance.scan.source import Module
 from conformance.scan.study import Study
-from conformance.scan.vocabulary import COLLECTIVES
+from conformance.scan.vocabulary import COLLECTIVES, REDUCTIONS
 
 MODULES = ("torch.distributed.", "torch.distributed.distributed_c10d.")
 #: How far calls of functions of the same file are followed.
@@ -31,9 +31,11 @@ def one_sided(study: Study) -> Iterator[Finding]:
     if not used:
         return
     answered, clear = _reached(module, backward, DEPTH)
+    if used <= REDUCTIONS and not _hands_through(study):
+        return  # its author derived a formula, and reductions rarely need an answer
     if clear and not answered:
         name = sorted(used)[0]
-        message = f"forward calls {name}, backward no collective: right only if other ranks' losses do not count"
+        message = f"forward calls {name}, backward no collective: is the gradient meant to be this rank's alone?"
         yield study.finding("Function.backward.gradient", "possible", backward.lineno, message)
 
 
@@ -42,6 +44,15 @@ def _gives_nothing(backward: Method) -> bool:
     returned = [node.value for node in ast.walk(backward) if isinstance(node, ast.Return)]
     parts = [part for value in returned for part in (value.elts if isinstance(value, ast.Tuple) else [value])]
     return all(part is None or (isinstance(part, ast.Constant) and part.value is None) for part in parts)
+
+
+def _hands_through(study: Study) -> bool:
+    """Whether backward returns an incoming gradient as it came."""
+    backward = study.backward
+    if backward is None:
+        return False
+    values = [item for returned in backward.trace.returns for item in (returned.value.items or (returned.value,))]
+    return any(value.is_tensor and value.shares & {*backward.takes.names} for value in values)
 
 
 def _reached(module: Module, node: ast.AST, depth: int) -> tuple[set[str], bool]:
@@ -60,24 +71,39 @@ def _reached(module: Module, node: ast.AST, depth: int) -> tuple[set[str], bool]
             inner, inner_clear = _reached(module, functions[full], depth - 1)
             used |= inner
             clear = clear and inner_clear
-        elif not _is_harmless(module, call, full):
+        elif not _is_harmless(module, node, call, full):
             clear = False
     return used, clear
 
 
-def _is_harmless(module: Module, call: ast.Call, full: str) -> bool:
-    """Whether a call surely exchanges nothing: PyTorch's own, a builtin, or a method of a tensor or ctx."""
+def _is_harmless(module: Module, node: ast.AST, call: ast.Call, full: str) -> bool:
+    """Whether a call surely exchanges nothing: PyTorch's own, a builtin, or a method of a value that is at hand."""
     if full.startswith("torch."):
         return True
-    if isinstance(call.func, ast.Attribute):
-        head = full.partition(".")[0]
-        return not module.names.is_imported(head) and call.func.attr not in COLLECTIVES | {"apply"}
-    return isinstance(call.func, ast.Name) and full in BUILTINS
+    if not isinstance(call.func, ast.Attribute):
+        return isinstance(call.func, ast.Name) and full in BUILTINS
+    head = full.partition(".")[0]
+    if call.func.attr in UNCLEAR or module.names.is_imported(head) or head in _globals(module):
+        return False
+    # ctx may hold anything; its own methods are known.
+    first = node.args.args[0].arg if isinstance(node, ast.FunctionDef) and node.args.args else ""
+    return head != first or call.func.attr in CTX_METHODS
 
 
+#: Methods that may well exchange something: of a Function, a request, a process group.
+UNCLEAR = COLLECTIVES | {"apply", "forward", "backward", "wait", "result"}
+CTX_METHODS = {"save_for_backward", "save_for_forward", "mark_dirty", "mark_non_differentiable", "set_materialize_grads"}
 BUILTINS = frozenset(dir(builtins))
 
 
 @lru_cache(maxsize=64)
 def _functions(module: Module) -> dict[str, ast.FunctionDef]:
     return {node.name: node for node in module.tree.body if isinstance(node, ast.FunctionDef)}
+
+
+@lru_cache(maxsize=64)
+def _globals(module: Module) -> frozenset[str]:
+    """Names that the module itself binds: classes, functions, and variables."""
+    names = {node.name for node in module.tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    assigned = (target for node in module.tree.body if isinstance(node, ast.Assign) for target in node.targets)
+    return frozenset(names | {target.id for target in assigned if isinstance(target, ast.Name)})
