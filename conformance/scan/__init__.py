@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from conformance.scan.command import run
+from conformance.scan.formats import to_json, to_sarif
 from conformance.scan.model import BadTarget, Finding, Found, Scan, Skipped
-from conformance.scan.run import scan
+from conformance.scan.reading import scan
+from conformance.scan.table import table
 
-__all__ = ["BadTarget", "Finding", "Found", "Scan", "Skipped", "scan"]
+__all__ = ["BadTarget", "Finding", "Found", "Scan", "Skipped", "run", "scan", "table", "to_json", "to_sarif"]

@@ -21,7 +21,9 @@ DISTRIBUTED = ("torch.distributed.", "torch.distributed.distributed_c10d.")
 def cut_off(value: Value, line: int) -> Value:
     """The same memory, without its graph."""
     cuts = value.cuts | {line} if value.derives else value.cuts
-    return replace(value, kind="tensor", sure=value.sure if value.is_tensor else "likely", derives=frozenset(), cuts=cuts)
+    return replace(
+        value, kind="tensor", sure=value.sure if value.is_tensor else "likely", derives=frozenset(), cuts=cuts
+    )
 
 
 def call(expressions: Expressions, node: ast.Call) -> Value:
@@ -48,10 +50,16 @@ def call(expressions: Expressions, node: ast.Call) -> Value:
 
 
 def _collective(
-    expressions: Expressions, node: ast.Call, name: str, arguments: list[Value], keywords: dict[str | None, Value]
+    expressions: Expressions,
+    node: ast.Call,
+    name: str,
+    arguments: list[Value],
+    keywords: dict[str | None, Value],
 ) -> Value:
     place = known.COLLECTIVES_IN_PLACE[name]
-    targets = arguments[place : place + 1] or [keywords[key] for key in keywords if key in known.COLLECTIVE_KEYWORDS]
+    targets = arguments[place : place + 1] or [
+        keywords[key] for key in keywords if key in known.COLLECTIVE_KEYWORDS
+    ]
     for target in targets:
         expressions.change(node, target, f"torch.distributed.{name}")
     return opaque(*arguments, *keywords.values())
@@ -91,7 +99,9 @@ def _function(expressions: Expressions, node: ast.Call, name: str, everything: l
     return fresh(*everything) if name in known.MAKERS else opaque(*everything)
 
 
-def _method(expressions: Expressions, node: ast.Call, function: ast.Attribute, everything: list[Value]) -> Value:
+def _method(
+    expressions: Expressions, node: ast.Call, function: ast.Attribute, everything: list[Value]
+) -> Value:
     name, base = function.attr, expressions.value(function.value)
     if base.kind in {"tuple", "list"}:
         return _list_method(expressions, function, base, everything)
@@ -99,7 +109,9 @@ def _method(expressions: Expressions, node: ast.Call, function: ast.Attribute, e
         return PLAIN
     if name in {"set_", "resize_", "resize_as_", "detach_"}:
         return base
-    if base.kind == "plain" or (isinstance(function.value, ast.Name) and function.value.id == expressions.ctx):
+    if base.kind == "plain" or (
+        isinstance(function.value, ast.Name) and function.value.id == expressions.ctx
+    ):
         return opaque(*everything)
     if _changes(name):
         sure = base.sure if base.is_tensor else "likely"
@@ -118,8 +130,14 @@ def _method(expressions: Expressions, node: ast.Call, function: ast.Attribute, e
     return opaque(base, *everything)
 
 
-def _list_method(expressions: Expressions, function: ast.Attribute, base: Value, everything: list[Value]) -> Value:
-    if function.attr in {"append", "extend", "insert"} and isinstance(function.value, ast.Name) and everything:
+def _list_method(
+    expressions: Expressions, function: ast.Attribute, base: Value, everything: list[Value]
+) -> Value:
+    if (
+        function.attr in {"append", "extend", "insert"}
+        and isinstance(function.value, ast.Name)
+        and everything
+    ):
         new = everything[-1]
         if function.attr == "extend" and new.kind in {"tuple", "list"}:
             new = new.each
@@ -128,7 +146,11 @@ def _list_method(expressions: Expressions, function: ast.Attribute, base: Value,
         return PLAIN
     if function.attr in {"pop", "get"}:
         return base.each
-    return PLAIN if function.attr in {"index", "count", "clear", "sort", "reverse"} else opaque(base, *everything)
+    return (
+        PLAIN
+        if function.attr in {"index", "count", "clear", "sort", "reverse"}
+        else opaque(base, *everything)
+    )
 
 
 def _of_module(expressions: Expressions, function: ast.Attribute) -> bool:
@@ -142,4 +164,6 @@ def _changes(name: str) -> bool:
 
 
 def _as_tensor(value: Value) -> Value:
-    return value if value.is_tensor else replace(value, kind="tensor", sure="likely", items=None, element=None)
+    return (
+        value if value.is_tensor else replace(value, kind="tensor", sure="likely", items=None, element=None)
+    )

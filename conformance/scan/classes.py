@@ -114,5 +114,9 @@ class FunctionClass:
 
 def is_stub(method: Method) -> bool:
     """Whether a method only raises, or says nothing: a base class's place-holder."""
-    body = [node for node in method.body if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))]
+    body = [
+        node
+        for node in method.body
+        if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+    ]
     return all(isinstance(node, ast.Raise | ast.Pass) for node in body)

@@ -75,7 +75,9 @@ class Discovery:
             self._known[key] = FunctionClass(module, node, qualname, tuple(bases), complete)
         return self._known[key]
 
-    def _base(self, module: Module, qualname: str, node: ast.ClassDef, base: ast.expr) -> FunctionClass | str | None:
+    def _base(
+        self, module: Module, qualname: str, node: ast.ClassDef, base: ast.expr
+    ) -> FunctionClass | str | None:
         """What a base is: PyTorch's (a text), a Function of this package, or None."""
         if isinstance(base, ast.Subscript):  # Base[T]
             base = base.value
@@ -89,7 +91,9 @@ class Discovery:
             return "torch"
         return next(filter(None, (self._elsewhere(meaning) for meaning in meanings)), None)
 
-    def _local(self, module: Module, qualname: str, node: ast.ClassDef, text: str) -> FunctionClass | str | None:
+    def _local(
+        self, module: Module, qualname: str, node: ast.ClassDef, text: str
+    ) -> FunctionClass | str | None:
         if f"{module.name}.{text}" in BASES:
             return "torch"
         scope = qualname.rpartition(".")[0]

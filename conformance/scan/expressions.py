@@ -43,7 +43,9 @@ class Expressions:
             self.trace.changes.append(Change(getattr(node, "lineno", 0), value.shares, sure, how))
 
     def _anything(self, node: ast.expr) -> Value:
-        return opaque(*(self.value(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)))
+        return opaque(
+            *(self.value(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
+        )
 
     def _constant(self, node: ast.Constant) -> Value:
         return NONE if node.value is None else PLAIN
@@ -68,7 +70,11 @@ class Expressions:
             if isinstance(part, ast.Starred):
                 inner = self.value(part.value)
                 known = known and inner.items is not None
-                items += inner.items if inner.items is not None else [inner.each if inner.element else opaque(inner)]
+                items += (
+                    inner.items
+                    if inner.items is not None
+                    else [inner.each if inner.element else opaque(inner)]
+                )
             else:
                 items.append(self.value(part))
         whole = sequence("tuple" if kind == "tuple" else "list", items)
@@ -96,7 +102,8 @@ class Expressions:
     def _compare(self, node: ast.Compare) -> Value:
         values = [self.value(part) for part in (node.left, *node.comparators)]
         if any(value.is_tensor for value in values) and all(
-            isinstance(operator, ast.Lt | ast.LtE | ast.Gt | ast.GtE | ast.Eq | ast.NotEq) for operator in node.ops
+            isinstance(operator, ast.Lt | ast.LtE | ast.Gt | ast.GtE | ast.Eq | ast.NotEq)
+            for operator in node.ops
         ):
             # A mask: no gradient flows through it.
             return Value("tensor", weakest(*(value.sure for value in values if value.is_tensor)))
@@ -127,7 +134,12 @@ class Expressions:
 
     def _repeated(self, node: ast.BinOp, left: Value, right: Value) -> Value:
         listed, other = (left, node.right) if left.kind in {"tuple", "list"} else (right, node.left)
-        if isinstance(other, ast.Constant) and isinstance(other.value, int) and other.value < 1000 and listed.items is not None:
+        if (
+            isinstance(other, ast.Constant)
+            and isinstance(other.value, int)
+            and other.value < 1000
+            and listed.items is not None
+        ):
             return sequence(listed.kind, list(listed.items) * other.value)
         return several(listed.kind, listed.each)
 
@@ -186,11 +198,16 @@ class Expressions:
     def bind(self, target: ast.expr, value: Value, looped: bool = False) -> None:
         """Give a name, or the names of an unpacking, their value; ``looped``: any item of it."""
         if looped:
-            value = value.each if value.kind in {"tuple", "list"} else replace(value, items=None, element=None)
+            value = (
+                value.each if value.kind in {"tuple", "list"} else replace(value, items=None, element=None)
+            )
         if isinstance(target, ast.Name):
             self.env[target.id] = value
         elif isinstance(target, ast.Starred):
-            self.bind(target.value, several("list", value.each if value.kind in {"tuple", "list"} else opaque(value)))
+            self.bind(
+                target.value,
+                several("list", value.each if value.kind in {"tuple", "list"} else opaque(value)),
+            )
         elif isinstance(target, ast.Tuple | ast.List):
             self._unpack(target.elts, value)
 

@@ -114,7 +114,9 @@ class _Walker:
                 self._bind(target, value, node)
 
     def _is_ctx_tuple(self, target: ast.expr) -> bool:
-        return isinstance(target, ast.Tuple) and any(not isinstance(part, ast.Name | ast.Starred) for part in target.elts)
+        return isinstance(target, ast.Tuple) and any(
+            not isinstance(part, ast.Name | ast.Starred) for part in target.elts
+        )
 
     def _each(self, target: ast.Tuple, value: Value, node: ast.stmt) -> None:
         known = value.items if value.items is not None and len(value.items) == len(target.elts) else None

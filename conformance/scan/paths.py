@@ -39,7 +39,9 @@ class _Paths:
         return before
 
     def matters(self, node: ast.AST) -> bool:
-        return any(id(inner) in self.watched or isinstance(inner, ast.Return | ast.Raise) for inner in ast.walk(node))
+        return any(
+            id(inner) in self.watched or isinstance(inner, ast.Return | ast.Raise) for inner in ast.walk(node)
+        )
 
     def statement(self, node: ast.stmt, way: Way) -> list[Way]:
         match node:
@@ -64,7 +66,9 @@ class _Paths:
         return [self.expression(node, way)]
 
     def expression(self, node: ast.AST, way: Way) -> Way:
-        calls = sorted((inner for inner in ast.walk(node) if id(inner) in self.watched), key=lambda call: call.lineno)  # type: ignore[attr-defined]
+        calls = sorted(
+            (inner for inner in ast.walk(node) if id(inner) in self.watched), key=lambda call: call.lineno
+        )  # type: ignore[attr-defined]
         return replace(way, seen=(*way.seen, *calls))
 
     def branch(self, node: ast.If, way: Way) -> list[Way]:
@@ -91,7 +95,11 @@ def _facts(test: ast.expr, outcome: bool) -> Facts:
         return _facts(test.operand, not outcome)
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) is outcome:
         return tuple(fact for part in test.values for fact in _facts(part, outcome))
-    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.IsNot | ast.NotEq | ast.NotIn):
+    if (
+        isinstance(test, ast.Compare)
+        and len(test.ops) == 1
+        and isinstance(test.ops[0], ast.IsNot | ast.NotEq | ast.NotIn)
+    ):
         turned = {ast.IsNot: ast.Is, ast.NotEq: ast.Eq, ast.NotIn: ast.In}[type(test.ops[0])]
         test = ast.Compare(test.left, [turned()], test.comparators)
         return ((ast.dump(test), not outcome),)
@@ -103,7 +111,11 @@ def _contradict(known: Facts, new: Facts) -> bool:
     if any(before.get(test, outcome) is not outcome for test, outcome in new):
         return True
     # x == 1 and x == 2 cannot both hold.
-    equals = [text for text, outcome in (*known, *new) if outcome and "ops=[Eq()]" in text and "comparators=[Constant(" in text]
+    equals = [
+        text
+        for text, outcome in (*known, *new)
+        if outcome and "ops=[Eq()]" in text and "comparators=[Constant(" in text
+    ]
     by_left: dict[str, str] = {}
     for text in equals:
         left = text.partition(", ops=[Eq()]")[0]

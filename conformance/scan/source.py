@@ -18,7 +18,9 @@ LARGEST = 4_000_000
 UNREADABLE = "not Python that this interpreter reads"
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 CLASS = re.compile(rb"^[ \t]*class\s+(\w+)\s*\(([^)]*)\)", re.MULTILINE)
-RENAMED = re.compile(rb"Function\s+as\s+(\w+)|^[ \t]*(\w+)\s*=[^\n]*\bautograd\b[^\n]*Function\b", re.MULTILINE)
+RENAMED = re.compile(
+    rb"Function\s+as\s+(\w+)|^[ \t]*(\w+)\s*=[^\n]*\bautograd\b[^\n]*Function\b", re.MULTILINE
+)
 LAST_WORD = re.compile(rb"(\w+)\s*(?:,|$)")
 
 

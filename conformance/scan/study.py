@@ -20,8 +20,25 @@ from conformance.scan.vocabulary import (
     VIEW_METHODS,
 )
 
-TENSOR_METHODS = (FRESH_METHODS | VIEW_METHODS | MAYBE_METHODS | SPLITTERS | {"detach", "numel", "element_size"}) - SHARED_METHODS
-NO_TENSOR = frozenset({"int", "float", "bool", "str", "Callable", "dict", "Dict", "Size", "device", "dtype", "ProcessGroup", "Module"})
+TENSOR_METHODS = (
+    FRESH_METHODS | VIEW_METHODS | MAYBE_METHODS | SPLITTERS | {"detach", "numel", "element_size"}
+) - SHARED_METHODS
+NO_TENSOR = frozenset(
+    {
+        "int",
+        "float",
+        "bool",
+        "str",
+        "Callable",
+        "dict",
+        "Dict",
+        "Size",
+        "device",
+        "dtype",
+        "ProcessGroup",
+        "Module",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -94,11 +111,15 @@ class Study:
 
     def _inputs(self, method: Method, takes: Parameters) -> dict[str, Value]:
         """What is known of each parameter of forward before it runs, from annotations and from how it is used."""
-        annotations = {argument.arg: argument.annotation for argument in (*method.args.posonlyargs, *method.args.args)}
+        annotations = {
+            argument.arg: argument.annotation for argument in (*method.args.posonlyargs, *method.args.args)
+        }
         used = self._used_as_tensor(method, takes.ctx)
         env = {name: _parameter(name, annotations.get(name), used.get(name)) for name in takes.names}
         if takes.rest:
-            env[takes.rest] = several("tuple", Value(shares=frozenset({takes.rest}), derives=frozenset({takes.rest})))
+            env[takes.rest] = several(
+                "tuple", Value(shares=frozenset({takes.rest}), derives=frozenset({takes.rest}))
+            )
         return env
 
     def _used_as_tensor(self, method: Method, ctx: str) -> dict[str, Confidence]:
@@ -118,7 +139,15 @@ class Study:
             if full == "isinstance" and arguments:
                 unsure.add(arguments[0])
             name = full.rpartition(".")[2]
-            takes_tensor = name in MAKERS | VIEW_METHODS and name not in {"tensor", "as_tensor", "full", "zeros", "ones", "empty", "arange"}
+            takes_tensor = name in MAKERS | VIEW_METHODS and name not in {
+                "tensor",
+                "as_tensor",
+                "full",
+                "zeros",
+                "ones",
+                "empty",
+                "arange",
+            }
             if full in {f"torch.{name}", f"torch.nn.functional.{name}"} and takes_tensor and node.args:
                 if isinstance(node.args[0], ast.Name):
                     used.setdefault(node.args[0].id, "likely")
@@ -140,10 +169,18 @@ class Study:
         """Inputs that setup_context saves under the names of an unpacking in forward's order."""
         used = self._used_as_tensor(setup, setup.args.args[0].arg if setup.args.args else "")
         for node in ast.walk(setup):
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple) and isinstance(node.value, ast.Name):
+            if (
+                isinstance(node, ast.Assign)
+                and isinstance(node.targets[0], ast.Tuple)
+                and isinstance(node.value, ast.Name)
+            ):
                 targets = [part.id if isinstance(part, ast.Name) else "" for part in node.targets[0].elts]
                 if node.value.id == setup.args.args[1].arg and len(targets) == len(takes.names):
-                    return {name for target, name in zip(targets, takes.names, strict=True) if used.get(target) == "certain"}
+                    return {
+                        name
+                        for target, name in zip(targets, takes.names, strict=True)
+                        if used.get(target) == "certain"
+                    }
         return set()
 
     def _output(self) -> Value:

@@ -108,7 +108,9 @@ def _join(one: Value, other: Value) -> Value:
     kinds = {one.kind, other.kind}
     if kinds == {"tensor", "none"}:
         tensor = one if one.is_tensor else other
-        return replace(both, kind="tensor", sure=weakest(tensor.sure, "likely"), alias=weakest(tensor.alias, "likely"))
+        return replace(
+            both, kind="tensor", sure=weakest(tensor.sure, "likely"), alias=weakest(tensor.alias, "likely")
+        )
     if "tensor" in kinds:
         return replace(both, kind="tensor", sure="possible")
     return both

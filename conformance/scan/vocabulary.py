@@ -47,7 +47,9 @@ MAYBE_METHODS = _words(
 )
 
 #: A method that other things than tensors have too; alone it proves no tensor.
-SHARED_METHODS = _words("add sum mean max min round index_fill to type view select pow prod std var clone norm cpu cuda copy int bool")
+SHARED_METHODS = _words(
+    "add sum mean max min round index_fill to type view select pow prod std var clone norm cpu cuda copy int bool"
+)
 
 #: Gives a tuple or list of tensors in the same memory.
 SPLITTERS = _words("split chunk unbind tensor_split hsplit vsplit dsplit split_with_sizes broadcast_tensors")
@@ -71,20 +73,37 @@ NOT_IN_PLACE = _words(
     "transpose_ squeeze_ unsqueeze_ swapaxes_ swapdims_ as_strided_ sparse_resize_"
 )
 
-PLAIN_BUILTINS = _words("len int float bool str isinstance hasattr callable id type repr range abs round issubclass hash print")
+PLAIN_BUILTINS = _words(
+    "len int float bool str isinstance hasattr callable id type repr range abs round issubclass hash print"
+)
 
 #: ``torch.distributed.X`` changes this many-th argument on at least one rank.
-COLLECTIVES_IN_PLACE = {
-    name: 0
-    for name in (
-        "all_reduce broadcast reduce recv all_gather all_gather_into_tensor _all_gather_base reduce_scatter "
-        "reduce_scatter_tensor _reduce_scatter_base all_to_all all_to_all_single scatter irecv all_reduce_coalesced"
-    ).split()
-}
+COLLECTIVES_IN_PLACE = dict.fromkeys(
+    [
+        "all_reduce",
+        "broadcast",
+        "reduce",
+        "recv",
+        "all_gather",
+        "all_gather_into_tensor",
+        "_all_gather_base",
+        "reduce_scatter",
+        "reduce_scatter_tensor",
+        "_reduce_scatter_base",
+        "all_to_all",
+        "all_to_all_single",
+        "scatter",
+        "irecv",
+        "all_reduce_coalesced",
+    ],
+    0,
+)
 COLLECTIVE_KEYWORDS = _words("tensor output_tensor output tensor_list output_list output_tensor_list")
 
 #: These add up, so that handing the gradient through may be all that backward has to do.
 REDUCTIONS = _words("all_reduce reduce all_reduce_coalesced")
 
 #: Functions of torch.distributed that exchange tensors' values between ranks.
-COLLECTIVES = frozenset(COLLECTIVES_IN_PLACE) | _words("gather all_gather_coalesced send isend batch_isend_irecv")
+COLLECTIVES = frozenset(COLLECTIVES_IN_PLACE) | _words(
+    "gather all_gather_coalesced send isend batch_isend_irecv"
+)

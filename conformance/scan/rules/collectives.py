@@ -23,7 +23,10 @@ def one_sided(study: Study) -> Iterator[Finding]:
 
     That is right for some Functions (a local slice, a loss that only counts once), so it is never more than possible.
     """
-    forward, backward = study.subject.own("forward"), study.subject.method("backward") or study.subject.method("vjp")
+    forward, backward = (
+        study.subject.own("forward"),
+        study.subject.method("backward") or study.subject.method("vjp"),
+    )
     if forward is None or backward is None or is_stub(backward) or _gives_nothing(backward):
         return
     module = study.subject.module
@@ -35,7 +38,9 @@ def one_sided(study: Study) -> Iterator[Finding]:
         return  # its author derived a formula, and reductions rarely need an answer
     if clear and not answered:
         name = sorted(used)[0]
-        message = f"forward calls {name}, backward no collective: is the gradient meant to be this rank's alone?"
+        message = (
+            f"forward calls {name}, backward no collective: is the gradient meant to be this rank's alone?"
+        )
         yield study.finding("Function.backward.gradient", "possible", backward.lineno, message)
 
 
@@ -51,7 +56,9 @@ def _hands_through(study: Study) -> bool:
     backward = study.backward
     if backward is None:
         return False
-    values = [item for returned in backward.trace.returns for item in (returned.value.items or (returned.value,))]
+    values = [
+        item for returned in backward.trace.returns for item in (returned.value.items or (returned.value,))
+    ]
     return any(value.is_tensor and value.shares & {*backward.takes.names} for value in values)
 
 
@@ -92,7 +99,13 @@ def _is_harmless(module: Module, node: ast.AST, call: ast.Call, full: str) -> bo
 
 #: Methods that may well exchange something: of a Function, a request, a process group.
 UNCLEAR = COLLECTIVES | {"apply", "forward", "backward", "wait", "result"}
-CTX_METHODS = {"save_for_backward", "save_for_forward", "mark_dirty", "mark_non_differentiable", "set_materialize_grads"}
+CTX_METHODS = {
+    "save_for_backward",
+    "save_for_forward",
+    "mark_dirty",
+    "mark_non_differentiable",
+    "set_materialize_grads",
+}
 BUILTINS = frozenset(dir(builtins))
 
 
@@ -105,5 +118,7 @@ def _functions(module: Module) -> dict[str, ast.FunctionDef]:
 def _globals(module: Module) -> frozenset[str]:
     """Names that the module itself binds: classes, functions, and variables."""
     names = {node.name for node in module.tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    assigned = (target for node in module.tree.body if isinstance(node, ast.Assign) for target in node.targets)
+    assigned = (
+        target for node in module.tree.body if isinstance(node, ast.Assign) for target in node.targets
+    )
     return frozenset(names | {target.id for target in assigned if isinstance(target, ast.Name)})

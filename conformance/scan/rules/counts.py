@@ -28,7 +28,9 @@ def gradients(study: Study) -> Iterator[Finding]:
             continue
         seen.add(count)
         message = f"{backward.method.name} returns {_values(count)} here, forward takes {_inputs(wanted)}"
-        yield study.finding("Function.backward.count", _sure(study, backward, returned, sure), returned.line, message)
+        yield study.finding(
+            "Function.backward.count", _sure(study, backward, returned, sure), returned.line, message
+        )
 
 
 def tangents(study: Study) -> Iterator[Finding]:
@@ -44,7 +46,12 @@ def tangents(study: Study) -> Iterator[Finding]:
         count, sure = _length(returned.value)
         if count is not None and wanted is not None and count != wanted and returned.value.kind != "none":
             message = f"jvp returns {_values(count)} here, forward has {wanted} output{'s' * (wanted != 1)}"
-            yield study.finding("Function.jvp.count", weakest(sure, first, _sure(study, jvp, returned, sure)), returned.line, message)
+            yield study.finding(
+                "Function.jvp.count",
+                weakest(sure, first, _sure(study, jvp, returned, sure)),
+                returned.line,
+                message,
+            )
             return
 
 

@@ -12,7 +12,11 @@ from conformance.scan.study import Study
 def graph_lost(study: Study) -> Iterator[Finding]:
     """``.data`` or ``.detach()`` on the way to what backward returns, and nothing that forbids a second differentiation."""
     backward = study.backward
-    if backward is None or "once_differentiable" in study.subject.decorators(backward.method) or _guards(study, backward.method):
+    if (
+        backward is None
+        or "once_differentiable" in study.subject.decorators(backward.method)
+        or _guards(study, backward.method)
+    ):
         return
     lines = sorted({line for returned in backward.trace.returns for line in returned.value.cuts})
     if lines:
@@ -23,7 +27,9 @@ def graph_lost(study: Study) -> Iterator[Finding]:
 def _guards(study: Study, method: ast.FunctionDef) -> bool:
     """Whether backward looks at the grad mode itself, or differentiates on its own."""
     watched = {"is_grad_enabled", "set_grad_enabled"}
-    return any(isinstance(node, ast.Attribute | ast.Name) and _last(node) in watched for node in ast.walk(method))
+    return any(
+        isinstance(node, ast.Attribute | ast.Name) and _last(node) in watched for node in ast.walk(method)
+    )
 
 
 def _last(node: ast.Attribute | ast.Name) -> str:

@@ -17,7 +17,9 @@ def both_vmap_rules(study: Study) -> Iterator[Finding]:
     statement = flag[1]
     if isinstance(statement, ast.Assign | ast.AnnAssign) and _is_true(statement.value):
         line = (vmap[1] if vmap[0] is study.subject else statement).lineno
-        yield study.finding("Function.vmap.not-both", "certain", line, "defines vmap, and sets generate_vmap_rule to True")
+        yield study.finding(
+            "Function.vmap.not-both", "certain", line, "defines vmap, and sets generate_vmap_rule to True"
+        )
 
 
 def backward_and_vjp(study: Study) -> Iterator[Finding]:

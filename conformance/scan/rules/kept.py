@@ -45,12 +45,16 @@ def _removed(walked: Walked) -> set[str]:
         if isinstance(node, ast.Delete):
             targets = node.targets
         for target in targets:
-            if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == walked.takes.ctx:
+            if (
+                isinstance(target, ast.Attribute)
+                and isinstance(target.value, ast.Name)
+                and target.value.id == walked.takes.ctx
+            ):
                 names.add(target.attr)
     last = {kept.attribute: kept.value for kept in walked.trace.kept}
     tops = {id(statement) for statement in walked.method.body}
     for node in walked.method.body:
         if id(node) in tops and isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute):
-            if last.get(node.targets[0].attr, None) is not None and last[node.targets[0].attr].kind == "none":
+            if last.get(node.targets[0].attr) is not None and last[node.targets[0].attr].kind == "none":
                 names.add(node.targets[0].attr)
     return names

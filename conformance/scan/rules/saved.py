@@ -29,7 +29,13 @@ def twice(study: Study) -> Iterator[Finding]:
 
 
 def _sure(found: list[Way], double: list[Way]) -> Confidence:
-    return "certain" if len(double) == len(found) else "likely" if any(way.choices <= 1 for way in double) else "possible"
+    return (
+        "certain"
+        if len(double) == len(found)
+        else "likely"
+        if any(way.choices <= 1 for way in double)
+        else "possible"
+    )
 
 
 def elsewhere(study: Study) -> Iterator[Finding]:

@@ -32,11 +32,20 @@ def scan(target: str) -> Scan:
             findings = _findings(function)
         except RecursionError:
             findings = ()
-            skipped.append(Skipped(function.module.file, f"{function.node.name} is nested too deeply to be checked"))
+            skipped.append(
+                Skipped(function.module.file, f"{function.node.name} is nested too deeply to be checked")
+            )
         found.append(_found(function, findings))
     skipped += discovery.skipped
     seconds = time.perf_counter() - start
-    return Scan(target, str(place.root), len(read_files), tuple(found), tuple(sorted(skipped, key=lambda skip: skip.file)), seconds)
+    return Scan(
+        target,
+        str(place.root),
+        len(read_files),
+        tuple(found),
+        tuple(sorted(skipped, key=lambda skip: skip.file)),
+        seconds,
+    )
 
 
 def _findings(function: FunctionClass) -> tuple[Finding, ...]:

@@ -1,0 +1,53 @@
+"""``conformance scan``: scan, write, and say by the exit status how it went."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from pathlib import Path
+
+from rich.console import Console
+
+from conformance.scan.formats import to_json, to_sarif
+from conformance.scan.model import BadTarget, Confidence, at_least
+from conformance.scan.reading import scan
+from conformance.scan.table import table
+
+FINE, FOUND, BAD_USAGE = 0, 1, 4
+
+
+def run(
+    target: str,
+    *,
+    json: bool = False,
+    sarif: Path | None = None,
+    fail_on: Confidence | None = None,
+    console: Console | None = None,
+) -> int:
+    """Scan ``target`` and write a table, or JSON, and SARIF into a file where one is named.
+
+    Returns:
+        0 when it ran, whatever it found; 1 with ``fail_on`` when there are findings at least that sure; 4 when there is nothing
+        of that name to read, or the SARIF file cannot be written.
+    """
+    console = console or Console()
+    try:
+        result = scan(target)
+        if sarif is not None:
+            sarif.write_text(jsonlib.dumps(to_sarif(result), indent=2) + "\n", encoding="utf-8")
+    except BadTarget as error:
+        return _bad(console, str(error))
+    except OSError as error:
+        return _bad(console, f"{sarif} cannot be written: {error.strerror or error}")
+    if json:
+        console.file.write(jsonlib.dumps(to_json(result), indent=2) + "\n")
+    else:
+        table(result, console)
+    failed = fail_on is not None and any(at_least(finding.confidence, fail_on) for finding in result.findings)
+    return FOUND if failed else FINE
+
+
+def _bad(console: Console, message: str) -> int:
+    console.print(
+        f"conformance scan: {' '.join(message.split())}", markup=False, highlight=False, soft_wrap=True
+    )
+    return BAD_USAGE

@@ -1,0 +1,78 @@
+"""A scan for people: every Function with file and line, then every finding. Reads well from 80 columns on."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from conformance.scan.model import CONFIDENCES, Confidence, Finding, Found, Scan
+
+STYLES: dict[Confidence, str] = {"certain": "bold red", "likely": "yellow", "possible": "cyan"}
+
+#: From here on a finding fits on one row; below, clause, place and message stand under one another.
+WIDE = 120
+
+
+def table(scan: Scan, console: Console) -> None:
+    """Write a scan to a console."""
+    if scan.found:
+        console.print(_functions(scan.found))
+    if scan.findings:
+        console.print(_findings(scan.findings, console.width >= WIDE))
+    for skipped in scan.skipped:
+        console.print(f"[yellow]skipped[/] {escape(skipped.file)}: {escape(skipped.reason)}", highlight=False)
+    console.print(_summary(scan), highlight=False)
+
+
+def _functions(found: tuple[Found, ...]) -> Table:
+    grid = Table(
+        title="Functions", title_justify="left", box=None, pad_edge=False, header_style="bold", expand=False
+    )
+    grid.add_column("line", justify="right", no_wrap=True)
+    grid.add_column("Function", overflow="fold", ratio=2)
+    grid.add_column("defines", overflow="fold", ratio=2)
+    grid.add_column("seen", justify="right", no_wrap=True)
+    for file, group in groupby(found, key=lambda function: function.file):
+        grid.add_row("", Text(file, style="dim", overflow="fold"), "", "")
+        for function in group:
+            name = function.qualname.partition(":")[2]
+            grid.add_row(
+                str(function.line), name, ", ".join(function.members), str(len(function.findings) or "")
+            )
+    return grid
+
+
+def _findings(findings: tuple[Finding, ...], wide: bool) -> Table:
+    grid = Table(
+        title="\nSeen without running", title_justify="left", box=None, pad_edge=False, header_style="bold"
+    )
+    grid.add_column("sure", no_wrap=True)
+    if wide:
+        grid.add_column("clause", no_wrap=True)
+        grid.add_column("where", overflow="fold", ratio=2)
+        grid.add_column("what", overflow="fold", ratio=3)
+    else:
+        grid.add_column("clause, where, what", overflow="fold")
+    for finding in sorted(findings, key=lambda finding: -CONFIDENCES.index(finding.confidence)):
+        sure = Text(finding.confidence, style=STYLES[finding.confidence])
+        where = f"{finding.file}:{finding.line}"
+        if wide:
+            grid.add_row(sure, Text(finding.clause), Text(where), Text(finding.message))
+        else:
+            grid.add_row(sure, Text(f"{finding.clause}\n{where}\n{finding.message}"))
+    return grid
+
+
+def _summary(scan: Scan) -> str:
+    counts = [
+        f"{sum(finding.confidence == confidence for finding in scan.findings)} {confidence}"
+        for confidence in reversed(CONFIDENCES)
+    ]
+    functions = f"{len(scan.found)} Function{'s' * (len(scan.found) != 1)}"
+    files = f"{scan.files} file{'s' * (scan.files != 1)}"
+    skipped = f", {len(scan.skipped)} skipped" if scan.skipped else ""
+    return f"{functions} in {files}{skipped}; findings: {', '.join(counts)} ({scan.seconds:.1f} s)"
