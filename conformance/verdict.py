@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion, Version
 
 from conformance.outcome import OUTCOMES, TestOutcome, worst
 from conformance.report.model import (
@@ -123,9 +124,7 @@ def judge(
         environment=dict(environment),
         engine=results((test for test in evidence if not test.subject), about_engine),
         subjects=tuple(
-            _subject(
-                info, results((test for test in evidence if _about(test, info)), owed_by(info.spec, clauses))
-            )
+            _subject(info, results((test for test in evidence if _about(test, info)), owed_by(info.spec, clauses)))
             for info in dict.fromkeys(subjects)
         ),
         started=started,
@@ -137,9 +136,7 @@ def judge(
 def owed_by(spec: str, clauses: Mapping[str, Clause]) -> tuple[str, ...]:
     """The ids of the clauses a subject of this spec owes: those of the contract and those of the spec."""
     own = ("Function", spec)
-    return tuple(
-        name for name, clause in clauses.items() if clause.party == "function" and clause.spec in own
-    )
+    return tuple(name for name, clause in clauses.items() if clause.party == "function" and clause.spec in own)
 
 
 def settled(test: TestOutcome) -> TestOutcome:
@@ -168,7 +165,7 @@ def clause_verdict(tests: Iterable[TestOutcome]) -> str:
 
 
 def matches_version(versions: str, torch: str) -> bool:
-    """Whether ``versions`` takes in a PyTorch version; nightly builds and ``+cpu`` are understood.
+    """Whether ``versions`` takes in a PyTorch version; a nightly build counts as the release it leads to.
 
     >>> matches_version("torch < 2.14", "2.13.0+cpu"), matches_version("", "2.13.0")
     (True, True)
@@ -176,8 +173,11 @@ def matches_version(versions: str, torch: str) -> bool:
     Raises:
         ValueError: ``versions`` is no specifier.
     """
-    bare = versions.strip().removeprefix("torch").strip()
-    return not bare or not torch or SpecifierSet(bare).contains(torch, prereleases=True)
+    wanted = SpecifierSet(versions.strip().removeprefix("torch").strip())
+    try:
+        return wanted.contains(Version(torch).base_version)
+    except InvalidVersion:
+        return True  # a build that says nothing of itself is held to everything
 
 
 def exit_status(report: Report, strict: bool = False, interrupted: bool = False, broken: bool = False) -> int:
@@ -212,9 +212,7 @@ def _subject(info: SubjectInfo, clauses: tuple[ClauseResult, ...]) -> SubjectRes
 
 def _not_run(plan: Planned, missing: str) -> TestOutcome:
     reason = plan.reason or missing
-    return TestOutcome(
-        plan.nodeid, plan.clause, plan.subject, plan.spec, plan.world, "skip", 0.0, reason=reason
-    )
+    return TestOutcome(plan.nodeid, plan.clause, plan.subject, plan.spec, plan.world, "skip", 0.0, reason=reason)
 
 
 def _result(clause: Clause, tests: Iterable[TestOutcome], torch: str) -> ClauseResult:

@@ -8,8 +8,6 @@ from typing import Any
 
 from conformance.outcome import TEXT_LIMIT, clipped
 
-#: Control characters, invisible ones (direction overrides among them), lone surrogates, line separators.
-_HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 _KEPT = "\n\t\u200d"  # a zero-width joiner builds emoji and harms nobody
 
 
@@ -52,7 +50,7 @@ def plain(data: Any) -> Any:
 
 
 def _shown(character: str) -> str:
-    if character in _KEPT or unicodedata.category(character) not in _HIDDEN:
+    if character.isprintable() or character in _KEPT or unicodedata.category(character) == "Zs":
         return character
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,98 @@
+"""Made-up clauses, outcomes and reports for the tests of the machinery; no torch, no spec_impl."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from conformance.clauses import Clause
+from conformance.outcome import RankOutcome, TestOutcome
+from conformance.verdict import Planned, Report, SubjectInfo, judge
+
+GATHER = "AllGatherGradAutograd"
+ENVIRONMENT = {
+    "torch": "2.13.0+cpu",
+    "python": "3.11.9",
+    "platform": "linux",
+    "backend": "gloo",
+    "device": "cpu",
+    "ranks": [1, 2, 3, 4],
+}
+SUITE = {"version": "0.1.0", "clauses_sha256": "0" * 64}
+SUBJECT = SubjectInfo("mypkg.dist:Gather", GATHER)
+
+
+def clause(name, party="function", level="must", spec="Function", versions=""):
+    """A clause of a made-up registry."""
+    module = "spec_impl.function" if spec == "Function" else "spec_impl.ksuit"
+    return Clause(name, party, level, f"What {name} says.", ("K",), spec, name, module, "x.py", 1, versions)
+
+
+CLAUSES = {
+    made.id: made
+    for made in (
+        clause("Function.backward.count"),
+        clause("Function.backward.receives", party="engine"),
+        clause("Function.save_for_backward.once", level="should"),
+        clause("Function.backward.any-layout", level="quality"),
+        clause(f"{GATHER}.backward.sum", spec=GATHER),
+        clause("GradFactor.forward.identity", spec="GradFactor"),
+    )
+}
+#: What a subject of spec AllGatherGradAutograd owes.
+OWED = (
+    "Function.backward.count",
+    "Function.save_for_backward.once",
+    "Function.backward.any-layout",
+    f"{GATHER}.backward.sum",
+)
+
+
+def outcome(name, word="pass", world=2, subject=SUBJECT, guilty=None, node="", **more):
+    """The outcome of a test; the ranks in ``guilty`` gave ``word`` and the others passed."""
+    guilty = range(world) if guilty is None else guilty
+    ranks = tuple(
+        RankOutcome(
+            rank, word if rank in guilty else "pass", more.get("message", "") if rank in guilty else ""
+        )
+        for rank in range(world)
+    )
+    label, spec = (subject.label, subject.spec) if subject else ("", "Function")
+    nodeid = node or f"conformance/suite/test_x.py::test_{name}[{world}]"
+    command = f"conformance run {label} -k test_{name}"
+    return TestOutcome(nodeid, name, label, spec, world, word, 0.25, ranks=ranks, reproduce=command, **more)
+
+
+def engine_passes():
+    """PyTorch keeps its one made-up clause."""
+    return outcome("Function.backward.receives", subject=None, world=1)
+
+
+def made(*own, subjects=(SUBJECT,), planned=(), clauses=CLAUSES, **more) -> Report:
+    """A report on these outcomes; clauses of the subject that none of them is about pass."""
+    about = {(test.clause, test.subject) for test in own}
+    rest = [
+        outcome(name, subject=info)
+        for info in subjects
+        for name in (
+            "Function.backward.count",
+            "Function.save_for_backward.once",
+            "Function.backward.any-layout",
+        )
+        + ((f"{GATHER}.backward.sum",) if info.spec == GATHER else ())
+        if (name, info.label) not in about
+    ]
+    engine = [] if ("Function.backward.receives", "") in about else [engine_passes()]
+    return judge([*own, *rest, *engine], planned, subjects, clauses, ENVIRONMENT, suite=SUITE, **more)
+
+
+def plan(name, subject=SUBJECT, node="", reason=""):
+    """A planned test."""
+    node = node or f"conformance/suite/test_x.py::test_{name}[2]"
+    return Planned(node, name, subject.label, subject.spec, 2, reason)
+
+
+def with_clause(report, name, **changes):
+    """The same report with one clause of its first subject tampered with, and nothing recomputed."""
+    part = report.subjects[0]
+    clauses = tuple(replace(own, **changes) if own.id == name else own for own in part.clauses)
+    return replace(report, subjects=(replace(part, clauses=clauses), *report.subjects[1:]))

@@ -1,0 +1,407 @@
+"""Every form of a report says the same, survives whatever a subject prints, and obeys none of it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import stat
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_up import GATHER, SUBJECT, engine_passes, made, outcome, plan
+
+from conformance.outcome import OUTCOMES, Deviation, RankOutcome, TestOutcome
+from conformance.report import github
+from conformance.report.badge import badge, badge_of
+from conformance.report.failures import by_cause, failures
+from conformance.report.html import page
+from conformance.report.junit import junit
+from conformance.report.model import Report, ReportError
+from conformance.report.progress import Progress
+from conformance.report.terminal import show, terminal
+from conformance.report.text import one_line, visible
+from conformance.report.write import prepare, read, schema_problems, to_text, write_all
+
+SUM = f"{GATHER}.backward.sum"
+NASTY = (
+    "\x1b[31mred\x00\ud800 <script>alert(1)</script> [bold]x[/bold] :smile: ]]>\r\n"
+    + "::error::x ##[add-mask]x \u202e"
+)
+MESSAGE = str(Deviation("gradient of x", "tensor([0.5, 0.5])", "tensor([1., 1.])", "mean instead of sum"))
+
+
+def broken(word="fail", **more):
+    """A report with one broken clause; rank 1 of 2 is to blame."""
+    more = {"guilty": [1], "message": MESSAGE, "likely": "mean instead of sum", **more}
+    return made(outcome(SUM, word, **more))
+
+
+def on_terminal(report, width=80, **more):
+    file = io.StringIO()
+    show(report, terminal(file, width=width), **more)
+    return file.getvalue()
+
+
+def nasty():
+    """A report in which the subject wrote every text."""
+    rank = RankOutcome(1, "crash", NASTY, NASTY, -11, "SIGSEGV", NASTY, NASTY, (NASTY,))
+    test = outcome(SUM, "crash", guilty=[1])
+    test = replace(
+        test, ranks=(test.ranks[0], rank), message=NASTY, likely=NASTY, reason=NASTY, reproduce=NASTY
+    )
+    return made(test, outcome("Function.backward.count", "skip", reason=NASTY))
+
+
+def test_a_report_survives_being_written_and_read(tmp_path):
+    report = broken()
+    assert {path.name for path in write_all(report, tmp_path)} == {
+        "report.json",
+        "report.html",
+        "junit.xml",
+        "badge.svg",
+    }
+    assert read(tmp_path / "report.json") == report
+    assert not list(tmp_path.glob(".*")), "no temporary file is left"
+    assert stat.S_IMODE((tmp_path / "report.json").stat().st_mode) & 0o044 == 0o044 & ~os.umask(
+        os.umask(0o22)
+    )
+
+
+def test_report_json_has_the_published_keys():
+    data = broken().to_json()
+    assert {"schema", "suite", "environment", "engine", "subjects"} <= set(data)
+    subject = data["subjects"][0]
+    assert {"subject", "spec", "verdict", "clauses"} == set(subject)
+    own = next(own for own in subject["clauses"] if own["id"] == SUM)
+    assert {"id", "level", "verdict", "reason", "tests"} <= set(own)
+    assert {"nodeid", "outcome", "seconds", "message", "ranks", "reproduce"} <= set(own["tests"][0])
+    assert {"rank", "outcome", "message", "exitcode"} <= set(own["tests"][0]["ranks"][0])
+    assert not schema_problems(data)
+
+
+def test_the_schema_itself_is_a_schema():
+    from jsonschema import Draft202012Validator
+
+    from conformance.report.write import schema
+
+    Draft202012Validator.check_schema(schema())
+
+
+texts = st.text(st.characters(codec=None, categories=None), max_size=40)
+outcomes = st.builds(
+    outcome,
+    st.just(SUM),
+    st.sampled_from(OUTCOMES),
+    world=st.integers(1, 3),
+    message=texts,
+    reason=texts,
+    likely=texts,
+    node=texts,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(outcomes, max_size=4), texts, st.floats(min_value=0) | st.just(float("nan")))
+def test_any_text_in_any_field_gives_every_form(tests, note, seconds):
+    report = replace(made(*tests, seconds=seconds), notes=(note,))
+    data = json.loads(to_text(report))
+    assert not schema_problems(data)
+    assert Report.from_json(data).to_json() == data
+    ElementTree.fromstring(junit(report).encode("utf-8"))
+    page(report).encode("utf-8")
+    for width in (20, 80):
+        assert not {
+            sign for sign in on_terminal(report, width) if not (sign.isprintable() or visible(sign) == sign)
+        }
+    assert "\n" not in "".join(github.commands(report))
+
+
+def test_hidden_text_is_shown_and_not_obeyed():
+    for text in (on_terminal(nasty()), page(nasty()), junit(nasty()), to_text(nasty())):
+        text.encode("utf-8")
+        assert not set("\x1b\x00\u202e") & set(text)
+        assert "x1b[31mred" in text
+    assert "<script" not in page(nasty())
+    assert "[bold]x[/bold]" in on_terminal(nasty())
+    assert ":smile:" in on_terminal(nasty())
+
+
+def test_text_of_ten_megabytes_is_clipped_everywhere():
+    report = broken(message="x" * 10_000_000)
+    assert len(on_terminal(report)) < 20_000
+    assert "characters left out" in on_terminal(report)
+    for form in (to_text(report), page(report), junit(report)):
+        assert len(form) < 200_000
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_a_failure_tells_everything_in_the_order_a_reader_needs(width):
+    text = on_terminal(broken(), width)
+    wanted = [
+        f"FAIL  {SUM}  (must)",
+        f"What {SUM} says.",
+        "rank 1 of 2, in test_x.py",
+        "came:     tensor([0.5, 0.5])",
+        "expected: tensor([1., 1.])",
+        "looks like mean instead of sum",
+        "reproduce  conformance run mypkg.dist:Gather -k",
+        f"api/spec_impl/ksuit#clause-{SUM}",
+    ]
+    places = [text.index(part) for part in wanted]
+    assert places == sorted(places)
+    assert text.count("looks like") == 1
+
+
+def test_lines_fit_except_commands_to_be_copied():
+    for width in (60, 80, 160):
+        lines = on_terminal(nasty(), width, verbose=True).splitlines()
+        assert all(len(line) <= width for line in lines if "reproduce" not in line)
+
+
+def test_a_summary_line_for_each_subject_and_one_for_the_engine():
+    text = on_terminal(made(outcome("Function.backward.any-layout", "fail")))
+    assert "PyTorch 2.13.0+cpu keeps 1 of 1 engine clauses" in text
+    assert f"deviates    mypkg.dist:Gather ({GATHER})" in text
+    assert "must 2/2  should 1/1  quality 0/1" in text
+
+
+def test_broken_engine_clauses_are_told_too():
+    text = on_terminal(made(outcome("Function.backward.receives", "fail", subject=None, message="got 3")))
+    assert "keeps 0 of 1 engine clauses" in text
+    assert "| got 3" in text
+
+
+def test_must_comes_before_quality():
+    report = made(outcome("Function.backward.any-layout", "fail"), outcome(SUM, "fail"))
+    text = on_terminal(report)
+    assert text.index(f"FAIL  {SUM}") < text.index("FAIL  Function.backward.any-layout")
+
+
+def test_tests_that_failed_alike_are_told_once():
+    tests = [
+        outcome(SUM, "fail", world=n, node=f"suite/t.py::t[{n}]", message=f"{n} ranks: wrong")
+        for n in (2, 3, 4)
+    ]
+    other = outcome(SUM, "crash", node="suite/t.py::u", message="gone")
+    own = next(own for own in made(*tests, other).subjects[0].clauses if own.id == SUM)
+    assert [(failure.test.nodeid, len(failure.alike)) for failure in failures(own)] == [
+        ("suite/t.py::u", 0),
+        ("suite/t.py::t[2]", 2),
+    ]
+    text = on_terminal(made(*tests, other))
+    assert "alike in   2 more: t.py::t[3], t.py::t[4]" in text
+
+
+def test_one_accident_that_breaks_every_clause_is_told_once():
+    names = ("Function.backward.count", "Function.save_for_backward.once", SUM)
+    report = made(*(outcome(name, "error", message="cannot import mypkg") for name in names))
+    broken_ = [own for own in report.subjects[0].clauses if own.broken]
+    assert [(own.id, len(others)) for own, others in by_cause(broken_)] == [(names[0], 2)]
+    text = on_terminal(report)
+    assert text.count("cannot import mypkg") == 1
+    assert "breaks too 2 more clauses" in text
+
+
+def test_two_failed_assertions_are_never_one_thing():
+    names = ("Function.backward.count", SUM)
+    report = made(*(outcome(name, "fail", message="wrong") for name in names))
+    assert len(list(by_cause(own for own in report.subjects[0].clauses if own.broken))) == 2
+
+
+def test_the_rank_to_blame_comes_before_the_ranks_that_suffered():
+    test = outcome(SUM, "crash", world=3)
+    ranks = (
+        RankOutcome(0, "error", "connection closed by peer"),
+        RankOutcome(1, "crash", "the rank died", exitcode=-11, signal="SIGSEGV", output="last words"),
+        RankOutcome(2, "error", "connection closed by peer"),
+    )
+    text = on_terminal(made(replace(test, ranks=ranks)))
+    assert text.index("rank 1 of 3, killed by SIGSEGV") < text.index("| last words")
+    assert text.index("| last words") < text.index("ranks 0, 2 of 3: error: connection closed")
+
+
+def test_skipped_with_reasons_and_not_applicable_on_one_line():
+    report = made(
+        outcome(SUM, "not-applicable", reason="the class defines no jvp"),
+        planned=[plan("Function.backward.count", node="n")],
+        missing="not selected by -k",
+    )
+    text = on_terminal(report)
+    assert "1  not selected by -k: Function.backward.count" in text
+    assert "1 not applicable (-v says why)" in " ".join(text.split())
+    assert "defines no jvp" not in text
+    assert f"1  the class defines no jvp: {SUM}" in on_terminal(report, verbose=True)
+
+
+def test_colours_only_where_they_are_wanted(monkeypatch):
+    for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+    assert "\x1b" not in on_terminal(broken())
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    assert "\x1b[1;31m" in on_terminal(broken())
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[1;31m" not in on_terminal(broken())
+
+
+def test_a_log_on_github_obeys_no_subject(monkeypatch):
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    report = made(
+        outcome(SUM, "skip", reason="::error::x ##[group]x"), outcome("Function.backward.count", "fail")
+    )
+    for text in (on_terminal(nasty()), on_terminal(report)):
+        assert "##[" not in text
+        assert not [line for line in text.splitlines() if line.strip().startswith("::")]
+
+
+def test_annotations_on_github(tmp_path):
+    report = made(
+        outcome(SUM, "fail", message="100% wrong\nand more"),
+        outcome("Function.backward.any-layout", "fail", message="a, b: c"),
+    )
+    file = io.StringIO()
+    summary = tmp_path / "summary.md"
+    github.publish(report, file, {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(summary)})
+    quality, must = file.getvalue().splitlines()
+    assert must.startswith(f"::error title=mypkg.dist%3AGather%3A {SUM}::What {SUM} says.%0A100%25 wrong%0A")
+    assert quality.startswith("::warning title=")
+    assert "**fails**" in summary.read_text()
+    quiet = io.StringIO()
+    github.publish(report, quiet, {})
+    assert quiet.getvalue() == ""
+    with pytest.raises(ReportError, match="cannot write"):
+        github.publish(report, quiet, {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(tmp_path)})
+
+
+def test_markdown_of_a_subject_is_only_text():
+    summary = github.summary(made(outcome(SUM, "fail", message="| [x](http://evil) <img src=x> `a`")))
+    assert "<img" not in summary
+    assert "](" not in summary
+
+
+def test_junit_counts():
+    root = ElementTree.fromstring(
+        junit(made(outcome(SUM, "fail"), outcome("Function.backward.count", "crash")))
+    )
+    engine, subject = root.findall("testsuite")
+    assert engine.get("name") == "engine"
+    assert [subject.get(key) for key in ("tests", "failures", "errors", "skipped")] == ["4", "1", "1", "0"]
+    root = ElementTree.fromstring(junit(made(outcome(SUM, "skip"), planned=[plan(SUM, node="n")])))
+    assert root.findall("testsuite")[1].get("skipped") == "2"
+
+
+def test_the_page_loads_and_runs_nothing():
+    text = page(broken())
+    assert "default-src 'none'" in text
+    for word in ("<script", "src=", "@import", "url(", "<link", "onclick", "<form"):
+        assert word not in text
+
+
+def test_the_page_links_to_the_web_alone():
+    from conformance.report.model import Expected
+
+    report = broken()
+    own = report.subjects[0].clauses
+    bad = tuple(replace(one, expected=Expected("why", "javascript:alert(1)")) for one in own)
+    assert 'href="javascript' not in page(
+        replace(report, subjects=(replace(report.subjects[0], clauses=bad),))
+    )
+
+
+@pytest.mark.parametrize("verdict", ["conforms", "deviates", "fails", "incomplete"])
+def test_badges_are_pictures(verdict):
+    root = ElementTree.fromstring(badge_of(verdict))
+    assert root.get("aria-label") == f"conformance: {verdict}"
+
+
+def test_the_badge_shows_the_worst_verdict():
+    assert "fails" in badge(broken())
+    assert "conforms" in badge(made())
+    assert "fails" in badge(made(outcome("Function.backward.receives", "fail", subject=None)))
+
+
+def test_a_folder_that_cannot_be_written_to_is_said_up_front(tmp_path):
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", tmp_path / "file" / "below", "/proc/nowhere", "a\0b"):
+        with pytest.raises(ReportError, match=r"cannot write reports to .*: .+") as caught:
+            prepare(place)
+        assert "\n" not in str(caught.value)
+    assert prepare(tmp_path / "new" / "folder").is_dir()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk_leaves_the_earlier_report_alone(tmp_path, monkeypatch):
+    write_all(made(), tmp_path)
+    before = (tmp_path / "report.json").read_bytes()
+
+    def full(number):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("conformance.report.write.os.fsync", full)
+    with pytest.raises(ReportError, match=r"cannot write .*report.json: No space left on device"):
+        write_all(broken(), tmp_path)
+    assert (tmp_path / "report.json").read_bytes() == before
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"\xff\xfe", b"[" * 100_000, b"1" * 5_000, b'{"a": NaN}', b"[]", b"{}"]
+)
+def test_a_file_that_is_no_report_is_refused_in_one_line(tmp_path, content):
+    path = tmp_path / "report.json"
+    path.write_bytes(content)
+    with pytest.raises(ReportError) as caught:
+        read(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_report_of_another_producer_needs_only_the_published_keys(tmp_path):
+    data = broken().to_json()
+    for own in data["subjects"][0]["clauses"]:
+        for test in own["tests"]:
+            for key in set(test) - {"nodeid", "outcome", "seconds", "message", "ranks", "reproduce"}:
+                del test[key]
+    (tmp_path / "report.json").write_text(json.dumps(data))
+    report = read(tmp_path / "report.json")
+    test = report.subjects[0].clauses[-1].tests[0]
+    assert (test.clause, test.subject, test.spec, test.world) == (SUM, SUBJECT.label, GATHER, 2)
+    on_terminal(report)
+
+
+def test_escapes_and_first_lines():
+    assert visible("tab\there\r\nnew") == "tab\there\nnew"
+    assert visible("\r") == "\\x0d"
+    assert one_line("") == ""
+    assert len(one_line("x" * 1000)) == 200
+
+
+def test_progress_in_a_log_is_rare_and_on_a_terminal_leaves_nothing(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("conformance.report.progress.time.monotonic", lambda: now[0])
+    file = io.StringIO()
+    progress = Progress(terminal(file, width=80))
+    progress.start(3)
+    progress.advance(engine_passes())
+    assert file.getvalue() == ""
+    now[0] = 31.0
+    progress.advance(outcome(SUM, "fail"))
+    progress.stop()
+    progress.stop()
+    assert file.getvalue() == "2 of 3 tests: 1 fail\n"
+
+
+def test_progress_starts_no_thread(monkeypatch):
+    import threading
+
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    before = threading.active_count()
+    progress = Progress(terminal(io.StringIO(), width=80))
+    progress.start(1)
+    progress.advance(TestOutcome(NASTY, NASTY, NASTY, NASTY, 1, "pass", 0.0))
+    assert threading.active_count() == before
+    progress.stop()

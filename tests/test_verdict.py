@@ -1,0 +1,221 @@
+"""From outcomes to verdicts: nothing that was not run counts as passed, and no rank is overlooked."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_up import CLAUSES, ENVIRONMENT, GATHER, OWED, SUBJECT, clause, engine_passes, made, outcome, plan
+
+from conformance.outcome import OUTCOMES, RankOutcome
+from conformance.verdict import (
+    SubjectInfo,
+    clause_verdict,
+    exit_status,
+    judge,
+    matches_version,
+    page_of,
+    settled,
+)
+
+SUM = f"{GATHER}.backward.sum"
+ORDER = ["crash", "timeout", "error", "fail", "skipped", "pass", "not-applicable"]
+
+
+def verdict_on(report, name=SUM):
+    return next(own for own in report.subjects[0].clauses if own.id == name)
+
+
+@pytest.mark.parametrize("word", OUTCOMES)
+@pytest.mark.parametrize("guilty", [0, 1, 2])
+def test_one_rank_decides_wherever_it_stands(word, guilty):
+    """PyTorch's own MultiProcessTestCase looks at rank 0 alone."""
+    test = replace(outcome(SUM, "pass", world=3), outcome="pass")
+    ranks = tuple(replace(rank, outcome=word if rank.rank == guilty else "pass") for rank in test.ranks)
+    assert settled(replace(test, ranks=ranks)).outcome == word
+
+
+def test_a_test_that_failed_though_its_ranks_passed_has_failed():
+    """The ranks may disagree, each being content with itself."""
+    test = replace(outcome(SUM), outcome="fail", message="the ranks disagree")
+    assert settled(test) == test
+
+
+@pytest.mark.parametrize("heard", [(), (0,), (1,), (0, 0), (0, 2)])
+def test_a_pass_that_some_rank_never_gave_is_an_error(heard):
+    test = replace(outcome(SUM), ranks=tuple(RankOutcome(rank, "pass") for rank in heard))
+    assert settled(test).outcome == "error"
+    assert "no outcome came from rank" in settled(test).message
+
+
+def test_not_applicable_may_be_known_without_asking_a_rank_but_not_from_half_of_them():
+    whole = outcome(SUM, "not-applicable")
+    assert settled(replace(whole, ranks=())).outcome == "not-applicable"
+    assert settled(replace(whole, ranks=whole.ranks[:1])).outcome == "error"
+
+
+def test_an_outcome_nobody_knows_is_an_error():
+    assert settled(replace(outcome(SUM), outcome="passed")).outcome == "error"
+
+
+@given(st.lists(st.sampled_from(OUTCOMES), max_size=6))
+def test_a_clause_gets_the_worst_of_its_tests(words):
+    tests = [outcome(SUM, word) for word in words]
+    verdicts = {"skipped" if word == "skip" else word for word in words}
+    assert clause_verdict(tests) == next((word for word in ORDER if word in verdicts), "skipped")
+
+
+def test_a_planned_test_that_gave_nothing_is_skipped_with_a_reason():
+    report = made(planned=[plan(SUM, node="never_ran")], missing="not run: interrupted")
+    assert (verdict_on(report).verdict, verdict_on(report).reason) == ("skipped", "not run: interrupted")
+    assert report.subjects[0].verdict == "incomplete"
+    report = made(planned=[plan(SUM, node="never_ran", reason="not selected by -k")])
+    assert verdict_on(report).reason == "not selected by -k"
+
+
+def test_a_planned_test_that_ran_is_counted_once():
+    report = made(planned=[plan(name) for name in OWED])
+    assert report.subjects[0].verdict == "conforms"
+    assert all(len(own.tests) == 1 for own in report.subjects[0].clauses)
+
+
+def test_the_same_test_on_another_subject_does_not_count_for_this_one():
+    other = SubjectInfo("mypkg.dist:Other", GATHER)
+    report = judge([outcome(SUM, subject=other)], [plan(SUM)], [SUBJECT, other], CLAUSES, ENVIRONMENT)
+    assert verdict_on(report).verdict == "skipped"
+
+
+def test_a_clause_that_no_test_is_about_is_skipped_and_never_passed():
+    report = judge([outcome(SUM)], [], [SUBJECT], CLAUSES, ENVIRONMENT)
+    found = {own.id: own.verdict for own in report.subjects[0].clauses}
+    assert found == {name: "pass" if name == SUM else "skipped" for name in OWED}
+    assert [own.verdict for own in report.engine] == ["skipped"]
+    assert report.subjects[0].verdict == "incomplete"
+
+
+def test_nothing_at_all_is_incomplete():
+    report = judge([], [], [SUBJECT], CLAUSES, ENVIRONMENT)
+    assert report.subjects[0].verdict == "incomplete"
+    assert exit_status(report) == 1
+    assert exit_status(judge([], [], [], {}, ENVIRONMENT)) == 1
+
+
+def test_a_subject_that_nothing_applies_to_does_not_conform():
+    report = made(*(outcome(name, "not-applicable") for name in OWED))
+    assert report.subjects[0].verdict == "incomplete"
+
+
+def test_a_subject_owes_the_contract_and_its_own_spec():
+    assert tuple(own.id for own in made().subjects[0].clauses) == OWED
+    plain = SubjectInfo("m:F", "Function")
+    assert [own.id for own in made(subjects=[plain]).subjects[0].clauses] == list(OWED[:3])
+
+
+def test_an_outcome_of_nobody_breaks_the_suite_loudly():
+    with pytest.raises(ValueError, match="no docstring states"):
+        judge([outcome("No.such.clause")], [], [SUBJECT], CLAUSES, ENVIRONMENT)
+    with pytest.raises(ValueError, match="no subject of this run"):
+        judge([outcome(SUM)], [], [], CLAUSES, ENVIRONMENT)
+    with pytest.raises(ValueError, match="no subject of this run"):
+        judge([], [plan(SUM)], [SubjectInfo(SUBJECT.label, "Function")], CLAUSES, ENVIRONMENT)
+
+
+def test_a_clause_promised_for_another_pytorch_is_not_applicable():
+    clauses = {**CLAUSES, "Function.new.thing": clause("Function.new.thing", versions="torch>=2.14")}
+    found = next(own for own in made(clauses=clauses).subjects[0].clauses if own.id == "Function.new.thing")
+    assert (found.verdict, found.reason) == ("not-applicable", "promised for torch>=2.14 alone")
+    clauses["Function.new.thing"] = clause("Function.new.thing", versions="torch>=2.12")
+    assert made(clauses=clauses).subjects[0].verdict == "incomplete"
+
+
+@pytest.mark.parametrize(
+    ("broken", "skipped", "expected"),
+    [
+        ([], [], "conforms"),
+        ([SUM], [], "fails"),
+        ([SUM], ["Function.backward.count"], "fails"),
+        (["Function.save_for_backward.once"], [], "deviates"),
+        (["Function.backward.any-layout"], [], "deviates"),
+        (["Function.backward.any-layout"], [SUM], "incomplete"),
+        ([], ["Function.backward.any-layout"], "incomplete"),
+    ],
+)
+@pytest.mark.parametrize("word", ["fail", "crash", "timeout", "error"])
+def test_verdict_on_a_subject(broken, skipped, expected, word):
+    tests = [outcome(name, word, guilty=[1]) for name in broken] + [outcome(name, "skip") for name in skipped]
+    assert made(*tests).subjects[0].verdict == expected
+
+
+@pytest.mark.parametrize(
+    ("tests", "plain", "strict"),
+    [
+        ([], 0, 0),
+        ([outcome(SUM, "fail")], 1, 1),
+        ([outcome(SUM, "skip")], 1, 1),
+        ([outcome("Function.backward.any-layout", "fail")], 0, 1),
+        ([outcome("Function.backward.receives", "fail", subject=None)], 1, 1),
+        ([outcome("Function.backward.receives", "skip", subject=None)], 0, 1),
+    ],
+)
+def test_exit_status(tests, plain, strict):
+    report = made(*tests)
+    assert (exit_status(report), exit_status(report, strict=True)) == (plain, strict)
+    assert exit_status(report, interrupted=True) == 2
+    assert exit_status(replace(report, interrupted=True)) == 2
+    assert exit_status(report, interrupted=True, broken=True) == 3
+
+
+def test_a_second_subject_counts_too():
+    other = SubjectInfo("mypkg.dist:Other", GATHER)
+    assert exit_status(made(outcome(SUM, "fail", subject=other), subjects=[SUBJECT, other])) == 1
+
+
+def test_with_no_subject_the_engine_decides():
+    assert exit_status(judge([engine_passes()], [], [], CLAUSES, ENVIRONMENT)) == 0
+    assert exit_status(judge([], [], [], CLAUSES, ENVIRONMENT)) == 1
+
+
+def test_an_engine_that_was_not_to_be_tested_is_left_out():
+    report = judge([outcome(name) for name in OWED], [], [SUBJECT], CLAUSES, ENVIRONMENT, engine=False)
+    assert report.engine == ()
+    assert exit_status(report, strict=True) == 0
+
+
+def test_reasons_are_those_of_the_deciding_tests():
+    tests = [
+        outcome(SUM, "fail", node="a", message="gradient of x\ncame: 1"),
+        outcome(SUM, "skip", node="b", reason="needs a GPU"),
+        outcome(SUM, "fail", node="c", message="gradient of x\ncame: 2"),
+    ]
+    assert verdict_on(made(*tests)).reason == "gradient of x"
+    assert verdict_on(made()).reason == ""
+
+
+@pytest.mark.parametrize(
+    ("versions", "torch", "inside"),
+    [
+        ("torch<2.14", "2.13.0+cpu", True),
+        ("torch < 2.13", "2.13.0+cpu", False),
+        (">=2.14", "2.14.0.dev20260101", True),
+        ("torch<2.14", "2.14.0.dev20260101+cu128", False),
+        ("torch<2.14", "unknown", True),
+        (">=2.13, <3", "2.14.0.dev20260101", True),
+        ("", "2.13", True),
+    ],
+)
+def test_versions(versions, torch, inside):
+    assert matches_version(versions, torch) is inside
+
+
+def test_the_page_of_a_clause():
+    assert page_of(CLAUSES[SUM]) == f"api/spec_impl/ksuit#clause-{SUM}"
+
+
+def test_none_of_this_imports_torch():
+    modules = "verdict, expectations, compare, verify, report.write, report.terminal, report.github"
+    code = ";".join(f"import conformance.{name.strip()}" for name in modules.split(","))
+    subprocess.run([sys.executable, "-c", f"{code};import sys;assert 'torch' not in sys.modules"], check=True)
