@@ -1,0 +1,180 @@
+"""Turn a view into a tensor that is none, without copying.
+
+Source document: the page of ``megatron.core.utils.MakeViewlessTensor`` (M).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+SPEC = "MakeViewlessTensor"
+
+
+class MakeViewlessTensor(torch.autograd.Function):  # type: ignore[misc]
+    """Give the data of ``inp`` a tensor that is no view, and pass gradients straight through.
+
+    A view keeps the tensor it was made from alive, gradient graph and all. The result of this Function shares
+    the data but knows no base. :func:`make_viewless_tensor` calls it with ``keep_graph=True``.
+
+    This is the combined form. :class:`MakeViewlessTensorSeparate` is the one for :mod:`torch.func`.
+
+    Example:
+        >>> import torch
+        >>> from spec_impl.megatron import MakeViewlessTensor
+        >>> x = torch.ones(2, 3, requires_grad=True)
+        >>> view = x.t()
+        >>> y = MakeViewlessTensor.apply(view, True)
+        >>> view._base is None, y._base is None, y.data_ptr() == x.data_ptr()
+        (False, True, True)
+        >>> y.sum().backward()
+        >>> x.grad.shape
+        torch.Size([2, 3])
+    """
+
+    @staticmethod
+    def forward(ctx: Any, inp: torch.Tensor, requires_grad: bool) -> torch.Tensor:
+        """Share the data.
+
+        Args:
+            ctx: The context of this call.
+            inp: Any tensor, a view or not.
+            requires_grad: Has no effect here: autograd lets the result require grad where ``inp`` does. It is
+                for :func:`make_viewless_tensor` without a graph.
+
+        Returns:
+            A tensor over the memory of ``inp``. Changes in place of either are counted for both, so that
+            autograd notices them.
+
+        .. clause:: MakeViewlessTensor.forward.viewless
+           :level: must
+           :seeds: M
+
+           The result is no view: its ``_base`` is None, whatever view ``inp`` is.
+
+        .. clause:: MakeViewlessTensor.forward.shares-data
+           :level: must
+           :seeds: M
+
+           The result has the memory of ``inp``, and its shape, strides, storage offset, dtype and device:
+           nothing is copied.
+
+        .. clause:: MakeViewlessTensor.forward.releases-base
+           :level: must
+           :seeds: M
+
+           The result does not keep the tensor object alive that ``inp`` is a view of, unless that is a leaf
+           whose gradient is wanted.
+        """
+        return inp.detach()
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[torch.Tensor, None]:
+        """Pass the gradient on.
+
+        Args:
+            ctx: The context of the call.
+            grad_output: The gradient of the result.
+
+        Returns:
+            ``grad_output``, and None.
+
+        .. clause:: MakeViewlessTensor.backward.identity
+           :level: must
+           :seeds: M
+
+           The graph is kept: the gradient of ``inp`` is the gradient of the result, and the value returned
+           for ``requires_grad`` is None.
+        """
+        return grad_output, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor, _: None) -> torch.Tensor:
+        """Pass the tangent on.
+
+        Args:
+            ctx: The context of the call.
+            tangent: The tangent of ``inp``.
+
+        Returns:
+            The tangent of the result: the same values.
+        """
+        return tangent
+
+
+class MakeViewlessTensorSeparate(torch.autograd.Function):  # type: ignore[misc]
+    """:class:`MakeViewlessTensor` in the separate form, for :func:`torch.vmap` and the other transforms.
+
+    Example:
+        >>> import torch
+        >>> from spec_impl.megatron import MakeViewlessTensorSeparate
+        >>> torch.func.grad(lambda x: MakeViewlessTensorSeparate.apply(x.t(), True).sum())(torch.zeros(1, 2))
+        tensor([[1., 1.]])
+    """
+
+    @staticmethod
+    def forward(inp: torch.Tensor, requires_grad: bool) -> torch.Tensor:
+        """Share the data."""
+        return inp.detach()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        """Keep nothing: neither derivative needs anything."""
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[torch.Tensor, None]:
+        """As in the combined form."""
+        return grad_output, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor, _: None) -> torch.Tensor:
+        """As in the combined form."""
+        return tangent
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], inp: torch.Tensor, requires_grad: bool
+    ) -> tuple[torch.Tensor, int | None]:
+        """All samples at once, where they are."""
+        return MakeViewlessTensorSeparate.apply(inp, requires_grad), in_dims[0]
+
+
+def make_viewless_tensor(inp: torch.Tensor, requires_grad: bool, keep_graph: bool) -> torch.Tensor:
+    """Make sure that a tensor is no view.
+
+    Args:
+        inp: Any tensor.
+        requires_grad: Whether a result without a graph requires grad.
+        keep_graph: Whether gradients are to flow back to ``inp``.
+
+    Returns:
+        ``inp`` itself where it is no view; else a tensor over the same memory that is none.
+
+    .. clause:: make_viewless_tensor.not-a-view
+       :level: must
+       :seeds: M
+
+       An input that is no view is returned as it is, the same object.
+
+    .. clause:: make_viewless_tensor.keep-graph
+       :level: must
+       :seeds: M
+
+       For a view, ``keep_graph=True`` gives the result of MakeViewlessTensor, with gradients flowing back,
+       and ``keep_graph=False`` gives a leaf without a graph that requires grad exactly as asked.
+
+    Example:
+        >>> import torch
+        >>> from spec_impl.megatron import make_viewless_tensor
+        >>> view = torch.ones(2, 3, requires_grad=True)[0]
+        >>> make_viewless_tensor(view, requires_grad=False, keep_graph=False).requires_grad
+        False
+        >>> make_viewless_tensor(view, requires_grad=True, keep_graph=True).is_leaf
+        False
+    """
+    if inp._base is None:
+        return inp
+    if keep_graph:
+        return MakeViewlessTensor.apply(inp, requires_grad)
+    return inp.detach().requires_grad_(requires_grad)

@@ -1,0 +1,173 @@
+"""Leave a tensor as it is and scale its gradient.
+
+Source document: the page of ``torchlogix.functional.GradFactor`` (L).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+SPEC = "GradFactor"
+
+
+class GradFactor(torch.autograd.Function):  # type: ignore[misc]
+    """Return ``x`` unchanged; multiply its gradient by ``f`` on the way back.
+
+    Not the derivative of the identity, on purpose: ``f`` says how strongly what comes before should learn
+    from what comes after. 0 stops the gradient, a negative number reverses it.
+
+    This is the combined form. :class:`GradFactorSeparate` is the one for :mod:`torch.func`.
+
+    Example:
+        >>> import torch
+        >>> from spec_impl.torchlogix import GradFactor
+        >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+        >>> y = GradFactor.apply(x, 0.5)
+        >>> y.detach()
+        tensor([1., 2.])
+        >>> y.sum().backward()
+        >>> x.grad
+        tensor([0.5000, 0.5000])
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, f: float | torch.Tensor) -> torch.Tensor:
+        """Hand out ``x``.
+
+        Args:
+            ctx: The context of this call.
+            x: Any shape, dtype and strides.
+            f: The factor: a number, or a 0-d tensor, of which the value at the time of the call counts.
+
+        Returns:
+            ``x`` in a tensor of its own that shares the memory of ``x``. It is no view: as a view its tangent
+            would have to be the tangent of ``x``. To change it in place is to change ``x`` in place, and
+            autograd's check of saved tensors sees that.
+
+        .. clause:: GradFactor.forward.identity
+           :level: must
+           :seeds: L
+
+           The result equals ``x``: the same values, shape, dtype and strides.
+        """
+        ctx.f = _number(f)
+        return x.detach()
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: torch.Tensor) -> tuple[torch.Tensor | None, None]:
+        """Scale the gradient.
+
+        Args:
+            ctx: The context of the call.
+            grad_y: The gradient of the result.
+
+        Returns:
+            ``grad_y * f``, and None.
+
+        .. clause:: GradFactor.backward.scaled
+           :level: must
+           :seeds: L
+
+           The gradient of ``x`` is the incoming gradient times ``f``, in the dtype of ``x``, whether ``f`` is
+           negative, zero, one, a fraction or large, and for every floating and complex dtype.
+
+        .. clause:: GradFactor.backward.none-for-f
+           :level: must
+           :seeds: L
+
+           The value returned for ``f`` is None.
+
+        .. clause:: GradFactor.backward.twice
+           :level: quality
+
+           Each time it is differentiated it scales by ``f`` once more: the gradient of a gradient that passed
+           through it is right.
+        """
+        return grad_y * ctx.f if ctx.needs_input_grad[0] else None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor, _: None) -> torch.Tensor:
+        """Scale the tangent.
+
+        Args:
+            ctx: The context of the call.
+            tangent: The tangent of ``x``.
+
+        Returns:
+            ``tangent * f``, so that both modes of differentiation agree.
+
+        .. clause:: GradFactor.jvp.scaled
+           :level: must
+           :seeds: L
+
+           The tangent of the result is the tangent of ``x`` times ``f``.
+        """
+        return tangent * ctx.f
+
+
+class GradFactorSeparate(torch.autograd.Function):  # type: ignore[misc]
+    """:class:`GradFactor` in the separate form, for :func:`torch.vmap` and the other transforms.
+
+    Example:
+        >>> import torch
+        >>> from spec_impl.torchlogix import GradFactorSeparate
+        >>> torch.func.grad(lambda x: GradFactorSeparate.apply(x, -1.0))(torch.tensor(3.0))
+        tensor(-1.)
+    """
+
+    @staticmethod
+    def forward(x: torch.Tensor, f: float | torch.Tensor) -> torch.Tensor:
+        """Hand out ``x``."""
+        return x.detach()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        """Keep the factor, as a number."""
+        _, f = inputs
+        ctx.f = _number(f)
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: torch.Tensor) -> tuple[torch.Tensor | None, None]:
+        """As in the combined form."""
+        return grad_y * ctx.f if ctx.needs_input_grad[0] else None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor, _: None) -> torch.Tensor:
+        """As in the combined form."""
+        return tangent * ctx.f
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], x: torch.Tensor, f: float | torch.Tensor
+    ) -> tuple[torch.Tensor, int | None]:
+        """All samples at once: there is nothing in it that looks at the shape.
+
+        Args:
+            info: Not needed.
+            in_dims: Where the samples are in ``x``.
+            x: All samples.
+            f: The factor, the same for all samples.
+
+        Returns:
+            The result, with the samples where they were.
+
+        Raises:
+            ValueError: ``f`` has another value for every sample.
+
+        .. clause:: GradFactor.vmap.batched
+           :level: must
+           :seeds: L
+
+           torch.vmap over any dimension of ``x`` gives what calling it sample by sample gives, gradients and
+           tangents included.
+        """
+        if in_dims[1] is not None:
+            raise ValueError("GradFactor takes one factor for all samples: f cannot be mapped")
+        return GradFactorSeparate.apply(x, f), in_dims[0]
+
+
+def _number(f: float | torch.Tensor) -> float:
+    """``f`` as a number: a tensor has no place on ctx, and a change of it after the call must not count."""
+    return f.item() if isinstance(f, torch.Tensor) else f

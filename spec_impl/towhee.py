@@ -1,0 +1,220 @@
+"""Gather a tensor from all ranks and join it; each rank's gradient is that of its own loss.
+
+Source document: the page of ``towhee.models.drl.until_module.AllGather`` (T).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+
+from spec_impl import exchange
+
+SPEC = "AllGather"
+
+
+class AllGather(torch.autograd.Function):  # type: ignore[misc]
+    """Join the tensors of all ranks of the default process group along dimension 0.
+
+    The gradient is this rank's rows of the incoming gradient, and nothing is exchanged in backward: what the
+    losses of other ranks say about these rows is left out. (Where that matters, use
+    :class:`spec_impl.ksuit.AllGatherGradAutograd`.)
+
+    This is the combined form. :class:`AllGatherSeparate` is the one for :mod:`torch.func`.
+
+    Example:
+        >>> import torch
+        >>> from types import SimpleNamespace
+        >>> from spec_impl.towhee import AllGather
+        >>> x = torch.tensor([[1.0, 2.0]], requires_grad=True)
+        >>> y = AllGather.apply(x, SimpleNamespace(world_size=1, local_rank=0))
+        >>> y.detach()
+        tensor([[1., 2.]])
+        >>> y.sum().backward()
+        >>> x.grad
+        tensor([[1., 1.]])
+    """
+
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, args: Any) -> torch.Tensor:
+        """Gather and join.
+
+        Args:
+            ctx: The context of this call.
+            tensor: One dimension or more, any dtype, any strides. The same shape and dtype on every rank.
+            args: Anything with ``world_size``, the number of ranks, and ``local_rank``, the place of this
+                process among them.
+
+        Returns:
+            A contiguous tensor of its own memory: ``world_size`` times the rows of ``tensor``, or the values
+            of ``tensor`` where ``world_size`` is 1.
+
+        Raises:
+            ValueError: on every rank, where shapes or dtypes differ between ranks or ``tensor`` is 0-d; or
+                where ``args`` is not what the process group says.
+
+        .. clause:: AllGather.forward.concatenates
+           :level: must
+           :seeds: T
+
+           Every rank gets the tensors of all ranks joined along dimension 0, rank 0's rows first.
+
+        .. clause:: AllGather.forward.one-rank
+           :level: must
+           :seeds: T
+
+           With ``args.world_size`` equal to 1 the result has the values of ``tensor``, and neither a
+           collective nor a process group is needed.
+
+        .. clause:: AllGather.forward.mismatch
+           :level: quality
+
+           Where ranks differ in shape or dtype, or have no dimension to join along, every rank raises an
+           error that says so; none hangs, dies or gets numbers that mean nothing.
+        """
+        ctx.place = _Place(args.world_size, args.local_rank)
+        return _gather(tensor, ctx.place)
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[torch.Tensor | None, None]:
+        """Take this rank's rows.
+
+        Args:
+            ctx: The context of the call.
+            grad_output: The gradient of this rank's loss with respect to the joined tensor.
+
+        Returns:
+            The gradient of ``tensor``, with its shape and dtype, and None.
+
+        .. clause:: AllGather.backward.local-slice
+           :level: must
+           :seeds: T
+
+           The gradient of ``tensor`` is the rows of the incoming gradient that stand where this rank's rows
+           stood: nothing is added from other ranks, and nothing is scaled.
+
+        .. clause:: AllGather.backward.none-for-args
+           :level: must
+           :seeds: T
+
+           The value returned for ``args`` is None.
+
+        .. clause:: AllGather.backward.own-memory
+           :level: quality
+
+           The gradient of ``tensor`` does not keep the gradient of the joined tensor alive.
+        """
+        return _own_rows(grad_output, ctx.place) if ctx.needs_input_grad[0] else None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor, _: None) -> torch.Tensor:
+        """Gather and join the tangents of all ranks.
+
+        Args:
+            ctx: The context of the call.
+            tangent: The tangent of ``tensor`` on this rank; every rank has one.
+
+        Returns:
+            The tangent of the joined tensor.
+
+        .. clause:: AllGather.jvp.gather
+           :level: must
+           :seeds: T
+
+           The tangent of the result is the tangents of all ranks, joined as the tensors were.
+        """
+        return AllGather.apply(tangent, ctx.place)
+
+
+class AllGatherSeparate(torch.autograd.Function):  # type: ignore[misc]
+    """:class:`AllGather` in the separate form, for :func:`torch.vmap` and the other transforms.
+
+    Example:
+        >>> import torch
+        >>> from types import SimpleNamespace
+        >>> from spec_impl.towhee import AllGatherSeparate
+        >>> args = SimpleNamespace(world_size=1, local_rank=0)
+        >>> torch.func.grad(lambda x: AllGatherSeparate.apply(x, args).sum())(torch.zeros(2))
+        tensor([1., 1.])
+    """
+
+    @staticmethod
+    def forward(tensor: torch.Tensor, args: Any) -> torch.Tensor:
+        """Gather and join."""
+        return _gather(tensor, _Place(args.world_size, args.local_rank))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        """Keep the two numbers, and not ``args``, which may hold anything."""
+        _, args = inputs
+        ctx.place = _Place(args.world_size, args.local_rank)
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[torch.Tensor | None, None]:
+        """As in the combined form."""
+        return _own_rows(grad_output, ctx.place) if ctx.needs_input_grad[0] else None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor, _: None) -> torch.Tensor:
+        """As in the combined form."""
+        return AllGatherSeparate.apply(tangent, ctx.place)
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], tensor: torch.Tensor, args: Any
+    ) -> tuple[torch.Tensor, int]:
+        """Gather all samples at once.
+
+        Args:
+            info: Not needed.
+            in_dims: Where the samples are in ``tensor``. Ranks may differ in it.
+            tensor: All samples of this rank.
+            args: As for forward.
+
+        Returns:
+            The joined tensor, with the samples along dimension 1: dimension 0 is the one to join along.
+
+        .. clause:: AllGather.vmap.batched
+           :level: must
+           :seeds: T
+
+           torch.vmap over any dimension of ``tensor`` gives on every rank what gathering sample by sample
+           gives.
+        """
+        if tensor.dim() == 1:  # samples are 0-d: values where there is one rank, else the error of forward
+            return AllGatherSeparate.apply(tensor if args.world_size == 1 else tensor[0], args), 0
+        return AllGatherSeparate.apply(tensor.movedim(in_dims[0], 1), args), 1
+
+
+class _Place(NamedTuple):
+    """What forward needs to know of ``args``, and can stand in for it."""
+
+    world_size: int
+    local_rank: int
+
+
+def _gather(tensor: torch.Tensor, place: _Place) -> torch.Tensor:
+    if place.world_size == 1:
+        return exchange.dense(tensor).clone()
+    if (place.local_rank, place.world_size) != exchange.place(None):
+        raise ValueError(
+            f"args say rank {place.local_rank} of {place.world_size}, "
+            f"the process group says rank {dist.get_rank()} of {dist.get_world_size()}"
+        )
+    exchange.agree(tensor, None)
+    if tensor.dim() == 0:
+        raise ValueError("a 0-d tensor has no dimension 0 to join along; give it one with unsqueeze(0)")
+    rows, *rest = tensor.shape
+    joined = tensor.new_empty((place.world_size * rows, *rest))
+    exchange.gather_into(joined.chunk(place.world_size), exchange.dense(tensor), None)
+    return joined
+
+
+def _own_rows(grad: torch.Tensor, place: _Place) -> torch.Tensor:
+    """A copy, since a view would keep all ranks' rows alive."""
+    if place.world_size == 1:
+        return grad.clone(memory_format=torch.contiguous_format)
+    rows = grad.shape[0] // place.world_size
+    return grad.narrow(0, place.local_rank * rows, rows).clone(memory_format=torch.contiguous_format)
