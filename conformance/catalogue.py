@@ -65,7 +65,7 @@ def read(file: Path) -> tuple[Test, ...]:
 def _test(node: ast.FunctionDef, file: Path) -> Test:
     marks = dict(_marks(node, file))
     if "clause" not in marks:
-        raise SuiteError(f"{file.name}:{node.lineno}: {node.name} names no clause; begin it with @clause(\"...\")")
+        raise SuiteError(f'{file.name}:{node.lineno}: {node.name} names no clause; begin it with @clause("...")')
     sizes, options = marks.get("ranks", ((), {"group": False}))
     return Test(
         module=f"conformance.suite.{file.stem}",

@@ -1,4 +1,4 @@
-"""The ``conformance`` command: reads its arguments, hands over to the part that does the work, and ends with its status."""
+"""The ``conformance`` command: reads its arguments and hands over to the part that does the work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which collectives a rank called, in order: so that ranks that disagree, and the call a rank hangs in, can be named."""
+"""The collectives a rank called, in order: so that ranks that disagree, and a call that hangs, can be named."""
 
 from __future__ import annotations
 

@@ -110,9 +110,7 @@ def _verdict(before: SubjectResult | None, after: SubjectResult | None) -> Itera
     yield Change(part.subject, part.spec, "", "", old, new, effect)
 
 
-def _clauses(
-    before: SubjectResult | None, after: SubjectResult | None, same_registry: bool
-) -> Iterator[Change]:
+def _clauses(before: SubjectResult | None, after: SubjectResult | None, same_registry: bool) -> Iterator[Change]:
     if before is None or after is None:
         return  # its verdict says it all
     old = {clause.id: clause for clause in before.clauses}
@@ -134,9 +132,7 @@ def _change(part: SubjectResult, old: ClauseResult | None, new: ClauseResult | N
     if old is None and not clause.broken:
         step = 0  # a clause that was added and holds
     effect = "worse" if step > 0 else "better" if step < 0 else "changed"
-    return Change(
-        part.subject, part.spec, clause.id, clause.level, was, now, effect, new.reason if new else ""
-    )
+    return Change(part.subject, part.spec, clause.id, clause.level, was, now, effect, new.reason if new else "")
 
 
 def _differences(old: Report, new: Report) -> Iterator[str]:

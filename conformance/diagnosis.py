@@ -18,7 +18,8 @@ def likely_cause(came: Any, expected: Any, alternatives: Mapping[str, Any]) -> s
 
     >>> likely_cause(torch.tensor([1.0, 2.0]), torch.tensor([2.0, 4.0]), {})
     'the right value times 0.5'
-    >>> likely_cause(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 5.0]), {"slice instead of sum": torch.tensor([1.0, 2.0])})
+    >>> sliced = torch.tensor([1.0, 2.0])
+    >>> likely_cause(sliced, torch.tensor([3.0, 5.0]), {"slice instead of sum": sliced})
     'slice instead of sum'
     """
     if not isinstance(came, torch.Tensor) or not isinstance(expected, torch.Tensor):
@@ -73,4 +74,4 @@ def _wide(value: torch.Tensor) -> torch.Tensor:
 
 def _near(one: torch.Tensor, other: torch.Tensor) -> bool:
     kind = torch.promote_types(one.dtype, other.dtype)
-    return torch.allclose(one.to(kind), other.to(kind), rtol=1e-5, atol=1e-8)
+    return bool(torch.allclose(one.to(kind), other.to(kind), rtol=1e-5, atol=1e-8))

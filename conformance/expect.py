@@ -1,4 +1,4 @@
-"""Comparisons for test bodies: each one either holds or raises :class:`Deviation` with what came and what was expected."""
+"""Comparisons for test bodies: each holds, or raises :class:`Deviation` with what came and what was expected."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _number(value: Any) -> str:
 def _safe_repr(value: object) -> str:
     try:
         text = repr(value)
-    except BaseException as error:  # noqa: BLE001 - a subject's __repr__ may do anything
+    except BaseException as error:
         text = f"<{type(value).__name__}, whose repr raised {type(error).__name__}>"
     return text if len(text) <= 400 else text[:400] + "..."
 

@@ -84,9 +84,7 @@ def read_expect(path: Path | str, clauses: Mapping[str, Clause]) -> tuple[Expect
     return read
 
 
-def apply(
-    report: Report, expectations: Sequence[Expectation], today: date | None = None
-) -> tuple[Report, list[str]]:
+def apply(report: Report, expectations: Sequence[Expectation], today: date | None = None) -> tuple[Report, list[str]]:
     """Mark what was expected, and judge the subjects without it: at best they deviate.
 
     Returns:
@@ -116,9 +114,7 @@ def write_expect(report: Report, path: Path | str) -> Path:
     """
     path = Path(path)
     if path.exists():
-        raise ExpectError(
-            f"{path} is there already, with reasons somebody may have written; give another name"
-        )
+        raise ExpectError(f"{path} is there already, with reasons somebody may have written; give another name")
     broken = [(part, clause) for part in report.parts for clause in part.clauses if clause.broken]
     entries = [
         f"[[expect]]\nclause = {_toml(clause.id)}\n"
@@ -165,11 +161,7 @@ def _date(value: Any, place: str) -> date | None:
 
 def _places(path: str, text: str, count: int) -> list[str]:
     """How to point at each entry: by its line, unless the file is written in a way that hides the lines."""
-    lines = [
-        number
-        for number, line in enumerate(text.split("\n"), 1)
-        if re.match(r"\s*\[\[\s*expect\s*\]\]", line)
-    ]
+    lines = [number for number, line in enumerate(text.split("\n"), 1) if re.match(r"\s*\[\[\s*expect\s*\]\]", line)]
     if len(lines) != count:
         return [f"{path}, entry {number}" for number in range(1, count + 1)]
     return [f"{path}, line {number}" for number in lines]
@@ -182,11 +174,7 @@ def _covers(entry: Expectation, part: SubjectResult) -> bool:
 def _stale(entry: Expectation, report: Report) -> str:
     """Why the entry should go; empty while it has a broken clause to excuse, or the clause was not run."""
     found = [
-        clause
-        for part in report.parts
-        if _covers(entry, part)
-        for clause in part.clauses
-        if clause.id == entry.clause
+        clause for part in report.parts if _covers(entry, part) for clause in part.clauses if clause.id == entry.clause
     ]
     name = visible(entry.subject, 200)
     if not found:

@@ -1,4 +1,4 @@
-"""The process around a test: what a Function may change outside itself, taken before and after so that it is noticed."""
+"""The process around a test: what a Function may change outside itself, taken before and after."""
 
 from __future__ import annotations
 
@@ -15,7 +15,15 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
 #: What a Function has no business changing. Patched names of torch are seen by the identity of what they hold.
-PATCHABLE = (torch, torch.Tensor, torch.autograd, torch.autograd.function, torch.autograd.Function, dist, torch.nn.functional)
+PATCHABLE = (
+    torch,
+    torch.Tensor,
+    torch.autograd,
+    torch.autograd.function,
+    torch.autograd.Function,
+    dist,
+    torch.nn.functional,
+)
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD, signal.SIGSEGV, signal.SIGABRT, signal.SIGHUP)
 
 

@@ -13,7 +13,7 @@ from conformance.outcome import TestOutcome
 from conformance.plan import Item
 from conformance.plugin import SESSION, session_of
 from conformance.pool import StartFailed
-from conformance.ranks import Broken
+from conformance.pristine import Broken
 
 
 class ClauseBroken(Exception):

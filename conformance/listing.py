@@ -1,4 +1,4 @@
-"""``conformance list`` and ``conformance explain``: the registry and the suite, read and shown; neither torch nor pytest is needed."""
+"""``conformance list`` and ``conformance explain``: the registry and the suite, shown without torch or pytest."""
 
 from __future__ import annotations
 
@@ -76,9 +76,10 @@ def explain(identifier: str) -> int:
     registry = clauses.registry()
     clause = registry.get(identifier)
     if clause is None:
-        near = difflib.get_close_matches(identifier, registry, 3, 0.5) or [
-            name for name in registry if identifier.lower() in name.lower()
-        ][:3]
+        near = (
+            difflib.get_close_matches(identifier, registry, 3, 0.5)
+            or [name for name in registry if identifier.lower() in name.lower()][:3]
+        )
         hint = f"did you mean {' or '.join(near)}?" if near else "`conformance list` shows them all"
         raise BadUsage(f"no clause {identifier!r}; {hint}")
     width = min(shutil.get_terminal_size((80, 24)).columns, 100)

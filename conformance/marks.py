@@ -1,4 +1,4 @@
-"""The marks of a suite test. They take literals only: :mod:`conformance.catalogue` reads them without importing the test."""
+"""The marks of a suite test. They take literals only, so that they can be read without importing the test."""
 
 from __future__ import annotations
 

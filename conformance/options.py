@@ -1,4 +1,4 @@
-"""What a run is asked for, checked before anything starts: every complaint names the value and says what would be right."""
+"""What a run is asked for, checked before anything starts; complaints say what would be right."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def parse_ranks(text: str) -> tuple[int, ...]:
     """
     numbers = [part.strip() for part in text.split(",")]
     if not all(re.fullmatch(r"[0-9]{1,4}", number) and 1 <= int(number) <= MOST_RANKS for number in numbers):
-        raise BadUsage(f"--ranks {text!r}: give world sizes from 1 to {MOST_RANKS} with commas between, for example 1,2,4")
+        raise BadUsage(
+            f"--ranks {text!r}: give world sizes from 1 to {MOST_RANKS} with commas between, for example 1,2,4"
+        )
     return tuple(sorted({int(number) for number in numbers}))
 
 

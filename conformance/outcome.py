@@ -66,10 +66,10 @@ def worst(outcomes: list[str]) -> str:
 
 
 def clipped(text: str, limit: int = TEXT_LIMIT) -> str:
-    """Shorten a text in its middle, so that both its start and its end stay readable.
+    r"""Shorten a text in its middle, so that both its start and its end stay readable.
 
     >>> clipped("abcdefgh", 4)
-    'ab\\n... 4 characters left out ...\\ngh'
+    'ab\n... 4 characters left out ...\ngh'
     """
     if len(text) <= limit:
         return text

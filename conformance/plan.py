@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from conformance.catalogue import Test
@@ -21,6 +21,7 @@ class Named:
     spec: str
     inputs: str | None = None
     label: str = ""
+    payload: str = field(default="", repr=False)  # a subject that has no importable name, pickled by its owner
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,9 @@ class Item:
 
     @property
     def reproduce(self) -> str:
-        """The command that runs this test alone."""
+        """The command that runs this test alone, or the call of ``check`` that does."""
+        if self.subject and not self.subject.reference:
+            return f"check({self.subject.label.partition(':')[2]}, ..., only={self.test.clause!r})"
         words = ["conformance", "run"]
         if self.subject:
             words += [self.subject.reference, "--spec", self.subject.spec]

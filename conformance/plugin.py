@@ -1,8 +1,8 @@
-"""The pytest plugin: options, and a collector that makes items out of the suite. Until the suite is collected it imports nothing."""
+"""The pytest plugin: options, and a collector for the suite. Until then it imports nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,7 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
         return None
     from conformance.items import SuiteModule
 
-    return SuiteModule.from_parent(parent, path=module_path)  # type: ignore[no-any-return]
+    return SuiteModule.from_parent(parent, path=module_path)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -102,10 +102,10 @@ def pytest_configure_node(node: Any) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Iterator[None]:
+def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, Any, Any]:
     """Called after each phase of a test: the call's report carries what every rank said."""
     report = yield
     outcome = getattr(item, "conformance_outcome", None)
     if outcome is not None and call.when == "call":
         report.conformance = outcome.to_json()
-    return report  # noqa: B901 - pluggy's wrappers return the result
+    return report

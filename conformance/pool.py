@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from conformance.outcome import RankOutcome, TestOutcome, worst
 from conformance.plan import Item, Named
-from conformance.ranks import Template, World
+from conformance.pristine import Template
+from conformance.ranks import World
 
 #: How long new ranks may take to report; a machine under load is slow, not broken (seconds).
 START_LIMIT = 60.0
@@ -120,9 +121,10 @@ class Pool:
             "op": "load",
             "path": self.settings.path,
             "setup": self.settings.setup,
-            "subject": subject.reference if subject else None,
+            "subject": subject.reference or None if subject else None,
             "spec": subject.spec or None if subject else None,
             "inputs": subject.inputs if subject else None,
+            "payload": subject.payload if subject else "",
             "sample": sample,
         }
         outcomes = world.request(request, self.settings.timeout)

@@ -1,4 +1,4 @@
-"""What runs in a rank: sets up the process group, imports the subject, runs test bodies, and says how each one ended."""
+"""What runs in a rank: sets up the group, imports the subject, runs test bodies, says how each one ended."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import torch.distributed as dist
 
 from conformance import collectives, footprint
 from conformance.outcome import Deviation, NotApplicable, Skipped, clipped
-from conformance.subject import BadSubject, Subject, resolve
+from conformance.subject import BadSubject, Subject, check_subject, resolve
 from conformance.wire import Channel
 from conformance.world import World
 
@@ -116,10 +116,9 @@ class Rank:
             for reference in request.get("setup", ()):
                 setup = resolve_callable(reference)
                 setup()
-            if request["subject"] is not None:
-                self.subject = resolve(request["subject"], request["spec"], request["inputs"])
-                if request.get("sample"):
-                    self.subject.samples(self.world)
+            self.subject = named(request)
+            if self.subject is not None and request.get("sample"):
+                self.subject.samples(self.world)
 
         done = self.attempt(importing)
         if self.subject is not None:
@@ -156,7 +155,7 @@ class Rank:
             outcome, message, likely = "fail", text_of(error), error.likely
         except BadSubject as error:
             outcome, message = "bad-subject", text_of(error)
-        except BaseException as error:  # noqa: BLE001 - a subject may raise anything, SystemExit too
+        except BaseException as error:
             outcome, message = "error", explain(error)
         return {
             "outcome": outcome,
@@ -164,6 +163,19 @@ class Rank:
             "likely": likely,
             "seconds": time.perf_counter() - start,
         }
+
+
+def named(request: dict[str, Any]) -> Subject | None:
+    """The subject that a request names, or carries: only the controller's own process makes such pickles."""
+    if request.get("payload"):
+        import base64
+
+        import cloudpickle
+
+        return check_subject(cloudpickle.loads(base64.b64decode(request["payload"])))
+    if request["subject"] is None:
+        return None
+    return resolve(request["subject"], request["spec"], request["inputs"])
 
 
 def resolve_callable(reference: str) -> Callable[[], object]:
@@ -180,7 +192,7 @@ def text_of(error: BaseException) -> str:
     """An exception's text, even where its ``__str__`` raises."""
     try:
         return str(error)
-    except BaseException as inner:  # noqa: BLE001
+    except BaseException as inner:
         return f"<{type(error).__name__}, whose __str__ raised {type(inner).__name__}>"
 
 

@@ -6,15 +6,12 @@ import os
 import selectors
 import signal
 import socket
-import subprocess
-import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from conformance.outcome import RankOutcome, clipped
-from conformance.template import receive, send
+from conformance.pristine import Template
 from conformance.wire import Frames, Garbled, pack
 
 #: Once one rank has failed, how long the others may take before they count as stuck because of it (seconds).
@@ -22,106 +19,7 @@ GRACE = 2.0
 #: How long a stuck rank gets to write its stack (seconds).
 STACK_WAIT = 0.5
 OUTPUT_KEPT = 16_384
-#: Two descriptors and a stack file a rank, beside rank 0's listener, in one message that takes 250.
-RANKS_A_MESSAGE = 60
 BROKEN = ("fail", "error", "crash")
-
-
-class Broken(RuntimeError):
-    """The suite's own machinery failed; no fault of any subject."""
-
-
-class Template:
-    """The controller's end of the pristine process that ranks are forked from."""
-
-    def __init__(self) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-        package_root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH", "")]))
-        self.process: subprocess.Popen[bytes] | None = subprocess.Popen(
-            [sys.executable, "-m", "conformance.template", str(theirs.fileno())],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            env=environment,
-            start_new_session=True,
-        )
-        theirs.close()
-        self.socket = ours
-        self.environment: dict[str, str] = {}
-        self.exits: dict[int, int] = {}
-        self._ready = False
-
-    def wait(self) -> None:
-        """Wait until torch is imported there.
-
-        Raises:
-            Broken: the process ended instead, for example because torch does not import.
-        """
-        if not self._ready:
-            self.environment = self._answer("ready")["environment"]
-            self._ready = True
-
-    def fork(self, configurations: Sequence[dict[str, Any]], descriptors: Sequence[Sequence[int]]) -> list[int]:
-        """Fork a process for each configuration, with its own descriptors."""
-        self.wait()
-        pids: list[int] = []
-        for start in range(0, len(configurations), RANKS_A_MESSAGE):
-            part, handed = [], []
-            for configuration, own in zip(configurations[start:], descriptors[start:], strict=True):
-                if len(part) == RANKS_A_MESSAGE:
-                    break
-                names = ("control", "output", "stack", "listener")[: len(own)]
-                places = {name: len(handed) + place for place, name in enumerate(names)}
-                part.append({**configuration, "descriptors": places})
-                handed.extend(own)
-            send(self.socket, {"op": "fork", "ranks": part}, handed)
-            pids += self._answer("pids")["pids"]
-        return pids
-
-    def kill(self, pids: Sequence[int]) -> None:
-        """Kill processes and all they started."""
-        send(self.socket, {"op": "kill", "pids": list(pids)})
-
-    def take_exits(self) -> None:
-        """Read one message about a process that ended."""
-        self._note(receive(self.socket)[0])
-
-    def exit_of(self, pid: int, within: float = 5.0) -> int | None:
-        """The exit status of a process that is ending: negative for a signal, None when it does not come."""
-        limit = time.monotonic() + within
-        while pid not in self.exits and (left := limit - time.monotonic()) > 0:
-            self.socket.settimeout(left)
-            try:
-                self.take_exits()
-            except TimeoutError:
-                break
-            finally:
-                self.socket.settimeout(None)
-        return self.exits.pop(pid, None)
-
-    def close(self) -> None:
-        """End the process; its ranks go with it."""
-        self.socket.close()
-        if self.process is not None:
-            try:
-                self.process.wait(5)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-
-    def _answer(self, key: str) -> dict[str, Any]:
-        while True:
-            message = receive(self.socket)[0]
-            if message is not None and key in message:
-                return message
-            self._note(message)
-
-    def _note(self, message: dict[str, Any] | None) -> None:
-        if message is None:
-            status = self.process.wait() if self.process is not None else "unknown"
-            raise Broken(f"the process that ranks are forked from ended (exit status {status}); does `import torch` work?")
-        self.exits[message["exit"]] = message["status"]
 
 
 @dataclass
@@ -155,7 +53,9 @@ class Member:
 class World:
     """A number of ranks, forked together; good for many tests until one of them leaves it unusable."""
 
-    def __init__(self, template: Template, size: int, backend: str, device: str, group: bool, debug: bool = False) -> None:
+    def __init__(
+        self, template: Template, size: int, backend: str, device: str, group: bool, debug: bool = False
+    ) -> None:
         self.template = template
         self.size = size
         self.usable = True
@@ -310,7 +210,7 @@ class World:
 
     def _outcome(self, member: Member, deadline: float, late: str) -> RankOutcome:
         self._read_output(member)
-        seen = {
+        seen: dict[str, Any] = {
             "rank": member.rank,
             "output": member.output.decode("utf-8", "backslashreplace"),
             "collectives": tuple(member.collectives),
@@ -321,7 +221,10 @@ class World:
         if member.reply is not None:
             reply = member.reply
             return RankOutcome(
-                outcome=reply["outcome"], message=str(reply.get("message", "")), likely=str(reply.get("likely", "")), **seen
+                outcome=reply["outcome"],
+                message=str(reply.get("message", "")),
+                likely=str(reply.get("likely", "")),
+                **seen,
             )
         inside = f" in {member.collectives[-1]}" if member.collectives else ""
         if late == "timeout":
@@ -363,4 +266,3 @@ def _crashed(status: int | None, garbled: str, seen: dict[str, Any]) -> RankOutc
         name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
         return RankOutcome(outcome="crash", message=f"killed by {name}", exitcode=status, signal=name, **seen)
     return RankOutcome(outcome="crash", message=f"the process exited with status {status}", exitcode=status, **seen)
-

@@ -55,7 +55,7 @@ def _run(arguments: argparse.Namespace, passed_on: Sequence[str], session: Sessi
 
     from conformance.expectations import ExpectError
     from conformance.pool import StartFailed
-    from conformance.ranks import Broken
+    from conformance.pristine import Broken
     from conformance.recorder import Recorder
     from conformance.report.model import ReportError
     from conformance.report.progress import Progress

@@ -1,4 +1,4 @@
-"""Sample arguments: taken from the caller or from the spec, checked, and handed out fresh, so that no test spoils another's."""
+"""Sample arguments: taken from the caller or from the spec, handed out fresh, so that no test spoils another's."""
 
 from __future__ import annotations
 
@@ -68,12 +68,11 @@ def _given(subject: Subject, world: Any) -> list[tuple[str, tuple[Any, ...]]]:
 
 
 def _called(inputs: Any) -> Iterable[Any]:
-    return inputs() if callable(inputs) else inputs
+    given: Iterable[Any] = inputs() if callable(inputs) else inputs
+    return given
 
 
-def _on_device(
-    given: list[tuple[str, tuple[Any, ...]]], world: Any
-) -> list[tuple[str, tuple[Any, ...]]]:
+def _on_device(given: list[tuple[str, tuple[Any, ...]]], world: Any) -> list[tuple[str, tuple[Any, ...]]]:
     if str(world.device) == "cpu":
         return given
     return [(label, _moved(args, world.device)) for label, args in given]

@@ -15,7 +15,7 @@ from conformance import catalogue, clauses
 from conformance.options import BadUsage, Options, checked
 from conformance.plan import Item, Named, plan
 from conformance.pool import Pool, Settings
-from conformance.ranks import Template
+from conformance.pristine import Template
 
 
 def suite_version() -> str:
@@ -105,6 +105,9 @@ def _labelled(subjects: list[Named]) -> list[Named]:
     """Name each subject so that no two are called alike."""
     seen = Counter(subject.reference for subject in subjects)
     return [
-        replace(subject, label=subject.reference if seen[subject.reference] == 1 else f"{subject.reference} ({subject.spec})")
+        replace(
+            subject,
+            label=subject.reference if seen[subject.reference] == 1 else f"{subject.reference} ({subject.spec})",
+        )
         for subject in subjects
     ]

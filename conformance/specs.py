@@ -1,4 +1,4 @@
-"""What the suite must know of each spec beside its clauses: how its Function is called, with what, and whether ranks take part."""
+"""What the suite must know of each spec beside its clauses: how its Function is called, and with what."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-#: How a family's gradient is judged under ``Function.backward.gradient``: by the true derivative, or by its own clauses.
+#: How a family's gradient is judged under ``Function.backward.gradient``: numerically, or by its own clauses.
 NUMERIC, OWN = "numeric", "spec"
 
 

@@ -58,7 +58,8 @@ class Subject:
             return self.name
         if isinstance(self.target, str):
             return self.target
-        return f"{self.target.__module__}:{self.target.__qualname__}"
+        name = getattr(self.target, "__qualname__", type(self.target).__qualname__)
+        return f"{getattr(self.target, '__module__', type(self.target).__module__)}:{name}"
 
     # What follows is for test bodies, on a rank, once the target is resolved.
 
@@ -188,22 +189,29 @@ def resolve(reference: str, spec: str | None, inputs: str | None) -> Subject:
         subject = replace(target, spec=spec or target.spec, name=target.name or reference)
         if isinstance(subject.target, str):
             subject = replace(subject, target=load(subject.target))
-    elif callable(target):
-        subject = Subject(target, spec=spec or "Function", name=reference)
     else:
-        raise BadSubject(f"{reference!r} is a {type(target).__name__}, not a Function class, a callable or a Subject")
-    if isinstance(subject.target, type) and subject.function is None:
-        raise BadSubject(f"{reference!r} is a class, but no subclass of torch.autograd.Function")
+        subject = Subject(target, spec=spec or "Function", name=reference)
     if inputs is not None:
         subject = replace(subject, inputs=inputs)
-    if isinstance(subject.inputs, str):
-        subject = replace(subject, inputs=load(subject.inputs))
-    return _checked(subject, reference)
+    return check_subject(subject)
 
 
-def _checked(subject: Subject, reference: str) -> Subject:
+def check_subject(subject: Subject) -> Subject:
+    """Return the subject, its inputs imported where they are given by name.
+
+    Raises:
+        BadSubject: it cannot be tested as it stands.
+    """
     from conformance.specs import SPECS
 
+    reference = subject.label
+    if not callable(subject.target):
+        kind = type(subject.target).__name__
+        raise BadSubject(f"{reference!r} is a {kind}, not a Function class, a callable or a Subject")
+    if isinstance(subject.target, type) and subject.function is None:
+        raise BadSubject(f"{reference!r} is a class, but no subclass of torch.autograd.Function")
+    if isinstance(subject.inputs, str):
+        subject = replace(subject, inputs=load(subject.inputs))
     if subject.spec not in SPECS:
         raise BadSubject(f"no spec named {subject.spec!r}; there are {', '.join(SPECS)}")
     if subject.gradient_kind not in {"numeric", "declared", "spec"}:

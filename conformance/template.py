@@ -1,7 +1,7 @@
 """The pristine process that every rank is forked from: it has imported torch and the suite, and done nothing else.
 
-It runs as ``python -m conformance.template FD``. FD is one end of a Unix socket pair; requests are JSON, file descriptors
-travel beside them. When that socket closes, whatever was forked is killed: no rank outlives the controlling process.
+It runs as ``python -m conformance.template FD``. FD is one end of a Unix socket pair; requests are JSON, and file
+descriptors travel beside them. When that socket closes, whatever was forked is killed: no rank outlives the controlling process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-PRELOAD = ("torch", "torch.distributed", "torch.distributed._functional_collectives", "conformance.rank", "conformance.samples", "conformance.expect", "conformance.specs")
+PRELOAD = (
+    "torch",
+    "torch.distributed",
+    "torch.distributed._functional_collectives",
+    "conformance.rank",
+    "conformance.samples",
+    "conformance.expect",
+    "conformance.specs",
+)
 MESSAGE_LIMIT = 65_536
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 MAX_DESCRIPTORS = 250
@@ -141,14 +149,14 @@ class Template:
                 signal.signal(number, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.default_int_handler)
             for key in list(self.selector.get_map().values()):
-                os.close(key.fileobj) if isinstance(key.fileobj, int) else key.fileobj.close()  # type: ignore[union-attr]
+                os.close(key.fileobj) if isinstance(key.fileobj, int) else key.fileobj.close()  # type: ignore[attr-defined]
             self.selector.close()
             os.close(self.wake)
             for descriptor in set(descriptors) - set(own.values()):
                 os.close(descriptor)
             rank = importlib.import_module("conformance.rank")
             status = rank.main(configuration, own)
-        except BaseException:  # noqa: BLE001 - whatever it was, it must not run on as a second template
+        except BaseException:
             traceback.print_exc()
         finally:
             os._exit(status)
@@ -215,7 +223,8 @@ def main(descriptor: int) -> None:
     template = Template(primary)
     nccl = ".".join(map(str, torch.cuda.nccl.version())) if torch.distributed.is_nccl_available() else ""
     facts = {"torch": torch.__version__, "cuda": torch.version.cuda or "", "nccl": nccl}
-    send(primary, {"ready": os.getpid(), "environment": facts})
+    with contextlib.suppress(BrokenPipeError):  # the run was called off before we were ready
+        send(primary, {"ready": os.getpid(), "environment": facts})
     template.run()
     template.kill(list(template.children))
     template.end_strays()

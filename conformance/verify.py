@@ -64,9 +64,7 @@ def _against_registry(report: Report, clauses: Mapping[str, Clause], digest: str
             yield f"{key[0]} ({key[1]}): judged {count} times"
 
 
-def _ids(
-    name: str, found: tuple[ClauseResult, ...], owed: set[str], clauses: Mapping[str, Clause]
-) -> Iterator[str]:
+def _ids(name: str, found: tuple[ClauseResult, ...], owed: set[str], clauses: Mapping[str, Clause]) -> Iterator[str]:
     for result, count in Counter(clause.id for clause in found).items():
         if count > 1:
             yield f"{name}: clause {result} is judged {count} times"
@@ -111,9 +109,7 @@ def _outcomes(part: SubjectResult, result: ClauseResult) -> Iterator[str]:
         where = f"{_name(part)}: {result.id}: {test.nodeid}"
         if settled(test).outcome != test.outcome:
             yield f"{where} is {test.outcome}, but its ranks say {settled(test).outcome}"
-        if (test.clause, test.subject) != (result.id, part.subject) or (
-            part.subject and test.spec != part.spec
-        ):
+        if (test.clause, test.subject) != (result.id, part.subject) or (part.subject and test.spec != part.spec):
             yield f"{where} is about {test.clause} and {test.subject or 'the engine'}"
 
 

@@ -1,4 +1,4 @@
-"""Frames between a rank and its controller: a length, then JSON. Never a pickle, so a subject cannot make the controller run code."""
+"""Frames between a rank and its controller: a length, then JSON. Never a pickle: nothing that a rank sends is executed."""
 
 from __future__ import annotations
 

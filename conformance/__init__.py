@@ -1,0 +1,27 @@
+"""Does a ``torch.autograd.Function`` keep what its documentation promises? On one rank or many.
+
+>>> from conformance import Subject, check
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from conformance.check import ConformanceError, check
+    from conformance.subject import Subject
+
+__all__ = ["ConformanceError", "Subject", "check"]
+
+_HOMES = {"ConformanceError": "check", "Subject": "subject", "check": "check"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for: the command line and the plugin start without torch."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"conformance.{_HOMES[name]}"), name)
+    globals()[name] = value  # or the submodule of the same name would take its place
+    return value
