@@ -37,7 +37,7 @@ def verify(path: Path | str, clauses: Mapping[str, Clause], digest: str | None =
             *_against_registry(report, clauses, digest or _installed()),
             *_recomputed(report, clauses),
         ]
-    return [visible(problem, 1_000) for problem in problems[:_MANY]] + _left_out(len(problems))
+    return [visible(problem, 1_000).replace("\n", " ") for problem in problems[:_MANY]] + _left_out(len(problems))
 
 
 def _left_out(count: int) -> list[str]:

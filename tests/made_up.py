@@ -51,9 +51,7 @@ def outcome(name, word="pass", world=2, subject=SUBJECT, guilty=None, node="", *
     """The outcome of a test; the ranks in ``guilty`` gave ``word`` and the others passed."""
     guilty = range(world) if guilty is None else guilty
     ranks = tuple(
-        RankOutcome(
-            rank, word if rank in guilty else "pass", more.get("message", "") if rank in guilty else ""
-        )
+        RankOutcome(rank, word if rank in guilty else "pass", more.get("message", "") if rank in guilty else "")
         for rank in range(world)
     )
     label, spec = (subject.label, subject.spec) if subject else ("", "Function")

@@ -28,8 +28,7 @@ from conformance.report.write import prepare, read, schema_problems, to_text, wr
 
 SUM = f"{GATHER}.backward.sum"
 NASTY = (
-    "\x1b[31mred\x00\ud800 <script>alert(1)</script> [bold]x[/bold] :smile: ]]>\r\n"
-    + "::error::x ##[add-mask]x \u202e"
+    "\x1b[31mred\x00\ud800 <script>alert(1)</script> [bold]x[/bold] :smile: ]]>\r\n" + "::error::x ##[add-mask]x \u202e"
 )
 MESSAGE = str(Deviation("gradient of x", "tensor([0.5, 0.5])", "tensor([1., 1.])", "mean instead of sum"))
 
@@ -50,9 +49,7 @@ def nasty():
     """A report in which the subject wrote every text."""
     rank = RankOutcome(1, "crash", NASTY, NASTY, -11, "SIGSEGV", NASTY, NASTY, (NASTY,))
     test = outcome(SUM, "crash", guilty=[1])
-    test = replace(
-        test, ranks=(test.ranks[0], rank), message=NASTY, likely=NASTY, reason=NASTY, reproduce=NASTY
-    )
+    test = replace(test, ranks=(test.ranks[0], rank), message=NASTY, likely=NASTY, reason=NASTY, reproduce=NASTY)
     return made(test, outcome("Function.backward.count", "skip", reason=NASTY))
 
 
@@ -66,9 +63,7 @@ def test_a_report_survives_being_written_and_read(tmp_path):
     }
     assert read(tmp_path / "report.json") == report
     assert not list(tmp_path.glob(".*")), "no temporary file is left"
-    assert stat.S_IMODE((tmp_path / "report.json").stat().st_mode) & 0o044 == 0o044 & ~os.umask(
-        os.umask(0o22)
-    )
+    assert stat.S_IMODE((tmp_path / "report.json").stat().st_mode) & 0o044 == 0o044 & ~os.umask(os.umask(0o22))
 
 
 def test_report_json_has_the_published_keys():
@@ -114,9 +109,7 @@ def test_any_text_in_any_field_gives_every_form(tests, note, seconds):
     ElementTree.fromstring(junit(report).encode("utf-8"))
     page(report).encode("utf-8")
     for width in (20, 80):
-        assert not {
-            sign for sign in on_terminal(report, width) if not (sign.isprintable() or visible(sign) == sign)
-        }
+        assert not {sign for sign in on_terminal(report, width) if not (sign.isprintable() or visible(sign) == sign)}
     assert "\n" not in "".join(github.commands(report))
 
 
@@ -182,10 +175,7 @@ def test_must_comes_before_quality():
 
 
 def test_tests_that_failed_alike_are_told_once():
-    tests = [
-        outcome(SUM, "fail", world=n, node=f"suite/t.py::t[{n}]", message=f"{n} ranks: wrong")
-        for n in (2, 3, 4)
-    ]
+    tests = [outcome(SUM, "fail", world=n, node=f"suite/t.py::t[{n}]", message=f"{n} ranks: wrong") for n in (2, 3, 4)]
     other = outcome(SUM, "crash", node="suite/t.py::u", message="gone")
     own = next(own for own in made(*tests, other).subjects[0].clauses if own.id == SUM)
     assert [(failure.test.nodeid, len(failure.alike)) for failure in failures(own)] == [
@@ -250,9 +240,7 @@ def test_colours_only_where_they_are_wanted(monkeypatch):
 
 def test_a_log_on_github_obeys_no_subject(monkeypatch):
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    report = made(
-        outcome(SUM, "skip", reason="::error::x ##[group]x"), outcome("Function.backward.count", "fail")
-    )
+    report = made(outcome(SUM, "skip", reason="::error::x ##[group]x"), outcome("Function.backward.count", "fail"))
     for text in (on_terminal(nasty()), on_terminal(report)):
         assert "##[" not in text
         assert not [line for line in text.splitlines() if line.strip().startswith("::")]
@@ -284,9 +272,7 @@ def test_markdown_of_a_subject_is_only_text():
 
 
 def test_junit_counts():
-    root = ElementTree.fromstring(
-        junit(made(outcome(SUM, "fail"), outcome("Function.backward.count", "crash")))
-    )
+    root = ElementTree.fromstring(junit(made(outcome(SUM, "fail"), outcome("Function.backward.count", "crash"))))
     engine, subject = root.findall("testsuite")
     assert engine.get("name") == "engine"
     assert [subject.get(key) for key in ("tests", "failures", "errors", "skipped")] == ["4", "1", "1", "0"]
@@ -307,9 +293,7 @@ def test_the_page_links_to_the_web_alone():
     report = broken()
     own = report.subjects[0].clauses
     bad = tuple(replace(one, expected=Expected("why", "javascript:alert(1)")) for one in own)
-    assert 'href="javascript' not in page(
-        replace(report, subjects=(replace(report.subjects[0], clauses=bad),))
-    )
+    assert 'href="javascript' not in page(replace(report, subjects=(replace(report.subjects[0], clauses=bad),)))
 
 
 @pytest.mark.parametrize("verdict", ["conforms", "deviates", "fails", "incomplete"])
@@ -348,9 +332,7 @@ def test_a_full_disk_leaves_the_earlier_report_alone(tmp_path, monkeypatch):
     assert len(list(tmp_path.iterdir())) == 4
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"{", b"\xff\xfe", b"[" * 100_000, b"1" * 5_000, b'{"a": NaN}', b"[]", b"{}"]
-)
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[" * 100_000, b"1" * 5_000, b'{"a": NaN}', b"[]", b"{}"])
 def test_a_file_that_is_no_report_is_refused_in_one_line(tmp_path, content):
     path = tmp_path / "report.json"
     path.write_bytes(content)

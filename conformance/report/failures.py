@@ -45,9 +45,7 @@ class Failure:
     @property
     def likely(self) -> str:
         """The likely cause, from the test or else from a rank."""
-        return self.test.likely or next(
-            (who.witness.likely for who in self.accused if who.witness.likely), ""
-        )
+        return self.test.likely or next((who.witness.likely for who in self.accused if who.witness.likely), "")
 
 
 def failures(clause: ClauseResult) -> tuple[Failure, ...]:

@@ -85,6 +85,4 @@ def _property(text: str) -> str:
 
 def _markdown(text: str) -> str:
     """Text that Markdown takes for nothing else; entities work in tables and out of them."""
-    return "".join(
-        f"&#{ord(sign)};" if sign in _MARKDOWN else sign for sign in visible(text).replace("\n", " ")
-    )
+    return "".join(f"&#{ord(sign)};" if sign in _MARKDOWN else sign for sign in visible(text).replace("\n", " "))

@@ -34,9 +34,7 @@ def page(report: Report) -> str:
 
 
 def _title(report: Report) -> str:
-    return "Conformance: " + (
-        ", ".join(f"{part.subject} {part.verdict}" for part in report.subjects) or "PyTorch"
-    )
+    return "Conformance: " + (", ".join(f"{part.subject} {part.verdict}" for part in report.subjects) or "PyTorch")
 
 
 def _body(report: Report) -> Iterator[str]:

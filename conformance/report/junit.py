@@ -26,9 +26,7 @@ def junit(report: Report) -> str:
 
 def _suite(part: SubjectResult, report: Report) -> Xml.Element:
     cases = list(_cases(part))
-    counts = {
-        kind: sum(case.find(kind) is not None for case in cases) for kind in ("failure", "error", "skipped")
-    }
+    counts = {kind: sum(case.find(kind) is not None for case in cases) for kind in ("failure", "error", "skipped")}
     suite = Xml.Element(
         "testsuite",
         name=_xml(f"{part.subject} ({part.spec})" if part.subject else "engine"),
@@ -58,9 +56,7 @@ def _cases(part: SubjectResult) -> Iterator[Xml.Element]:
 
 
 def _case(clause: ClauseResult, test: TestOutcome) -> Xml.Element:
-    case = Xml.Element(
-        "testcase", classname=_xml(clause.id), name=_xml(test.nodeid), time=f"{test.seconds:.3f}"
-    )
+    case = Xml.Element("testcase", classname=_xml(clause.id), name=_xml(test.nodeid), time=f"{test.seconds:.3f}")
     element = _ELEMENT.get(test.outcome, "skipped")
     if element and clause.expected:
         Xml.SubElement(case, "skipped", message=_xml(f"expected: {clause.expected.reason}"))
@@ -75,9 +71,7 @@ def _case(clause: ClauseResult, test: TestOutcome) -> Xml.Element:
 def _story(clause: ClauseResult, test: TestOutcome) -> str:
     """What a reader of the server's page needs to go on."""
     lines = [f"{clause.id} ({clause.level}): {clause.text}", test.message]
-    lines += [
-        f"rank {rank.rank}: {rank.outcome}: {rank.message}" for rank in test.ranks if rank.outcome != "pass"
-    ]
+    lines += [f"rank {rank.rank}: {rank.outcome}: {rank.message}" for rank in test.ranks if rank.outcome != "pass"]
     lines += [f"looks like: {test.likely}"] if test.likely else []
     lines += [f"reproduce: {test.reproduce}"] if test.reproduce else []
     return "\n".join([*lines, f"read: {clause.page}"])

@@ -71,9 +71,7 @@ class ClauseResult:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; ``expected`` is there only where it says something."""
-        data = {
-            key: getattr(self, key) for key in self.__dataclass_fields__ if key not in ("tests", "expected")
-        }
+        data = {key: getattr(self, key) for key in self.__dataclass_fields__ if key not in ("tests", "expected")}
         if self.expected:
             data["expected"] = asdict(self.expected)
         return {**data, "tests": [test.to_json() for test in self.tests]}
@@ -91,9 +89,7 @@ class SubjectResult:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SubjectResult:
         """Rebuild from :meth:`to_json`."""
-        clauses = tuple(
-            ClauseResult.from_json(clause, data["subject"], data["spec"]) for clause in data["clauses"]
-        )
+        clauses = tuple(ClauseResult.from_json(clause, data["subject"], data["spec"]) for clause in data["clauses"])
         return cls(data["subject"], data["spec"], data["verdict"], clauses)
 
     def to_json(self) -> dict[str, Any]:

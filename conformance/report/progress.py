@@ -52,9 +52,7 @@ class Progress:
         self._counts[outcome.outcome] += 1
         done = sum(self._counts.values())
         if self._bar:
-            self._bar.update(
-                self._task, completed=done, description=f"{self._tally()}  {one_line(outcome.clause, 50)}"
-            )
+            self._bar.update(self._task, completed=done, description=f"{self._tally()}  {one_line(outcome.clause, 50)}")
             self._bar.refresh()
         elif time.monotonic() - self._spoke >= _PERIOD:
             self._spoke = time.monotonic()
@@ -68,7 +66,5 @@ class Progress:
 
     def _tally(self) -> str:
         """The outcomes so far, the broken ones by name."""
-        broken = [
-            f"{self._counts[word]} {word}" for word in OUTCOMES if word in BROKEN and self._counts[word]
-        ]
+        broken = [f"{self._counts[word]} {word}" for word in OUTCOMES if word in BROKEN and self._counts[word]]
         return ", ".join(broken) or "nothing broken"

@@ -67,9 +67,7 @@ def _subject_line(sheet: Sheet, subject: SubjectResult) -> None:
     """The verdict, and of the clauses of each level that apply how many were kept."""
     verdict = (f"{subject.verdict:<{_WIDEST}}  ", STYLES[subject.verdict])
     name = (shown(f"{subject.subject} ({subject.spec})", 300), "bold")
-    counts = [
-        _count(level, [clause for clause in subject.clauses if clause.level == level]) for level in LEVELS
-    ]
+    counts = [_count(level, [clause for clause in subject.clauses if clause.level == level]) for level in LEVELS]
     sheet.pair(Text.assemble(verdict, name), Text("  ").join(filter(None, counts)), indent=_WIDEST + 2)
 
 
@@ -86,9 +84,7 @@ def _count(level: str, clauses: Sequence[ClauseResult]) -> Text:
 def _part(sheet: Sheet, part: SubjectResult, verbose: bool) -> None:
     """Everything about one subject, or about the engine, below its line at the top."""
     name = f"{part.subject} ({part.spec})" if part.subject else "PyTorch itself"
-    broken = [
-        clause for level in LEVELS for clause in part.clauses if clause.level == level and clause.counts
-    ]
+    broken = [clause for level in LEVELS for clause in part.clauses if clause.level == level and clause.counts]
     if broken:
         sheet.blank()
         sheet.say(f"{name}: {len(broken)} broken {_clauses(broken)}", "bold")
@@ -128,9 +124,7 @@ def _failure(sheet: Sheet, failure: Failure) -> None:
     for who in guilty[:2]:
         _accused(sheet, who, test, failure.likely)
     for who in [*guilty[2:], *(who for who in failure.accused if who not in guilty)]:
-        sheet.say(
-            f"{who.named(test.world)}: {who.witness.outcome}: {one_line(who.witness.message)}", "dim", 2
-        )
+        sheet.say(f"{who.named(test.world)}: {who.witness.outcome}: {one_line(who.witness.message)}", "dim", 2)
     if not guilty:
         sheet.say(f"in {_short(test)}", "cyan", 2)
     if not any(who.witness.message for who in guilty):

@@ -10,9 +10,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from conformance.report.html import page
-
 from conformance.report.badge import badge
+from conformance.report.html import page
 from conformance.report.junit import junit
 from conformance.report.model import Report, ReportError
 

@@ -1,0 +1,111 @@
+"""What got worse between two reports."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_up import GATHER, SUBJECT, made, outcome
+
+from conformance.compare import compare, show
+from conformance.outcome import OUTCOMES
+from conformance.report.terminal import terminal
+from conformance.verdict import SubjectInfo
+
+SUM = f"{GATHER}.backward.sum"
+
+
+def said(comparison, width=100):
+    file = io.StringIO()
+    show(comparison, terminal(file, width=width))
+    return file.getvalue()
+
+
+def test_a_report_is_no_worse_than_itself():
+    comparison = compare(made(outcome(SUM, "fail")), made(outcome(SUM, "fail")))
+    assert comparison.exit_status == 0
+    assert comparison.to_json() == {"verdicts": [], "clauses": [], "differences": [], "worse": False}
+    assert said(comparison) == "No verdict changed.\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "effect"),
+    [
+        ("pass", "fail", "worse"),
+        ("pass", "skip", "worse"),
+        ("skip", "fail", "worse"),
+        ("fail", "crash", "worse"),
+        ("not-applicable", "fail", "worse"),
+        ("fail", "pass", "better"),
+        ("timeout", "fail", "better"),
+        ("skip", "pass", "better"),
+        ("pass", "not-applicable", "changed"),
+    ],
+)
+def test_a_clause(old, new, effect):
+    comparison = compare(made(outcome(SUM, old)), made(outcome(SUM, new, message="words")))
+    assert [(change.clause, change.effect) for change in comparison.clauses] == [(SUM, effect)]
+    assert comparison.exit_status == (effect == "worse")
+    assert f"{SUM} (must), mypkg.dist:Gather" in said(comparison)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(OUTCOMES), st.sampled_from(OUTCOMES))
+def test_forth_and_back_cannot_both_be_worse(old, new):
+    one, other = made(outcome(SUM, old)), made(outcome(SUM, new))
+    there, back = compare(one, other), compare(other, one)
+    assert not (there.clauses and there.clauses[0].effect == back.clauses[0].effect != "changed")
+    assert bool(there.clauses) == (old != new)
+
+
+def test_a_verdict():
+    comparison = compare(made(), made(outcome("Function.backward.any-layout", "fail")))
+    (change,) = comparison.verdicts
+    assert (change.old, change.new, change.effect) == ("conforms", "deviates", "worse")
+
+
+def test_the_engine_is_compared_too():
+    comparison = compare(made(), made(outcome("Function.backward.receives", "fail", subject=None)))
+    assert comparison.exit_status == 1
+    assert "PyTorch itself: conforms -> fails" in said(comparison)
+
+
+def test_a_subject_that_is_gone_is_worse_and_a_new_one_is_not():
+    other = SubjectInfo("other:Gather", GATHER)
+    one, two = made(), made(outcome(SUM, "fail", subject=other), subjects=[SUBJECT, other])
+    assert compare(one, two).exit_status == 0
+    assert compare(two, one).exit_status == 1
+    assert "conforms -> absent" not in said(compare(one, two))
+
+
+def test_a_clause_that_is_gone_is_worse_unless_the_registry_changed():
+    whole = made()
+    part = whole.subjects[0]
+    less = replace(whole, subjects=(replace(part, clauses=part.clauses[:-1]),))
+    assert compare(whole, less).exit_status == 1
+    assert compare(less, whole).exit_status == 0
+    retired = replace(less, suite={"version": "0.2.0", "clauses_sha256": "1" * 64})
+    assert compare(whole, retired).exit_status == 0
+    assert "made with different clauses (suite 0.1.0 -> 0.2.0)" in said(compare(whole, retired))
+
+
+def test_what_else_differs_is_said():
+    new = made()
+    new = replace(new, environment={**new.environment, "torch": "2.14.0"}, interrupted=True)
+    text = said(compare(made(), new))
+    assert "torch: 2.13.0+cpu -> 2.14.0" in text
+    assert "the new run was interrupted" in text
+
+
+def test_worse_comes_first_and_json_is_plain():
+    new = made(outcome(SUM, "fail", message="\x1b[31m words"))
+    old = made(outcome("Function.backward.count", "fail"))
+    comparison = compare(old, new)
+    text = said(comparison)
+    assert text.index("worse") < text.index("better")
+    assert "\x1b" not in text
+    assert json.loads(json.dumps(comparison.to_json()))["worse"] is True
