@@ -1,4 +1,4 @@
-"""Find the Function subclasses of a package by reading its source, and what can be seen of them without running."""
+"""Find the Function subclasses of a package by reading its source, and what shows without running them."""
 
 from __future__ import annotations
 

@@ -7,14 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from conformance.scan import vocabulary as known
-from conformance.scan.model import weakest
+from conformance.scan.model import Confidence, weakest
 from conformance.scan.names import dotted
-from conformance.scan.values import PLAIN, Value, fresh, joined, opaque, sequence, several
+from conformance.scan.values import PLAIN, Kind, Value, fresh, joined, opaque, sequence, several
 
 if TYPE_CHECKING:
     from conformance.scan.expressions import Expressions
 
 FUNCTIONAL = ("torch.", "torch.nn.functional.", "torch.Tensor.")
+#: They change what a tensor object stands for, and give it back.
+RESHAPERS = frozenset({"set_", "resize_", "resize_as_", "detach_"})
 DISTRIBUTED = ("torch.distributed.", "torch.distributed.distributed_c10d.")
 
 
@@ -56,10 +58,7 @@ def _collective(
     arguments: list[Value],
     keywords: dict[str | None, Value],
 ) -> Value:
-    place = known.COLLECTIVES_IN_PLACE[name]
-    targets = arguments[place : place + 1] or [
-        keywords[key] for key in keywords if key in known.COLLECTIVE_KEYWORDS
-    ]
+    targets = arguments[:1] or [keywords[key] for key in keywords if key in known.COLLECTIVE_KEYWORDS]
     for target in targets:
         expressions.change(node, target, f"torch.distributed.{name}")
     return opaque(*arguments, *keywords.values())
@@ -69,18 +68,25 @@ def _builtin(name: str, everything: list[Value]) -> Value:
     if name in known.PLAIN_BUILTINS:
         return PLAIN
     if name in {"tuple", "list"}:
-        if len(everything) == 1 and everything[0].kind in {"tuple", "list"}:
-            return replace(everything[0], kind="tuple" if name == "tuple" else "list")
-        if not everything:
-            return sequence("tuple" if name == "tuple" else "list", [])
-        return several("tuple" if name == "tuple" else "list", opaque(*everything))
-    if name == "zip" and all(value.kind in {"tuple", "list"} for value in everything):
-        return several("list", sequence("tuple", [value.each for value in everything]))
-    if name == "enumerate" and everything and everything[0].kind in {"tuple", "list"}:
-        return several("list", sequence("tuple", [PLAIN, everything[0].each]))
-    if name == "reversed" and everything and everything[0].kind in {"tuple", "list"}:
-        return several("list", everything[0].each)
+        return _sequence("tuple" if name == "tuple" else "list", everything)
+    if everything and all(value.is_sequence for value in everything):
+        first = everything[0].each
+        match name:
+            case "zip":
+                return several("list", sequence("tuple", [value.each for value in everything]))
+            case "enumerate":
+                return several("list", sequence("tuple", [PLAIN, first]))
+            case "reversed":
+                return several("list", first)
     return opaque(*everything)
+
+
+def _sequence(kind: Kind, everything: list[Value]) -> Value:
+    """``tuple(...)`` or ``list(...)``."""
+    if not everything:
+        return sequence(kind, [])
+    known_items = len(everything) == 1 and everything[0].is_sequence
+    return replace(everything[0], kind=kind) if known_items else several(kind, opaque(*everything))
 
 
 def _function(expressions: Expressions, node: ast.Call, name: str, everything: list[Value]) -> Value:
@@ -99,20 +105,22 @@ def _function(expressions: Expressions, node: ast.Call, name: str, everything: l
     return fresh(*everything) if name in known.MAKERS else opaque(*everything)
 
 
-def _method(
-    expressions: Expressions, node: ast.Call, function: ast.Attribute, everything: list[Value]
-) -> Value:
+def _method(expressions: Expressions, node: ast.Call, function: ast.Attribute, everything: list[Value]) -> Value:
     name, base = function.attr, expressions.value(function.value)
-    if base.kind in {"tuple", "list"}:
+    if base.is_sequence:
         return _list_method(expressions, function, base, everything)
     if name in known.PLAIN_METHODS:
         return PLAIN
-    if name in {"set_", "resize_", "resize_as_", "detach_"}:
+    of_ctx = isinstance(function.value, ast.Name) and function.value.id == expressions.ctx
+    return opaque(*everything) if base.kind == "plain" or of_ctx else _of_tensor(expressions, node, base, everything)
+
+
+def _of_tensor(expressions: Expressions, node: ast.Call, base: Value, everything: list[Value]) -> Value:
+    """A method of what is a tensor, or may be one."""
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    proven = base.is_tensor or name not in known.SHARED_METHODS
+    if name in RESHAPERS:
         return base
-    if base.kind == "plain" or (
-        isinstance(function.value, ast.Name) and function.value.id == expressions.ctx
-    ):
-        return opaque(*everything)
     if _changes(name):
         sure = base.sure if base.is_tensor else "likely"
         expressions.change(node, replace(base, sure=sure), f".{name}()")
@@ -121,36 +129,25 @@ def _method(
         return cut_off(base, node.lineno)
     if name in known.SPLITTERS and base.is_tensor:
         return several("tuple", base)
-    if name in known.VIEW_METHODS and (base.is_tensor or name not in known.SHARED_METHODS):
-        return _as_tensor(base)
-    if name in known.MAYBE_METHODS and base.is_tensor:
-        return replace(base, alias=weakest(base.alias, "likely"))
-    if name in known.FRESH_METHODS and (base.is_tensor or name not in known.SHARED_METHODS):
+    if name in known.VIEW_METHODS | known.MAYBE_METHODS and proven:
+        alias: Confidence = "certain" if name in known.VIEW_METHODS else "likely"
+        return replace(_as_tensor(base), alias=weakest(base.alias, alias))
+    if name in known.FRESH_METHODS and proven:
         return fresh(base, *everything, sure=base.sure if base.is_tensor else "likely")
     return opaque(base, *everything)
 
 
-def _list_method(
-    expressions: Expressions, function: ast.Attribute, base: Value, everything: list[Value]
-) -> Value:
-    if (
-        function.attr in {"append", "extend", "insert"}
-        and isinstance(function.value, ast.Name)
-        and everything
-    ):
+def _list_method(expressions: Expressions, function: ast.Attribute, base: Value, everything: list[Value]) -> Value:
+    if function.attr in {"append", "extend", "insert"} and isinstance(function.value, ast.Name) and everything:
         new = everything[-1]
-        if function.attr == "extend" and new.kind in {"tuple", "list"}:
+        if function.attr == "extend" and new.is_sequence:
             new = new.each
         held = [base.each] if base.items is None or base.items else []
         expressions.env[function.value.id] = several(base.kind, joined(*held, new))
         return PLAIN
     if function.attr in {"pop", "get"}:
         return base.each
-    return (
-        PLAIN
-        if function.attr in {"index", "count", "clear", "sort", "reverse"}
-        else opaque(base, *everything)
-    )
+    return PLAIN if function.attr in {"index", "count", "clear", "sort", "reverse"} else opaque(base, *everything)
 
 
 def _of_module(expressions: Expressions, function: ast.Attribute) -> bool:
@@ -164,6 +161,4 @@ def _changes(name: str) -> bool:
 
 
 def _as_tensor(value: Value) -> Value:
-    return (
-        value if value.is_tensor else replace(value, kind="tensor", sure="likely", items=None, element=None)
-    )
+    return value if value.is_tensor else replace(value, kind="tensor", sure="likely", items=None, element=None)

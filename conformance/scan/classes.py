@@ -1,4 +1,4 @@
-"""One Function subclass as its source shows it: its members, and what it inherits from classes of the same package."""
+"""One Function subclass as its source shows it: its members, and what it inherits within the package."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from conformance.scan.source import Module
 MEMBERS = ("forward", "setup_context", "backward", "vjp", "jvp", "vmap", "generate_vmap_rule")
 
 #: Decorators that leave arguments and results as they are.
-HARMLESS = frozenset({
-    "staticmethod", "classmethod", "once_differentiable", "custom_fwd", "custom_bwd", "no_grad", "enable_grad", "override",
-    "disable", "ignore", "unused", "inference_mode", "typing.override", "allow_in_graph", "_disable_dynamo", "nonstrict_trace",
-    "abstractmethod", "record_function", "annotate", "set_grad_enabled", "set_module", "autocast",
-})  # fmt: skip
+_HARMLESS_TEXT = """
+    staticmethod classmethod once_differentiable custom_fwd custom_bwd no_grad enable_grad override
+    disable ignore unused inference_mode allow_in_graph _disable_dynamo nonstrict_trace abstractmethod
+    record_function annotate set_grad_enabled set_module autocast
+"""
+HARMLESS = frozenset(_HARMLESS_TEXT.split())
 
 Method = ast.FunctionDef
 
@@ -67,7 +68,7 @@ class FunctionClass:
         return statement if isinstance(statement, ast.FunctionDef) else None
 
     def lookup(self, name: str) -> tuple[FunctionClass, ast.stmt] | None:
-        """What Python would find under ``name``, without PyTorch's own; None also where that cannot be told."""
+        """What Python would find under ``name`` before PyTorch's own; None also where that cannot be told."""
         if name in self.bound:
             return self, self.bound[name]
         for base in self.bases:
@@ -114,9 +115,5 @@ class FunctionClass:
 
 def is_stub(method: Method) -> bool:
     """Whether a method only raises, or says nothing: a base class's place-holder."""
-    body = [
-        node
-        for node in method.body
-        if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
-    ]
+    body = [node for node in method.body if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))]
     return all(isinstance(node, ast.Raise | ast.Pass) for node in body)

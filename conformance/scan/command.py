@@ -26,8 +26,8 @@ def run(
     """Scan ``target`` and write a table, or JSON, and SARIF into a file where one is named.
 
     Returns:
-        0 when it ran, whatever it found; 1 with ``fail_on`` when there are findings at least that sure; 4 when there is nothing
-        of that name to read, or the SARIF file cannot be written.
+        0 when it ran, whatever it found; 1 with ``fail_on`` when there are findings at least that sure; 4 when
+        there is nothing of that name to read, or the SARIF file cannot be written.
     """
     console = console or Console()
     try:
@@ -47,7 +47,5 @@ def run(
 
 
 def _bad(console: Console, message: str) -> int:
-    console.print(
-        f"conformance scan: {' '.join(message.split())}", markup=False, highlight=False, soft_wrap=True
-    )
+    console.print(f"conformance scan: {' '.join(message.split())}", markup=False, highlight=False, soft_wrap=True)
     return BAD_USAGE

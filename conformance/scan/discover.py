@@ -1,4 +1,4 @@
-"""Find every Function subclass in a set of files, through aliases, other modules, and classes inside functions."""
+"""Find every Function subclass in a set of files: through aliases, other modules, and inside functions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from conformance.scan.classes import FunctionClass
 from conformance.scan.model import Skipped
 from conformance.scan.names import BASES, dotted
 from conformance.scan.source import Module, Text, parse
+
+#: What a base class is: one that was read, PyTorch's own (a text), or unknown.
+Meaning = FunctionClass | str | None
 
 
 class Discovery:
@@ -75,9 +78,7 @@ class Discovery:
             self._known[key] = FunctionClass(module, node, qualname, tuple(bases), complete)
         return self._known[key]
 
-    def _base(
-        self, module: Module, qualname: str, node: ast.ClassDef, base: ast.expr
-    ) -> FunctionClass | str | None:
+    def _base(self, module: Module, qualname: str, node: ast.ClassDef, base: ast.expr) -> Meaning:
         """What a base is: PyTorch's (a text), a Function of this package, or None."""
         if isinstance(base, ast.Subscript):  # Base[T]
             base = base.value
@@ -89,11 +90,9 @@ class Discovery:
         meanings = list(module.names.meanings(base))
         if any(meaning in BASES for meaning in meanings):
             return "torch"
-        return next(filter(None, (self._elsewhere(meaning) for meaning in meanings)), None)
+        return _first(self._elsewhere(meaning) for meaning in meanings)
 
-    def _local(
-        self, module: Module, qualname: str, node: ast.ClassDef, text: str
-    ) -> FunctionClass | str | None:
+    def _local(self, module: Module, qualname: str, node: ast.ClassDef, text: str) -> Meaning:
         if f"{module.name}.{text}" in BASES:
             return "torch"
         scope = qualname.rpartition(".")[0]
@@ -105,7 +104,7 @@ class Discovery:
         before = [pair for pair in candidates if pair[1].lineno < node.lineno]
         return self._judge(module, *before[-1]) if before else None
 
-    def _elsewhere(self, full: str, depth: int = 5) -> FunctionClass | str | None:
+    def _elsewhere(self, full: str, depth: int = 5) -> Meaning:
         """A class named by its full name, followed through modules that only hand it on."""
         if full in BASES:
             return "torch"
@@ -120,7 +119,7 @@ class Discovery:
         if not module.names.is_imported(name):
             return None
         passed_on = module.names.meanings(ast.Name(name))
-        return next(filter(None, (self._elsewhere(other, depth - 1) for other in passed_on)), None)
+        return _first(self._elsewhere(other, depth - 1) for other in passed_on)
 
     def _file(self, module: str) -> str | None:
         if module in self._files:
@@ -129,6 +128,10 @@ class Discovery:
         parts = module.split(".")
         shorter = (".".join(parts[first:]) for first in range(1, len(parts)))
         return next((self._files[name] for name in shorter if name in self._files), None)
+
+
+def _first(meanings: Iterable[Meaning]) -> Meaning:
+    return next((meaning for meaning in meanings if meaning is not None), None)
 
 
 def _visible(qualname: str, text: str, scope: str) -> bool:

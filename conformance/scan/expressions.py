@@ -1,10 +1,11 @@
-"""Evaluate an expression as far as a scan can: which values are tensors, what they share, what they depend on."""
+"""Evaluate expressions as far as a scan can: which are tensors, what they share, what they depend on."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from conformance.scan import calls
 from conformance.scan.model import Confidence, weakest
@@ -36,16 +37,14 @@ class Expressions:
 
     def change(self, node: ast.AST, value: Value, how: str, confidence: Confidence = "certain") -> None:
         """Note that a tensor is changed in place, where it may be somebody else's."""
-        if value.kind in {"tuple", "list"}:
+        if value.is_sequence:
             value = value.each
         if value.shares:
             sure = weakest(value.sure, value.alias, confidence)
             self.trace.changes.append(Change(getattr(node, "lineno", 0), value.shares, sure, how))
 
     def _anything(self, node: ast.expr) -> Value:
-        return opaque(
-            *(self.value(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
-        )
+        return opaque(*(self.value(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)))
 
     def _constant(self, node: ast.Constant) -> Value:
         return NONE if node.value is None else PLAIN
@@ -70,11 +69,7 @@ class Expressions:
             if isinstance(part, ast.Starred):
                 inner = self.value(part.value)
                 known = known and inner.items is not None
-                items += (
-                    inner.items
-                    if inner.items is not None
-                    else [inner.each if inner.element else opaque(inner)]
-                )
+                items += inner.items if inner.items is not None else [inner.each if inner.element else opaque(inner)]
             else:
                 items.append(self.value(part))
         whole = sequence("tuple" if kind == "tuple" else "list", items)
@@ -102,8 +97,7 @@ class Expressions:
     def _compare(self, node: ast.Compare) -> Value:
         values = [self.value(part) for part in (node.left, *node.comparators)]
         if any(value.is_tensor for value in values) and all(
-            isinstance(operator, ast.Lt | ast.LtE | ast.Gt | ast.GtE | ast.Eq | ast.NotEq)
-            for operator in node.ops
+            isinstance(operator, ast.Lt | ast.LtE | ast.Gt | ast.GtE | ast.Eq | ast.NotEq) for operator in node.ops
         ):
             # A mask: no gradient flows through it.
             return Value("tensor", weakest(*(value.sure for value in values if value.is_tensor)))
@@ -133,7 +127,7 @@ class Expressions:
         return several("tuple", joined(left.each, right.each))
 
     def _repeated(self, node: ast.BinOp, left: Value, right: Value) -> Value:
-        listed, other = (left, node.right) if left.kind in {"tuple", "list"} else (right, node.left)
+        listed, other = (left, node.right) if left.is_sequence else (right, node.left)
         if (
             isinstance(other, ast.Constant)
             and isinstance(other.value, int)
@@ -158,7 +152,7 @@ class Expressions:
 
     def _subscript(self, node: ast.Subscript) -> Value:
         value, index = self.value(node.value), self.value(node.slice)
-        if value.kind in {"tuple", "list"}:
+        if value.is_sequence:
             return self._item(value, node.slice)
         if not value.is_tensor:
             return opaque(value, index)
@@ -169,14 +163,16 @@ class Expressions:
             return several(value.kind, value.each) if isinstance(index, ast.Slice) else value.each
         try:
             place = ast.literal_eval(index)
-            return value.items[place]
+            if isinstance(place, int):
+                return value.items[place]
         except (ValueError, TypeError, IndexError, SyntaxError, RecursionError):
             pass
         if isinstance(index, ast.Slice):
-            parts = [_integer(part) for part in (index.lower, index.upper, index.step)]
-            if "?" not in parts and parts[2] != 0:
-                return sequence(value.kind, list(value.items[slice(*parts)]))
-            return several(value.kind, value.each)
+            try:
+                bounds: list[Any] = [part and ast.literal_eval(part) for part in (index.lower, index.upper, index.step)]
+                return sequence(value.kind, list(value.items[slice(*bounds)]))
+            except (ValueError, TypeError, SyntaxError, RecursionError):
+                return several(value.kind, value.each)
         return value.each
 
     def _comprehension(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> Value:
@@ -198,42 +194,30 @@ class Expressions:
     def bind(self, target: ast.expr, value: Value, looped: bool = False) -> None:
         """Give a name, or the names of an unpacking, their value; ``looped``: any item of it."""
         if looped:
-            value = (
-                value.each if value.kind in {"tuple", "list"} else replace(value, items=None, element=None)
-            )
+            value = value.each if value.is_sequence else replace(value, items=None, element=None)
         if isinstance(target, ast.Name):
             self.env[target.id] = value
         elif isinstance(target, ast.Starred):
             self.bind(
                 target.value,
-                several("list", value.each if value.kind in {"tuple", "list"} else opaque(value)),
+                several("list", value.each if value.is_sequence else opaque(value)),
             )
         elif isinstance(target, ast.Tuple | ast.List):
             self._unpack(target.elts, value)
 
     def _unpack(self, targets: list[ast.expr], value: Value) -> None:
-        if value.items is not None and len(value.items) == len(targets):
-            if not any(isinstance(target, ast.Starred) for target in targets):
-                for target, item in zip(targets, value.items, strict=True):
-                    self.bind(target, item)
-                return
-        each = value.each if value.kind in {"tuple", "list"} else opaque(value)
+        starred = any(isinstance(target, ast.Starred) for target in targets)
+        if value.items is not None and len(value.items) == len(targets) and not starred:
+            for target, item in zip(targets, value.items, strict=True):
+                self.bind(target, item)
+            return
+        each = value.each if value.is_sequence else opaque(value)
         for target in targets:
             self.bind(target, several("list", each) if isinstance(target, ast.Starred) else each)
 
 
-def _integer(node: ast.expr | None) -> int | str | None:
-    if node is None:
-        return None
-    try:
-        value = ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, RecursionError):
-        return "?"
-    return value if isinstance(value, int) else "?"
-
-
 def _is_basic(index: ast.expr) -> bool:
-    """Whether indexing a tensor with this gives a view: numbers, slices, None and dots do; masks and lists copy."""
+    """Whether indexing a tensor with this gives a view: numbers, slices, None, dots do; masks copy."""
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
     return all(
         isinstance(part, ast.Slice)

@@ -57,22 +57,22 @@ class _Walker:
                 return self._branches([node.body, node.orelse])
             case ast.For() | ast.AsyncFor():
                 return self._loop(node)
-            case ast.While():
-                self.expressions.value(node.test)
-                self._branches([node.body, []])
-                return True
-            case ast.With() | ast.AsyncWith():
-                for item in node.items:
-                    value = self.expressions.value(item.context_expr)
-                    if item.optional_vars is not None:
-                        self.expressions.bind(item.optional_vars, opaque(value))
-                return self.block(node.body)
             case ast.Try() | ast.TryStar():
                 return self._try(node)
-            case ast.Match():
-                self.expressions.value(node.subject)
-                return self._branches([*(case.body for case in node.cases), []])
+            case ast.With() | ast.AsyncWith():
+                return self._with(node)
+            case ast.While(test=subject) | ast.Match(subject=subject):
+                self.expressions.value(subject)
+                bodies = [node.body] if isinstance(node, ast.While) else [case.body for case in node.cases]
+                return self._branches([*bodies, []])
         return True  # a definition: what is in it runs later, if ever
+
+    def _with(self, node: ast.With | ast.AsyncWith) -> bool:
+        for item in node.items:
+            value = self.expressions.value(item.context_expr)
+            if item.optional_vars is not None:
+                self.expressions.bind(item.optional_vars, opaque(value))
+        return self.block(node.body)
 
     def _branches(self, blocks: list[Block]) -> bool:
         """Walk through each block from the same start, and join what those that come out know."""
@@ -140,7 +140,7 @@ class _Walker:
             self.expressions.change(node, base, "assignment to its elements")
         if isinstance(target.value, ast.Name):
             held = self.expressions.env.get(target.value.id, UNKNOWN)
-            if held.kind in {"tuple", "list"}:
+            if held.is_sequence:
                 self.expressions.env[target.value.id] = self._replaced(held, target.slice, value)
             else:
                 both = opaque(held, value)

@@ -1,6 +1,6 @@
 """A scan for programs: JSON of our own, and SARIF 2.1.0 for code-scanning pages.
 
-SARIF is written as plain data: the format is fixed, and the models on PyPI would bring pydantic along for one document.
+SARIF is written as plain data: the models for it on PyPI would bring pydantic along for one document.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ def to_json(scan: Scan) -> dict[str, Any]:
         "files": scan.files,
         "seconds": round(scan.seconds, 3),
         "functions": [
-            {**asdict(found), "members": list(found.members), "findings": _findings(found)}
-            for found in scan.found
+            {**asdict(found), "members": list(found.members), "findings": _findings(found)} for found in scan.found
         ],
         "skipped": [asdict(skipped) for skipped in scan.skipped],
     }
@@ -41,8 +40,7 @@ def to_sarif(scan: Scan) -> dict[str, Any]:
         {
             "id": rule.clause,
             "name": "".join(
-                part[:1].upper() + part[1:]
-                for part in rule.clause.replace("-", ".").replace("_", ".").split(".")
+                part[:1].upper() + part[1:] for part in rule.clause.replace("-", ".").replace("_", ".").split(".")
             ),
             "shortDescription": {"text": rule.summary},
             "help": {"text": f"conformance explain {rule.clause}"},
@@ -58,9 +56,7 @@ def to_sarif(scan: Scan) -> dict[str, Any]:
         for skipped in scan.skipped
     ]
     driver = {"name": "conformance scan", "version": _version(), "rules": rules}
-    results = [
-        _result(found, finding, indices[finding.clause]) for found in scan.found for finding in found.findings
-    ]
+    results = [_result(found, finding, indices[finding.clause]) for found in scan.found for finding in found.findings]
     run = {
         "tool": {"driver": driver},
         "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": notifications}],

@@ -13,11 +13,12 @@ Facts = tuple[tuple[str, bool], ...]
 
 @dataclass(frozen=True)
 class Way:
-    """One way through: the watched calls on it, in order, what the tests on it gave, and whether it has ended."""
+    """One way through: the watched calls on it in order, what its tests gave, and whether it has ended."""
 
     seen: tuple[ast.Call, ...] = ()
     facts: Facts = ()
     ended: bool = False
+    raised: bool = False
     #: Tests without an else that had to come out one way for a watched call to run.
     choices: int = 0
 
@@ -39,14 +40,18 @@ class _Paths:
         return before
 
     def matters(self, node: ast.AST) -> bool:
-        return any(
-            id(inner) in self.watched or isinstance(inner, ast.Return | ast.Raise) for inner in ast.walk(node)
-        )
+        return any(id(inner) in self.watched or isinstance(inner, ast.Return | ast.Raise) for inner in ast.walk(node))
 
     def statement(self, node: ast.stmt, way: Way) -> list[Way]:
         match node:
             case ast.Return() | ast.Raise():
-                return [replace(self.expression(node, way), ended=True)]
+                return [replace(self.expression(node, way), ended=True, raised=isinstance(node, ast.Raise))]
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                return [way]  # runs later, if ever
+        return self.compound(node, way)
+
+    def compound(self, node: ast.stmt, way: Way) -> list[Way]:
+        match node:
             case ast.If():
                 return self.branch(node, way)
             case ast.Match():
@@ -61,15 +66,11 @@ class _Paths:
                 return self.block(node.finalbody, tried + handled)
             case ast.With() | ast.AsyncWith():
                 return self.block(node.body, [way])
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                return [way]
         return [self.expression(node, way)]
 
     def expression(self, node: ast.AST, way: Way) -> Way:
-        calls = sorted(
-            (inner for inner in ast.walk(node) if id(inner) in self.watched), key=lambda call: call.lineno
-        )  # type: ignore[attr-defined]
-        return replace(way, seen=(*way.seen, *calls))
+        inside = [inner for inner in ast.walk(node) if isinstance(inner, ast.Call) and id(inner) in self.watched]
+        return replace(way, seen=(*way.seen, *sorted(inside, key=lambda call: call.lineno)))
 
     def branch(self, node: ast.If, way: Way) -> list[Way]:
         after: list[Way] = []
@@ -83,14 +84,14 @@ class _Paths:
 
 
 def ways(body: list[ast.stmt], watched: set[int]) -> list[Way]:
-    """All ways through ``body`` (none when there are too many to tell) that do not end by raising without a call."""
+    """All ways through ``body`` that do not end by raising; none when there are too many to tell."""
     paths = _Paths(watched)
     found = paths.block(body, [Way()])
-    return [] if paths.overflow else found
+    return [] if paths.overflow else [way for way in found if not way.raised]
 
 
 def _facts(test: ast.expr, outcome: bool) -> Facts:
-    """What a test's outcome tells: ``not`` is turned round, each part of a true ``and`` or a false ``or`` holds."""
+    """What a test's outcome tells: ``not`` is turned round; parts of a true ``and`` or false ``or`` hold."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return _facts(test.operand, not outcome)
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) is outcome:

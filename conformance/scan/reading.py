@@ -14,7 +14,7 @@ from conformance.scan.target import locate
 
 
 def scan(target: str) -> Scan:
-    """Find every Function subclass of a package, folder or file, and what its source shows. Nothing is imported.
+    """Find every Function subclass of a package, folder or file, and what shows of it. Nothing is imported.
 
     Raises:
         BadTarget: there is nothing of that name to read.
@@ -32,9 +32,7 @@ def scan(target: str) -> Scan:
             findings = _findings(function)
         except RecursionError:
             findings = ()
-            skipped.append(
-                Skipped(function.module.file, f"{function.node.name} is nested too deeply to be checked")
-            )
+            skipped.append(Skipped(function.module.file, f"{function.node.name} is nested too deeply to be checked"))
         found.append(_found(function, findings))
     skipped += discovery.skipped
     seconds = time.perf_counter() - start

@@ -18,15 +18,13 @@ LARGEST = 4_000_000
 UNREADABLE = "not Python that this interpreter reads"
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 CLASS = re.compile(rb"^[ \t]*class\s+(\w+)\s*\(([^)]*)\)", re.MULTILINE)
-RENAMED = re.compile(
-    rb"Function\s+as\s+(\w+)|^[ \t]*(\w+)\s*=[^\n]*\bautograd\b[^\n]*Function\b", re.MULTILINE
-)
+RENAMED = re.compile(rb"Function\s+as\s+(\w+)|^[ \t]*(\w+)\s*=[^\n]*\bautograd\b[^\n]*Function\b", re.MULTILINE)
 LAST_WORD = re.compile(rb"(\w+)\s*(?:,|$)")
 
 
 @dataclass(frozen=True)
 class Text:
-    """A file as bytes (kept where it has classes with bases), with the last word of each base of each class in it."""
+    """A file as bytes (kept where it has classes with bases), and the last word of each of those bases."""
 
     path: Path
     file: str

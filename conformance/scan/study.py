@@ -23,6 +23,7 @@ from conformance.scan.vocabulary import (
 TENSOR_METHODS = (
     FRESH_METHODS | VIEW_METHODS | MAYBE_METHODS | SPLITTERS | {"detach", "numel", "element_size"}
 ) - SHARED_METHODS
+FROM_NUMBERS = frozenset({"tensor", "as_tensor", "full", "zeros", "ones", "empty", "arange", "rand", "randn", "eye"})
 NO_TENSOR = frozenset(
     {
         "int",
@@ -110,16 +111,12 @@ class Study:
         return [*combined, *([self.setup_context] if self.setup_context else [])]
 
     def _inputs(self, method: Method, takes: Parameters) -> dict[str, Value]:
-        """What is known of each parameter of forward before it runs, from annotations and from how it is used."""
-        annotations = {
-            argument.arg: argument.annotation for argument in (*method.args.posonlyargs, *method.args.args)
-        }
+        """What is known of each parameter of forward before it runs: from annotations, and from its use."""
+        annotations = {argument.arg: argument.annotation for argument in (*method.args.posonlyargs, *method.args.args)}
         used = self._used_as_tensor(method, takes.ctx)
         env = {name: _parameter(name, annotations.get(name), used.get(name)) for name in takes.names}
         if takes.rest:
-            env[takes.rest] = several(
-                "tuple", Value(shares=frozenset({takes.rest}), derives=frozenset({takes.rest}))
-            )
+            env[takes.rest] = several("tuple", Value(shares=frozenset({takes.rest}), derives=frozenset({takes.rest})))
         return env
 
     def _used_as_tensor(self, method: Method, ctx: str) -> dict[str, Confidence]:
@@ -139,18 +136,10 @@ class Study:
             if full == "isinstance" and arguments:
                 unsure.add(arguments[0])
             name = full.rpartition(".")[2]
-            takes_tensor = name in MAKERS | VIEW_METHODS and name not in {
-                "tensor",
-                "as_tensor",
-                "full",
-                "zeros",
-                "ones",
-                "empty",
-                "arange",
-            }
-            if full in {f"torch.{name}", f"torch.nn.functional.{name}"} and takes_tensor and node.args:
-                if isinstance(node.args[0], ast.Name):
-                    used.setdefault(node.args[0].id, "likely")
+            takes_tensor = name in (MAKERS | VIEW_METHODS) - FROM_NUMBERS
+            of_torch = full in {f"torch.{name}", f"torch.nn.functional.{name}"}
+            if of_torch and takes_tensor and node.args and isinstance(node.args[0], ast.Name):
+                used.setdefault(node.args[0].id, "likely")
         return {name: sure for name, sure in used.items() if name not in unsure or sure == "certain"}
 
     def _all_inputs(self) -> Value:
@@ -177,9 +166,7 @@ class Study:
                 targets = [part.id if isinstance(part, ast.Name) else "" for part in node.targets[0].elts]
                 if node.value.id == setup.args.args[1].arg and len(targets) == len(takes.names):
                     return {
-                        name
-                        for target, name in zip(targets, takes.names, strict=True)
-                        if used.get(target) == "certain"
+                        name for target, name in zip(targets, takes.names, strict=True) if used.get(target) == "certain"
                     }
         return set()
 
@@ -211,10 +198,11 @@ def _words(annotation: ast.expr | None) -> set[str]:
     if annotation is None:
         return set()
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        quoted = annotation.value
         try:
-            annotation = ast.parse(annotation.value, mode="eval").body
+            annotation = ast.parse(quoted, mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return {annotation.value}
+            return {quoted}
     words: set[str] = set()
     inner = {id(node.value) for node in ast.walk(annotation) if isinstance(node, ast.Attribute)}
     for node in ast.walk(annotation):

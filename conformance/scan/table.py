@@ -29,9 +29,7 @@ def table(scan: Scan, console: Console) -> None:
 
 
 def _functions(found: tuple[Found, ...]) -> Table:
-    grid = Table(
-        title="Functions", title_justify="left", box=None, pad_edge=False, header_style="bold", expand=False
-    )
+    grid = Table(title="Functions", title_justify="left", box=None, pad_edge=False, header_style="bold", expand=False)
     grid.add_column("line", justify="right", no_wrap=True)
     grid.add_column("Function", overflow="fold", ratio=2)
     grid.add_column("defines", overflow="fold", ratio=2)
@@ -40,16 +38,12 @@ def _functions(found: tuple[Found, ...]) -> Table:
         grid.add_row("", Text(file, style="dim", overflow="fold"), "", "")
         for function in group:
             name = function.qualname.partition(":")[2]
-            grid.add_row(
-                str(function.line), name, ", ".join(function.members), str(len(function.findings) or "")
-            )
+            grid.add_row(str(function.line), name, ", ".join(function.members), str(len(function.findings) or ""))
     return grid
 
 
 def _findings(findings: tuple[Finding, ...], wide: bool) -> Table:
-    grid = Table(
-        title="\nSeen without running", title_justify="left", box=None, pad_edge=False, header_style="bold"
-    )
+    grid = Table(title="\nSeen without running", title_justify="left", box=None, pad_edge=False, header_style="bold")
     grid.add_column("sure", no_wrap=True)
     if wide:
         grid.add_column("clause", no_wrap=True)

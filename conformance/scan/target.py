@@ -1,4 +1,4 @@
-"""Where the source of a target lies: an installed package by name, a folder, or a file. Nothing is imported."""
+"""Where the source of a target lies: an installed package, a folder, or a file. Nothing is imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the scan knows of a value: is it a tensor, whose memory does it share, what does its gradient flow back to."""
+"""What the scan knows of a value: is it a tensor, whose memory does it share, what does it depend on."""
 
 from __future__ import annotations
 
@@ -33,6 +33,11 @@ class Value:
     def is_tensor(self) -> bool:
         """Whether this is a tensor, as surely as ``sure`` says."""
         return self.kind == "tensor"
+
+    @property
+    def is_sequence(self) -> bool:
+        """Whether this is a tuple or a list."""
+        return self.kind in {"tuple", "list"}
 
     @property
     def each(self) -> Value:
@@ -108,9 +113,7 @@ def _join(one: Value, other: Value) -> Value:
     kinds = {one.kind, other.kind}
     if kinds == {"tensor", "none"}:
         tensor = one if one.is_tensor else other
-        return replace(
-            both, kind="tensor", sure=weakest(tensor.sure, "likely"), alias=weakest(tensor.alias, "likely")
-        )
+        return replace(both, kind="tensor", sure=weakest(tensor.sure, "likely"), alias=weakest(tensor.alias, "likely"))
     if "tensor" in kinds:
         return replace(both, kind="tensor", sure="possible")
     return both

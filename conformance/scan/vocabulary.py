@@ -1,6 +1,6 @@
-"""What PyTorch's names do to tensors, as far as a scan needs it: written down, since torch is never imported here.
+"""What PyTorch's names do to tensors, as far as a scan needs it; torch is never imported here.
 
-A name that is missing costs a finding; a name that is wrong costs a false accusation. So these lists hold what is plain.
+A name that is missing costs a finding, a wrong one a false accusation: these lists hold what is plain.
 """
 
 from __future__ import annotations
@@ -11,22 +11,25 @@ def _words(text: str) -> frozenset[str]:
 
 
 _ELEMENTWISE = _words(
-    "abs acos acosh add addcdiv addcmul angle asin asinh atan atan2 atanh baddbmm bernoulli bitwise_and bitwise_not bitwise_or "
-    "bitwise_xor bmm addmm addmv addbmm ceil clamp clip clone cos cosh cross cumprod cumsum deg2rad digamma div divide dot eq erf "
-    "erfc erfinv exp exp2 expm1 floor floor_divide fmod frac gather ge gt heaviside index_add index_copy index_fill index_select "
-    "inverse isfinite isinf isnan kron le lerp lgamma log log10 log1p log2 log_softmax logaddexp logical_and logical_not "
-    "logical_or logical_xor logsumexp lt masked_fill masked_scatter masked_select matmul maximum minimum mm mul "
-    "multinomial multiply mv nan_to_num ne neg negative nonzero norm outer pow prod reciprocal relu remainder "
-    "repeat_interleave roll round rsqrt scatter scatter_add sigmoid sign sin sinc sinh softmax sqrt square std sub subtract sum "
-    "take tan tanh trace tril triu trunc var mean argmax argmin argsort flip rot90 renorm rsub true_divide hypot"
+    "abs acos acosh add addcdiv addcmul angle asin asinh atan atan2 atanh baddbmm bernoulli bitwise_and "
+    "bitwise_not bitwise_or bitwise_xor bmm addmm addmv addbmm ceil clamp clip clone cos cosh cross "
+    "cumprod cumsum deg2rad digamma div divide dot eq erf erfc erfinv exp exp2 expm1 floor floor_divide "
+    "fmod frac gather ge gt heaviside index_add index_copy index_fill index_select inverse isfinite "
+    "isinf isnan kron le lerp lgamma log log10 log1p log2 log_softmax logaddexp logical_and logical_not "
+    "logical_or logical_xor logsumexp lt masked_fill masked_scatter masked_select matmul maximum "
+    "minimum mm mul multinomial multiply mv nan_to_num ne neg negative nonzero norm outer pow prod "
+    "reciprocal relu remainder repeat_interleave roll round rsqrt scatter scatter_add sigmoid sign sin "
+    "sinc sinh softmax sqrt square std sub subtract sum take tan tanh trace tril triu trunc var mean "
+    "argmax argmin argsort flip rot90 renorm rsub true_divide hypot"
 )
 
 #: ``torch.X(...)`` gives one new tensor.
 MAKERS = _ELEMENTWISE | _words(
-    "arange as_tensor bincount cat concat concatenate diag diag_embed einsum empty empty_like empty_strided eye from_numpy full "
-    "full_like hstack vstack dstack linspace logspace normal ones ones_like polar complex rand rand_like randint randint_like randn "
-    "randn_like randperm stack tensor tensordot where zeros zeros_like cdist bucketize searchsorted one_hot gelu silu "
-    "leaky_relu elu softplus normalize linear conv1d conv2d conv3d layer_norm pad"
+    "arange as_tensor bincount cat concat concatenate diag diag_embed einsum empty empty_like "
+    "empty_strided eye from_numpy full full_like hstack vstack dstack linspace logspace normal ones "
+    "ones_like polar complex rand rand_like randint randint_like randn randn_like randperm stack tensor "
+    "tensordot where zeros zeros_like cdist bucketize searchsorted one_hot gelu silu leaky_relu elu "
+    "softplus normalize linear conv1d conv2d conv3d layer_norm pad"
 )
 
 #: ``x.m(...)`` gives one new tensor, and only tensors have it.
@@ -36,14 +39,14 @@ FRESH_METHODS = (_ELEMENTWISE - _words("add index_add take round index_fill trac
 
 #: ``x.m(...)`` (and ``torch.m(x, ...)``) gives a tensor in the same memory.
 VIEW_METHODS = _words(
-    "view view_as t transpose permute squeeze unsqueeze expand expand_as narrow select diagonal movedim swapaxes "
-    "swapdims unfold as_strided unflatten view_as_real view_as_complex adjoint moveaxis"
+    "view view_as t transpose permute squeeze unsqueeze expand expand_as narrow select diagonal movedim "
+    "swapaxes swapdims unfold as_strided unflatten view_as_real view_as_complex adjoint moveaxis"
 )
 
 #: Gives a tensor that may or may not be in the same memory.
 MAYBE_METHODS = _words(
-    "contiguous reshape reshape_as flatten ravel to float half double bfloat16 type_as cuda cpu long int bool type conj broadcast_to "
-    "resolve_conj"
+    "contiguous reshape reshape_as flatten ravel to float half double bfloat16 type_as cuda cpu long "
+    "int bool type conj broadcast_to resolve_conj"
 )
 
 #: A method that other things than tensors have too; alone it proves no tensor.
@@ -56,47 +59,32 @@ SPLITTERS = _words("split chunk unbind tensor_split hsplit vsplit dsplit split_w
 
 #: Gives no tensor, and nothing that a gradient flows through.
 PLAIN_METHODS = _words(
-    "size dim numel nelement ndimension stride storage_offset item tolist is_contiguous is_floating_point is_complex get_device "
-    "element_size data_ptr has_names is_signed is_shared is_pinned format keys startswith endswith untyped_storage storage"
+    "size dim numel nelement ndimension stride storage_offset item tolist is_contiguous "
+    "is_floating_point is_complex get_device element_size data_ptr has_names is_signed is_shared "
+    "is_pinned format keys startswith endswith untyped_storage storage"
 )
 
 PLAIN_ATTRIBUTES = _words(
-    "shape dtype device layout ndim is_cuda is_sparse is_quantized requires_grad is_leaf grad_fn itemsize nbytes "
-    "_version names needs_input_grad _base is_meta is_cpu"
+    "shape dtype device layout ndim is_cuda is_sparse is_quantized requires_grad is_leaf grad_fn "
+    "itemsize nbytes _version names needs_input_grad _base is_meta is_cpu"
 )
 
 VIEW_ATTRIBUTES = _words("T mT H mH real imag")
 
-#: These end with an underscore and leave the values alone: they change one tensor object, not the memory it shares.
+#: These end with an underscore and leave the values alone: they change a tensor object, not shared memory.
 NOT_IN_PLACE = _words(
-    "requires_grad_ share_memory_ rename_ names_ retain_grad_ pin_memory_ _coalesced_ set_ resize_ resize_as_ detach_ t_ "
-    "transpose_ squeeze_ unsqueeze_ swapaxes_ swapdims_ as_strided_ sparse_resize_"
+    "requires_grad_ share_memory_ rename_ names_ retain_grad_ pin_memory_ _coalesced_ set_ resize_ "
+    "resize_as_ detach_ t_ transpose_ squeeze_ unsqueeze_ swapaxes_ swapdims_ as_strided_ "
+    "sparse_resize_"
 )
 
-PLAIN_BUILTINS = _words(
-    "len int float bool str isinstance hasattr callable id type repr range abs round issubclass hash print"
-)
+PLAIN_BUILTINS = _words("len int float bool str isinstance hasattr callable id type repr range issubclass hash print")
 
-#: ``torch.distributed.X`` changes this many-th argument on at least one rank.
-COLLECTIVES_IN_PLACE = dict.fromkeys(
-    [
-        "all_reduce",
-        "broadcast",
-        "reduce",
-        "recv",
-        "all_gather",
-        "all_gather_into_tensor",
-        "_all_gather_base",
-        "reduce_scatter",
-        "reduce_scatter_tensor",
-        "_reduce_scatter_base",
-        "all_to_all",
-        "all_to_all_single",
-        "scatter",
-        "irecv",
-        "all_reduce_coalesced",
-    ],
-    0,
+#: ``torch.distributed.X`` changes its first argument on at least one rank.
+COLLECTIVES_IN_PLACE = _words(
+    "all_reduce broadcast reduce recv all_gather all_gather_into_tensor _all_gather_base reduce_scatter "
+    "reduce_scatter_tensor _reduce_scatter_base all_to_all all_to_all_single scatter irecv "
+    "all_reduce_coalesced"
 )
 COLLECTIVE_KEYWORDS = _words("tensor output_tensor output tensor_list output_list output_tensor_list")
 
@@ -104,6 +92,4 @@ COLLECTIVE_KEYWORDS = _words("tensor output_tensor output tensor_list output_lis
 REDUCTIONS = _words("all_reduce reduce all_reduce_coalesced")
 
 #: Functions of torch.distributed that exchange tensors' values between ranks.
-COLLECTIVES = frozenset(COLLECTIVES_IN_PLACE) | _words(
-    "gather all_gather_coalesced send isend batch_isend_irecv"
-)
+COLLECTIVES = COLLECTIVES_IN_PLACE | _words("gather all_gather_coalesced send isend batch_isend_irecv")

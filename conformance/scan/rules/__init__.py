@@ -1,4 +1,4 @@
-"""What can be seen without running. Each rule is a function from a studied class to findings, named by its clause."""
+"""What can be seen without running. A rule is a function from a studied class to findings of one clause."""
 
 from __future__ import annotations
 
@@ -30,14 +30,10 @@ RULES = (
         "backward returns another number of values than forward has inputs",
         counts.gradients,
     ),
-    Rule(
-        "Function.jvp.count", "jvp returns another number of values than forward has outputs", counts.tangents
-    ),
+    Rule("Function.jvp.count", "jvp returns another number of values than forward has outputs", counts.tangents),
     Rule("Function.vmap.not-both", "the class has both vmap and generate_vmap_rule", doubled.both_vmap_rules),
     Rule("Function.backward.vjp-alias", "the class has both backward and vjp", doubled.backward_and_vjp),
-    Rule(
-        "Function.save_for_backward.once", "one call of forward may call save_for_backward twice", saved.twice
-    ),
+    Rule("Function.save_for_backward.once", "one call of forward may call save_for_backward twice", saved.twice),
     Rule(
         "Function.save_for_backward.where",
         "save_for_backward is called outside forward and setup_context",

@@ -21,12 +21,10 @@ DEPTH = 3
 def one_sided(study: Study) -> Iterator[Finding]:
     """Forward exchanges tensors between ranks, backward sees its own rank's gradient only.
 
-    That is right for some Functions (a local slice, a loss that only counts once), so it is never more than possible.
+    That is right for some Functions (a local slice, a loss that counts once): never more than possible.
     """
-    forward, backward = (
-        study.subject.own("forward"),
-        study.subject.method("backward") or study.subject.method("vjp"),
-    )
+    forward = study.subject.own("forward")
+    backward = study.subject.method("backward") or study.subject.method("vjp")
     if forward is None or backward is None or is_stub(backward) or _gives_nothing(backward):
         return
     module = study.subject.module
@@ -38,9 +36,7 @@ def one_sided(study: Study) -> Iterator[Finding]:
         return  # its author derived a formula, and reductions rarely need an answer
     if clear and not answered:
         name = sorted(used)[0]
-        message = (
-            f"forward calls {name}, backward no collective: is the gradient meant to be this rank's alone?"
-        )
+        message = f"forward calls {name}, backward no collective: should other ranks' losses not count?"
         yield study.finding("Function.backward.gradient", "possible", backward.lineno, message)
 
 
@@ -56,14 +52,12 @@ def _hands_through(study: Study) -> bool:
     backward = study.backward
     if backward is None:
         return False
-    values = [
-        item for returned in backward.trace.returns for item in (returned.value.items or (returned.value,))
-    ]
+    values = [item for returned in backward.trace.returns for item in (returned.value.items or (returned.value,))]
     return any(value.is_tensor and value.shares & {*backward.takes.names} for value in values)
 
 
 def _reached(module: Module, node: ast.AST, depth: int) -> tuple[set[str], bool]:
-    """Collectives that are called, also through functions of the same file, and whether every call could be followed."""
+    """Collectives called, also through functions of the same file; and whether all calls could be followed."""
     used: set[str] = set()
     clear = True
     functions = _functions(module)
@@ -84,7 +78,7 @@ def _reached(module: Module, node: ast.AST, depth: int) -> tuple[set[str], bool]
 
 
 def _is_harmless(module: Module, node: ast.AST, call: ast.Call, full: str) -> bool:
-    """Whether a call surely exchanges nothing: PyTorch's own, a builtin, or a method of a value that is at hand."""
+    """Whether a call surely exchanges nothing: PyTorch's own, a builtin, a method of a value at hand."""
     if full.startswith("torch."):
         return True
     if not isinstance(call.func, ast.Attribute):
@@ -118,7 +112,5 @@ def _functions(module: Module) -> dict[str, ast.FunctionDef]:
 def _globals(module: Module) -> frozenset[str]:
     """Names that the module itself binds: classes, functions, and variables."""
     names = {node.name for node in module.tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    assigned = (
-        target for node in module.tree.body if isinstance(node, ast.Assign) for target in node.targets
-    )
+    assigned = (target for node in module.tree.body if isinstance(node, ast.Assign) for target in node.targets)
     return frozenset(names | {target.id for target in assigned if isinstance(target, ast.Name)})

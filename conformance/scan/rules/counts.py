@@ -13,7 +13,7 @@ from conformance.scan.values import Value
 
 
 def gradients(study: Study) -> Iterator[Finding]:
-    """Backward must return one value per input of forward; extra Nones at the end are let through by PyTorch."""
+    """Backward must return one value per input of forward; PyTorch lets extra Nones at the end through."""
     backward, forward = study.backward, study.subject.method("forward")
     takes = study.subject.takes(forward) if forward else None
     if backward is None or forward is None or takes is None or _is_unclear(study, backward):
@@ -28,9 +28,7 @@ def gradients(study: Study) -> Iterator[Finding]:
             continue
         seen.add(count)
         message = f"{backward.method.name} returns {_values(count)} here, forward takes {_inputs(wanted)}"
-        yield study.finding(
-            "Function.backward.count", _sure(study, backward, returned, sure), returned.line, message
-        )
+        yield study.finding("Function.backward.count", _sure(study, backward, returned, sure), returned.line, message)
 
 
 def tangents(study: Study) -> Iterator[Finding]:

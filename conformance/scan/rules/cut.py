@@ -10,26 +10,22 @@ from conformance.scan.study import Study
 
 
 def graph_lost(study: Study) -> Iterator[Finding]:
-    """``.data`` or ``.detach()`` on the way to what backward returns, and nothing that forbids a second differentiation."""
+    """``.data`` or ``.detach()`` on the way to what backward returns, and nothing against a second round."""
     backward = study.backward
-    if (
-        backward is None
-        or "once_differentiable" in study.subject.decorators(backward.method)
-        or _guards(study, backward.method)
-    ):
+    if backward is None or _guards(backward.method):
+        return
+    if "once_differentiable" in study.subject.decorators(backward.method):
         return
     lines = sorted({line for returned in backward.trace.returns for line in returned.value.cuts})
     if lines:
-        message = "backward returns what .data or .detach() cut off from the graph here, and is not once_differentiable"
+        message = "backward returns what is cut off from the graph here (.data, .detach()), without once_differentiable"
         yield study.finding("Function.backward.double", "likely", lines[0], message)
 
 
-def _guards(study: Study, method: ast.FunctionDef) -> bool:
-    """Whether backward looks at the grad mode itself, or differentiates on its own."""
+def _guards(method: ast.FunctionDef) -> bool:
+    """Whether backward looks at the grad mode itself."""
     watched = {"is_grad_enabled", "set_grad_enabled"}
-    return any(
-        isinstance(node, ast.Attribute | ast.Name) and _last(node) in watched for node in ast.walk(method)
-    )
+    return any(isinstance(node, ast.Attribute | ast.Name) and _last(node) in watched for node in ast.walk(method))
 
 
 def _last(node: ast.Attribute | ast.Name) -> str:

@@ -22,14 +22,14 @@ def tensors_on_ctx(study: Study) -> Iterator[Finding]:
             if sure is None or not at_least(sure, "likely") or kept.attribute in removed | seen:
                 continue
             seen.add(kept.attribute)
-            message = f"{walked.method.name} keeps {where} on ctx.{kept.attribute}; save_for_backward is the place for it"
+            message = f"{walked.method.name} keeps {where} on ctx.{kept.attribute}, not by save_for_backward"
             yield study.finding(CLAUSE, sure, kept.line, message)
 
 
 def _tensor_in(value: Value) -> tuple[str, Confidence | None]:
     if value.is_tensor:
         return "a tensor", value.sure
-    if value.kind in {"tuple", "list"}:
+    if value.is_sequence:
         inner = value.items if value.items is not None else (value.each,)
         sure = [item.sure for item in inner if item.is_tensor]
         if sure:
@@ -39,22 +39,8 @@ def _tensor_in(value: Value) -> tuple[str, Confidence | None]:
 
 def _removed(walked: Walked) -> set[str]:
     """Attributes that are deleted, or set to None, after all."""
-    names: set[str] = set()
-    for node in ast.walk(walked.method):
-        targets: list[ast.expr] = []
-        if isinstance(node, ast.Delete):
-            targets = node.targets
-        for target in targets:
-            if (
-                isinstance(target, ast.Attribute)
-                and isinstance(target.value, ast.Name)
-                and target.value.id == walked.takes.ctx
-            ):
-                names.add(target.attr)
-    last = {kept.attribute: kept.value for kept in walked.trace.kept}
-    tops = {id(statement) for statement in walked.method.body}
-    for node in walked.method.body:
-        if id(node) in tops and isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute):
-            if last.get(node.targets[0].attr) is not None and last[node.targets[0].attr].kind == "none":
-                names.add(node.targets[0].attr)
-    return names
+    deleted = [target for node in ast.walk(walked.method) if isinstance(node, ast.Delete) for target in node.targets]
+    names = {target.attr for target in deleted if isinstance(target, ast.Attribute)}
+    last = {kept.attribute: kept for kept in walked.trace.kept}
+    always = {statement.lineno for statement in walked.method.body}
+    return names | {name for name, kept in last.items() if kept.value.kind == "none" and kept.line in always}

@@ -24,18 +24,14 @@ def twice(study: Study) -> Iterator[Finding]:
         if double:
             first, second = double[0].seen[:2]
             sure: Confidence = _sure(found, double)
-            message = f"save_for_backward is called here and in line {first.lineno} on one way through {walked.method.name}"
+            message = f"one way through {walked.method.name} calls save_for_backward here and in line {first.lineno}"
             yield study.finding(ONCE, sure, second.lineno, message)
 
 
 def _sure(found: list[Way], double: list[Way]) -> Confidence:
-    return (
-        "certain"
-        if len(double) == len(found)
-        else "likely"
-        if any(way.choices <= 1 for way in double)
-        else "possible"
-    )
+    if len(double) == len(found):
+        return "certain"
+    return "likely" if any(way.choices <= 1 for way in double) else "possible"
 
 
 def elsewhere(study: Study) -> Iterator[Finding]:
