@@ -1,0 +1,55 @@
+# Two commands matter: `make conformance` and `make test`. Each sets up what it needs, in .venv.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help conformance test gates docs docs-serve bench kill-matrix public clean
+
+help:  ## Say what there is.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+conformance: $(VENV)/.run  ## Hold the reference implementation against every clause.
+	$(BIN)/conformance run $(ARGS)
+
+test: $(VENV)/.test  ## Run the tests of the suite itself.
+	$(BIN)/python -m pytest $(ARGS)
+
+gates: $(VENV)/.test  ## Lint, types, and the registry's own gate.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs: $(VENV)/.docs  ## Build the site into docs/_build/html.
+	$(BIN)/python -m sphinx -b html -W --keep-going -n -c conf docs docs/_build/html
+
+docs-serve: docs  ## Show the site at http://127.0.0.1:8000.
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory docs/_build/html 8000
+
+bench: $(VENV)/.test  ## Measure speed, side by side with other harnesses and gathers.
+	$(BIN)/python -m benchmarks
+
+kill-matrix: $(VENV)/.test  ## Prove the suite: which clause catches which planted bug.
+	$(BIN)/python -m tests.kill_matrix
+
+public: $(VENV)/.test  ## Hold published implementations against the suite.
+	$(BIN)/python -m conformance.public
+
+clean:  ## Remove what was built; the virtual environment stays.
+	rm -rf docs/_build docs/api build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: conf/requirements.txt pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet -r conf/requirements.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.test: conf/requirements-test.txt $(VENV)/.run
+	$(BIN)/python -m pip install --quiet -r conf/requirements-test.txt
+	@touch $@
+
+$(VENV)/.docs: conf/requirements-docs.txt $(VENV)/.run
+	$(BIN)/python -m pip install --quiet -r conf/requirements-docs.txt
+	@touch $@

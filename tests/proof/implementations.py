@@ -1,0 +1,93 @@
+"""Planted bugs and correct implementations, read out of their sources: adding a class is all it takes to add one."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+TESTS = Path(__file__).parent.parent
+FIELD = re.compile(r"^\s*(Breaks|Also):\s*(.+?)\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """One class or function that was written to be held against the suite.
+
+    ``breaks`` is the clause that must notice it (empty for a correct one), ``also`` the clauses that break as an
+    unavoidable consequence.
+    """
+
+    reference: str
+    spec: str
+    inputs: str | None
+    text: str
+    breaks: str = ""
+    also: tuple[str, ...] = ()
+    engine: bool = False
+
+
+def planted() -> list[Implementation]:
+    """Every planted bug, in the order of files and lines."""
+    return [found for found in _implementations("planted") if found.breaks]
+
+
+def correct() -> list[Implementation]:
+    """Every correct implementation."""
+    return [found for found in _implementations("correct") if not found.breaks]
+
+
+def _implementations(folder: str) -> Iterator[Implementation]:
+    for file in sorted((TESTS / folder).glob("[!_]*.py")):
+        tree = ast.parse(file.read_text(encoding="utf-8"), str(file))
+        spec = next((_literal(node) for node in tree.body if _assigns(node, "SPEC")), "Function")
+        module = f"tests.{folder}.{file.stem}"
+        general = any(isinstance(node, ast.FunctionDef) and node.name == "inputs" for node in tree.body)
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and _counts(node, folder):
+                own = any(isinstance(part, ast.FunctionDef) and part.name == "inputs" for part in node.body)
+                inputs = f"{module}:{node.name}.inputs" if own else f"{module}:inputs" if general else None
+                yield _implementation(node, module, spec, inputs, file.stem.startswith("engine"))
+            elif folder == "correct" and isinstance(node, ast.Assign) and _is_subject(node):
+                name = node.targets[0]
+                assert isinstance(name, ast.Name)
+                yield Implementation(f"{module}:{name.id}", _subject_spec(node) or spec, None, name.id)
+
+
+def _counts(node: ast.ClassDef | ast.FunctionDef, folder: str) -> bool:
+    if node.name.startswith("_") or node.name == "inputs":
+        return False
+    doc = ast.get_docstring(node) or ""
+    return "Breaks:" in doc if folder == "planted" else isinstance(node, ast.ClassDef) and bool(doc)
+
+
+def _implementation(
+    node: ast.ClassDef | ast.FunctionDef, module: str, spec: str, inputs: str | None, engine: bool
+) -> Implementation:
+    doc = ast.get_docstring(node) or ""
+    fields = dict(FIELD.findall(doc))
+    also = tuple(name.strip() for name in fields.get("Also", "").split(",") if name.strip())
+    text = " ".join(FIELD.sub("", doc).split())
+    return Implementation(f"{module}:{node.name}", spec, inputs, text, fields.get("Breaks", ""), also, engine)
+
+
+def _assigns(node: ast.stmt, name: str) -> bool:
+    return isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
+
+
+def _literal(node: ast.stmt) -> str:
+    assert isinstance(node, ast.Assign)
+    return str(ast.literal_eval(node.value))
+
+
+def _is_subject(node: ast.Assign) -> bool:
+    call = node.value
+    return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Subject"
+
+
+def _subject_spec(node: ast.Assign) -> str:
+    call = node.value
+    assert isinstance(call, ast.Call)
+    return next((str(ast.literal_eval(word.value)) for word in call.keywords if word.arg == "spec"), "")

@@ -1,0 +1,130 @@
+"""The kill matrix: every implementation against every clause, computed by running the suite on ranks."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from conformance import catalogue, clauses
+from conformance.outcome import TestOutcome, worst
+from conformance.plan import Item, Named, plan
+from conformance.pool import Pool, Settings
+from conformance.pristine import Template
+from tests.proof.implementations import Implementation
+
+RANKS = (1, 2, 3)
+TIMEOUT = 8.0
+BROKEN = {"fail", "error", "crash", "timeout"}
+WORKERS = 2
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One implementation's line of the matrix: the clauses it was found to break, and the first message of each."""
+
+    implementation: Implementation
+    broken: dict[str, str]
+    kept: tuple[str, ...]
+
+    @property
+    def caught(self) -> bool:
+        """Whether the clause that must notice the bug did."""
+        return self.implementation.breaks in self.broken
+
+    @property
+    def precise(self) -> bool:
+        """Whether nothing else was accused."""
+        return not self.accused
+
+    @property
+    def accused(self) -> tuple[str, ...]:
+        """Clauses that were accused and that the implementation keeps."""
+        allowed = {self.implementation.breaks, *self.implementation.also}
+        return tuple(sorted(set(self.broken) - allowed))
+
+
+def items_of(implementation: Implementation) -> list[Item]:
+    """The tests that an implementation goes through: the engine's for an engine bug, else all that concern it."""
+    subject = Named(implementation.reference, implementation.spec, implementation.inputs, implementation.reference)
+    subjects = [] if implementation.engine else [subject]
+    items = plan(catalogue.suite(), clauses.registry(), subjects, RANKS)
+    return [item for item in items if item.test.about_engine == implementation.engine and not item.why_not]
+
+
+def settings_of(implementation: Implementation, *path: str) -> Settings:
+    """Ranks find the project first; an engine bug is planted before anything else happens there."""
+    setup = (implementation.reference,) if implementation.engine else ()
+    return Settings(timeout=TIMEOUT, path=(*path, os.getcwd()), setup=setup)
+
+
+def row(implementation: Implementation, outcomes: Iterable[TestOutcome]) -> Row:
+    """Join the outcomes of one implementation by clause."""
+    by_clause: dict[str, list[TestOutcome]] = defaultdict(list)
+    for outcome in outcomes:
+        by_clause[outcome.clause].append(outcome)
+    broken, kept = {}, []
+    for clause, found in sorted(by_clause.items()):
+        joined = worst([outcome.outcome for outcome in found])
+        if joined in BROKEN:
+            first = next(outcome for outcome in found if outcome.outcome == joined)
+            broken[clause] = f"{joined}: {first.message.splitlines()[0] if first.message else ''}"
+        elif any(outcome.outcome == "pass" for outcome in found):
+            kept.append(clause)
+    return Row(implementation, broken, tuple(kept))
+
+
+def compute(implementations: Sequence[Implementation], said: Callable[[Row], None]) -> list[Row]:
+    """Run every implementation through the suite, in a few worlds side by side."""
+
+    def job(template: Template, implementation: Implementation) -> Row:
+        pool = Pool(template, settings_of(implementation))
+        try:
+            return row(implementation, [pool.run(item) for item in items_of(implementation)])
+        finally:
+            pool.close()
+
+    rows = side_by_side(job, implementations, said)
+    place = {implementation.reference: number for number, implementation in enumerate(implementations)}
+    return sorted(rows, key=lambda found: place[found.implementation.reference])
+
+
+def side_by_side(
+    job: Callable[[Template, Task], Result], tasks: Sequence[Task], said: Callable[[Result], None]
+) -> list[Result]:
+    """Do the tasks in a few threads, each with a pristine process of its own."""
+    waiting: queue.SimpleQueue[Task] = queue.SimpleQueue()
+    for task in tasks:
+        waiting.put(task)
+    results: list[Result] = []
+    problems: list[BaseException] = []
+
+    def work() -> None:
+        template = Template()
+        try:
+            while not problems:
+                result = job(template, waiting.get_nowait())
+                results.append(result)
+                said(result)
+        except queue.Empty:
+            pass
+        except BaseException as problem:  # noqa: BLE001 - handed to the main thread
+            problems.append(problem)
+        finally:
+            template.close()
+
+    threads = [threading.Thread(target=work) for _ in range(WORKERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if problems:
+        raise problems[0]
+    return results
