@@ -60,6 +60,8 @@ def _collective(
 ) -> Value:
     targets = arguments[:1] or [keywords[key] for key in keywords if key in known.COLLECTIVE_KEYWORDS]
     for target in targets:
+        if name in known.INTO_LISTS and not target.is_sequence:
+            continue
         expressions.change(node, target, f"torch.distributed.{name}")
     return opaque(*arguments, *keywords.values())
 
@@ -102,6 +104,8 @@ def _function(expressions: Expressions, node: ast.Call, name: str, everything: l
         return replace(_as_tensor(first), alias=weakest(first.alias, "likely"))
     if name == "detach":
         return cut_off(first, node.lineno)
+    if name in known.FLAT:
+        return fresh()
     return fresh(*everything) if name in known.MAKERS else opaque(*everything)
 
 
@@ -117,10 +121,13 @@ def _method(expressions: Expressions, node: ast.Call, function: ast.Attribute, e
 
 def _of_tensor(expressions: Expressions, node: ast.Call, base: Value, everything: list[Value]) -> Value:
     """A method of what is a tensor, or may be one."""
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    assert isinstance(node.func, ast.Attribute)
+    name = node.func.attr
     proven = base.is_tensor or name not in known.SHARED_METHODS
     if name in RESHAPERS:
         return base
+    if name == "copy_" and len(node.args) == 1 and ast.dump(node.args[0]) == ast.dump(node.func.value):
+        return base  # onto itself
     if _changes(name):
         sure = base.sure if base.is_tensor else "likely"
         expressions.change(node, replace(base, sure=sure), f".{name}()")
@@ -133,7 +140,8 @@ def _of_tensor(expressions: Expressions, node: ast.Call, base: Value, everything
         alias: Confidence = "certain" if name in known.VIEW_METHODS else "likely"
         return replace(_as_tensor(base), alias=weakest(base.alias, alias))
     if name in known.FRESH_METHODS and proven:
-        return fresh(base, *everything, sure=base.sure if base.is_tensor else "likely")
+        sources = () if name in known.FLAT else (base, *everything)
+        return fresh(*sources, sure=base.sure if base.is_tensor else "likely")
     return opaque(base, *everything)
 
 

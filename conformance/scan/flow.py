@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import replace
 
 from conformance.scan.expressions import Environment, Expressions
 from conformance.scan.names import Names
+from conformance.scan.narrow import narrowed
 from conformance.scan.trace import Kept, Returned, Trace
 from conformance.scan.values import UNKNOWN, Value, joined, opaque, several
 
@@ -54,7 +56,7 @@ class _Walker:
         match node:
             case ast.If():
                 self.expressions.value(node.test)
-                return self._branches([node.body, node.orelse])
+                return self._branches([node.body, node.orelse], [narrowed(node.test, way) for way in (True, False)])
             case ast.For() | ast.AsyncFor():
                 return self._loop(node)
             case ast.Try() | ast.TryStar():
@@ -74,12 +76,12 @@ class _Walker:
                 self.expressions.bind(item.optional_vars, opaque(value))
         return self.block(node.body)
 
-    def _branches(self, blocks: list[Block]) -> bool:
+    def _branches(self, blocks: list[Block], known: Sequence[Environment] = ()) -> bool:
         """Walk through each block from the same start, and join what those that come out know."""
         before = self.expressions.env
         after: list[Environment] = []
-        for block in blocks:
-            self.expressions.env = dict(before)
+        for place, block in enumerate(blocks):
+            self.expressions.env = {**before, **(known[place] if known else {})}
             if self.block(block):
                 after.append(self.expressions.env)
         self.expressions.env = _joined(after) if after else before

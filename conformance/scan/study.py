@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -115,32 +116,40 @@ class Study:
         annotations = {argument.arg: argument.annotation for argument in (*method.args.posonlyargs, *method.args.args)}
         used = self._used_as_tensor(method, takes.ctx)
         env = {name: _parameter(name, annotations.get(name), used.get(name)) for name in takes.names}
+        for name in _default_none(method):
+            if name in env and env[name].is_tensor:
+                env[name] = joined(env[name], NONE)
         if takes.rest:
             env[takes.rest] = several("tuple", Value(shares=frozenset({takes.rest}), derives=frozenset({takes.rest})))
         return env
 
     def _used_as_tensor(self, method: Method, ctx: str) -> dict[str, Confidence]:
-        """Names that a method treats as tensors, and how sure that is."""
-        used: dict[str, Confidence] = {}
-        unsure: set[str] = set()
+        """Names that a method treats as tensors before it gives them another value, and how sure that is."""
+        rebound: dict[str, int] = {}
         for node in ast.walk(method):
-            if not isinstance(node, ast.Call):
-                continue
-            full, function = self.names.full(node.func), node.func
-            arguments = [argument.id for argument in node.args if isinstance(argument, ast.Name)]
-            if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
-                if function.value.id == ctx and function.attr == "save_for_backward":
-                    used.update(dict.fromkeys(arguments, "certain"))
-                elif function.attr in TENSOR_METHODS and not self.names.is_imported(function.value.id):
-                    used.setdefault(function.value.id, "likely")
-            if full == "isinstance" and arguments:
-                unsure.add(arguments[0])
-            name = full.rpartition(".")[2]
-            takes_tensor = name in (MAKERS | VIEW_METHODS) - FROM_NUMBERS
-            of_torch = full in {f"torch.{name}", f"torch.nn.functional.{name}"}
-            if of_torch and takes_tensor and node.args and isinstance(node.args[0], ast.Name):
-                used.setdefault(node.args[0].id, "likely")
-        return {name: sure for name, sure in used.items() if name not in unsure or sure == "certain"}
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                rebound[node.id] = min(node.lineno, rebound.get(node.id, node.lineno))
+        used: dict[str, Confidence] = {}
+        for node in ast.walk(method):
+            if isinstance(node, ast.Call):
+                for name, sure in self._tensors_of(node, ctx):
+                    if node.lineno <= rebound.get(name, node.lineno) and used.get(name) != "certain":
+                        used[name] = sure
+        return used
+
+    def _tensors_of(self, node: ast.Call, ctx: str) -> Iterator[tuple[str, Confidence]]:
+        """Names that must be tensors for this call to work."""
+        function, first = node.func, node.args[0] if node.args else None
+        if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
+            if function.value.id == ctx and function.attr == "save_for_backward":
+                yield from ((argument.id, "certain") for argument in node.args if isinstance(argument, ast.Name))
+            elif function.attr in TENSOR_METHODS and not self.names.is_imported(function.value.id):
+                yield function.value.id, "likely"
+        full = self.names.full(function)
+        name = full.rpartition(".")[2]
+        of_torch = full in {f"torch.{name}", f"torch.nn.functional.{name}"}
+        if of_torch and name in (MAKERS | VIEW_METHODS) - FROM_NUMBERS and isinstance(first, ast.Name):
+            yield first.id, "likely"
 
     def _all_inputs(self) -> Value:
         method = self.subject.method("forward")
@@ -191,6 +200,13 @@ def _parameter(name: str, annotation: ast.expr | None, used: Confidence | None) 
     if used and not words & NO_TENSOR:
         return replace(tensor, sure=used)
     return replace(UNKNOWN, shares=tensor.shares, derives=tensor.derives)
+
+
+def _default_none(method: Method) -> list[str]:
+    """Parameters that are None unless they are given."""
+    arguments = [*method.args.posonlyargs, *method.args.args]
+    pairs = zip(reversed(arguments), reversed(method.args.defaults), strict=False)
+    return [argument.arg for argument, value in pairs if isinstance(value, ast.Constant) and value.value is None]
 
 
 def _words(annotation: ast.expr | None) -> set[str]:

@@ -32,6 +32,13 @@ MAKERS = _ELEMENTWISE | _words(
     "softplus normalize linear conv1d conv2d conv3d layer_norm pad"
 )
 
+#: These take a tensor's shape, or give masks, indices and steps: no gradient flows through them.
+FLAT = _words(
+    "zeros_like ones_like empty_like full_like rand_like randn_like randint_like new_empty new_zeros new_ones "
+    "new_full new_tensor eq ne gt ge lt le isnan isinf isfinite argmax argmin argsort nonzero sign floor ceil "
+    "round logical_and logical_or logical_not logical_xor bincount bucketize searchsorted one_hot bernoulli multinomial"
+)
+
 #: ``x.m(...)`` gives one new tensor, and only tensors have it.
 FRESH_METHODS = (_ELEMENTWISE - _words("add index_add take round index_fill trace")) | _words(
     "new_empty new_zeros new_ones new_full new_tensor repeat add t_copy max_pool2d type_as_copy bool_copy amax amin"
@@ -86,6 +93,8 @@ COLLECTIVES_IN_PLACE = _words(
     "reduce_scatter_tensor _reduce_scatter_base all_to_all all_to_all_single scatter irecv "
     "all_reduce_coalesced"
 )
+#: These take a list there, and a list is no input of forward's that could be marked.
+INTO_LISTS = _words("all_gather all_to_all")
 COLLECTIVE_KEYWORDS = _words("tensor output_tensor output tensor_list output_list output_tensor_list")
 
 #: These add up, so that handing the gradient through may be all that backward has to do.
