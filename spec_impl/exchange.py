@@ -38,8 +38,8 @@ def dense(x: torch.Tensor) -> torch.Tensor:
     return x.detach().resolve_conj().resolve_neg().contiguous()
 
 
-def agree(x: torch.Tensor, group: Any) -> list[tuple[int, ...]]:
-    """Compare shape and dtype of ``x`` over all ranks, and return every rank's shape.
+def agree(x: torch.Tensor, group: Any) -> None:
+    """Make sure that ``x`` has the same shape and dtype on all ranks.
 
     One small exchange of fixed size, so that it cannot itself be upset by what it looks for.
 
@@ -55,7 +55,6 @@ def agree(x: torch.Tensor, group: Any) -> list[tuple[int, ...]]:
     if any(row != rows[rank] for row in rows):
         said = (f"rank {s} has {_DTYPES[row[0]]} {tuple(row[2 : 2 + row[1]])}" for s, row in enumerate(rows))
         raise ValueError(f"the ranks do not agree on what is gathered: {', '.join(said)}")
-    return [tuple(row[2 : 2 + row[1]]) for row in rows]
 
 
 def gather_into(places: Sequence[torch.Tensor], x: torch.Tensor, group: Any) -> None:

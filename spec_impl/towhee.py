@@ -52,8 +52,8 @@ class AllGather(torch.autograd.Function):  # type: ignore[misc]
             of ``tensor`` where ``world_size`` is 1.
 
         Raises:
-            ValueError: on every rank, where shapes or dtypes differ between ranks or ``tensor`` is 0-d; or
-                where ``args`` is not what the process group says.
+            ValueError: on every rank, where shapes or dtypes differ between ranks or ``tensor`` is 0-d; on this
+                rank, where ``args`` is not what the process group says.
 
         .. clause:: AllGather.forward.concatenates
            :level: must
@@ -162,9 +162,7 @@ class AllGatherSeparate(torch.autograd.Function):  # type: ignore[misc]
         return AllGatherSeparate.apply(tangent, ctx.place)
 
     @staticmethod
-    def vmap(
-        info: Any, in_dims: tuple[int | None, ...], tensor: torch.Tensor, args: Any
-    ) -> tuple[torch.Tensor, int]:
+    def vmap(info: Any, in_dims: tuple[int | None, ...], tensor: torch.Tensor, args: Any) -> tuple[torch.Tensor, int]:
         """Gather all samples at once.
 
         Args:

@@ -1,0 +1,400 @@
+"""Functions whose inputs and outputs are nested.
+
+Source document: the page of ``torch.autograd.function.NestedIOFunction`` (N).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from spec_impl.nesting import align, flatten, unflatten
+
+SPEC = "NestedIOFunction"
+
+
+class NestedIOFunction(torch.autograd.Function):  # type: ignore[misc]
+    """A Function written as an instance, with tensors anywhere inside its arguments and results.
+
+    The class of this name in the installed PyTorch is kept for old code and can no longer be run: the hooks
+    of its base class that it relied on are gone. Here the documented interface works again. For anything new,
+    write a
+    :class:`~spec_impl.function.Function`.
+
+    Derive from it, override :meth:`forward_extended` and :meth:`backward_extended`, make an instance and call
+    it. Each call works on a copy of the instance, so that an instance may be called many times: what one call
+    stores on ``self`` is there in its own backward, and nowhere else.
+
+    Tuples, lists, named tuples and dicts can be nested in one another. Beside the tensors there may be None,
+    numbers, strings and other plain values.
+
+    This is the form with instances. :class:`NestedIOFunctionSeparate` is the one for :mod:`torch.func`.
+
+    Example:
+        >>> import torch
+        >>> from spec_impl.nested_io import NestedIOFunction
+        >>> class Scale(NestedIOFunction):
+        ...     def forward_extended(self, tensors, factor):
+        ...         self.factor = factor
+        ...         return {name: x * factor for name, x in tensors.items()}
+        ...
+        ...     def backward_extended(self, grads):
+        ...         return {name: grad * self.factor for name, grad in grads.items()}, None
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> scale = Scale()
+        >>> y = scale({"x": x}, 3)
+        >>> y["x"].sum().backward()
+        >>> x.grad
+        tensor([3., 3.])
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Make an instance, without the warning that other Functions give. Override it at will."""
+
+    def __call__(self, *args: Any) -> Any:
+        """Run the Function.
+
+        Args:
+            *args: Nested values.
+
+        Returns:
+            What :meth:`forward_extended` returned, with the graph attached to its tensors.
+        """
+        call = type(self).__new__(type(self))
+        call.__dict__.update(self.__dict__)
+        call._arguments, tensors = flatten(args, "args")
+        flat = _Run.apply(call, *tensors)
+        return unflatten(call._result, flat)
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        """Make an instance and call it."""
+        return cls()(*args)
+
+    def forward(self, *args: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Nest the tensors of a call, run :meth:`forward_extended`, and take its result apart.
+
+        Args:
+            *args: The tensors of the arguments, flat.
+
+        Returns:
+            The tensors of the result, flat.
+
+        Raises:
+            ValueError: something in the arguments or the result cannot be nested.
+
+        .. clause:: NestedIOFunction.forward.nested
+           :level: must
+           :seeds: N
+
+           forward_extended gets the arguments nested as they were given, in tuples, lists, named tuples and
+           dicts, with None and plain values at their places, and the caller gets its result with the result's
+           own nesting.
+
+        .. clause:: NestedIOFunction.forward.bad-type
+           :level: quality
+
+           Something of a type that cannot be nested, such as a set, raises an error that names the type and
+           says where in the arguments or the result it stands.
+
+        .. clause:: NestedIOFunction.forward.reused
+           :level: quality
+
+           An instance may be called again before backward, and several instances may be in use at once: each
+           call has its own saved tensors and its own gradients.
+        """
+        result = self.forward_extended(*unflatten(self._arguments, args))
+        self._result, tensors = flatten(result, "result")
+        return tuple(tensors)
+
+    def backward(self, *gradients: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        """Nest the gradients of a call, run :meth:`backward_extended`, and match its result to the arguments.
+
+        Args:
+            *gradients: The gradients of the result's tensors, flat.
+
+        Returns:
+            The gradients of the arguments' tensors, flat.
+
+        Raises:
+            ValueError: the result is not nested as the arguments are.
+
+        .. clause:: NestedIOFunction.backward.nested
+           :level: must
+           :seeds: N
+
+           backward_extended gets gradients nested like the result, with None where the result has no tensor,
+           and what it returns is matched to the arguments by its nesting.
+
+        .. clause:: NestedIOFunction.backward.gradient
+           :level: must
+           :seeds: N
+
+           The gradients of all tensors in the arguments are right, however arguments and result are nested.
+        """
+        nested = unflatten(self._result, gradients, beside=_nothing)
+        return _match(self.backward_extended(*_spread(nested)), self._arguments, "backward_extended")
+
+    def forward_extended(self, *input: Any) -> Any:
+        """Compute the result. Override it.
+
+        Args:
+            *input: The arguments of the call.
+
+        Returns:
+            Any nested value.
+
+        Raises:
+            NotImplementedError: it is not overridden.
+
+        .. clause:: NestedIOFunction.forward_extended.overridden
+           :level: must
+           :seeds: N
+
+           A class without a forward_extended of its own raises NotImplementedError when it is called, and one
+           without a backward_extended of its own when its result is differentiated.
+        """
+        raise NotImplementedError(f"{type(self).__qualname__} must override forward_extended")
+
+    def backward_extended(self, *grad_output: Any) -> Any:
+        """Compute the gradients. Override it.
+
+        Args:
+            *grad_output: Gradients nested like the result: one argument for each entry of a tuple or list,
+                else one argument.
+
+        Returns:
+            One value for each argument of the call, in a tuple; alone where there is one. Each is nested as
+            the argument is, and None may stand for any part.
+
+        Raises:
+            NotImplementedError: it is not overridden.
+        """
+        raise NotImplementedError(f"{type(self).__qualname__} must override backward_extended")
+
+    def save_for_backward(self, *args: Any) -> None:
+        """Keep tensors for :meth:`backward_extended`, nested in any way."""
+        self._saved, tensors = flatten(args, "save_for_backward")
+        self._context.save_for_backward(*tensors)
+
+    @property
+    def saved_tensors(self) -> Any:
+        """What was saved.
+
+        .. clause:: NestedIOFunction.saved_tensors.nested
+           :level: must
+           :seeds: N
+
+           In backward_extended, saved_tensors is a tuple of what save_for_backward was given, nested in the
+           same way.
+        """
+        return unflatten(self._saved, self._context.saved_tensors)
+
+    def mark_dirty(self, *args: Any, **kwargs: Any) -> None:
+        """Say which tensors of the arguments are changed in place.
+
+        .. clause:: NestedIOFunction.mark_dirty.nested
+           :level: must
+           :seeds: N
+
+           Tensors are marked wherever they stand in the arguments of mark_dirty, be they given by place or by
+           name.
+        """
+        self._context.mark_dirty(*flatten((args, kwargs), "mark_dirty")[1])
+
+    def mark_non_differentiable(self, *args: Any, **kwargs: Any) -> None:
+        """Say which tensors of the result have no derivative.
+
+        .. clause:: NestedIOFunction.mark_non_differentiable.nested
+           :level: must
+           :seeds: N
+
+           Tensors are marked wherever they stand in the arguments of mark_non_differentiable, be they given
+           by place or by name.
+        """
+        self._context.mark_non_differentiable(*flatten((args, kwargs), "mark_non_differentiable")[1])
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Choose zeros (True) or None (False) for gradients that nobody computed."""
+        self._context.set_materialize_grads(value)
+
+    @property
+    def needs_input_grad(self) -> Any:
+        """One value for each argument, nested alike: whether a tensor needs a gradient; False for what is none."""
+        return unflatten(self._arguments, self._context.needs_input_grad[1:], beside=lambda _: False)
+
+
+class _Run(torch.autograd.Function):  # type: ignore[misc]
+    """One call of a NestedIOFunction, as the engine sees it.
+
+    ``call`` is lent the context while it runs and no longer: ctx holds the call, and a cycle would keep
+    memory.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, call: NestedIOFunction, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        ctx.call, call._context = call, ctx
+        try:
+            return call.forward(*tensors)
+        finally:
+            del call._context
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        call = ctx.call
+        call._context = ctx
+        try:
+            return None, *call.backward(*grads)
+        finally:
+            del call._context
+
+
+class NestedIOFunctionSeparate(torch.autograd.Function):  # type: ignore[misc]
+    """Nested inputs and outputs in the separate form, for :func:`torch.vmap` and the other transforms.
+
+    Derive from it, override the static methods ``forward_extended``, ``setup_context_extended``,
+    ``backward_extended`` and, for forward mode, ``jvp_extended``, and call ``apply`` on the class.
+
+    Example:
+        >>> import torch
+        >>> from spec_impl.nested_io import NestedIOFunctionSeparate
+        >>> class Product(NestedIOFunctionSeparate):
+        ...     @staticmethod
+        ...     def forward_extended(pair):
+        ...         return {"product": pair[0] * pair[1]}
+        ...
+        ...     @staticmethod
+        ...     def setup_context_extended(ctx, inputs, output):
+        ...         ctx.save_for_backward(*inputs)
+        ...
+        ...     @staticmethod
+        ...     def backward_extended(ctx, grads):
+        ...         (pair,) = ctx.saved_tensors
+        ...         return [grads["product"] * pair[1], grads["product"] * pair[0]]
+        >>> torch.func.grad(lambda x: Product.apply([x, x])["product"])(torch.tensor(3.0))
+        tensor(6.)
+    """
+
+    generate_vmap_rule = True
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        """Run the Function on nested arguments."""
+        if args and isinstance(args[0], _Call):  # torch.func comes here again, with arguments taken apart
+            return super().apply(*args)
+        skeleton, tensors = flatten(args, "args")
+        call = _Call(cls, skeleton)
+        flat = super().apply(call, *tensors)
+        return unflatten(call.result, flat)
+
+    @staticmethod
+    def forward(call: _Call, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Nest, compute, and take apart."""
+        result = call.function.forward_extended(*unflatten(call.arguments, tensors))
+        call.result, flat = flatten(result, "result")
+        return tuple(flat)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
+        """Hand nested inputs and output to ``setup_context_extended``."""
+        ctx.call, *tensors = inputs
+        call = ctx.call
+        nested = unflatten(call.arguments, tensors), unflatten(call.result, output)
+        call.function.setup_context_extended(_NestedContext(ctx), *nested)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        """Hand nested gradients to ``backward_extended``."""
+        call = ctx.call
+        nested = _spread(unflatten(call.result, grads, beside=_nothing))
+        result = call.function.backward_extended(_NestedContext(ctx), *nested)
+        return None, *_match(result, call.arguments, "backward_extended")
+
+    @staticmethod
+    def jvp(ctx: Any, _: None, *tangents: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        """Hand nested tangents to ``jvp_extended``."""
+        call = ctx.call
+        nested = unflatten(call.arguments, tangents, beside=_nothing)
+        result = call.function.jvp_extended(_NestedContext(ctx), *nested)
+        return tuple(align(result, call.result, "jvp_extended"))
+
+    @staticmethod
+    def forward_extended(*args: Any) -> Any:
+        """Compute the nested result. Override it."""
+        raise NotImplementedError("forward_extended must be overridden")
+
+    @staticmethod
+    def setup_context_extended(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Store on ctx what the derivatives need: nothing, unless overridden."""
+
+    @staticmethod
+    def backward_extended(ctx: Any, *grads: Any) -> Any:
+        """Compute the nested gradients. Override it."""
+        raise NotImplementedError("backward_extended must be overridden")
+
+    @staticmethod
+    def jvp_extended(ctx: Any, *tangents: Any) -> Any:
+        """Compute the nested tangents of the result. Override it for forward mode."""
+        raise NotImplementedError("jvp_extended must be overridden for forward-mode differentiation")
+
+
+class _Call:
+    """What a call of a NestedIOFunctionSeparate knows besides its tensors."""
+
+    def __init__(self, function: type[NestedIOFunctionSeparate], arguments: Any) -> None:
+        self.function = function
+        self.arguments = arguments
+        self.result: Any = None  # known once forward has run
+
+
+class _NestedContext:
+    """A ctx whose methods take nested values; everything else is the engine's ctx."""
+
+    def __init__(self, ctx: Any) -> None:
+        vars(self)["_ctx"] = ctx
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._ctx, name, value)
+
+    @property
+    def saved_tensors(self) -> Any:
+        return unflatten(self._ctx.saved_nesting, self._ctx.saved_tensors)
+
+    @property
+    def needs_input_grad(self) -> Any:
+        needed = self._ctx.needs_input_grad[1:]
+        return unflatten(self._ctx.call.arguments, needed, beside=lambda _: False)
+
+    def save_for_backward(self, *args: Any) -> None:
+        self._ctx.saved_nesting, tensors = flatten(args, "save_for_backward")
+        self._ctx.save_for_backward(*tensors)
+
+    def save_for_forward(self, *args: Any) -> None:
+        self._ctx.saved_nesting, tensors = flatten(args, "save_for_forward")
+        self._ctx.save_for_forward(*tensors)
+
+    def mark_dirty(self, *args: Any, **kwargs: Any) -> None:
+        self._ctx.mark_dirty(*flatten((args, kwargs), "mark_dirty")[1])
+
+    def mark_non_differentiable(self, *args: Any, **kwargs: Any) -> None:
+        self._ctx.mark_non_differentiable(*flatten((args, kwargs), "mark_non_differentiable")[1])
+
+
+def _nothing(_: Any) -> None:
+    """What stands in place of a plain value among gradients and tangents."""
+
+
+def _spread(gradients: Any) -> tuple[Any, ...]:
+    """One argument for each entry of a tuple or list; one in all for anything else."""
+    return tuple(gradients) if isinstance(gradients, tuple | list) else (gradients,)
+
+
+def _match(result: Any, arguments: tuple[Any, ...], where: str) -> tuple[torch.Tensor | None, ...]:
+    """The gradients in ``result`` in the order of the arguments' tensors; it may stand alone for one argument."""
+    if len(arguments) == 1 and not (isinstance(result, tuple) and len(result) == 1):
+        result = (result,)
+    return tuple(align(result, arguments, where))
