@@ -30,7 +30,7 @@ bench: $(VENV)/.test  ## Measure speed, side by side with other harnesses and ga
 	$(BIN)/python -m benchmarks
 
 kill-matrix: $(VENV)/.test  ## Prove the suite: which clause catches which planted bug.
-	$(BIN)/python -m tests.kill_matrix
+	$(BIN)/python -m tests.proof
 
 public: $(VENV)/.test  ## Hold published implementations against the suite.
 	$(BIN)/python -m conformance.public

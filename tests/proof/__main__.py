@@ -1,0 +1,128 @@
+"""``python -m tests.proof``: compute the kill matrix and the mutation figure, write them down, fail where the proof does."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from conformance import clauses
+from tests.proof import implementations, matrix, mutation
+from tests.proof.matrix import Row
+from tests.proof.mutation import Fate
+
+DATA = Path(__file__).parents[2] / "docs" / "data"
+EXPLAINED = Path(__file__).parent / "equivalent.json"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Compute, write, and say whether the proof holds."""
+    parser = argparse.ArgumentParser(prog="python -m tests.proof", description=__doc__)
+    parser.add_argument("part", nargs="?", choices=["all", "matrix", "mutants"], default="all")
+    parser.add_argument("--only", default="", help="implementations or mutants whose names hold this text")
+    parser.add_argument("--check", action="store_true", help="do not write the data, only judge")
+    arguments = parser.parse_args(argv)
+    problems: list[str] = []
+    start = time.monotonic()
+    if arguments.part in {"all", "matrix"}:
+        problems += _matrix(arguments.only, write=not (arguments.check or arguments.only))
+    if arguments.part in {"all", "mutants"}:
+        problems += _mutants(arguments.only, write=not (arguments.check or arguments.only))
+    for problem in problems:
+        print(problem)
+    print(f"{len(problems)} problems, {time.monotonic() - start:.0f} s")
+    return int(bool(problems))
+
+
+def _matrix(only: str, write: bool) -> list[str]:
+    wanted = [*implementations.planted(), *implementations.correct()]
+    wanted = [implementation for implementation in wanted if only in implementation.reference]
+    rows = matrix.compute(wanted, lambda _: _dot())
+    print()
+    bugs = [row for row in rows if row.implementation.breaks]
+    good = [row for row in rows if not row.implementation.breaks]
+    problems = [problem for row in rows for problem in _wrong(row)]
+    if not only:
+        problems += _gaps(bugs)
+    print(
+        f"{len(bugs)} planted bugs: {sum(row.caught for row in bugs)} caught, {sum(row.precise for row in bugs)} "
+        f"precisely; {len(good)} correct implementations, false alarms: {sum(bool(row.broken) for row in good)}"
+    )
+    if write:
+        _write("kill-matrix.json", {"ranks": list(matrix.RANKS), "rows": [_row(row) for row in rows]})
+    return problems
+
+
+def _wrong(row: Row) -> list[str]:
+    name, bug = row.implementation.reference, row.implementation.breaks
+    if bug and bug not in clauses.registry():
+        return [f"{name} says that it breaks {bug}, which is no clause"]
+    problems = [] if not bug or row.caught else [f"{name} survives: {bug} did not notice it"]
+    verb = "is imprecise" if bug else "is a false alarm"
+    return problems + [f"{name} {verb}: {clause}: {row.broken[clause]}" for clause in row.accused]
+
+
+def _gaps(bugs: Sequence[Row]) -> list[str]:
+    killing = {row.implementation.breaks for row in bugs if row.caught}
+    return [f"{clause} kills no planted bug" for clause in clauses.registry() if clause not in killing]
+
+
+def _row(row: Row) -> dict[str, Any]:
+    implementation = row.implementation
+    return {
+        "implementation": implementation.reference,
+        "spec": implementation.spec,
+        "engine": implementation.engine,
+        "text": implementation.text,
+        "breaks": implementation.breaks,
+        "also": list(implementation.also),
+        "caught": row.caught if implementation.breaks else None,
+        "precise": row.precise,
+        "broken": sorted(row.broken),
+        "kept": list(row.kept),
+    }
+
+
+def _mutants(only: str, write: bool) -> list[str]:
+    explained = json.loads(EXPLAINED.read_text(encoding="utf-8")) if EXPLAINED.exists() else {}
+    wanted = [mutant for mutant in mutation.all_mutants() if only in mutant.name]
+    fates = mutation.compute(wanted, lambda _: _dot())
+    print()
+    survivors = [fate for fate in fates if fate.survived]
+    problems = [f"mutant survives: line {fate.mutant.line} of {fate.mutant.name}" for fate in survivors]
+    problems = [
+        problem for problem, fate in zip(problems, survivors, strict=True) if fate.mutant.name not in explained
+    ]
+    killed = len(fates) - len(survivors)
+    print(f"{len(fates)} mutants of the reference: {killed} killed, {len(survivors)} survived")
+    if write:
+        _write("mutants.json", _figure(fates, explained))
+    return problems
+
+
+def _figure(fates: Sequence[Fate], explained: dict[str, str]) -> dict[str, Any]:
+    survivors = [fate for fate in fates if fate.survived]
+    return {
+        "mutants": len(fates),
+        "killed": len(fates) - len(survivors),
+        "by_module": dict(sorted(Counter(fate.mutant.module for fate in fates).items())),
+        "survivors": [{"mutant": fate.mutant.name, "why": explained.get(fate.mutant.name, "")} for fate in survivors],
+    }
+
+
+def _write(name: str, data: dict[str, Any]) -> None:
+    DATA.mkdir(parents=True, exist_ok=True)
+    (DATA / name).write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _dot() -> None:
+    print(".", end="", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
