@@ -1,0 +1,141 @@
+"""AllGather: the tensors of all ranks joined, and a gradient that is that of this rank's own loss."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+
+from conformance import collectives, expect
+from conformance.marks import cases, clause, ranks
+from conformance.outcome import Deviation
+from conformance.specs import Launch
+from conformance.subject import Subject
+from conformance.suite._gather_mistakes import join_mistakes
+from conformance.suite._gathers import LAYOUTS, carries, held, launch, same_bits
+from conformance.world import World
+
+
+def _same_join(world: World, came: Any, tensors: list[torch.Tensor], what: str = "") -> None:
+    name = f"the result on rank {world.rank} of {world.size}{what}: all ranks' tensors joined along dimension 0"
+    same_bits(came, torch.cat(tensors), name, join_mistakes(tensors))
+
+
+@clause("AllGather.forward.concatenates")
+@ranks(1, 2, 3, 4)
+@cases(requires_grad=[True, False])
+def test_tensors_are_joined_in_rank_order(subject: Subject, world: World, requires_grad: bool) -> None:
+    """Every rank gets the tensors of all ranks, joined along dimension 0 in rank order."""
+    tensors = held(world, (3, 2), torch.float64)
+    came = subject(tensors[world.rank].clone().requires_grad_(requires_grad), launch(world))
+    _same_join(world, came, tensors)
+    expect.equal(came.requires_grad, requires_grad, f"whether the result on rank {world.rank} requires a gradient")
+
+
+@clause("AllGather.forward.concatenates")
+@ranks(1, 2, 3)
+@cases(shape=[(1,), (4,), (0, 3), (2, 0), (3, 3), (2, 1, 3, 1, 2)])
+def test_shapes_are_joined_along_the_first_dimension(subject: Subject, world: World, shape: tuple[int, ...]) -> None:
+    """Dimension 0 grows by the number of ranks, whatever the other dimensions, empty ones included."""
+    tensors = held(world, shape, torch.float32)
+    _same_join(world, subject(tensors[world.rank].clone().requires_grad_(), launch(world)), tensors)
+
+
+@clause("AllGather.forward.concatenates")
+@ranks(2)
+@cases(dtype=["float16", "bfloat16", "float32", "complex64", "uint8", "int32", "int64", "bool"])
+def test_dtypes_are_kept(subject: Subject, world: World, dtype: str) -> None:
+    """The result has the dtype of the tensor, for dtypes that the backend carries."""
+    kind = getattr(torch, dtype)
+    carries(world, kind)
+    tensors = held(world, (2, 3), kind)
+    _same_join(world, subject(tensors[world.rank].clone(), launch(world)), tensors)
+
+
+@clause("AllGather.forward.concatenates")
+@ranks(2, 3)
+@cases(first=["first", "last"])
+def test_order_is_that_of_ranks_not_of_arrival(subject: Subject, world: World, first: str) -> None:
+    """Rows stand in the order of ranks, whichever rank comes first and whichever last."""
+    tensors = held(world, (2, 2), torch.float32)
+    behind = world.rank if first == "first" else world.size - 1 - world.rank
+    time.sleep(0.03 * behind)
+    came = subject(tensors[world.rank].clone(), launch(world))
+    _same_join(world, came, tensors, f" when the {first} rank comes first")
+
+
+@clause("AllGather.forward.concatenates")
+@ranks(1, 2)
+def test_special_values_keep_their_bits(subject: Subject, world: World) -> None:
+    """Negative zero, infinities and not-a-number arrive bit for bit."""
+    special = torch.tensor([-0.0, 0.0, float("inf"), float("-inf"), float("nan"), 1e-42], device=world.device)
+    tensors = [special.roll(rank) for rank in range(world.size)]
+    _same_join(world, subject(tensors[world.rank].clone(), launch(world)), tensors)
+
+
+@clause("AllGather.forward.concatenates")
+@ranks(2, 3)
+@cases(layout=["transposed", "sliced columns", "expanded rows", "permuted"], who=["all", "one"])
+def test_no_layout_gives_wrong_rows(subject: Subject, world: World, layout: str, who: str) -> None:
+    """A tensor that is not contiguous, on all ranks or on the last alone, is joined right or refused on every rank."""
+    tensors = [LAYOUTS[layout](base) for base in held(world, (4, 6), torch.float32)]
+    strided = who == "all" or world.rank == world.size - 1
+    mine = tensors[world.rank] if strided else tensors[world.rank].contiguous()
+    try:
+        came, refused = subject(mine, launch(world)), False
+    except (RuntimeError, ValueError, TypeError):
+        came, refused = None, True
+    if not all(world.exchange(refused)):
+        _same_join(world, came, tensors, f" where the tensor is laid out {layout} on {who}")
+
+
+@clause("AllGather.forward.one-rank")
+@ranks(1, group=False)
+@cases(shape=[(3,), (2, 3), (0, 2)])
+def test_one_rank_needs_no_process_group(subject: Subject, world: World, shape: tuple[int, ...]) -> None:
+    """With args.world_size 1 the values come back where there is no process group at all."""
+    tensor = held(world, shape, torch.float64)[0].requires_grad_()
+    with collectives.counted() as calls:
+        came = subject(tensor, Launch(1, 0))
+    expect.equal(calls, [], "collectives that one rank starts")
+    expect.equal(came, tensor.detach(), "the result with args.world_size 1, the tensor's own values")
+
+
+@clause("AllGather.forward.one-rank")
+@ranks(1, group=False)
+def test_one_rank_gets_its_whole_gradient(subject: Subject, world: World) -> None:
+    """With args.world_size 1 the incoming gradient is the tensor's, and no collective is needed for it."""
+    tensor = held(world, (2, 3), torch.float64)[0].requires_grad_()
+    grad = held(world, (2, 3), torch.float64, "gradient")[0]
+    with collectives.counted() as calls:
+        subject(tensor, Launch(1, 0)).backward(grad.clone())
+    expect.equal(calls, [], "collectives that one rank starts")
+    expect.equal(tensor.grad, grad, "the gradient of the tensor with args.world_size 1")
+
+
+@clause("AllGather.forward.one-rank")
+@ranks(1, 2)
+def test_world_size_is_that_of_args(subject: Subject, world: World) -> None:
+    """With args.world_size 1 the tensor's own values come back without a collective, process group or not."""
+    tensor = held(world, (2, 3), torch.float64)[world.rank]
+    with collectives.counted() as calls:
+        came = subject(tensor.clone(), Launch(1, 0))
+    expect.equal(calls, [], f"collectives on rank {world.rank} with args.world_size 1")
+    expect.equal(came, tensor, f"the result on rank {world.rank} of {world.size} with args.world_size 1")
+
+
+@clause("AllGather.backward.none-for-args")
+@ranks(1, 2, 3)
+def test_args_get_no_gradient(subject: Subject, world: World) -> None:
+    """Autograd takes what backward returns: a gradient for the tensor, and nothing but None for args."""
+    tensor = held(world, (2, 3), torch.float64)[world.rank].requires_grad_()
+    came = subject(tensor, launch(world))
+    refusal = ""
+    try:
+        came.sum().backward()
+    except RuntimeError as error:
+        refusal = str(error)
+    if "gradient different from None" in refusal or "incorrect number of gradients" in refusal:
+        raise Deviation(f"what backward returns on rank {world.rank} of {world.size}", refusal, "(gradient, None)")
+    expect.equal(refusal, "", f"errors in backward on rank {world.rank} of {world.size}")

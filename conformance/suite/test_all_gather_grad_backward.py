@@ -1,0 +1,191 @@
+"""AllGatherGradAutograd, backward: every rank's loss counts."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+
+from conformance import expect
+from conformance.marks import cases, clause, ranks
+from conformance.subject import Subject
+from conformance.suite._gather_mistakes import Table
+from conformance.suite._gathers import (
+    LAYOUTS,
+    carries,
+    central_differences,
+    cotangents,
+    entries,
+    gradient,
+    held,
+    keeps_no_more,
+    same_entries,
+    same_gradient,
+)
+from conformance.world import World
+
+
+def _leaf(world: World, shape: tuple[int, ...], dtype: torch.dtype = torch.float64, *key: object) -> torch.Tensor:
+    return held(world, shape, dtype, *key)[world.rank].requires_grad_()
+
+
+@clause("AllGatherGradAutograd.backward.sum")
+@ranks(2, 3, 4)
+@cases(dtype=["float64", "float32", "complex128"])
+def test_gradient_is_the_sum_over_ranks(subject: Subject, world: World, dtype: str) -> None:
+    """The gradient of x on rank r is the sum, over all ranks s, of the gradient that s holds for entry r."""
+    kind = getattr(torch, dtype)
+    x, table = _leaf(world, (4,), kind), cotangents(world, (4,), kind)
+    came = gradient(entries(subject, world, x), x, [grad.clone() for grad in table[world.rank]])
+    same_gradient(world, came, table)
+
+
+@clause("AllGatherGradAutograd.backward.sum")
+@ranks(2, 3)
+@cases(dtype=["float16", "bfloat16"])
+def test_sum_in_half_precision(subject: Subject, world: World, dtype: str) -> None:
+    """Half-precision gradients are summed likewise, where the backend carries them."""
+    kind = getattr(torch, dtype)
+    carries(world, kind)
+    x, table = _leaf(world, (4,), kind), cotangents(world, (4,), kind)
+    came = gradient(entries(subject, world, x), x, [grad.clone() for grad in table[world.rank]])
+    same_gradient(world, came, table)
+
+
+@clause("AllGatherGradAutograd.backward.sum")
+@ranks(2, 3)
+@cases(shape=[(), (1,), (0,), (2, 0, 3), (2, 1, 3, 2)])
+def test_sum_in_every_shape(subject: Subject, world: World, shape: tuple[int, ...]) -> None:
+    """Gradients of every shape are summed: no dimension, no element, many dimensions."""
+    x, table = _leaf(world, shape), cotangents(world, shape, torch.float64)
+    came = gradient(entries(subject, world, x), x, [grad.clone() for grad in table[world.rank]])
+    same_gradient(world, came, table)
+
+
+@clause("AllGatherGradAutograd.backward.sum")
+@ranks(2, 3, 4)
+def test_gradient_is_that_of_all_losses_together(subject: Subject, world: World) -> None:
+    """Moving one element on one rank moves every rank's loss; x's gradient is what they move by together."""
+    x, weights = _leaf(world, (2,)), cotangents(world, (2,), torch.float64, "weights")[world.rank]
+
+    def loss(moved: torch.Tensor) -> torch.Tensor:
+        gathered = entries(subject, world, moved)
+        pairs = zip(weights, gathered, strict=True)
+        return torch.stack([(weight * torch.sin(entry)).sum() for weight, entry in pairs]).sum()
+
+    loss(x).backward()
+    table = central_differences(world, loss, x)
+    same_gradient(world, x.grad, table, ", by central differences", rtol=1e-6, atol=1e-6)
+
+
+@clause("AllGatherGradAutograd.backward.sum")
+@ranks(2, 3, 4)
+def test_sum_of_expanded_gradients(subject: Subject, world: World) -> None:
+    """A loss that sums each entry, whose gradients are expanded from one number, counts like any other."""
+    x = _leaf(world, (2, 3))
+    table = [[torch.full_like(x, (s + 1) * (r - 2.5)).detach() for r in range(world.size)] for s in range(world.size)]
+    gathered = entries(subject, world, x)
+    factors = [float(grad[0, 0]) for grad in table[world.rank]]
+    torch.stack([f * entry.sum() for f, entry in zip(factors, gathered, strict=True)]).sum().backward()
+    same_gradient(world, x.grad, table, ", from expanded gradients")
+
+
+@clause("AllGatherGradAutograd.backward.sum")
+@ranks(2, 3)
+@cases(layout=["transposed", "sliced columns", "expanded rows"], who=["all", "one"])
+def test_sum_of_gradients_that_are_not_contiguous(subject: Subject, world: World, layout: str, who: str) -> None:
+    """Gradients that are not contiguous, on all ranks or on one, are added up element by element."""
+    bases = cotangents(world, (4, 6), torch.float64)
+    table: Table = [[LAYOUTS[layout](grad) for grad in row] for row in bases]
+    x = _leaf(world, tuple(table[0][0].shape))
+    strided = who == "all" or world.rank == world.size - 1
+    grads = [grad if strided else grad.contiguous() for grad in table[world.rank]]
+    came = gradient(entries(subject, world, x), x, grads)
+    same_gradient(world, came, table, f", from gradients laid out {layout} on {who}")
+
+
+@clause("AllGatherGradAutograd.backward.sum")
+@ranks(2, 3)
+@cases(layout=["transposed", "sliced columns", "permuted"])
+def test_gradient_of_an_x_that_is_not_contiguous(subject: Subject, world: World, layout: str) -> None:
+    """The gradient of an x that is not contiguous has each element where x has it."""
+    x = LAYOUTS[layout](held(world, (4, 6), torch.float64)[world.rank]).detach().requires_grad_()
+    table = cotangents(world, tuple(x.shape), torch.float64)
+    came = gradient(entries(subject, world, x), x, [grad.clone() for grad in table[world.rank]])
+    same_gradient(world, came, table, f", with x laid out {layout}")
+
+
+@clause("AllGatherGradAutograd.backward.sum")
+@ranks(2, 3)
+def test_sum_does_not_wait_on_the_order_of_ranks(subject: Subject, world: World) -> None:
+    """The sum is right when ranks come to backward one after the other."""
+    x, table = _leaf(world, (4,)), cotangents(world, (4,), torch.float64)
+    gathered = entries(subject, world, x)
+    time.sleep(0.03 * (world.size - 1 - world.rank))
+    came = gradient(gathered, x, [grad.clone() for grad in table[world.rank]])
+    same_gradient(world, came, table, " when ranks come late")
+
+
+@clause("AllGatherGradAutograd.backward.sum")
+@ranks(2, 3)
+def test_each_call_has_its_own_sum(subject: Subject, world: World) -> None:
+    """Two gathers, then two backward passes in the other order: each x gets the sum of its own call."""
+    xs = [_leaf(world, (4,), torch.float64, call) for call in range(2)]
+    tables = [cotangents(world, (4,), torch.float64, call) for call in range(2)]
+    calls = [entries(subject, world, x) for x in xs]
+    came = {call: gradient(calls[call], xs[call], list(tables[call][world.rank])) for call in (1, 0)}
+    for call, name in enumerate(("first", "second")):
+        same_gradient(world, came[call], tables[call], f" in the {name} of two calls")
+
+
+@clause("AllGatherGradAutograd.backward.sum")
+@ranks(2, 3)
+def test_sum_within_a_longer_graph(subject: Subject, world: World) -> None:
+    """Between other operations, and with x used twice, the chain rule holds over all ranks."""
+    x, tables = _leaf(world, (4,)), [cotangents(world, (4,), torch.float64, call) for call in range(2)]
+    outputs = [*entries(subject, world, 3 * x), *entries(subject, world, x * x)]
+    came = gradient(outputs, x, [*tables[0][world.rank], *tables[1][world.rank]])
+    scale = (
+        [torch.full_like(other, 3) for other in held(world, (4,), torch.float64)],
+        held(world, (4,), torch.float64),
+    )
+    each = range(world.size)
+    whole = [[scale[0][r] * tables[0][s][r] + 2 * scale[1][r] * tables[1][s][r] for r in each] for s in each]
+    same_gradient(world, came, whole, ", for a loss over the gathers of 3 x and x²", rtol=1e-12, atol=1e-12)
+
+
+@clause("AllGatherGradAutograd.backward.own-memory")
+@ranks(2, 3, 4)
+@cases(way=["grad", "leaf"])
+def test_gradient_keeps_no_larger_buffer_alive(subject: Subject, world: World, way: str) -> None:
+    """The gradient of x stands in memory of its own size, not in a corner of all ranks' gradients."""
+    x, table = _leaf(world, (64, 4)), cotangents(world, (64, 4), torch.float64)
+    gathered = entries(subject, world, x)
+    if way == "leaf":
+        torch.autograd.backward(gathered, list(table[world.rank]))
+        came = x.grad
+    else:
+        came = gradient(gathered, x, list(table[world.rank]))
+    keeps_no_more(world, came)
+
+
+@clause("AllGatherGradAutograd.backward.one-rank")
+@ranks(1)
+@cases(shape=[(), (3,), (2, 0), (2, 3)])
+def test_one_rank_is_the_identity(subject: Subject, world: World, shape: tuple[int, ...]) -> None:
+    """With one rank the only entry is x and its gradient is the gradient of x."""
+    x, table = _leaf(world, shape), cotangents(world, shape, torch.float64)
+    gathered = entries(subject, world, x)
+    came = gradient(gathered, x, list(table[0]))
+    same_entries(world, gathered, held(world, shape, torch.float64))
+    same_gradient(world, came, table)
+
+
+@clause("AllGatherGradAutograd.backward.one-rank")
+@ranks(1)
+def test_one_rank_adds_up_nothing(subject: Subject, world: World) -> None:
+    """With one rank a plain loss gives x the gradient it would have without a gather, twice alike."""
+    x = _leaf(world, (3,))
+    for _ in range(2):
+        torch.sin(entries(subject, world, x)[0]).sum().backward()
+    expect.close(x.grad, 2 * torch.cos(x.detach()), "the gradient of x after two backward passes on the only rank")

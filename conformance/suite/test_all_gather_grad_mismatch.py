@@ -1,0 +1,44 @@
+"""AllGatherGradAutograd, forward: ranks that do not agree on what is gathered."""
+
+from __future__ import annotations
+
+import torch
+
+from conformance.marks import cases, clause, deadline, ranks
+from conformance.subject import Subject
+from conformance.suite._gathers import every_rank_objects
+from conformance.world import World
+
+#: What the odd rank gives, and what the others give; the same number of elements or of bytes makes it hard to notice.
+SHAPES = {
+    "more rows": ((3, 2), (2, 2)),
+    "transposed": ((2, 3), (3, 2)),
+    "other number of dimensions": ((4,), (2, 2)),
+    "empty": ((0,), (3,)),
+}
+
+
+@clause("AllGatherGradAutograd.forward.mismatch")
+@ranks(2, 3)
+@cases(shapes=["more rows", "transposed", "other number of dimensions", "empty"], odd=["first", "last"])
+@deadline(5)
+def test_shapes_that_differ(subject: Subject, world: World, shapes: str, odd: str) -> None:
+    """Where one rank's shape differs, every rank raises an error that speaks of shapes."""
+    shape = SHAPES[shapes][0 if world.rank == _odd_rank(world, odd) else 1]
+    x = torch.ones(shape, device=world.device)
+    every_rank_objects(world, lambda: subject(x), x, ("shape", "size", "agree"), "shapes that differ")
+
+
+@clause("AllGatherGradAutograd.forward.mismatch")
+@ranks(2, 3)
+@cases(dtypes=[("float32", "int32"), ("float64", "float32"), ("float16", "bfloat16")], odd=["first", "last"])
+@deadline(5)
+def test_dtypes_that_differ(subject: Subject, world: World, dtypes: tuple[str, str], odd: str) -> None:
+    """Where one rank's dtype differs, every rank raises an error that speaks of dtypes."""
+    dtype = getattr(torch, dtypes[0 if world.rank == _odd_rank(world, odd) else 1])
+    x = torch.ones(3, device=world.device).to(dtype)
+    every_rank_objects(world, lambda: subject(x), x, ("type", "agree"), "dtypes that differ")
+
+
+def _odd_rank(world: World, odd: str) -> int:
+    return 0 if odd == "first" else world.size - 1

@@ -1,0 +1,143 @@
+"""AllGatherGradAutograd under forward mode and vmap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch.autograd import forward_ad
+
+from conformance import expect
+from conformance.marks import cases, clause, ranks
+from conformance.outcome import Deviation
+from conformance.subject import Subject
+from conformance.suite._gather_mistakes import entry_mistakes
+from conformance.suite._gathers import (
+    cotangents,
+    entries,
+    held,
+    need_jvp,
+    need_transforms,
+    need_vmap,
+    same_entries,
+    same_gradient,
+)
+from conformance.world import World
+
+
+def _same_tangents(world: World, came: Sequence[torch.Tensor | None], expected: Sequence[torch.Tensor]) -> None:
+    for place, (tangent, wanted) in enumerate(zip(came, expected, strict=True)):
+        what = f"the tangent of entry {place} on rank {world.rank} of {world.size}, which is rank {place}'s tangent"
+        if tangent is None:
+            raise Deviation(what, None, expect.shown(wanted), "entries come without a tangent")
+        mistakes = {"zeros": torch.zeros_like(wanted)} | {
+            f"this rank's own tangent, in place of rank {place}'s": expected[world.rank],
+            **entry_mistakes(expected, place),
+        }
+        expect.equal(tangent, wanted, what, mistakes)
+
+
+@clause("AllGatherGradAutograd.jvp.gather")
+@ranks(1, 2, 3)
+@cases(shape=[(3,), (2, 3), ()])
+def test_tangents_are_gathered(subject: Subject, world: World, shape: tuple[int, ...]) -> None:
+    """In forward mode the tangent of entry s is that of rank s, and the entry itself is as ever."""
+    need_jvp(subject)
+    tensors, tangents = held(world, shape, torch.float64), held(world, shape, torch.float64, "tangent")
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(tensors[world.rank].clone(), tangents[world.rank].clone())
+        unpacked = [forward_ad.unpack_dual(entry) for entry in entries(subject, world, dual)]
+    same_entries(world, [entry.primal for entry in unpacked], tensors, " in forward mode")
+    _same_tangents(world, [entry.tangent for entry in unpacked], tangents)
+
+
+@clause("AllGatherGradAutograd.jvp.gather")
+@ranks(2, 3)
+@cases(moving=["first", "last"])
+def test_a_tangent_on_one_rank_reaches_all(subject: Subject, world: World, moving: str) -> None:
+    """A tangent on one rank alone stands in that rank's entry on every rank, and in no other entry."""
+    need_jvp(subject)
+    mover = 0 if moving == "first" else world.size - 1
+    x = held(world, (3,), torch.float64)[world.rank]
+    tangents = [t if s == mover else t * 0 for s, t in enumerate(held(world, (3,), torch.float64, "tangent"))]
+    with forward_ad.dual_level():
+        came = entries(subject, world, forward_ad.make_dual(x, tangents[world.rank].clone()))
+        unpacked = [forward_ad.unpack_dual(entry).tangent for entry in came]
+    _same_tangents(world, unpacked, [t + 0 for t in tangents])
+
+
+@clause("AllGatherGradAutograd.jvp.gather")
+@ranks(1, 2, 3)
+def test_tangents_are_gathered_under_func_jvp(subject: Subject, world: World) -> None:
+    """torch.func.jvp gives every entry with the tangent of its rank."""
+    need_jvp(subject)
+    need_transforms(subject)
+    tensors, tangents = held(world, (2, 3), torch.float64), held(world, (2, 3), torch.float64, "tangent")
+    came, slopes = torch.func.jvp(
+        lambda x: entries(subject, world, x), (tensors[world.rank].clone(),), (tangents[world.rank].clone(),)
+    )
+    same_entries(world, came, tensors, " under torch.func.jvp")
+    _same_tangents(world, slopes, tangents)
+
+
+@clause("AllGatherGradAutograd.vmap.batched")
+@ranks(1, 2, 3)
+@cases(in_dim=[0, 1, 2, -1, -3])
+def test_vmap_over_any_dimension(subject: Subject, world: World, in_dim: int) -> None:
+    """torch.vmap over any dimension gives, entry for entry, what gathering sample by sample gives."""
+    need_vmap(subject)
+    tensors = held(world, (2, 3, 4), torch.float64)
+    came = torch.vmap(lambda x: entries(subject, world, x), in_dims=in_dim)(tensors[world.rank].clone())
+    same_entries(world, came, [t.movedim(in_dim, 0) for t in tensors], f" under vmap, in_dims={in_dim}")
+
+
+@clause("AllGatherGradAutograd.vmap.batched")
+@ranks(1, 2)
+@cases(samples=[1, 5])
+def test_vmap_over_scalars(subject: Subject, world: World, samples: int) -> None:
+    """torch.vmap over a vector gathers 0-d samples, one or several."""
+    need_vmap(subject)
+    tensors = held(world, (samples,), torch.float64)
+    came = torch.vmap(lambda x: entries(subject, world, x))(tensors[world.rank].clone())
+    same_entries(world, came, tensors, f" under vmap, {samples} samples without dimensions")
+
+
+@clause("AllGatherGradAutograd.vmap.batched")
+@ranks(1, 2)
+@cases(in_dims=[(0, 0), (1, 0), (2, 1)])
+def test_vmap_within_vmap(subject: Subject, world: World, in_dims: tuple[int, int]) -> None:
+    """Two vmaps, one inside the other, give what gathering sample by sample gives."""
+    need_vmap(subject)
+    outer, inner = in_dims
+    tensors = held(world, (2, 3, 4), torch.float64)
+    twice = torch.vmap(torch.vmap(lambda x: entries(subject, world, x), in_dims=inner), in_dims=outer)
+    expected = [t.movedim(outer, 0).movedim(inner + 1, 1) for t in tensors]
+    same_entries(world, twice(tensors[world.rank].clone()), expected, f" under two vmaps, in_dims={outer} and {inner}")
+
+
+@clause("AllGatherGradAutograd.vmap.batched")
+@ranks(1, 2)
+def test_vmap_over_something_else(subject: Subject, world: World) -> None:
+    """Where x is the same for all samples, so is every entry."""
+    need_vmap(subject)
+    tensors = held(world, (3,), torch.float64)
+
+    def shifted(x: torch.Tensor, shift: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(entry + shift for entry in entries(subject, world, x))
+
+    shifts = torch.tensor([0.0, 1.0], dtype=torch.float64, device=world.device)
+    came = torch.vmap(shifted, in_dims=(None, 0))(tensors[world.rank].clone(), shifts)
+    same_entries(world, came, [t + shifts[:, None] for t in tensors], " under vmap, in_dims=None, plus a shift")
+
+
+@clause("AllGatherGradAutograd.vmap.batched")
+@ranks(2, 3)
+@cases(in_dim=[0, 1])
+def test_gradient_of_a_vmapped_gather(subject: Subject, world: World, in_dim: int) -> None:
+    """The gradient of x after a vmapped gather is the sum over ranks, as without vmap."""
+    need_vmap(subject)
+    x = held(world, (2, 3), torch.float64)[world.rank].requires_grad_()
+    table = cotangents(world, (2, 3), torch.float64)
+    came = torch.vmap(lambda t: entries(subject, world, t), in_dims=in_dim)(x)
+    torch.autograd.backward(came, [grad.movedim(in_dim, 0).clone() for grad in table[world.rank]])
+    same_gradient(world, x.grad, table, f", gathered under vmap, in_dims={in_dim}")

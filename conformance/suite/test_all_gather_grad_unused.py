@@ -1,0 +1,155 @@
+"""AllGatherGradAutograd, backward: entries that nobody asks for, and gathers that need no gradient.
+
+A sum over ranks needs every rank: a rank whose loss is not connected to the gather never comes to its backward
+pass, and no implementation could help that. What is asked is this: as long as every rank's backward pass reaches
+the gather, it may reach it by any of the entries, by none with a weight other than zero, or with no gradient at all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from conformance import collectives, expect
+from conformance.marks import cases, clause, deadline, ranks
+from conformance.subject import Subject
+from conformance.suite._gather_mistakes import Table
+from conformance.suite._gathers import cotangents, entries, gradient, held, same_gradient
+from conformance.world import World
+
+
+def _leaf(world: World) -> torch.Tensor:
+    return held(world, (4,), torch.float64)[world.rank].requires_grad_()
+
+
+def _blanked(table: Table, used: set[tuple[int, int]]) -> Table:
+    """The table with zeros wherever rank s does not use entry r."""
+    return [[grad if (s, r) in used else grad * 0 for r, grad in enumerate(row)] for s, row in enumerate(table)]
+
+
+def _or_zeros(came: torch.Tensor | None, x: torch.Tensor) -> torch.Tensor:
+    return torch.zeros_like(x) if came is None else came
+
+
+@clause("AllGatherGradAutograd.backward.unused")
+@ranks(2, 3, 4)
+@cases(step=[0, 1, -1])
+@deadline(10)
+def test_each_rank_uses_one_entry(subject: Subject, world: World, step: int) -> None:
+    """Where rank s uses one entry alone, its own or a neighbour's, the others count as zero."""
+    x, table = _leaf(world), cotangents(world, (4,), torch.float64)
+    used = (world.rank + step) % world.size
+    came = gradient(entries(subject, world, x)[used], x, table[world.rank][used].clone())
+    pairs = {(s, (s + step) % world.size) for s in range(world.size)}
+    same_gradient(world, came, _blanked(table, pairs), f" when rank s uses entry s{step:+d} alone")
+
+
+@clause("AllGatherGradAutograd.backward.unused")
+@ranks(2, 3, 4)
+@cases(place=["first", "last"])
+@deadline(10)
+def test_all_ranks_use_the_same_entry(subject: Subject, world: World, place: str) -> None:
+    """Where one entry alone is used by all, the gradient of its rank is the whole sum, and elsewhere zero."""
+    used = 0 if place == "first" else world.size - 1
+    x, table = _leaf(world), cotangents(world, (4,), torch.float64)
+    came = gradient(entries(subject, world, x)[used], x, table[world.rank][used].clone())
+    pairs = {(s, used) for s in range(world.size)}
+    same_gradient(world, _or_zeros(came, x), _blanked(table, pairs), f" when every rank uses entry {used} alone")
+
+
+@clause("AllGatherGradAutograd.backward.unused")
+@ranks(2, 3, 4)
+@cases(user=["first", "last"])
+@deadline(10)
+def test_one_rank_has_a_loss_and_the_others_weigh_zero(subject: Subject, world: World, user: str) -> None:
+    """Where one rank alone has a loss and the others multiply theirs by zero, that one's gradients reach every rank."""
+    teacher = 0 if user == "first" else world.size - 1
+    x, table = _leaf(world), cotangents(world, (4,), torch.float64)
+    weight = 1.0 if world.rank == teacher else 0.0
+    gathered = entries(subject, world, x)
+    pairs = zip(table[world.rank], gathered, strict=True)
+    torch.stack([(weight * grad * entry).sum() for grad, entry in pairs]).sum().backward()
+    used = {(teacher, r) for r in range(world.size)}
+    same_gradient(world, x.grad, _blanked(table, used), f" when rank {teacher} alone has a loss")
+
+
+@clause("AllGatherGradAutograd.backward.unused")
+@ranks(2, 3)
+@deadline(10)
+def test_numbers_of_used_entries_differ_between_ranks(subject: Subject, world: World) -> None:
+    """Rank s uses its first s + 1 entries: each rank's gradient sums over those who used its entry."""
+    x, table = _leaf(world), cotangents(world, (4,), torch.float64)
+    many = world.rank + 1
+    came = gradient(entries(subject, world, x)[:many], x, [g.clone() for g in table[world.rank][:many]])
+    pairs = {(s, r) for s in range(world.size) for r in range(s + 1)}
+    same_gradient(world, came, _blanked(table, pairs), " when rank s uses entries 0 to s")
+
+
+class _NoGradient(torch.autograd.Function):  # type: ignore[misc]
+    """Uses its inputs, and has no gradient to give them: what comes before it still runs."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: torch.Tensor) -> torch.Tensor:
+        return torch.zeros((), dtype=inputs[0].dtype, device=inputs[0].device)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[None, ...]:
+        return (None,) * len(ctx.needs_input_grad)
+
+
+@clause("AllGatherGradAutograd.backward.unused")
+@ranks(1, 2, 3)
+@deadline(10)
+def test_a_rank_without_any_gradient_takes_part(subject: Subject, world: World) -> None:
+    """Where rank 0 reaches the gather with no gradient for any entry, the losses of other ranks still count."""
+    x, table = _leaf(world), cotangents(world, (4,), torch.float64)
+    gathered = entries(subject, world, x)
+    if world.rank == 0:
+        _NoGradient.apply(*gathered).backward()
+    else:
+        torch.autograd.backward(gathered, [grad.clone() for grad in table[world.rank]])
+    pairs = {(s, r) for s in range(1, world.size) for r in range(world.size)}
+    same_gradient(world, _or_zeros(x.grad, x), _blanked(table, pairs), " when rank 0 has no gradient for any entry")
+
+
+@clause("AllGatherGradAutograd.backward.unused")
+@ranks(1, 2, 3)
+@deadline(10)
+def test_a_gather_that_no_rank_uses_changes_nothing(subject: Subject, world: World) -> None:
+    """Where no rank uses what was gathered, the gradient of x is that of its other uses."""
+    x = _leaf(world)
+    entries(subject, world, x)
+    (3 * x).sum().backward()
+    expect.close(x.grad, torch.full_like(x, 3).detach(), f"the gradient of x on rank {world.rank}, used as 3 x alone")
+
+
+@clause("AllGatherGradAutograd.backward.no-grad")
+@ranks(1, 2, 3)
+@cases(dtype=["float32", "int64"], mode=["plain", "no_grad"])
+def test_no_gradient_wanted_none_required(subject: Subject, world: World, dtype: str, mode: str) -> None:
+    """Entries require no gradient where x requires none, or gradients are switched off."""
+    x = held(world, (3,), getattr(torch, dtype))[world.rank]
+    if mode == "no_grad" and x.is_floating_point():
+        x.requires_grad_()
+    with torch.set_grad_enabled(mode == "plain"):
+        gathered = entries(subject, world, x)
+    wanting = [place for place, entry in enumerate(gathered) if entry.requires_grad]
+    where = f"rank {world.rank} of {world.size}"
+    expect.equal(wanting, [], f"entries that require a gradient on {where}, though x needs none")
+
+
+@clause("AllGatherGradAutograd.backward.no-grad")
+@ranks(1, 2, 3)
+@deadline(10)
+def test_no_gradient_wanted_no_collective(subject: Subject, world: World) -> None:
+    """Where x needs no gradient, a backward pass through what was gathered starts no collective."""
+    weight = torch.full((3,), 2.0, device=world.device, requires_grad=True)
+    tensors = held(world, (3,), torch.float32)
+    gathered = entries(subject, world, tensors[world.rank].clone())
+    loss = torch.stack([(weight * entry).sum() for entry in gathered]).sum()
+    with collectives.counted() as calls:
+        loss.backward()
+    where = f"rank {world.rank} of {world.size}"
+    expect.equal(calls, [], f"collectives in backward on {where}, though x needs no gradient")
+    expect.close(weight.grad, torch.stack(tensors).sum(0), f"the gradient of a weight of rank {world.rank}'s loss")
