@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_up import GATHER, SUBJECT, made, outcome
 
 from conformance.compare import compare, show
 from conformance.outcome import OUTCOMES
 from conformance.report.terminal import terminal
 from conformance.verdict import SubjectInfo
+from tests.made_up import GATHER, SUBJECT, made, outcome
 
 SUM = f"{GATHER}.backward.sum"
 

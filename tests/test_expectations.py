@@ -8,10 +8,10 @@ from datetime import date
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_up import CLAUSES, GATHER, SUBJECT, made, outcome
 
 from conformance.expectations import Expectation, ExpectError, apply, read_expect, write_expect
 from conformance.verdict import SubjectInfo, exit_status
+from tests.made_up import CLAUSES, GATHER, SUBJECT, made, outcome
 
 SUM = f"{GATHER}.backward.sum"
 GOOD = f"""

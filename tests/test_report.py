@@ -12,7 +12,6 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_up import GATHER, SUBJECT, engine_passes, made, outcome, plan
 
 from conformance.outcome import OUTCOMES, Deviation, RankOutcome, TestOutcome
 from conformance.report import github
@@ -20,11 +19,12 @@ from conformance.report.badge import badge, badge_of
 from conformance.report.failures import by_cause, failures
 from conformance.report.html import page
 from conformance.report.junit import junit
-from conformance.report.model import Report, ReportError
+from conformance.report.model import Expected, Report, ReportError
 from conformance.report.progress import Progress
 from conformance.report.terminal import show, terminal
 from conformance.report.text import one_line, visible
-from conformance.report.write import prepare, read, schema_problems, to_text, write_all
+from conformance.report.write import load, prepare, read, schema_problems, to_text, write_all
+from tests.made_up import GATHER, SUBJECT, engine_passes, made, outcome, plan
 
 SUM = f"{GATHER}.backward.sum"
 NASTY = (
@@ -214,6 +214,31 @@ def test_the_rank_to_blame_comes_before_the_ranks_that_suffered():
     assert text.index("| last words") < text.index("ranks 0, 2 of 3: error: connection closed")
 
 
+def test_ranks_are_named_worst_first_in_every_form():
+    test = outcome(SUM, "crash", world=2)
+    ranks = (RankOutcome(0, "error", "closed"), RankOutcome(1, "crash", "died"))
+    report = made(replace(test, ranks=ranks))
+    (failure,) = failures(report.subjects[0].clauses[-1])
+    assert [who.ranks for who in failure.accused] == [(1,), (0,)]
+    assert page(report).index("died") < page(report).index("closed")
+
+
+def test_an_expected_break_is_mentioned_and_not_told_as_a_failure():
+    report = broken()
+    part = report.subjects[0]
+    known = tuple(
+        replace(own, expected=Expected("until 3.0", "https://x") if own.broken else None) for own in part.clauses
+    )
+    report = replace(report, subjects=(replace(part, clauses=known, verdict="deviates"),))
+    text = on_terminal(report, 160)
+    assert f"1 broken as expected\n  {SUM}: until 3.0 https://x" in text
+    assert "FAIL" not in text
+    assert "came:" not in text
+    assert list(github.commands(report)) == []
+    assert 'href="https://x"' in page(report)
+    assert ElementTree.fromstring(junit(report)).findall("testsuite")[1].get("failures") == "0"
+
+
 def test_skipped_with_reasons_and_not_applicable_on_one_line():
     report = made(
         outcome(SUM, "not-applicable", reason="the class defines no jvp"),
@@ -288,8 +313,6 @@ def test_the_page_loads_and_runs_nothing():
 
 
 def test_the_page_links_to_the_web_alone():
-    from conformance.report.model import Expected
-
     report = broken()
     own = report.subjects[0].clauses
     bad = tuple(replace(one, expected=Expected("why", "javascript:alert(1)")) for one in own)
@@ -340,6 +363,12 @@ def test_a_file_that_is_no_report_is_refused_in_one_line(tmp_path, content):
         read(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_number_that_json_does_not_know_is_refused(tmp_path):
+    (tmp_path / "report.json").write_text(to_text(made()).replace('"seconds": 0.25', '"seconds": NaN', 1))
+    with pytest.raises(ReportError, match="NaN is no JSON number"):
+        load(tmp_path / "report.json")
 
 
 def test_a_report_of_another_producer_needs_only_the_published_keys(tmp_path):

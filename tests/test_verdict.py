@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_up import CLAUSES, ENVIRONMENT, GATHER, OWED, SUBJECT, clause, engine_passes, made, outcome, plan
 
 from conformance.outcome import OUTCOMES, RankOutcome
 from conformance.verdict import (
@@ -21,6 +20,7 @@ from conformance.verdict import (
     page_of,
     settled,
 )
+from tests.made_up import CLAUSES, ENVIRONMENT, GATHER, OWED, SUBJECT, clause, engine_passes, made, outcome, plan
 
 SUM = f"{GATHER}.backward.sum"
 ORDER = ["crash", "timeout", "error", "fail", "skipped", "pass", "not-applicable"]
