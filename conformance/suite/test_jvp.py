@@ -1,0 +1,170 @@
+"""``jvp``: how many values it returns, and that they are the derivative in the direction of the tangents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+import torch.autograd.forward_ad as fwd
+
+from conformance import expect
+from conformance.diagnosis import likely_cause
+from conformance.marks import clause
+from conformance.outcome import Deviation, need
+from conformance.subject import Subject
+from conformance.suite._contract import Case, cases, in_double, smooth
+from conformance.suite._recording import many, recording
+from conformance.suite._slope import compare, epsilon, inner, nearby, paired
+from conformance.suite._transforms import Tensors, outputs
+from conformance.world import World
+
+NO_JVP = "the class defines no jvp"
+Direction = Mapping[int, torch.Tensor]
+
+
+@clause("Function.jvp.count")
+def test_one_value_for_each_output(subject: Subject, world: World) -> None:
+    """jvp returns as many values as forward returned."""
+    need(subject.defines("jvp"), NO_JVP)
+    watched, notes = recording(subject, "forward", "jvp")
+    error: Exception | None = None
+    for case in cases(watched, world):
+        for direction in directions(case, world):
+            try:
+                tangents(case, direction)
+            except Exception as raised:  # PyTorch refuses a wrong count: what was returned says it better
+                error = error or raised
+    returned = notes.of("jvp")
+    if error is not None and not returned:
+        raise error
+    need(returned, "its call does not reach the jvp of the class under test")
+    for forward, jvp in zip(notes.of("forward"), returned, strict=False):
+        came, expected = len(many(jvp.returned)), len(many(forward.returned))
+        expect.that(
+            came == expected, "number of values that jvp returns, against the outputs", came, expected
+        )
+
+
+@clause("Function.jvp.tangent")
+def test_tangent_is_the_directional_derivative(subject: Subject, world: World) -> None:
+    """The tangent of every output is what differences of forward say, along several directions."""
+    need(subject.defines("jvp"), NO_JVP)
+    need(subject.gradient_kind == "numeric", "its derivative is not meant to be that of forward")
+    agreed = 0
+    for case in map(in_double, cases(subject, world)):
+        for point in nearby(case, world):
+            verdicts = [_held(point, world, direction) for direction in directions(point, world)]
+            agreed += "agrees" in verdicts
+            if "unclear" not in verdicts:
+                break
+    need(agreed, "too rough around every sample for differences to tell a derivative")
+
+
+def _held(point: Case, world: World, direction: Direction) -> str:
+    came = tangents(point, direction)
+    ends = _moved(point, direction, 0.0)
+    verdict = "agrees"
+    for place, (run, tangent) in enumerate(zip(point.run().tensors, came, strict=True)):
+        if not (run.requires_grad and smooth(run)):
+            continue
+        weight = world.tensor(world.rank, tuple(run.shape), run.dtype, "weight", place)
+        finding = compare(
+            world,
+            lambda step, place=place, weight=weight: paired(  # type: ignore[misc]
+                [weight], [_moved(point, direction, step)[place]]
+            ),
+            inner(weight, tangent),
+            epsilon([*ends, *direction.values()]),
+        )
+        if finding.verdict == "differs":
+            raise _wrong(point, direction, place, tangent)
+        verdict = "unclear" if finding.verdict == "unclear" else verdict
+    return verdict
+
+
+def _moved(point: Case, direction: Direction, step: float) -> Tensors:
+    return outputs(point, {at: point.values[at].detach() + step * u for at, u in direction.items()})
+
+
+def _wrong(point: Case, direction: Direction, place: int, tangent: torch.Tensor) -> Deviation:
+    step = epsilon(list(direction.values())) ** (1 / 3)
+    right, left = (_moved(point, direction, sign * step)[place].detach() for sign in (1, -1))
+    expected = (right - left) / (2 * step)
+    return Deviation(
+        f"tangent of output {place} of {point.label}{_of(point, direction)}",
+        expect.shown(tangent),
+        f"{expect.shown(expected)} by differences of forward",
+        likely_cause(tangent, expected, {}),
+    )
+
+
+@clause("Function.jvp.tangent")
+def test_jvp_and_backward_share_one_jacobian(subject: Subject, world: World) -> None:
+    """For every direction u and cotangent v, v times the tangent of u is u times the gradient of v."""
+    need(subject.defines("jvp"), NO_JVP)
+    need(subject.defines("backward") or subject.defines("vjp"), "the class defines no backward to agree with")
+    need(world.size == 1, "across ranks the gather's own clauses judge its tangent")
+    for case in map(in_double, cases(subject, world)):
+        for direction in directions(case, world):
+            came = tangents(case, direction)
+            run = case.run()
+            cotangents = run.cotangents(world)
+            need(cotangents, "no output of the sample requires grad")
+            gradients = _gradients(case, cotangents)
+            pairs = [(v, came[place]) for v, place in zip(cotangents, run.places, strict=True)]
+            forward = sum(inner(v, t) for v, t in pairs)
+            backward = sum(inner(gradients[at], u) for at, u in direction.items())
+            scale = 1 + abs(backward) + sum(float((v.abs() * t.abs()).sum()) for v, t in pairs)
+            expect.that(
+                abs(forward - backward) <= max(1e-6, 10 * epsilon([*came, *cotangents]) ** 0.5) * scale,
+                f"tangents of {case.label}, multiplied with gradients of the outputs{_of(case, direction)}",
+                f"{forward:.9g} by jvp",
+                f"{backward:.9g} by {'the declared formula' if case.subject.formula else 'backward'}",
+            )
+
+
+def directions(case: Case, world: World) -> Iterator[Direction]:
+    """A tangent for every differentiable input at once, then for each of them alone."""
+    every = {
+        at: world.tensor(world.rank, tuple(case.values[at].shape), case.values[at].dtype, "direction", at)
+        for at in case.active
+        if smooth(case.values[at])
+    }
+    yield every
+    if len(every) > 1:
+        for at, tangent in every.items():
+            yield {at: tangent}
+
+
+def tangents(case: Case, direction: Direction) -> Tensors:
+    """The tangent of every output; zeros where an output got none."""
+    with fwd.dual_level():
+        duals = {
+            at: fwd.make_dual(case.values[at].detach().clone(), u.clone()) for at, u in direction.items()
+        }
+        parts = [fwd.unpack_dual(output) for output in outputs(case, duals)]
+        return tuple(
+            (torch.zeros_like(part.primal) if part.tangent is None else part.tangent).detach().clone()
+            for part in parts
+        )
+
+
+def _gradients(case: Case, cotangents: list[torch.Tensor]) -> dict[int, torch.Tensor | None]:
+    run = case.run()
+    if case.subject.gradient_kind != "declared" or case.subject.formula is None:
+        return dict(zip(run.leaves, run.gradients(cotangents), strict=True))
+    given = dict(zip(run.places, cotangents, strict=True))
+    declared: Any = case.subject.formula(
+        case.run(needed=()).args, tuple(given.get(place) for place in range(len(run.tensors)))
+    )
+    values = many(tuple(declared) if isinstance(declared, list) else declared)
+    return {at: values[int(case.names[at].removeprefix("input "))] for at in case.active if at in case.top}
+
+
+def _of(case: Case, direction: Direction) -> str:
+    return (
+        ""
+        if len(direction) == len(case.active)
+        else f", with a tangent for {case.name(next(iter(direction)))} alone"
+    )

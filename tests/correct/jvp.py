@@ -1,0 +1,194 @@
+"""Right ways to write ``jvp``, in several styles."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+SPEC = "Function"
+
+
+def _random(*shape, seed=21, dtype=torch.float64):
+    return torch.randn(shape, dtype=dtype, generator=torch.Generator().manual_seed(seed)).requires_grad_()
+
+
+def inputs():
+    yield (_random(3, 2),)
+    yield (_random(4, dtype=torch.float32),)
+
+
+class CombinedExp(Function):
+    """The combined form, saving its output for both directions."""
+
+    @staticmethod
+    def forward(ctx, x):
+        y = x.exp()
+        ctx.save_for_backward(y)
+        ctx.save_for_forward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.saved_tensors[0]
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        return tangent * ctx.saved_tensors[0]
+
+
+class TupleOfOne(Function):
+    """A single output's tangent handed back in a tuple."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return 3 * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return (3 * grad,)
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        return (3 * tangent,)
+
+
+class JvpAlone(Function):
+    """Forward mode alone: there is no backward."""
+
+    @staticmethod
+    def forward(x):
+        return x**3
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        (x,) = ctx.saved_tensors
+        return 3 * x**2 * tangent
+
+
+class NoJvp(Function):
+    """No forward mode at all."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return -x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return -grad
+
+
+class Kinked(Function):
+    """A rectifier, asked at its kink too."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.tensor([0.0, -1.0, 2.0, 0.0], dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        ctx.save_for_forward(x)
+        return x.clamp(min=0)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * (ctx.saved_tensors[0] > 0)
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        return tangent * (ctx.saved_tensors[0] > 0)
+
+
+class SinglePrecisionInside(Function):
+    """Whatever comes in, the work is done in float32."""
+
+    @staticmethod
+    def forward(ctx, x):
+        y = x.float().sin()
+        ctx.save_for_backward(x)
+        ctx.save_for_forward(x)
+        return y.to(x.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return (grad.float() * ctx.saved_tensors[0].float().cos()).to(grad.dtype)
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        return (tangent.float() * ctx.saved_tensors[0].float().cos()).to(tangent.dtype)
+
+
+class SortWithIndices(Function):
+    """A second output that cannot be differentiated, with None for its tangent."""
+
+    @staticmethod
+    def forward(ctx, x):
+        values, order = x.sort(0)
+        ctx.mark_non_differentiable(order)
+        ctx.save_for_backward(order)
+        ctx.save_for_forward(order)
+        return values, order
+
+    @staticmethod
+    def backward(ctx, grad, _):
+        (order,) = ctx.saved_tensors
+        return torch.zeros_like(grad).scatter(0, order, grad)
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        (order,) = ctx.saved_tensors
+        return tangent.gather(0, order), None
+
+
+class InPlace(Function):
+    """Doubles its input in place, and the input's tangent with it."""
+
+    @staticmethod
+    def inputs():
+        yield (_random(3).detach(),)
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        return x.mul_(2)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * grad
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        return tangent.mul_(2)
+
+
+class NoneHandled(Function):
+    """Missing tangents and gradients arrive as None and are handled."""
+
+    @staticmethod
+    def inputs():
+        yield _random(3), _random(3, seed=22), None
+        yield _random(2, dtype=torch.complex128), _random(2, seed=22, dtype=torch.complex128), "name"
+
+    @staticmethod
+    def forward(ctx, x, y, name):
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, y)
+        ctx.save_for_forward(x, y)
+        return x * y, name
+
+    @staticmethod
+    def backward(ctx, grad, _):
+        x, y = ctx.saved_tensors
+        return grad * y.conj(), grad * x.conj(), None
+
+    @staticmethod
+    def jvp(ctx, x_t, y_t, _):
+        x, y = ctx.saved_tensors
+        terms = ([] if x_t is None else [x_t * y]) + ([] if y_t is None else [x * y_t])
+        return sum(terms), None
