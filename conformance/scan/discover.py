@@ -17,8 +17,10 @@ Meaning = FunctionClass | str | None
 class Discovery:
     """All modules that may hold Functions, and what was found in them."""
 
-    def __init__(self, texts: Iterable[Text]) -> None:
-        self._texts = {text.file: text for text in texts}
+    def __init__(self, texts: Iterable[Text], around: Iterable[Text] = ()) -> None:
+        """``texts`` are searched; ``around`` is what their classes may inherit from."""
+        self._searched = {text.file: text for text in texts}
+        self._texts = {**{text.file: text for text in around}, **self._searched}
         self._files = {text.module: text.file for text in self._texts.values()}
         self._modules: dict[str, Module | None] = {}
         self._classes: dict[str, list[tuple[str, ast.ClassDef]]] = {}
@@ -36,6 +38,7 @@ class Discovery:
             found += new
             names = {function.node.name.encode() for function in new}
             waiting = [file for file, text in self._texts.items() if file not in done and text.bases & names]
+        found = [function for function in found if function.module.file in self._searched]
         return sorted(found, key=lambda function: (function.module.file, function.node.lineno))
 
     def _in_file(self, file: str) -> Iterator[FunctionClass]:
@@ -54,7 +57,8 @@ class Discovery:
             self._modules[file] = None
             result = parse(self._texts[file])
             if isinstance(result, Skipped):
-                self.skipped.append(result)
+                if file in self._searched:
+                    self.skipped.append(result)
             else:
                 self._modules[file] = result
                 self._classes[file] = list(_classes(result.tree.body, ""))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 
 from conformance.scan.classes import FunctionClass
 from conformance.scan.discover import Discovery
@@ -10,7 +11,7 @@ from conformance.scan.model import BadTarget, Finding, Found, Scan, Skipped
 from conformance.scan.rules import RULES
 from conformance.scan.source import Text, read
 from conformance.scan.study import Study
-from conformance.scan.target import locate
+from conformance.scan.target import locate, sources, surroundings
 
 
 def scan(target: str) -> Scan:
@@ -21,11 +22,12 @@ def scan(target: str) -> Scan:
     """
     start = time.perf_counter()
     place = locate(target)
-    read_files = list(read(place))
+    read_files = list(read(place, sources(place)))
     if not read_files:
         raise BadTarget(f"{target!r} holds no Python files")
     skipped = [file for file in read_files if isinstance(file, Skipped)]
-    discovery = Discovery(file for file in read_files if isinstance(file, Text))
+    around = read(place, surroundings(place))
+    discovery = Discovery(_texts(read_files), _texts(around))
     found: list[Found] = []
     for function in discovery.functions():
         try:
@@ -44,6 +46,10 @@ def scan(target: str) -> Scan:
         tuple(sorted(skipped, key=lambda skip: skip.file)),
         seconds,
     )
+
+
+def _texts(files: Iterable[Text | Skipped]) -> list[Text]:
+    return [file for file in files if isinstance(file, Text)]
 
 
 def _findings(function: FunctionClass) -> tuple[Finding, ...]:

@@ -5,21 +5,21 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from conformance.scan.model import Skipped
 from conformance.scan.names import Names
-from conformance.scan.target import Place, module_name, sources
+from conformance.scan.target import Place, module_name
 
 #: No hand-written module is larger; parsing takes about a hundred times this much memory.
 LARGEST = 4_000_000
 UNREADABLE = "not Python that this interpreter reads"
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
-CLASS = re.compile(rb"^[ \t]*class\s+(\w+)\s*\(([^)]*)\)", re.MULTILINE)
+CLASS = re.compile(rb"^[ \t]*class\s+[^\s(:]+\s*\(([^):]*)", re.MULTILINE)
 RENAMED = re.compile(rb"Function\s+as\s+(\w+)|^[ \t]*(\w+)\s*=[^\n]*\bautograd\b[^\n]*Function\b", re.MULTILINE)
-LAST_WORD = re.compile(rb"(\w+)\s*(?:,|$)")
+LAST_WORD = re.compile(rb"([^\s,.=()\[\]]+)\s*(?:\[[^\]]*\]\s*)?(?:,|$)")
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class Module:
     names: Names
 
 
-def read(place: Place) -> Iterator[Text | Skipped]:
-    """Every file of a place, in order, or why it was skipped."""
-    for path in sources(place):
+def read(place: Place, paths: Iterable[Path]) -> Iterator[Text | Skipped]:
+    """Every one of these files, in order, or why it was skipped."""
+    for path in paths:
         file = path.relative_to(place.root).as_posix() if path.is_relative_to(place.root) else path.as_posix()
         try:
             size = path.stat().st_size
@@ -66,7 +66,7 @@ def read(place: Place) -> Iterator[Text | Skipped]:
         if data.startswith(UTF16):
             yield Skipped(file, "not UTF-8 text")
             continue
-        bases = frozenset(word for match in CLASS.finditer(data) for word in LAST_WORD.findall(match[2]))
+        bases = frozenset(word for match in CLASS.finditer(data) for word in LAST_WORD.findall(match[1]))
         yield Text(path, file, module_name(path), data if bases else b"", bases)
 
 

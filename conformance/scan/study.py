@@ -73,6 +73,14 @@ class Study:
         return Walked(method, takes, walk(method, self.names, takes.ctx, self._inputs(method, takes)))
 
     @cached_property
+    def any_forward(self) -> Walked | None:
+        """The forward that runs: the class's own, or the one that it inherits."""
+        found = self.subject.lookup("forward")
+        if found is None or found[0] is self.subject:
+            return self.forward
+        return Study(found[0]).forward
+
+    @cached_property
     def setup_context(self) -> Walked | None:
         """The class's own setup_context; its ``inputs`` are what forward takes, where that is known."""
         method = self.subject.own("setup_context")
@@ -180,7 +188,7 @@ class Study:
         return set()
 
     def _output(self) -> Value:
-        returned = [found.value for found in self.forward.trace.returns] if self.forward else []
+        returned = [found.value for found in self.any_forward.trace.returns] if self.any_forward else []
         return joined(*returned) if returned else UNKNOWN
 
 

@@ -52,6 +52,20 @@ def sources(place: Place) -> Iterator[Path]:
             yield from (Path(folder, name) for name in sorted(files) if name.endswith(".py"))
 
 
+def surroundings(place: Place) -> Iterator[Path]:
+    """Every other file of the packages that a place is a part of: classes may inherit from there."""
+    tops = {_outermost(top) for top in place.tops} - set(place.tops)
+    inside = set(sources(place))
+    yield from (path for path in sources(Place(place.root, tuple(sorted(tops)))) if path not in inside)
+
+
+def _outermost(path: Path) -> Path:
+    """The folder of the package that a file or folder belongs to; itself where it is in none."""
+    while (path.parent / "__init__.py").is_file():
+        path = path.parent
+    return path
+
+
 def module_name(file: Path) -> str:
     """The dotted name under which a file would be imported, as far as ``__init__.py`` files tell."""
     parts = [] if file.name == "__init__.py" else [file.stem]

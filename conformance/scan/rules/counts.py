@@ -33,7 +33,7 @@ def gradients(study: Study) -> Iterator[Finding]:
 
 def tangents(study: Study) -> Iterator[Finding]:
     """A jvp must return one value per output of forward."""
-    jvp, forward = study.jvp, study.forward
+    jvp, forward = study.jvp, study.any_forward
     if jvp is None or forward is None or study.subject.strange_decorators(forward.method):
         return
     outputs = {_length(returned.value) for returned in forward.trace.returns}
@@ -66,6 +66,8 @@ def _length(value: Value) -> tuple[int | None, Confidence]:
         return (len(value.items) if value.items is not None else None), "certain"
     if value.is_tensor:
         return (1, value.sure) if value.sure != "possible" else (None, "possible")
+    if value.kind == "list" and value.items is not None:
+        return 1, "certain"  # PyTorch takes a list for one value
     return (1, "likely") if value.kind == "none" else (None, "possible")
 
 

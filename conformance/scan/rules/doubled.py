@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from conformance.scan.classes import is_stub
 from conformance.scan.model import Finding
 from conformance.scan.study import Study
 
@@ -27,6 +28,8 @@ def backward_and_vjp(study: Study) -> Iterator[Finding]:
     backward, vjp = study.subject.lookup("backward"), study.subject.lookup("vjp")
     if backward is None or vjp is None or study.subject not in {backward[0], vjp[0]}:
         return
+    if any(isinstance(found[1], ast.FunctionDef) and is_stub(found[1]) for found in (backward, vjp)):
+        return  # a place-holder of a base class
     line = (vjp[1] if vjp[0] is study.subject else backward[1]).lineno
     yield study.finding("Function.backward.vjp-alias", "certain", line, "defines both backward and vjp")
 

@@ -33,7 +33,7 @@ def _tensor_in(value: Value) -> tuple[str, Confidence | None]:
         inner = value.items if value.items is not None else (value.each,)
         sure = [item.sure for item in inner if item.is_tensor]
         if sure:
-            return f"a {value.kind} with tensors", "certain" if "certain" in sure else sure[0]
+            return "a container of tensors", "certain" if "certain" in sure else sure[0]
     return "", None
 
 

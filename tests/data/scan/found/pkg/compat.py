@@ -1,0 +1,1 @@
+from torch.autograd import Function  # noqa: F401

@@ -1,0 +1,7 @@
+class Function: ...
+
+
+class NotPyTorchs(Function): ...
+
+
+class Loop(Loop): ...  # noqa: F821
