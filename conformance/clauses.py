@@ -201,7 +201,7 @@ def _clause(documented: _Documented, number: int, indent: int, name: str) -> Cla
     seeds, versions = tuple(options.get("seeds", "").split()), options.get("versions", "")
     problems = {
         "an id is Object.member.what or function.what": not _ID.fullmatch(name),
-        f"it belongs to another object than {documented.object}": not _belongs(name, documented),
+        f"object and member are not those of {documented.object}": not _belongs(name, documented),
         f"level {level!r} is none of {', '.join(LEVELS)}": level not in LEVELS,
         f"party {party!r} is none of {', '.join(PARTIES)}": party not in PARTIES,
         f"seeds {' '.join(seeds)!r} must be different letters of {SEEDS}": (

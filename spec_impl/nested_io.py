@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from spec_impl.nesting import align, flatten, unflatten
+from spec_impl.nesting import Slot, align, flatten, unflatten
 
 SPEC = "NestedIOFunction"
 
@@ -395,6 +395,13 @@ def _spread(gradients: Any) -> tuple[Any, ...]:
 
 def _match(result: Any, arguments: tuple[Any, ...], where: str) -> tuple[torch.Tensor | None, ...]:
     """The gradients in ``result`` in the order of the arguments' tensors; it may stand alone for one argument."""
-    if len(arguments) == 1 and not (isinstance(result, tuple) and len(result) == 1):
+    if len(arguments) == 1 and not _is_for_each(result, arguments):
         result = (result,)
     return tuple(align(result, arguments, where))
+
+
+def _is_for_each(result: Any, arguments: tuple[Any, ...]) -> bool:
+    """Whether ``result`` is a tuple with an entry for the only argument, rather than that entry itself."""
+    if not isinstance(result, tuple) or len(result) != 1:
+        return False
+    return result[0] is None or isinstance(result[0], torch.Tensor) == isinstance(arguments[0], Slot)

@@ -55,19 +55,7 @@ def flatten(value: Any, where: str) -> tuple[Any, list[torch.Tensor]]:
         ValueError: args[0]['a'] is a set, which cannot be nested (tuples, lists and dicts can)
     """
     tensors: list[torch.Tensor] = []
-
-    def visit(part: Any, where: str) -> Any:
-        if isinstance(part, torch.Tensor):
-            tensors.append(part)
-            return Slot(len(tensors) - 1)
-        if _is_container(part):
-            return _rebuild(part, lambda key, inner: visit(inner, f"{where}[{key!r}]"))
-        if isinstance(part, _PLAIN):
-            return part
-        kind = type(part).__qualname__
-        raise ValueError(f"{where} is a {kind}, which cannot be nested (tuples, lists and dicts can)")
-
-    return visit(value, where), tensors
+    return _take_apart(value, where, tensors), tensors
 
 
 def unflatten(skeleton: Any, values: Sequence[Any], beside: Callable[[Any], Any] = lambda plain: plain) -> Any:
@@ -114,6 +102,22 @@ def align(values: Any, skeleton: Any, where: str) -> Iterator[torch.Tensor | Non
             yield from align(given.get(key), inner, f"{where}[{key!r}]")
     elif values is not None:
         raise ValueError(f"{where} must be None: there is no tensor there to have a gradient or a tangent")
+
+
+def _take_apart(part: Any, where: str, tensors: list[torch.Tensor]) -> Any:
+    """The skeleton of ``part``, whose tensors are appended to ``tensors``.
+
+    (No function inside :func:`flatten`: one that calls itself is a cycle, and would keep the tensors.)
+    """
+    if isinstance(part, torch.Tensor):
+        tensors.append(part)
+        return Slot(len(tensors) - 1)
+    if _is_container(part):
+        return _rebuild(part, lambda key, inner: _take_apart(inner, f"{where}[{key!r}]", tensors))
+    if isinstance(part, _PLAIN):
+        return part
+    kind = type(part).__qualname__
+    raise ValueError(f"{where} is a {kind}, which cannot be nested (tuples, lists and dicts can)")
 
 
 def _as_dict(values: Any, skeleton: Any, where: str) -> dict[Any, Any]:

@@ -1,0 +1,215 @@
+"""The clause registry: what it reads, what it refuses, and that nothing of the catalogue got lost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conformance import clauses
+from conformance.clauses import ClauseError
+
+CATALOGUE = """
+Function.forward.overridden Function.forward.combined Function.setup_context.separate Function.forward.data-on-ctx
+Function.forward.no-tensor-on-ctx Function.forward.frees-memory Function.forward.deterministic
+Function.forward.calls-independent Function.backward.overridden Function.backward.vjp-alias
+Function.backward.receives Function.backward.count Function.backward.gradient Function.backward.none-allowed
+Function.backward.saved-tensors Function.backward.needs-input-grad Function.backward.needs-input-grad-honoured
+Function.backward.grads-untouched Function.backward.any-layout Function.backward.double
+Function.backward.repeatable Function.backward.unused-output Function.jvp.overridden Function.jvp.receives
+Function.jvp.count Function.jvp.tangent Function.jvp.none-allowed Function.save_for_backward.once
+Function.save_for_backward.where Function.save_for_backward.only-tensors Function.save_for_backward.none
+Function.save_for_backward.in-place-check Function.save_for_backward.hooks
+Function.save_for_backward.hooks-suffice Function.save_for_forward.once Function.save_for_forward.where
+Function.save_for_forward.only-tensors Function.save_for_forward.saved-tensors Function.mark_dirty.once
+Function.mark_dirty.only-inputs Function.mark_dirty.complete Function.mark_dirty.before-or-after
+Function.mark_dirty.protects Function.mark_non_differentiable.once Function.mark_non_differentiable.only-outputs
+Function.mark_non_differentiable.no-grad Function.mark_non_differentiable.zero-gradient
+Function.set_materialize_grads.default Function.set_materialize_grads.where Function.set_materialize_grads.zeros
+Function.set_materialize_grads.none Function.vmap.required Function.vmap.not-both Function.vmap.separate-form
+Function.vmap.info Function.vmap.in-dims Function.vmap.out-dims Function.vmap.batched Function.init.instance
+Function.attributes.reflect Function.attributes.node Function.attributes.deprecated
+AllGatherGradAutograd.forward.every-rank AllGatherGradAutograd.forward.meta
+AllGatherGradAutograd.forward.any-layout AllGatherGradAutograd.forward.own-memory
+AllGatherGradAutograd.backward.sum AllGatherGradAutograd.backward.own-memory
+AllGatherGradAutograd.backward.unused AllGatherGradAutograd.backward.one-rank
+AllGatherGradAutograd.backward.no-grad AllGatherGradAutograd.jvp.gather AllGatherGradAutograd.vmap.batched
+AllGatherGradAutograd.forward.mismatch AllGather.forward.concatenates AllGather.forward.one-rank
+AllGather.backward.local-slice AllGather.backward.none-for-args AllGather.jvp.gather AllGather.vmap.batched
+GradFactor.forward.identity GradFactor.backward.scaled GradFactor.backward.none-for-f GradFactor.backward.twice
+GradFactor.jvp.scaled GradFactor.vmap.batched MakeViewlessTensor.forward.viewless
+MakeViewlessTensor.forward.shares-data MakeViewlessTensor.backward.identity
+MakeViewlessTensor.forward.releases-base make_viewless_tensor.keep-graph make_viewless_tensor.not-a-view
+NestedIOFunction.forward.nested NestedIOFunction.backward.nested NestedIOFunction.saved_tensors.nested
+NestedIOFunction.mark_dirty.nested NestedIOFunction.mark_non_differentiable.nested
+NestedIOFunction.forward_extended.overridden NestedIOFunction.forward.bad-type
+NestedIOFunction.backward.gradient
+""".split()
+
+SPECS = {
+    "Function", "AllGatherGradAutograd", "AllGather", "GradFactor", "MakeViewlessTensor", "NestedIOFunction",
+}  # fmt: skip
+
+
+def write(root: Path, docstring: str, name: str = "module.py", extra: str = "") -> Path:
+    """A package with one class ``Thing`` whose method ``forward`` has the docstring."""
+    package = root / "package"
+    package.mkdir(exist_ok=True)
+    body = f'SPEC = "Thing"\nclass Thing:\n    def forward(self):\n        {docstring!r}\n{extra}'
+    (package / name).write_text(body, encoding="utf-8", errors="surrogatepass")
+    return package
+
+
+def directive(
+    head: str = "Thing.forward.what", options: str = ":level: must\n:seeds: K", text: str = "It does."
+) -> str:
+    return f"Head.\n\n.. clause:: {head}\n{textwrap.indent(options, '   ')}\n\n   {text}\n"
+
+
+def test_a_clause_is_read_with_its_place(tmp_path):
+    root = write(tmp_path, directive(options=":level: may\n:party: engine\n:seeds: K T\n:versions: torch<2.14"))
+    (clause,) = clauses.read(root)
+    assert (clause.id, clause.party, clause.level, clause.seeds) == ("Thing.forward.what", "engine", "may", ("K", "T"))
+    assert (clause.text, clause.versions) == ("It does.", "torch<2.14")
+    assert (clause.spec, clause.object, clause.module) == ("Thing", "Thing.forward", "package.module")
+    assert clause.file.endswith("module.py")
+
+
+def test_the_line_is_that_of_the_directive(tmp_path):
+    package = tmp_path / "package"
+    package.mkdir()
+    source = (
+        'SPEC = "A"\n\n\nclass A:\n    """Head.\n\n    .. clause:: A.b.c\n'
+        '       :level: quality\n\n       Text.\n    """\n'
+    )
+    (package / "m.py").write_text(source)
+    assert clauses.read(package)[0].line == source[: source.index("..")].count("\n") + 1
+
+
+def test_text_runs_over_paragraphs_and_ends_with_the_indentation(tmp_path):
+    root = write(tmp_path, directive(text="One\n   two.\n\n   Three.\n\nNot this."))
+    assert clauses.read(root)[0].text == "One two. Three."
+
+
+def test_the_separate_form_may_hold_clauses_of_its_class(tmp_path):
+    doc = directive("Thing.vmap.what")
+    root = write(tmp_path, "Nothing.", extra=f"class ThingSeparate:\n    def vmap(self):\n        {doc!r}\n")
+    assert clauses.read(root)[0].object == "ThingSeparate.vmap"
+
+
+@pytest.mark.parametrize(
+    ("doc", "problem"),
+    [
+        (directive("Thing.forward"), "not those of"),
+        (directive("Thing.forward.What"), "an id is"),
+        (directive("Thing.forward.what.more"), "an id is"),
+        (directive(""), "an id is"),
+        (directive("Other.forward.what"), "not those of"),
+        (directive("Thing.backward.what"), "not those of"),
+        (directive(options=":seeds: K"), "level ''"),
+        (directive(options=":level: shall\n:seeds: K"), "level 'shall'"),
+        (directive(options=":level: must\n:party: user\n:seeds: K"), "party 'user'"),
+        (directive(options=":level: must\n:seeds: K Q"), "seeds 'K Q'"),
+        (directive(options=":level: must\n:seeds: KT"), "seeds 'KT'"),
+        (directive(options=":level: must\n:seeds: K K"), "seeds 'K K'"),
+        (directive(options=":level: must"), "needs the seeds"),
+        (directive(options=":level: must\n:seeds: K\n:versions: new"), "versions 'new'"),
+        (directive(options=":level: must\n:seed: K"), "option 'seed'"),
+        (directive(options=":level: must\n:level: may\n:seeds: K"), "option 'level'"),
+        (directive(text=""), "text is missing"),
+        ("Head.\n\n.. clause:: Thing.forward.what\n   :level: must\n   Text.\n", "blank line"),
+        ("Head.\n\n.. clause: Thing.forward.what\n\n   Text.\n", "a directive is written"),
+    ],
+)
+def test_a_malformed_clause_is_refused_with_file_line_and_id(tmp_path, doc, problem):
+    with pytest.raises(ClauseError, match=problem) as caught:
+        clauses.read(write(tmp_path, doc))
+    assert "module.py:4: clause " in str(caught.value) or "module.py:6: clause " in str(caught.value)
+
+
+def test_an_id_used_twice_is_refused_and_both_places_named(tmp_path):
+    write(tmp_path, directive(), "a.py")
+    with pytest.raises(ClauseError, match=r"b\.py.*Thing\.forward\.what.*used before at .*a\.py"):
+        clauses.read(write(tmp_path, directive(), "b.py"))
+
+
+def test_a_module_with_clauses_names_its_spec(tmp_path):
+    root = write(tmp_path, directive())
+    source = (root / "module.py").read_text()
+    (root / "module.py").write_text(source.replace('SPEC = "Thing"', ""))
+    with pytest.raises(ClauseError, match="declares no SPEC"):
+        clauses.read(root)
+    (root / "module.py").write_text(source.replace('SPEC = "Thing"', 'SPEC = "Nothing"'))
+    with pytest.raises(ClauseError, match="SPEC must be given once"):
+        clauses.read(root)
+
+
+def test_a_module_that_does_not_parse_is_named(tmp_path):
+    root = write(tmp_path, directive())
+    (root / "broken.py").write_text("def :")
+    with pytest.raises(ClauseError, match=r"broken\.py:1"):
+        clauses.read(root)
+
+
+pieces = st.sampled_from(
+    [".. clause::", ".. clause:: Thing.forward.a", " ", "   ", "\n", "\n\n", ":level: must", ":level:", ":seeds: K",
+     ":party: engine", ":versions: torch<2",
+     "Text.", "\t", "\r", "\x0c", "\x85", "\0", "\\", '"""', "é", "::", "..", "\ud800"]
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.one_of(st.text(), st.lists(pieces, max_size=30).map("".join)))
+def test_any_docstring_is_read_or_refused(tmp_path_factory, docstring):
+    root = write(tmp_path_factory.getbasetemp(), docstring)
+    try:
+        found = clauses.read(root)
+    except ClauseError as error:
+        assert "module.py:" in str(error)
+    else:
+        assert all(clause.text and clause.level in clauses.LEVELS for clause in found)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(st.characters(codec="ascii", categories=["L", "N", "P"]), min_size=1))
+def test_a_text_comes_back_as_it_was_written(tmp_path_factory, text):
+    root = write(tmp_path_factory.getbasetemp(), directive(text=f"x {text}"))
+    assert clauses.read(root)[0].text == f"x {text}"
+
+
+def test_every_clause_of_the_catalogue_is_there():
+    assert len(CATALOGUE) == len(set(CATALOGUE)) == 100
+    assert set(CATALOGUE) <= set(clauses.registry())
+
+
+def test_specs_are_the_documented_classes():
+    assert set(clauses.specs()) == SPECS
+    assert {clause.spec for clause in clauses.registry().values()} == SPECS
+    assert clauses.registry()["make_viewless_tensor.keep-graph"].spec == "MakeViewlessTensor"
+
+
+def test_only_what_no_document_says_goes_without_seeds():
+    for clause in clauses.registry().values():
+        assert clause.seeds or clause.level == "quality", clause.id
+
+
+def test_the_digest_changes_with_the_words(monkeypatch):
+    from dataclasses import replace
+
+    before = clauses.registry()
+    digest = clauses.digest()
+    first = next(iter(before.values()))
+    monkeypatch.setattr(clauses, "registry", lambda: {**before, first.id: replace(first, text="Else.")})
+    assert clauses.digest() != digest
+    assert clauses.text_hash(first) != clauses.text_hash(replace(first, text="Else."))
+
+
+def test_reading_the_clauses_imports_no_torch():
+    program = "import sys; from conformance import clauses; clauses.registry(); sys.exit('torch' in sys.modules)"
+    root = Path(clauses.__file__).parent.parent
+    assert subprocess.run([sys.executable, "-c", program], cwd=root, check=False).returncode == 0
