@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
+import gc
+import glob
 import os
+import resource
 import signal
 import sys
 import threading
@@ -16,6 +20,8 @@ from torch.distributed import distributed_c10d
 
 #: What a Function has no business changing. Patched names of torch are seen by the identity of what they hold.
 PATCHABLE = (
+    builtins,
+    os,
     torch,
     torch.Tensor,
     torch.autograd,
@@ -24,6 +30,10 @@ PATCHABLE = (
     dist,
     torch.nn.functional,
 )
+#: A rank that has grown by more than this is replaced before the next test (bytes).
+GROWTH = 512 << 20
+TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+LIMITS = (resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE)
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD, signal.SIGSEGV, signal.SIGABRT, signal.SIGHUP)
 
 
@@ -36,9 +46,25 @@ def _identities() -> _Names:
 
 
 def _children() -> list[str]:
-    with contextlib.suppress(OSError), open(f"/proc/self/task/{threading.get_native_id()}/children") as listing:
-        return listing.read().split()
-    return []
+    found: list[str] = []
+    for name in glob.glob("/proc/self/task/*/children"):
+        with contextlib.suppress(OSError), open(name) as listing:
+            found += listing.read().split()
+    return sorted(found)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _memory() -> int:
+    """Bytes that are this process's alone."""
+    with contextlib.suppress(OSError), open("/proc/self/statm") as file:
+        pages = [int(word) for word in file.read().split()]
+        return (pages[1] - pages[2]) * resource.getpagesize()
+    return 0
 
 
 #: Each fact by the name that a report gives it.
@@ -54,6 +80,12 @@ FACTS: dict[str, Callable[[], Any]] = {
     "working directory": os.getcwd,
     "environment variables": lambda: dict(os.environ),
     "signal handlers": lambda: [signal.getsignal(number) for number in SIGNALS],
+    "signal mask": lambda: sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())),
+    "timers": lambda: [signal.getitimer(which)[0] > 0 for which in TIMERS],
+    "limits": lambda: [resource.getrlimit(which) for which in LIMITS],
+    "umask": _umask,
+    "garbage collector": gc.isenabled,
+    "tracing": lambda: (id(sys.gettrace()), id(sys.getprofile())),
     "recursion limit": sys.getrecursionlimit,
     "running threads": lambda: sorted(thread.name for thread in threading.enumerate()),
     "child processes": _children,
@@ -67,6 +99,17 @@ def _is_open(descriptor: int) -> bool:
         os.fstat(descriptor)
         return True
     return False
+
+
+class Memory:
+    """Watches how far a rank has grown since it started; growth is no fault, but a rank cannot grow for ever."""
+
+    def __init__(self) -> None:
+        self.start = _memory()
+
+    def differences(self) -> list[str]:
+        """Name memory where there is too much of it."""
+        return ["memory"] if _memory() - self.start > GROWTH else []
 
 
 def take() -> dict[str, Any]:

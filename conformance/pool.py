@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from conformance.outcome import RankOutcome, TestOutcome, worst
+from conformance.joining import at_odds
+from conformance.joining import joined as joined
+from conformance.outcome import RankOutcome, TestOutcome
+from conformance.patience import Patience
 from conformance.plan import Item, Named
-from conformance.pristine import Template
+from conformance.pristine import Broken, Template
 from conformance.ranks import World
 
 #: How long new ranks may take to report; a machine under load is slow, not broken (seconds).
 START_LIMIT = 60.0
 #: How long the second look at a failure may take (seconds).
 SECOND_LOOK = 3.0
+#: How often in a run the pristine process may be killed before that is no accident.
+RESTARTS = 3
 
 
 @dataclass(frozen=True)
@@ -46,25 +50,31 @@ class Pool:
         self.settings = settings
         self.world: World | None = None
         self.key: Key | None = None
-        self.unloadable: dict[tuple[Named | None, int], list[RankOutcome]] = {}
+        self.unloadable: dict[tuple[str, int], list[RankOutcome]] = {}
+        self.patience = Patience()
 
     def run(self, item: Item) -> TestOutcome:
         """Run one item on all its ranks."""
         start = time.perf_counter()
-        if item.why_not:
-            outcomes = [RankOutcome(0, "skip", item.why_not)]
-        else:
-            outcomes = self._outcomes(item)
-            outcomes = self._second_look(item, outcomes)
-        return joined(item, outcomes, time.perf_counter() - start)
+        why_not = item.why_not or self.patience.why_not(item)
+        if why_not:
+            return joined(item, [RankOutcome(0, "skip", why_not)], time.perf_counter() - start)
+        try:
+            outcomes = self._second_look(item, self._outcomes(item))
+        except Broken as error:
+            outcomes = self._begin_again(item, error)
+        outcome = joined(item, outcomes, time.perf_counter() - start)
+        self.patience.note(item, outcome)
+        return outcome
 
     def preflight(self, subject: Named) -> tuple[str, str]:
         """Import a subject on one rank and take its samples: an outcome with its message, or ``pass`` with the spec."""
         world = self._new_world(Key(subject, 1, False))
-        outcomes = self._load(world, subject, sample=True)
+        (found,) = self._load(world, subject, sample=True)
         spec = world.details()[0].get("spec", subject.spec)
         world.close()
-        found = outcomes[0]
+        if found.outcome == "timeout":
+            self.unloadable[_name(subject), 0] = [found]
         if found.outcome in {"pass", "bad-subject"}:
             return found.outcome, spec if found.outcome == "pass" else found.message
         return found.outcome, found.message
@@ -75,9 +85,25 @@ class Pool:
             self.world.close()
         self.world, self.key = None, None
 
+    def _begin_again(self, item: Item, error: Broken) -> list[RankOutcome]:
+        """Go on after the pristine process itself was killed, as long as that is no habit."""
+        if not self.template.environment or self.template.restarts >= RESTARTS:
+            raise error
+        self.close()
+        self.template.restart()
+        message = "the process that ranks are forked from was killed, and this rank with it"
+        return [RankOutcome(rank, "crash", message) for rank in range(item.size)]
+
+    def _known(self, item: Item) -> list[RankOutcome] | None:
+        """The outcomes of an item whose subject is known not to load: nobody waits for that twice."""
+        hangs = self.unloadable.get((_name(item.subject), 0))
+        if hangs is not None:
+            return [replace(hangs[0], rank=rank) for rank in range(item.size)]
+        return self.unloadable.get((_name(item.subject), item.size))
+
     def _outcomes(self, item: Item) -> list[RankOutcome]:
         key = Key(item.subject, item.size, item.group)
-        known = self.unloadable.get((item.subject, item.size))
+        known = self._known(item)
         if known is None and (self.world is None or self.key != key or not self.world.usable):
             known = self._replace(key)
         if known is not None:
@@ -101,7 +127,7 @@ class Pool:
             if any(outcome.outcome != "pass" for outcome in outcomes):
                 world.close()
                 outcomes = [replace(outcome, outcome=_usable(outcome.outcome)) for outcome in outcomes]
-                self.unloadable[key.subject, key.size] = outcomes
+                self.unloadable[_name(key.subject), key.size] = outcomes
                 return outcomes
         self.world, self.key = world, key
         return None
@@ -137,16 +163,15 @@ class Pool:
         ]
 
     def _second_look(self, item: Item, outcomes: list[RankOutcome]) -> list[RankOutcome]:
-        """Run a failure of several ranks once more with PyTorch's distributed debugging, for what it says alone."""
+        """Run collectives that did not match once more with PyTorch's distributed debugging, for its words alone."""
         broken = {outcome.outcome for outcome in outcomes} & {"error", "crash", "timeout"}
-        loaded = (item.subject, item.size) not in self.unloadable
-        if not (broken and loaded and item.group and item.size > 1) or self.settings.debug:
+        if not (broken and item.group and at_odds(outcomes)) or self.settings.debug or self._known(item):
             return outcomes
         self.close()
         looking = Pool(self.template, replace(self.settings, debug=True, timeout=SECOND_LOOK))
         try:
             again = looking._outcomes(item)
-        except StartFailed:
+        except (StartFailed, Broken):
             return outcomes
         finally:
             looking.close()
@@ -156,6 +181,10 @@ class Pool:
 
 class StartFailed(RuntimeError):
     """A world did not start: the machine or the backend is at fault, no subject is."""
+
+
+def _name(subject: Named | None) -> str:
+    return f"{subject.reference or subject.label} {subject.inputs or ''}" if subject else ""
 
 
 def _usable(outcome: str) -> str:
@@ -172,55 +201,3 @@ def _annotated(outcome: RankOutcome, said: str) -> RankOutcome:
     if not said:
         return outcome
     return replace(outcome, message=f"{outcome.message}\nwith TORCH_DISTRIBUTED_DEBUG=DETAIL: {said}")
-
-
-def joined(item: Item, outcomes: Sequence[RankOutcome], seconds: float) -> TestOutcome:
-    """What all ranks say together: any rank that fails, dies or disagrees fails the test."""
-    outcome, message = _joined(outcomes)
-    broken = outcome not in {"pass", "not-applicable", "skip"}
-    return TestOutcome(
-        nodeid=item.nodeid,
-        clause=item.test.clause,
-        subject=item.label,
-        spec=item.spec,
-        world=item.size,
-        outcome=outcome,
-        seconds=round(seconds, 6),
-        message=message if broken else "",
-        reason="" if broken else message,
-        likely=next((found.likely for found in outcomes if found.likely), ""),
-        reproduce=item.reproduce if broken else "",
-        ranks=tuple(outcomes),
-    )
-
-
-def _joined(outcomes: Sequence[RankOutcome]) -> tuple[str, str]:
-    kinds = {outcome.outcome for outcome in outcomes}
-    if kinds == {"pass", "not-applicable"}:
-        return "error", f"ranks disagree on whether the clause applies: {_by_rank(outcomes)}"
-    causes = [outcome for outcome in outcomes if not outcome.left_alone] or list(outcomes)
-    outcome = worst([cause.outcome for cause in causes])
-    first = next(cause for cause in causes if cause.outcome == outcome)
-    if outcome in {"pass", "not-applicable", "skip"}:
-        return outcome, first.message
-    lines = [first.message]
-    if len(outcomes) > 1:
-        lines = [f"rank {first.rank} of {len(outcomes)}: {first.message}"]
-        lines += disagreement(outcomes)
-    return outcome, "\n".join(lines)
-
-
-def _by_rank(outcomes: Sequence[RankOutcome]) -> str:
-    return ", ".join(f"rank {outcome.rank} {outcome.outcome}" for outcome in outcomes)
-
-
-def disagreement(outcomes: Sequence[RankOutcome]) -> list[str]:
-    """Name the first collective in which the ranks' calls differ; nothing where they agree."""
-    calls: Mapping[int, tuple[str, ...]] = {outcome.rank: outcome.collectives for outcome in outcomes}
-    longest = max((len(called) for called in calls.values()), default=0)
-    for place in range(longest):
-        here = {rank: called[place] if place < len(called) else "nothing more" for rank, called in calls.items()}
-        if len(set(here.values())) > 1:
-            each = "; ".join(f"rank {rank} called {text}" for rank, text in here.items())
-            return [f"the ranks' collectives differ at number {place + 1}: {each}"]
-    return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -24,6 +25,11 @@ class Template:
     """The controller's end of the pristine process that ranks are forked from."""
 
     def __init__(self) -> None:
+        self.exits: dict[int, int] = {}
+        self.restarts = 0
+        self._start()
+
+    def _start(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         package_root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -38,8 +44,14 @@ class Template:
         theirs.close()
         self.socket = ours
         self.environment: dict[str, str] = {}
-        self.exits: dict[int, int] = {}
         self._ready = False
+
+    def restart(self) -> None:
+        """Start anew after the process was killed, by a subject or for want of memory; its ranks died with it."""
+        self.close()
+        self.exits.clear()
+        self.restarts += 1
+        self._start()
 
     def wait(self) -> None:
         """Wait until torch is imported there.
@@ -65,13 +77,23 @@ class Template:
                 places = {name: len(handed) + place for place, name in enumerate(names)}
                 part.append({**configuration, "descriptors": places})
                 handed.extend(own)
-            send(self.socket, {"op": "fork", "ranks": part}, handed)
-            pids += self._answer("pids")["pids"]
+            try:
+                send(self.socket, {"op": "fork", "ranks": part}, handed)
+            except OSError:
+                self._note(None)
+            answer = self._answer("pids")
+            pids += answer["pids"]
+            for pid in answer["pids"]:
+                self.exits.pop(pid, None)  # of an earlier process of the same number
+            if "why" in answer:
+                self.kill(pids)
+                raise Broken(answer["why"])
         return pids
 
     def kill(self, pids: Sequence[int]) -> None:
         """Kill processes and all they started."""
-        send(self.socket, {"op": "kill", "pids": list(pids)})
+        with contextlib.suppress(OSError):  # whatever killed the pristine process has killed its ranks as well
+            send(self.socket, {"op": "kill", "pids": list(pids)})
 
     def take_exits(self) -> None:
         """Read one message about a process that ended."""
@@ -100,6 +122,12 @@ class Template:
                 self.process.kill()
                 self.process.wait()
 
+    def _status(self) -> int | str:
+        try:
+            return self.process.wait(5) if self.process is not None else "unknown"
+        except subprocess.TimeoutExpired:
+            return "none yet: it only closed its connection"
+
     def _answer(self, key: str) -> dict[str, Any]:
         while True:
             message = receive(self.socket)[0]
@@ -109,7 +137,7 @@ class Template:
 
     def _note(self, message: dict[str, Any] | None) -> None:
         if message is None:
-            status = self.process.wait() if self.process is not None else "unknown"
+            status = self._status()
             raise Broken(
                 f"the process that ranks are forked from ended (exit status {status}); does `import torch` work?"
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import importlib
 import os
+import random
 import signal
 import socket
 import sys
@@ -60,6 +61,7 @@ class Rank:
         self.channel = channel
         self.configuration = configuration
         self.subject: Subject | None = None
+        self.memory = footprint.Memory()
         self.log = collectives.Log(channel.send)
         self.world = World(
             rank=configuration["rank"],
@@ -123,13 +125,14 @@ class Rank:
         done = self.attempt(importing)
         if self.subject is not None:
             done |= {"spec": self.subject.spec}
-        self.channel.send({"event": "done", **done})
+        self.channel.send({"event": "done", "serial": request["serial"], **done})
 
     def test(self, request: dict[str, Any]) -> None:
         """Run one test body and report its outcome and what it changed around it."""
         before = footprint.take()
         self.log.clear()
         torch.manual_seed(0)
+        random.seed(0)
 
         def running() -> None:
             body = getattr(importlib.import_module(request["module"]), request["function"])
@@ -137,9 +140,11 @@ class Rank:
             body(**{name: offered[name] for name in request["arguments"]})
 
         done = self.attempt(running)
-        done["changed"] = footprint.differences(before, footprint.take())
+        if done["outcome"] == "bad-subject":  # its inputs, which were good before, now are not
+            done["outcome"] = "error"
+        done["changed"] = footprint.differences(before, footprint.take()) + self.memory.differences()
         footprint.flush()
-        self.channel.send({"event": "done", **done})
+        self.channel.send({"event": "done", "serial": request["serial"], **done})
 
     def attempt(self, action: Callable[[], None]) -> dict[str, Any]:
         """Run something and say how it ended, whatever it raises."""

@@ -1,53 +1,25 @@
-"""A world of rank processes on this machine: start it, run a test on every rank, time out, end it, start anew."""
+"""A world of rank processes on this machine: start it, run a test on every rank, time out, end it."""
 
 from __future__ import annotations
 
 import os
 import selectors
-import signal
 import socket
 import time
-from dataclasses import dataclass, field
 from typing import Any
 
-from conformance.outcome import RankOutcome, clipped
+from conformance.member import Member
+from conformance.outcome import RankOutcome
 from conformance.pristine import Template
-from conformance.wire import Frames, Garbled, pack
 
 #: Once one rank has failed, how long the others may take before they count as stuck because of it (seconds).
 GRACE = 2.0
 #: How long a stuck rank gets to write its stack (seconds).
 STACK_WAIT = 0.5
-OUTPUT_KEPT = 16_384
+#: How long the exit status of ranks that are gone may take to arrive (seconds).
+EXIT_WAIT = 2.0
 BROKEN = ("fail", "error", "crash")
-
-
-@dataclass
-class Member:
-    """One rank, as the controller knows it."""
-
-    rank: int
-    pid: int
-    control: socket.socket
-    output_end: int
-    stack_file: int
-    frames: Frames = field(default_factory=Frames)
-    output: bytearray = field(default_factory=bytearray)
-    collectives: list[str] = field(default_factory=list)
-    reply: dict[str, Any] | None = None
-    offered: list[Any] = field(default_factory=list)
-    gone: bool = False
-    garbled: str = ""
-
-    @property
-    def finished(self) -> bool:
-        """Whether nothing more is to come of the present request."""
-        return self.reply is not None or self.gone
-
-    @property
-    def outcome(self) -> str:
-        """What is known so far."""
-        return "crash" if self.gone else self.reply["outcome"] if self.reply is not None else ""
+GOOD = ("pass", "not-applicable", "skip")
 
 
 class World:
@@ -82,6 +54,11 @@ class World:
             ends.append((ours, read_end, os.dup(stack_file)))
         try:
             pids = self.template.fork(configurations, descriptors)
+        except BaseException:
+            for control, output_end, stack_file in ends:
+                Member(-1, -1, control, output_end, stack_file).close()
+            self.selector.close()
+            raise
         finally:
             for descriptor in (number for handed in descriptors for number in handed):
                 os.close(descriptor)
@@ -91,8 +68,8 @@ class World:
             os.set_blocking(output_end, False)
             control.setblocking(False)
             self.members.append(member)
-            self.selector.register(control, selectors.EVENT_READ, (self._read_control, member))
-            self.selector.register(output_end, selectors.EVENT_READ, (self._read_output, member))
+            self.selector.register(control, selectors.EVENT_READ, (self._hear, member))
+            self.selector.register(output_end, selectors.EVENT_READ, (self._drain, member))
 
     def request(self, message: dict[str, Any] | None, deadline: float) -> list[RankOutcome]:
         """Put the same request to every rank and wait for all of them, or until the deadline (seconds from now).
@@ -100,29 +77,12 @@ class World:
         ``None`` waits for the ranks to report that they are ready.
         """
         for member in self.members:
-            member.reply = None
-            member.output.clear()
-            member.collectives.clear()
-            member.offered.clear()
-            os.ftruncate(member.stack_file, 0)
-            if message is not None:
-                self._put(member, message)
+            member.begin(message)
         late = self._wait(time.monotonic() + deadline)
-        outcomes = [self._outcome(member, deadline, late) for member in self.members]
-        self.usable = all(outcome.outcome in {"pass", "not-applicable", "skip"} for outcome in outcomes) and not any(
-            member.reply and member.reply.get("changed") for member in self.members
-        )
-        if late or any(member.gone for member in self.members):
-            self.usable = False
+        outcomes = self._outcomes(deadline, late)
+        changed = any(member.reply and member.reply.get("changed") for member in self.members)
+        self.usable = not (late or changed) and all(outcome.outcome in GOOD for outcome in outcomes)
         return outcomes
-
-    def _put(self, member: Member, message: dict[str, Any]) -> None:
-        try:
-            member.control.setblocking(True)
-            member.control.sendall(pack(message))
-            member.control.setblocking(False)
-        except OSError:
-            member.gone = True
 
     def _wait(self, end: float) -> str:
         """Serve the ranks until all are finished; return why some are not, if so."""
@@ -144,93 +104,55 @@ class World:
             self._exchange()
         return ""
 
-    def _read_control(self, member: Member) -> None:
-        try:
-            data = member.control.recv(1 << 16)
-            messages = member.frames.feed(data)
-        except BlockingIOError:
-            return
-        except (OSError, Garbled) as error:
-            member.garbled = f"something other than the suite wrote to the rank's connection: {error}"
-            data, messages = b"", []
-        if not data:
-            self._lose(member)
-        for message in messages:
-            self._take(member, message)
+    def _hear(self, member: Member) -> None:
+        member.hear()
+        if member.gone:
+            self.selector.unregister(member.control)
 
-    def _take(self, member: Member, message: dict[str, Any]) -> None:
-        event = message.get("event")
-        if event == "collective":
-            member.collectives.append(clipped(str(message.get("text")), 300))
-            del member.collectives[:-256]
-        elif event == "exchange":
-            member.offered.append(message.get("value"))
-        elif event == "ready":
-            member.reply = {"outcome": "pass", "message": ""}
-        elif event == "done" and isinstance(message.get("outcome"), str):
-            member.reply = message
-        else:
-            member.garbled = "something other than the suite wrote to the rank's connection"
-            self._lose(member)
-
-    def _lose(self, member: Member) -> None:
-        member.gone = True
-        self.selector.unregister(member.control)
-        self._read_output(member)
+    def _drain(self, member: Member) -> None:
+        if not member.drain():
+            self.selector.unregister(member.output_end)
 
     def _exchange(self) -> None:
         if all(member.offered for member in self.members):
             values = [member.offered.pop(0) for member in self.members]
             for member in self.members:
-                self._put(member, {"values": values})
-
-    def _read_output(self, member: Member) -> None:
-        while True:
-            try:
-                data = os.read(member.output_end, 1 << 16)
-            except BlockingIOError:
-                return
-            if not data:
-                if member.output_end in self.selector.get_map():
-                    self.selector.unregister(member.output_end)
-                return
-            member.output += data
-            del member.output[:-OUTPUT_KEPT]
+                member.put({"values": values})
 
     def _ask_for_stacks(self) -> None:
         late = [member for member in self.members if not member.finished]
         for member in late:
-            try:
-                os.kill(member.pid, signal.SIGUSR1)
-            except ProcessLookupError:
-                member.gone = True
+            member.ask_for_stack()
         limit = time.monotonic() + STACK_WAIT
-        while time.monotonic() < limit and not all(_has_stack(member) for member in late):
+        while time.monotonic() < limit and not all(member.has_stack for member in late):
             time.sleep(0.01)
 
-    def _outcome(self, member: Member, deadline: float, late: str) -> RankOutcome:
-        self._read_output(member)
-        seen: dict[str, Any] = {
-            "rank": member.rank,
-            "output": member.output.decode("utf-8", "backslashreplace"),
-            "collectives": tuple(member.collectives),
-            "stack": os.pread(member.stack_file, OUTPUT_KEPT, 0).decode("utf-8", "backslashreplace"),
-        }
-        if member.gone:
-            return _crashed(self.template.exit_of(member.pid, 0.2 if member.garbled else 5.0), member.garbled, seen)
-        if member.reply is not None:
-            reply = member.reply
-            return RankOutcome(
-                outcome=reply["outcome"],
-                message=str(reply.get("message", "")),
-                likely=str(reply.get("likely", "")),
-                **seen,
-            )
-        inside = f" in {member.collectives[-1]}" if member.collectives else ""
-        if late == "timeout":
-            return RankOutcome(outcome="timeout", message=f"not finished after {deadline:g} s{inside}", **seen)
-        message = f"still waiting{inside} {GRACE:g} s after another rank had failed"
-        return RankOutcome(outcome="timeout", message=message, left_alone=True, **seen)
+    def _outcomes(self, deadline: float, late: str) -> list[RankOutcome]:
+        exits_by = time.monotonic() + EXIT_WAIT
+        behind = min((len(member.collectives) for member in self.members), default=0)
+        outcomes = []
+        for member in self.members:
+            member.drain()
+            if member.gone:
+                within = 0.2 if member.garbled else max(0.0, exits_by - time.monotonic())
+                outcomes.append(member.ended(self.template.exit_of(member.pid, within)))
+            elif member.reply is not None:
+                outcomes.append(member.said())
+            elif late == "timeout":
+                outcomes.append(self._late(member, deadline, behind))
+            else:
+                message = f"still running {GRACE:g} s after another rank had failed{member.last_collective}"
+                outcomes.append(member.found("timeout", message, left_alone=True))
+        return outcomes
+
+    def _late(self, member: Member, deadline: float, behind: int) -> RankOutcome:
+        """A rank past its deadline. One that entered more collectives than another is the one that waits."""
+        stopped = ": a signal had stopped the process" if member.stopped else ""
+        message = f"not finished after {deadline:g} s{stopped}{member.last_collective}"
+        waits = len(member.collectives) > behind and any(
+            not other.finished and len(other.collectives) == behind for other in self.members
+        )
+        return member.found("timeout", message, left_alone=waits and not stopped)
 
     def details(self) -> list[dict[str, Any]]:
         """The ranks' whole replies to the last request."""
@@ -240,9 +162,7 @@ class World:
         """End every rank and all it started."""
         self.template.kill([member.pid for member in self.members])
         for member in self.members:
-            member.control.close()
-            os.close(member.output_end)
-            os.close(member.stack_file)
+            member.close()
         self.selector.close()
 
 
@@ -251,18 +171,3 @@ def _unnamed_file() -> int:
 
     with tempfile.TemporaryFile() as file:
         return os.dup(file.fileno())
-
-
-def _has_stack(member: Member) -> bool:
-    return os.fstat(member.stack_file).st_size > 0 or member.gone
-
-
-def _crashed(status: int | None, garbled: str, seen: dict[str, Any]) -> RankOutcome:
-    if garbled:
-        return RankOutcome(outcome="crash", message=garbled, exitcode=status, **seen)
-    if status is None:
-        return RankOutcome(outcome="crash", message="the rank closed its connection to the suite", **seen)
-    if status < 0:
-        name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
-        return RankOutcome(outcome="crash", message=f"killed by {name}", exitcode=status, signal=name, **seen)
-    return RankOutcome(outcome="crash", message=f"the process exited with status {status}", exitcode=status, **seen)

@@ -13,10 +13,12 @@ import gc
 import importlib
 import json
 import os
+import resource
 import selectors
 import signal
 import socket
 import sys
+import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,6 +36,8 @@ PRELOAD = (
 MESSAGE_LIMIT = 65_536
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 MAX_DESCRIPTORS = 250
+#: How long what was forked may take to be gone once it is killed (seconds).
+END_LIMIT = 3.0
 
 
 def send(sock: socket.socket, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
@@ -60,6 +64,12 @@ def prctl(option: int, value: int) -> None:
     """Call Linux's prctl; elsewhere the watched socket alone ends what is left behind."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def _go_first_when_memory_ends() -> None:
+    """Have the kernel, when it must kill something for its memory, take a rank and not the controller."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
 
 
 @dataclass(frozen=True)
@@ -98,13 +108,9 @@ class Template:
         if message is None:
             self.drop(sock)
         elif message["op"] == "fork":
-            pids = self.fork(sock, message, descriptors)
-            send(sock, {"pids": pids})
+            send(sock, self.fork(sock, message, descriptors))
         elif message["op"] == "kill":
             self.kill(message["pids"])
-        elif message["op"] == "listen":
-            self.listen(message["path"])
-            send(sock, {"listening": message["path"]})
 
     def drop(self, sock: socket.socket) -> None:
         """A requester is gone: so are its ranks."""
@@ -112,31 +118,22 @@ class Template:
         self.selector.unregister(sock)
         sock.close()
 
-    def listen(self, path: str) -> None:
-        """Let further processes of this run ask for ranks, through a socket in a folder that only this user enters."""
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        listener.bind(path)
-        listener.listen(64)
-        self.selector.register(listener, selectors.EVENT_READ, self.accept)
-
-    def accept(self, listener: socket.socket) -> None:
-        """Take on one more requester."""
-        connection, _ = listener.accept()
-        self.selector.register(connection, selectors.EVENT_READ, self.serve)
-
-    def fork(self, owner: socket.socket, message: dict[str, Any], descriptors: list[int]) -> list[int]:
+    def fork(self, owner: socket.socket, message: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         """Fork one rank for each configuration; each takes its share of the descriptors."""
-        pids = []
-        for configuration in message["ranks"]:
-            own = {name: descriptors[place] for name, place in configuration["descriptors"].items()}
-            pid = os.fork()
-            if pid == 0:
-                self.become_rank(configuration, own, descriptors)
-            self.children[pid] = Child(pid, owner)
-            pids.append(pid)
+        answer: dict[str, Any] = {"pids": []}
+        try:
+            for configuration in message["ranks"]:
+                own = {name: descriptors[place] for name, place in configuration["descriptors"].items()}
+                pid = os.fork()
+                if pid == 0:
+                    self.become_rank(configuration, own, descriptors)
+                self.children[pid] = Child(pid, owner)
+                answer["pids"].append(pid)
+        except OSError as error:  # no more processes, or no memory for one
+            answer["why"] = f"cannot fork: {error.strerror}"
         for descriptor in descriptors:
             os.close(descriptor)
-        return pids
+        return answer
 
     def become_rank(self, configuration: dict[str, Any], own: dict[str, int], descriptors: list[int]) -> None:
         """In the child: let go of all that is the template's, then be a rank until told to end."""
@@ -144,6 +141,8 @@ class Template:
         try:
             os.setsid()
             prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            _go_first_when_memory_ends()
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash leaves no file behind
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGCHLD, signal.SIGTERM):
                 signal.signal(number, signal.SIG_DFL)
@@ -208,6 +207,21 @@ class Template:
                 if pid not in self.children:
                     self.end_group(pid)
 
+    def end(self) -> None:
+        """Kill everything that was ever forked here, and what that left behind, and wait until it is gone."""
+        self.kill(list(self.children))
+        limit = time.monotonic() + END_LIMIT
+        while time.monotonic() < limit:
+            try:
+                ended, _ = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if ended:
+                self.children.pop(ended, None)
+            else:
+                self.end_strays()
+                time.sleep(0.005)
+
 
 def main(descriptor: int) -> None:
     """Import what ranks need, say what there is, and serve."""
@@ -226,8 +240,7 @@ def main(descriptor: int) -> None:
     with contextlib.suppress(BrokenPipeError):  # the run was called off before we were ready
         send(primary, {"ready": os.getpid(), "environment": facts})
     template.run()
-    template.kill(list(template.children))
-    template.end_strays()
+    template.end()
 
 
 if __name__ == "__main__":
