@@ -123,11 +123,11 @@ def test_torch_itself_is_scanned_in_time_and_nothing_is_skipped():
         ("x\0y", "nothing to scan"),
     ],
 )
-def test_a_bad_target_is_one_line_and_status_4(target, word):
+def test_a_bad_target_is_one_line_and_status_4(target, word, capsys):
     with pytest.raises(BadTarget, match=word):
         scan(target)
-    status, text = command(target)
-    assert status == 4
+    assert command(target) == (4, "")
+    text = capsys.readouterr().err
     assert text.count("\n") == 1
     assert word in text
 
@@ -247,10 +247,9 @@ def test_sarif_tells_of_skipped_files(tmp_path):
     assert notice["locations"][0]["physicalLocation"]["artifactLocation"]["uri"].endswith("bad%20file.py")
 
 
-def test_a_sarif_file_that_cannot_be_written_is_bad_usage(tmp_path):
-    status, text = command(DATA / "fine", sarif=tmp_path / "no" / "folder.sarif")
-    assert status == 4
-    assert text.count("\n") == 1
+def test_a_sarif_file_that_cannot_be_written_is_bad_usage(tmp_path, capsys):
+    assert command(DATA / "fine", sarif=tmp_path / "no" / "folder.sarif") == (4, "")
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 SOURCES = [file.read_text() for file in (*BROKEN, *FINE, *(DATA / "found" / "pkg").glob("*.py"))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
+import sys
 from pathlib import Path
 
 from rich.console import Console
@@ -35,9 +36,9 @@ def run(
         if sarif is not None:
             sarif.write_text(jsonlib.dumps(to_sarif(result), indent=2) + "\n", encoding="utf-8")
     except BadTarget as error:
-        return _bad(console, str(error))
+        return _bad(str(error))
     except OSError as error:
-        return _bad(console, f"{sarif} cannot be written: {error.strerror or error}")
+        return _bad(f"{sarif} cannot be written: {error.strerror or error}")
     if json:
         console.file.write(jsonlib.dumps(to_json(result), indent=2) + "\n")
     else:
@@ -46,6 +47,6 @@ def run(
     return FOUND if failed else FINE
 
 
-def _bad(console: Console, message: str) -> int:
-    console.print(f"conformance scan: {' '.join(message.split())}", markup=False, highlight=False, soft_wrap=True)
+def _bad(message: str) -> int:
+    print(f"conformance scan: {' '.join(message.split())}", file=sys.stderr)
     return BAD_USAGE
