@@ -12,9 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 from conformance import catalogue, clauses
+from conformance.joining import joined
 from conformance.outcome import Deviation, NotApplicable, RankOutcome, Skipped, TestOutcome, clipped
 from conformance.plan import Item, Named, plan
-from conformance.pool import Pool, Settings, joined
+from conformance.pool import Pool, Settings
 from conformance.pristine import Template
 from conformance.report.model import Report
 from conformance.session import suite_version

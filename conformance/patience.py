@@ -10,7 +10,7 @@ ROW = 3
 
 
 class Patience:
-    """Counts each subject's timeouts in a row. Tests with a short deadline of their own expect hangs and do not count."""
+    """Counts each subject's timeouts in a row. Tests with a deadline of their own expect hangs: they do not count."""
 
     def __init__(self) -> None:
         self.rows: dict[str, int] = {}

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
-from conformance.joining import at_odds
-from conformance.joining import joined as joined
+from conformance.joining import at_odds, joined
 from conformance.outcome import RankOutcome, TestOutcome
 from conformance.patience import Patience
 from conformance.plan import Item, Named
@@ -31,6 +30,7 @@ class Settings:
     path: tuple[str, ...] = ()
     setup: tuple[str, ...] = ()
     debug: bool = False
+    transforms: bool = False  # some of the tests to come need torch.func
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,9 @@ class Pool:
     def _outcomes(self, item: Item) -> list[RankOutcome]:
         key = Key(item.subject, item.size, item.group)
         known = self._known(item)
+        if item.test.transforms and not (self.world and self.world.preloaded):
+            self.template.preload()
+            self.key = None
         if known is None and (self.world is None or self.key != key or not self.world.usable):
             known = self._replace(key)
         if known is not None:

@@ -1,7 +1,8 @@
 """The pristine process that every rank is forked from: it has imported torch and the suite, and done nothing else.
 
 It runs as ``python -m conformance.template FD``. FD is one end of a Unix socket pair; requests are JSON, and file
-descriptors travel beside them. When that socket closes, whatever was forked is killed: no rank outlives the controlling process.
+descriptors travel beside them. When that socket closes, whatever was forked is killed: no rank outlives the
+controlling process.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ PRELOAD = (
     "conformance.expect",
     "conformance.specs",
 )
+#: What torch.func imports when it is first used: as long again as torch itself, so only where tests need it.
+TRANSFORMS = ("torch._dynamo.compiled_autograd", "torch._functorch.eager_transforms")
 MESSAGE_LIMIT = 65_536
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 MAX_DESCRIPTORS = 250
@@ -109,6 +112,10 @@ class Template:
             self.drop(sock)
         elif message["op"] == "fork":
             send(sock, self.fork(sock, message, descriptors))
+        elif message["op"] == "preload":
+            for name in TRANSFORMS:
+                importlib.import_module(name)
+            gc.freeze()
         elif message["op"] == "kill":
             self.kill(message["pids"])
 

@@ -1,4 +1,4 @@
-"""Frames between a rank and its controller: a length, then JSON. Never a pickle: nothing that a rank sends is executed."""
+"""Frames between a rank and its controller: a length, then JSON. Never a pickle: what a rank sends is data alone."""
 
 from __future__ import annotations
 
