@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -29,6 +30,7 @@ class Test:
     cases: tuple[tuple[tuple[str, Any], ...], ...]
     arguments: tuple[str, ...]
     doc: str
+    transforms: bool
     deadline: float | None
     file: Path
     line: int
@@ -75,10 +77,21 @@ def _test(node: ast.FunctionDef, file: Path) -> Test:
         group=options.get("group", True),
         cases=_combinations(marks.get("cases", ((), {}))[1]),
         arguments=tuple(argument.arg for argument in (*node.args.args, *node.args.kwonlyargs)),
+        transforms=_transforms(file),
         deadline=marks.get("deadline", ((None,), {}))[0][0],
         doc=ast.get_docstring(node) or "",
         file=file,
         line=node.lineno,
+    )
+
+
+@cache
+def _transforms(file: Path) -> bool:
+    """Whether a module, or a helper of the suite that it imports, uses torch.func or vmap: that costs ranks a long import."""
+    text = file.read_text(encoding="utf-8")
+    helpers = re.findall(r"^from conformance\.suite\.(_\w+) import", text, re.MULTILINE)
+    return bool(re.search(r"torch\.func|\bvmap\(", text)) or any(
+        _transforms(file.parent / f"{helper}.py") for helper in helpers
     )
 
 

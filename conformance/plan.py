@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,8 +40,11 @@ class Item:
     def name(self) -> str:
         """The test's name with its parameters, stable from run to run."""
         parts = [self.subject.label] if self.subject else []
-        parts += [f"ranks{self.size}", *(str(value) for _, value in self.case)]
-        return f"{self.test.function}[{'-'.join(parts)}]"
+        return f"{self.test.function}[{'-'.join([*parts, self._parameters])}]"
+
+    @property
+    def _parameters(self) -> str:
+        return "-".join([f"ranks{self.size}", *(slug(value) for _, value in self.case)])
 
     @property
     def nodeid(self) -> str:
@@ -68,8 +72,17 @@ class Item:
             words += ["--inputs", self.subject.inputs] if self.subject.inputs else []
         if self.size > 1 or self.group:
             words += ["--ranks", str(self.size)]
-        chosen = " and ".join([self.test.function, f"ranks{self.size}", *(str(value) for _, value in self.case)])
-        return shlex.join([*words, "-k", chosen])
+        return shlex.join([*words, "-k", f"{self.test.function}[ and {self._parameters}]"])
+
+
+def slug(value: object) -> str:
+    """A case's value as part of a test's name, in characters that ``-k`` takes.
+
+    >>> slug((2, 0)), slug(()), slug("float64"), slug(-0.5)
+    ('2x0', 'none', 'float64', '-0.5')
+    """
+    text = "x".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+    return re.sub(r"[^\w.+-]+", "_", text) or "none"
 
 
 def gathering_specs(tests: Iterable[Test], clauses: Mapping[str, Clause]) -> frozenset[str]:
@@ -82,11 +95,12 @@ def plan(
 ) -> list[Item]:
     """All items of a run: the engine's first, then each subject's, by world, so that worlds are reused."""
     gathering = gathering_specs(tests, clauses)
-    items = [item for test in tests if test.about_engine for item in _items(test, None, ranks, gathers=False)]
+    engine = sorted((test for test in tests if test.about_engine), key=lambda test: test.transforms)
+    items = [item for test in engine for item in _items(test, None, ranks, gathers=False)]
     for subject in subjects:
         concerned = [test for test in tests if _concerns(test, clauses[test.clause], subject)]
         own = [item for test in concerned for item in _items(test, subject, ranks, subject.spec in gathering)]
-        items += sorted(own, key=lambda item: (item.size, item.group))
+        items += sorted(own, key=lambda item: (item.size, item.group, item.test.transforms))
     return items
 
 

@@ -30,7 +30,6 @@ class Settings:
     path: tuple[str, ...] = ()
     setup: tuple[str, ...] = ()
     debug: bool = False
-    transforms: bool = False  # some of the tests to come need torch.func
 
 
 @dataclass(frozen=True)
@@ -52,6 +51,7 @@ class Pool:
         self.key: Key | None = None
         self.unloadable: dict[tuple[str, int], list[RankOutcome]] = {}
         self.patience = Patience()
+        self.expects_transforms = False  # some of the tests to come need torch.func
 
     def run(self, item: Item) -> TestOutcome:
         """Run one item on all its ranks."""
@@ -143,6 +143,8 @@ class Pool:
             lines = [f"rank {outcome.rank}: {outcome.message}\n{outcome.output}" for outcome in outcomes]
             world.close()
             raise StartFailed(f"{key.size} ranks did not start with {settings.backend}:\n" + "\n".join(lines))
+        if self.expects_transforms:
+            self.template.preload()  # while these ranks are busy
         return world
 
     def _load(self, world: World, subject: Named | None, sample: bool = False) -> list[RankOutcome]:

@@ -45,6 +45,7 @@ class Template:
         self.socket = ours
         self.environment: dict[str, str] = {}
         self._ready = False
+        self.preloaded = False
 
     def restart(self) -> None:
         """Start anew after the process was killed, by a subject or for want of memory; its ranks died with it."""
@@ -89,6 +90,12 @@ class Template:
                 self.kill(pids)
                 raise Broken(answer["why"])
         return pids
+
+    def preload(self) -> None:
+        """Have torch.func imported too; ranks forked before this was asked for would import it by themselves."""
+        if not self.preloaded:
+            self.preloaded = True
+            send(self.socket, {"op": "preload"})
 
     def kill(self, pids: Sequence[int]) -> None:
         """Kill processes and all they started."""

@@ -31,6 +31,7 @@ class World:
         self.template = template
         self.size = size
         self.usable = True
+        self.preloaded = template.preloaded
         self.selector = selectors.DefaultSelector()
         self.selector.register(template.socket, selectors.EVENT_READ, None)
         self.members: list[Member] = []

@@ -60,6 +60,7 @@ class Recorder:
         """Called once the selection stands."""
         chosen = {item.entry.nodeid for item in session.items if hasattr(item, "entry")}
         self.selected = chosen | set(self.outcomes)
+        self.session.pool.expects_transforms = any(item.entry.test.transforms for item in session.items)
         self.started(len(chosen))
 
     def pytest_runtest_logreport(self, report: Any) -> None:
