@@ -6,12 +6,18 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from conformance.cli import BAD_USAGE, BROKE, INTERRUPTED
+from conformance.cli import BAD_USAGE, BROKE
 from conformance.options import BadUsage, Options, parse_ranks, parse_timeout
 from conformance.session import Session
+
+if TYPE_CHECKING:
+    from conformance.expectations import Expectation
+    from conformance.recorder import Recorder
+    from conformance.report.model import Report
 
 #: pytest prints nothing: neither its dots nor its tracebacks tell more than our own summary.
 QUIET = ("-qq", "--no-header", "--no-summary", "--tb=short", "-p", "no:cacheprovider", "-p", "no:warnings")
@@ -53,11 +59,9 @@ def _interrupt(*_: object) -> None:
 def _run(arguments: argparse.Namespace, passed_on: Sequence[str], session: Session) -> int:
     import pytest
 
-    from conformance.expectations import ExpectError
     from conformance.pool import StartFailed
     from conformance.pristine import Broken
     from conformance.recorder import Recorder
-    from conformance.report.model import ReportError
     from conformance.report.progress import Progress
     from conformance.report.sheet import terminal
 
@@ -65,11 +69,9 @@ def _run(arguments: argparse.Namespace, passed_on: Sequence[str], session: Sessi
     progress = Progress(console)
     recorder = Recorder(session, progress.start, progress.advance)
     try:
-        _prepare(arguments, recorder)
+        expected = _prepare(arguments, recorder)
         session.items  # noqa: B018 - whatever is wrong with the subjects is said before pytest starts
         status = pytest.main(_pytest_arguments(arguments, passed_on), plugins=[recorder])
-    except (ReportError, ExpectError) as error:
-        raise BadUsage(str(error)) from None
     except (StartFailed, Broken) as error:
         console.print(f"conformance: {error}", markup=False)
         return BROKE
@@ -80,24 +82,35 @@ def _run(arguments: argparse.Namespace, passed_on: Sequence[str], session: Sessi
     if recorder.broken or status in {3, pytest.ExitCode.INTERNAL_ERROR}:
         console.print(f"conformance: the suite itself broke\n{recorder.broken}", markup=False)
         return BROKE
-    return _finish(arguments, recorder, interrupted=status == pytest.ExitCode.INTERRUPTED)
+    report = recorder.report(interrupted=status == pytest.ExitCode.INTERRUPTED)
+    return _finish(arguments, report, expected)
 
 
-def _prepare(arguments: argparse.Namespace, recorder: object) -> None:
-    from conformance.recorder import JOURNAL, Recorder
+def _prepare(arguments: argparse.Namespace, recorder: Recorder) -> tuple[Expectation, ...]:
+    """See to it, before anything runs, that all that is to be read and written at the end can be."""
+    from conformance.clauses import registry
+    from conformance.expectations import ExpectError, read_expect
+    from conformance.recorder import JOURNAL
+    from conformance.report.model import ReportError
     from conformance.report.write import prepare
 
-    assert isinstance(recorder, Recorder)
+    try:
+        expected = read_expect(arguments.expect, registry()) if arguments.expect else ()
+        folder = prepare(arguments.report) if arguments.report else None
+    except (ReportError, ExpectError) as error:
+        raise BadUsage(str(error)) from None
+    if arguments.write_expect and Path(arguments.write_expect).exists():
+        raise BadUsage(f"--write-expect {arguments.write_expect!r}: there is such a file; give another name")
     if arguments.resume:
         folder = Path(arguments.resume)
         if not (folder / JOURNAL).is_file():
             raise BadUsage(f"--resume {arguments.resume!r}: no {JOURNAL} there, so there is no run to go on with")
         recorder.resume(folder)
-        recorder.keep_journal(folder)
-    elif arguments.report:
-        folder = prepare(arguments.report)
+    elif folder is not None:
         (folder / JOURNAL).unlink(missing_ok=True)
+    if folder is not None:
         recorder.keep_journal(folder)
+    return expected
 
 
 def _pytest_arguments(arguments: argparse.Namespace, passed_on: Sequence[str]) -> list[str]:
@@ -121,10 +134,9 @@ def _for_workers(arguments: argparse.Namespace) -> list[str]:
     return words
 
 
-def _finish(arguments: argparse.Namespace, recorder: object, interrupted: bool) -> int:
+def _finish(arguments: argparse.Namespace, report: Report, expected: Sequence[Expectation]) -> int:
+    """Show and write the report; whatever cannot be written is said in a line, after all the rest is done."""
     from conformance import expectations
-    from conformance.clauses import registry
-    from conformance.recorder import Recorder
     from conformance.report import github
     from conformance.report.model import ReportError
     from conformance.report.sheet import terminal
@@ -132,24 +144,20 @@ def _finish(arguments: argparse.Namespace, recorder: object, interrupted: bool) 
     from conformance.report.write import write_all
     from conformance.verdict import exit_status
 
-    assert isinstance(recorder, Recorder)
-    report = recorder.report(interrupted)
-    problems: list[str] = []
-    if arguments.expect:
-        report, problems = expectations.apply(report, expectations.read_expect(arguments.expect, registry()))
-    console = terminal()
-    show(report, console, verbose=arguments.verbose)
-    for problem in problems:
-        console.print(problem, markup=False, style="red")
-    if arguments.write_expect:
-        expectations.write_expect(report, arguments.write_expect)
-    github.publish(report, sys.stdout)
+    report, problems = expectations.apply(report, expected)
     folder = arguments.report or arguments.resume
-    try:
-        if folder:
-            write_all(report, folder)
-    except ReportError as error:
-        console.print(f"conformance: {error}", markup=False, style="red")
-        return INTERRUPTED if interrupted else BROKE
-    status = exit_status(report, strict=arguments.strict, interrupted=interrupted)
+    console = terminal()
+    works: list[Callable[[], object]] = [lambda: show(report, console, verbose=arguments.verbose)]
+    works += [lambda: console.print("\n".join(problems), style="red")] if problems else []
+    works += [lambda: write_all(report, folder)] if folder else []
+    works += [lambda: expectations.write_expect(report, arguments.write_expect)] if arguments.write_expect else []
+    works += [lambda: github.publish(report, sys.stdout)]
+    unwritten = False
+    for work in works:
+        try:
+            work()
+        except (ReportError, expectations.ExpectError) as error:
+            print(f"conformance: {error}", file=sys.stderr)
+            unwritten = True
+    status = exit_status(report, strict=arguments.strict, broken=unwritten)
     return status or int(bool(problems))
