@@ -17,7 +17,7 @@ START_LIMIT = 60.0
 #: How long the second look at a failure may take (seconds).
 SECOND_LOOK = 3.0
 #: How often in a run the pristine process may be killed before that is no accident.
-RESTARTS = 3
+RESTARTS = 20
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class Pool:
         self.key: Key | None = None
         self.unloadable: dict[tuple[str, int], list[RankOutcome]] = {}
         self.patience = Patience()
+        self.files: set[str] = set()  # what the subjects so far are made of
         self.expects_transforms = False  # some of the tests to come need torch.func
 
     def run(self, item: Item) -> TestOutcome:
@@ -85,11 +86,18 @@ class Pool:
             self.world.close()
         self.world, self.key = None, None
 
+    def forget(self) -> None:
+        """Know nothing of the subjects any more: their files have changed."""
+        self.close()
+        self.unloadable.clear()
+        self.patience = Patience()
+
     def _begin_again(self, item: Item, error: Broken) -> list[RankOutcome]:
         """Go on after the pristine process itself was killed, as long as that is no habit."""
         if not self.template.environment or self.template.restarts >= RESTARTS:
             raise error
         self.close()
+        self.patience.killed(item)
         self.template.restart()
         message = "the process that ranks are forked from was killed, and this rank with it"
         return [RankOutcome(rank, "crash", message) for rank in range(item.size)]
@@ -159,6 +167,7 @@ class Pool:
             "sample": sample,
         }
         outcomes = world.request(request, self.settings.timeout)
+        self.files.update(str(file) for details in world.details() for file in details.get("files", ()))
         world.usable = True
         return [
             outcome

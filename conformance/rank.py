@@ -122,9 +122,11 @@ class Rank:
             if self.subject is not None and request.get("sample"):
                 self.subject.samples(self.world)
 
+        known = set(sys.modules)
         done = self.attempt(importing)
         if self.subject is not None:
             done |= {"spec": self.subject.spec}
+        done["files"] = files_of(set(sys.modules) - known)
         self.channel.send({"event": "done", "serial": request["serial"], **done})
 
     def test(self, request: dict[str, Any]) -> None:
@@ -181,6 +183,11 @@ def named(request: dict[str, Any]) -> Subject | None:
     if request["subject"] is None:
         return None
     return resolve(request["subject"], request["spec"], request["inputs"])
+
+
+def files_of(modules: set[str]) -> list[str]:
+    """The source files of some modules: what a watched subject is made of."""
+    return sorted({str(getattr(sys.modules.get(name), "__file__", None) or "") for name in modules} - {""})
 
 
 def resolve_callable(reference: str) -> Callable[[], object]:

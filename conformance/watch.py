@@ -1,0 +1,108 @@
+"""``conformance watch``: keeps the process that ranks are forked from, and tests again whenever a file is saved."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from conformance import clauses
+from conformance.options import BadUsage
+from conformance.outcome import TestOutcome
+from conformance.plan import Item
+from conformance.run import options_of
+from conformance.session import Session, suite_version
+from conformance.verdict import Planned, SubjectInfo, judge
+
+#: How often the files are looked at (seconds). An editor's save is done by the next look but one.
+LOOK = 0.05
+GOOD = {"pass", "not-applicable", "skip"}
+
+
+def watch(arguments: argparse.Namespace) -> int:
+    """Carry out ``conformance watch``; Ctrl-C ends it."""
+    if not arguments.subjects:
+        raise BadUsage("watch needs a subject, for example: conformance watch mypackage.layers:MyFunction")
+    session = Session(options_of(arguments))
+    try:
+        items = [item for item in session.items if item.subject]
+        session.pool.expects_transforms = any(item.test.transforms for item in items)
+        while True:
+            items = one_round(session, items)
+            print("waiting for a file to be saved; Ctrl-C ends", flush=True)
+            wait_for_change(watched(session))
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        session.close()
+
+
+def one_round(session: Session, items: Sequence[Item]) -> list[Item]:
+    """Run everything on fresh ranks and show it; return the items, those that failed first."""
+    from conformance.report.sheet import terminal
+    from conformance.report.terminal import show
+
+    start = time.perf_counter()
+    session.pool.forget()
+    outcomes = [session.pool.run(item) for item in items]
+    seconds = time.perf_counter() - start
+    report = judge(
+        outcomes,
+        [Planned(item.nodeid, item.test.clause, item.label, item.spec, item.size) for item in items],
+        [SubjectInfo(subject.label, subject.spec) for subject in session.subjects],
+        clauses.registry(),
+        session.environment,
+        suite={"version": suite_version(), "clauses_sha256": clauses.digest()},
+        engine=False,
+        seconds=seconds,
+    )
+    show(report, terminal())
+    print(f"{len(items)} tests in {seconds:.2f} s")
+    return failing_first(items, outcomes)
+
+
+def failing_first(items: Sequence[Item], outcomes: Sequence[TestOutcome]) -> list[Item]:
+    """The same items, each world's together, what failed last time ahead of the rest of its world."""
+    bad = {outcome.nodeid for outcome in outcomes if outcome.outcome not in GOOD}
+    worlds = {(item.label, item.size, item.group): place for place, item in reversed(list(enumerate(items)))}
+    failing = {(item.label, item.size, item.group) for item in items if item.nodeid in bad}
+
+    def rank(item: Item) -> tuple[bool, int, bool]:
+        world = (item.label, item.size, item.group)
+        return world not in failing, worlds[world], item.nodeid not in bad
+
+    return sorted(items, key=rank)
+
+
+def watched(session: Session) -> set[str]:
+    """The files the subjects were imported from, and those below the current directory that lead to them."""
+    here = os.getcwd()
+    own = {file for file in session.pool.files if Path(file).is_relative_to(here)}
+    return own or session.pool.files
+
+
+def wait_for_change(files: Iterable[str]) -> None:
+    """Return once one of the files was saved."""
+    before = _stamps(files)
+    while _stamps(files) == before:
+        time.sleep(LOOK)
+    settled = _stamps(files)
+    while True:  # an editor may write in several steps
+        time.sleep(LOOK / 2)
+        now = _stamps(files)
+        if now == settled:
+            return
+        settled = now
+
+
+def _stamps(files: Iterable[str]) -> dict[str, tuple[int, int]]:
+    stamps = {}
+    for file in files:
+        try:
+            found = os.stat(file)
+            stamps[file] = (found.st_mtime_ns, found.st_size)
+        except OSError:
+            stamps[file] = (0, 0)
+    return stamps
