@@ -47,6 +47,7 @@ def parser() -> argparse.ArgumentParser:
 def _what(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("subjects", nargs="*", metavar="SUBJECT", help="module:attribute: a Function class, a callable or a Subject")
+    add("--from", dest="packages", action="append", default=[], metavar="PACKAGE", help="subjects PACKAGE registers")
     add("--spec", metavar="NAME", help="the spec to hold the subjects against (default: Function, the contract alone)")
     add("--inputs", metavar="MODULE:CALLABLE", help="yields tuples of arguments, for spec Function")
     add("--ranks", default=RANKS, metavar="N,N", help=f"world sizes for clauses that need several ranks ({RANKS})")

@@ -91,6 +91,18 @@ def _known_subjects(config: pytest.Config) -> list[Any] | None:
     return [Named(*fields) for fields in handed]
 
 
+@pytest.fixture(scope="session")
+def conformance_check() -> Any:
+    """:func:`conformance.check`, imported when a test first asks for it.
+
+    >>> def test_my_function(conformance_check):
+    ...     conformance_check(MyFunction, (torch.randn(3, dtype=torch.float64, requires_grad=True),))
+    """
+    from conformance.check import check
+
+    return check
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Called by pytest-xdist for each worker: hand over the subjects as they were found."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from conformance.cli import BAD_USAGE, BROKE
 from conformance.options import BadUsage, Options, parse_ranks, parse_timeout
+from conformance.discovery import registered
 from conformance.session import Session
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
     """Options from the command line, each one checked."""
     device = arguments.device or ("cuda" if arguments.backend == "nccl" else "cpu")
     return Options(
-        subjects=tuple(arguments.subjects),
+        subjects=(*arguments.subjects, *registered(arguments.packages)),
         spec=arguments.spec,
         inputs=arguments.inputs,
         ranks=parse_ranks(arguments.ranks),

@@ -23,7 +23,7 @@ GOOD = {"pass", "not-applicable", "skip"}
 
 def watch(arguments: argparse.Namespace) -> int:
     """Carry out ``conformance watch``; Ctrl-C ends it."""
-    if not arguments.subjects:
+    if not (arguments.subjects or arguments.packages):
         raise BadUsage("watch needs a subject, for example: conformance watch mypackage.layers:MyFunction")
     session = Session(options_of(arguments))
     try:
