@@ -14,6 +14,8 @@ from conformance.pristine import Template
 
 #: Once one rank has failed, how long the others may take before they count as stuck because of it (seconds).
 GRACE = 2.0
+#: The same once a rank is dead: nothing that the others wait for can come any more.
+LAST_WORDS = 0.5
 #: How long a stuck rank gets to write its stack (seconds).
 STACK_WAIT = 0.5
 #: How long the exit status of ranks that are gone may take to arrive (seconds).
@@ -92,7 +94,8 @@ class World:
             now = time.monotonic()
             if broken_at is None and any(member.outcome in BROKEN for member in self.members):
                 broken_at = now
-            limit = end if broken_at is None else min(end, broken_at + GRACE)
+            grace = LAST_WORDS if any(member.gone for member in self.members) else GRACE
+            limit = end if broken_at is None else min(end, broken_at + grace)
             if now >= limit:
                 self._ask_for_stacks()
                 return "timeout" if limit == end else "left alone"
@@ -142,7 +145,7 @@ class World:
             elif late == "timeout":
                 outcomes.append(self._late(member, deadline, behind))
             else:
-                message = f"still running {GRACE:g} s after another rank had failed{member.last_collective}"
+                message = f"still running when another rank had failed{member.last_collective}"
                 outcomes.append(member.found("timeout", message, left_alone=True))
         return outcomes
 

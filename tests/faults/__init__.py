@@ -1,0 +1,1 @@
+"""Subjects that do harm, and what runs them."""
