@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conformance.cli import BAD_USAGE, BROKE
-from conformance.options import BadUsage, Options, parse_ranks, parse_timeout
 from conformance.discovery import registered
+from conformance.options import BadUsage, Options, parse_ranks, parse_timeout
 from conformance.session import Session
 
 if TYPE_CHECKING:
