@@ -1,0 +1,51 @@
+"""A call whose saved tensors are carried away, while everything else that belongs to the call is overwritten."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+
+from conformance.suite._contract import Case, Run
+from conformance.suite._making import Making
+
+
+class _Tensors(Making):
+    """Collects the tensors that operations make."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tensors: list[torch.Tensor] = []
+        self.carrying = False
+
+    def made(self, tensor: torch.Tensor, origin: str) -> None:
+        """Keep it, unless it is a copy that is being carried away."""
+        if not self.carrying:
+            self.tensors.append(tensor)
+
+
+def offloaded(case: Case) -> Run:
+    """Call with hooks that keep copies of what is saved, then overwrite inputs, outputs and all between.
+
+    What was made by an earlier call, and the caller's own objects, are left alone: a Function may have constants.
+    """
+    all_of_it = _Tensors()
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        all_of_it.carrying = True
+        try:
+            return tensor.detach().clone()
+        finally:
+            all_of_it.carrying = False
+
+    with saved_tensors_hooks(pack, lambda kept: kept.clone()), all_of_it:
+        run = case.run()
+    _overwrite([*all_of_it.tensors, *(arg for arg in run.args if isinstance(arg, torch.Tensor))])
+    return run
+
+
+def _overwrite(tensors: list[torch.Tensor]) -> None:
+    with torch.no_grad():
+        for tensor in tensors:
+            number = tensor.dtype.is_floating_point or tensor.dtype.is_complex
+            # Through .data: the version counter stays, for it is not a change in place that is tried here.
+            tensor.data.fill_(float("nan") if number else 0)

@@ -1,0 +1,64 @@
+"""Where tensors sit on a ctx: directly, in containers, in objects."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+#: Objects are looked into so many deep; what a program builds around its tensors has no end.
+DEPTH = 4
+#: Things that own tensors of their own, or lead to the whole program.
+OPAQUE = (torch.nn.Module, torch.Generator, type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
+
+
+def tensors_on(ctx: Any, foreign: Iterable[Any] = ()) -> Iterator[tuple[str, torch.Tensor]]:
+    """Every tensor that hangs on a ctx, with the way to it, such as ``ctx.cache[0]``.
+
+    Args:
+        ctx: the context of a call.
+        foreign: objects of the caller; ctx may refer to them, and what is inside is the caller's.
+
+    >>> from types import SimpleNamespace
+    >>> [way for way, _ in tensors_on(SimpleNamespace(scale=2.0, cache=[torch.ones(1)]))]
+    ['ctx.cache[0]']
+    """
+    seen = {id(value) for value in foreign if not isinstance(value, torch.Tensor | list | tuple | dict | set)}
+    for name, value in vars(ctx).items():
+        yield from _walk(f"ctx.{name}", value, DEPTH, seen)
+    for key, value in getattr(ctx, "metadata", {}).items():
+        yield from _walk(f"ctx.metadata[{key!r}]", value, DEPTH, seen)
+
+
+def _walk(way: str, value: Any, depth: int, seen: set[int]) -> Iterator[tuple[str, torch.Tensor]]:
+    if isinstance(value, torch.Tensor):
+        yield way, value
+    elif depth and id(value) not in seen and not isinstance(value, OPAQUE):
+        seen.add(id(value))
+        for step, inner in _inside(value):
+            yield from _walk(way + step, inner, depth - 1, seen)
+
+
+def _inside(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, str | bytes | int | float | complex | torch.Size):
+        return
+    if isinstance(value, Mapping):
+        yield from ((f"[{key!r}]", inner) for key, inner in value.items())
+    elif isinstance(value, list | tuple):
+        yield from ((f"[{index}]", inner) for index, inner in enumerate(value))
+    elif isinstance(value, set | frozenset):
+        yield from ((" (in the set)", inner) for inner in value)
+    elif isinstance(value, functools.partial):
+        yield ".args", value.args
+        yield ".keywords", value.keywords
+    else:
+        yield from ((f".{name}", inner) for name, inner in _attributes(value).items())
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    found = dict(getattr(value, "__dict__", {}))
+    slots = (name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ()))
+    return found | {name: getattr(value, name) for name in slots if isinstance(name, str) and hasattr(value, name)}

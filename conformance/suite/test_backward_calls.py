@@ -1,0 +1,227 @@
+"""``backward`` as a call: whatever it is handed, however often, the gradients are right and all else is left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import combinations
+
+import torch
+
+from conformance import expect
+from conformance.marks import clause
+from conformance.outcome import Deviation, NotApplicable, need
+from conformance.subject import Subject
+from conformance.suite._contract import Case, Gradients, Run, differentiated, filled
+from conformance.suite._watched import judged, watched
+from conformance.witness import same_values
+from conformance.world import World
+
+#: Subsets of inputs are tried in full up to this many inputs.
+IN_FULL = 4
+
+
+@clause("Function.backward.count")
+def test_one_value_for_each_input(subject: Subject, world: World) -> None:
+    """Backward returns as many values as forward had inputs; further Nones do no harm."""
+    seen = 0
+    for look in judged(watched(subject, world)):
+        for call in look.witness.calls:
+            for backward in call.backwards:
+                seen += 1
+                expected = len(call.inputs)
+                name = f"{call.function.__name__}.backward, {look.case.label}"
+                expect.that(not isinstance(backward.returned, list), f"{name}: a value, or a tuple of values", "a list")
+                values = backward.returned if isinstance(backward.returned, tuple) else (backward.returned,)
+                rest = values[expected:]
+                expect.that(
+                    len(values) >= expected and all(value is None for value in rest),
+                    f"{name}: number of values returned",
+                    len(values),
+                    f"{expected}, one for each input of forward",
+                )
+    need(seen, "no backward of a Function class was reached")
+
+
+@clause("Function.backward.needs-input-grad-honoured")
+def test_every_choice_of_inputs_gets_its_gradients(subject: Subject, world: World) -> None:
+    """Whichever inputs need a gradient, each gets the one that it gets when all do."""
+    tried = 0
+    found = []
+    for case, run in differentiated(subject, world):
+        cotangents = dict(zip(run.places, run.cotangents(world), strict=True))
+        whole = dict(zip(run.leaves, filled(run.gradients(list(cotangents.values())), run), strict=True))
+        for chosen in _choices(case):
+            tried += 1
+            found.append((case, chosen, whole, _attempt(lambda: _part(case, chosen, cotangents))))  # noqa: B023
+    need(tried, "one input alone is differentiated; there is nothing to choose")
+    for case, chosen, whole, came in found:
+        among = f"when of {case.label} only {', '.join(case.names[at] for at in chosen)} needs a gradient"
+        if isinstance(came, Exception):
+            raise Deviation(f"gradients {among}", f"{type(came).__name__}: {came}", "the gradients") from came
+        for at in chosen:
+            gradient = torch.zeros_like(whole[at]) if came[at] is None else came[at]
+            expect.close(gradient, whole[at], f"gradient of {case.names[at]} {among}, against that when all do")
+
+
+def _choices(case: Case) -> Iterator[tuple[int, ...]]:
+    count = len(case.active)
+    sizes = range(1, count) if count <= IN_FULL else (1, count - 1)
+    for size in sizes:
+        yield from combinations(case.active, size)
+
+
+def _part(case: Case, chosen: tuple[int, ...], cotangents: dict[int, torch.Tensor]) -> dict[int, torch.Tensor | None]:
+    run = case.run(needed=chosen)
+    if not run.outputs:
+        return dict.fromkeys(chosen)
+    return dict(zip(run.leaves, run.gradients([cotangents[place] for place in run.places]), strict=True))
+
+
+def _attempt(action: Callable[[], dict[int, torch.Tensor | None]]) -> dict[int, torch.Tensor | None] | Exception:
+    try:
+        return action()
+    except Exception as error:
+        return error
+
+
+@clause("Function.backward.grads-untouched")
+def test_incoming_gradients_are_left_alone(subject: Subject, world: World) -> None:
+    """The gradients handed to backward hold the same values afterwards."""
+    looks = watched(subject, world)
+    for look in judged(looks):
+        for index, (before, after) in enumerate(look.cotangents):
+            if not same_values(before, after):
+                raise Deviation(
+                    f"gradient of output {index}, {look.case.label}, after backward",
+                    expect.shown(after),
+                    f"{expect.shown(before)}, as it was handed in",
+                    "backward works in place on the gradient, or on an alias of it",
+                )
+        for call in look.witness.calls:
+            for backward in call.backwards:
+                expect.that(
+                    not backward.changed,
+                    f"{call.function.__name__}.backward, {look.case.label}: incoming gradients changed in place",
+                    f"changed: {list(backward.changed)}",
+                    "none changed",
+                )
+
+
+@clause("Function.backward.any-layout")
+def test_layout_of_incoming_gradients_makes_no_difference(subject: Subject, world: World) -> None:
+    """Expanded, transposed, sliced and zero-stride gradients give what contiguous copies of them give."""
+    found: list[tuple[str, Run, Gradients | Exception, Gradients]] = []
+    random = False
+    for case, first in differentiated(subject, world):
+        plain = first.cotangents(world)
+        random = random or not _same(first.gradients(plain, seed=1), case.run().gradients(plain, seed=2))
+        for layout, arrange in LAYOUTS.items():
+            odd = [arrange(cotangent) for cotangent in plain]
+            even = [cotangent.clone(memory_format=torch.contiguous_format) for cotangent in odd]
+            if all(one.stride() == other.stride() for one, other in zip(odd, even, strict=True)):
+                continue
+            right = case.run().gradients(even)
+            found.append((layout, first, _gradients(case, odd), right))
+    if random:
+        raise NotApplicable("backward draws random numbers, and what is drawn follows the layout")
+    need(found, "every output is a single number or empty; there is one layout")
+    for layout, run, came, right in found:
+        name = f"{run.case.label}, incoming gradients {layout}"
+        if isinstance(came, Exception):
+            raise Deviation(
+                f"gradients of {name}", f"{type(came).__name__}: {came}", "what contiguous ones give"
+            ) from came
+        for at, one, other in zip(run.leaves, filled(came, run), filled(right, run), strict=True):
+            expect.close(one, other, f"gradient of {run.case.names[at]} of {name}, against contiguous ones")
+
+
+def _gradients(case: Case, cotangents: list[torch.Tensor]) -> Gradients | Exception:
+    run = case.run()
+    try:
+        return run.gradients(cotangents)
+    except Exception as error:
+        return error
+
+
+def _same(one: Gradients, other: Gradients) -> bool:
+    return all(
+        (a is None and b is None) or (a is not None and b is not None and same_values(a, b))
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def _every_other(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.dim() == 0:
+        return tensor
+    wide = torch.zeros((*tensor.shape[:-1], 2 * tensor.shape[-1]), dtype=tensor.dtype, device=tensor.device)
+    wide[..., ::2] = tensor
+    return wide[..., ::2]
+
+
+def _first_row_everywhere(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor[:1].expand(tensor.shape) if tensor.dim() and tensor.shape[0] else tensor
+
+
+#: Ways to lay out a gradient; what cannot be laid out so comes back as it is.
+LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "expanded from one number": lambda tensor: tensor.reshape(-1)[:1].sum().expand(tensor.shape),
+    "with stride zero along dimension 0": _first_row_everywhere,
+    "transposed": lambda tensor: tensor.mT.contiguous().mT if tensor.dim() > 1 else tensor,
+    "sliced out of a wider tensor": _every_other,
+}
+
+
+@clause("Function.backward.repeatable")
+def test_a_second_backward_gives_the_same(subject: Subject, world: World) -> None:
+    """With retain_graph=True a second backward pass gives the gradients of the first."""
+    function = subject.function
+    if getattr(function, "clear_saved_tensors_on_access", False):
+        raise NotApplicable("the class asks for its saved tensors to be freed as they are read")
+    found: list[tuple[Run, Gradients, Gradients | Exception]] = []
+    for _, run in differentiated(subject, world):
+        first = run.gradients([c.clone() for c in run.cotangents(world)], retain_graph=True)
+        kept = tuple(None if gradient is None else gradient.clone() for gradient in first)
+        try:
+            second: Gradients | Exception = run.gradients(run.cotangents(world), retain_graph=True)
+        except Exception as error:
+            second = error
+        found.append((run, kept, second))
+    for run, once, twice in found:
+        name = f"{run.case.label}, second backward pass over a retained graph"
+        if isinstance(twice, Exception):
+            raise Deviation(name, f"{type(twice).__name__}: {twice}", "the gradients of the first") from twice
+        for at, one, other in zip(run.leaves, filled(twice, run), filled(once, run), strict=True):
+            expect.close(one, other, f"gradient of {run.case.names[at]} of {name}")
+
+
+@clause("Function.backward.unused-output")
+def test_unused_outputs_count_as_zero(subject: Subject, world: World) -> None:
+    """With only one of several outputs in the loss, gradients are those with zeros handed in for the others."""
+    found: list[tuple[Run, int, Gradients | Exception, Gradients]] = []
+    for case, first in differentiated(subject, world):
+        cotangents = first.cotangents(world)
+        several = len(cotangents) > 1
+        for index, cotangent in enumerate(cotangents if several else ()):
+            zeros = [c if other == index else torch.zeros_like(c) for other, c in enumerate(cotangents)]
+            right = case.run().gradients(zeros)
+            run = case.run()
+            try:
+                came: Gradients | Exception = run.gradients_of([run.outputs[index]], [cotangent])
+            except Exception as error:
+                came = error
+            found.append((first, index, came, right))
+    need(found, "the result has one differentiable output, and it is always used")
+    for run, index, came, right in found:
+        name = f"{run.case.label} with differentiable output {index} alone in the loss"
+        if isinstance(came, Exception):
+            raise Deviation(
+                f"gradients of {name}", f"{type(came).__name__}: {came}", "the gradients", _none_unmet(came)
+            ) from came
+        for at, one, other in zip(run.leaves, filled(came, run), filled(right, run), strict=True):
+            expect.close(
+                one, other, f"gradient of {run.case.names[at]} of {name}, against zeros handed in for the others"
+            )
+
+
+def _none_unmet(error: Exception) -> str:
+    return "backward does not expect None, which set_materialize_grads(False) asks for" if "None" in str(error) else ""

@@ -1,0 +1,110 @@
+"""Differentiating the gradient again: right, or refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from conformance import expect
+from conformance.marks import clause
+from conformance.outcome import need
+from conformance.subject import Subject
+from conformance.suite._contract import Case, Run, differentiated, filled, in_double
+from conformance.suite._slope import Finding, compare, epsilon, inner, nearby, paired, typical
+from conformance.world import World
+
+
+@clause("Function.backward.double")
+def test_second_derivative_is_right_or_refused(subject: Subject, world: World) -> None:
+    """Differentiating the gradient again raises, or gives what differences of the gradient say."""
+    told = 0
+    for case in [in_double(case) for case, _ in differentiated(subject, world)]:
+        for point in nearby(case, world):
+            second = _Second.of(point, world)
+            refused = any(world.exchange(second.refused))
+            findings = [] if refused else second.findings(world, inputs=subject.gradient_kind != "declared")
+            for group, finding in findings:
+                _judge(group, finding, point)
+            told += refused or any(finding.verdict == "agrees" for _, finding in findings)
+            if all(finding.verdict == "agrees" for _, finding in findings):
+                break
+    need(told, "too rough around every sample for differences to tell a second derivative")
+
+
+def _judge(group: str, finding: Finding, point: Case) -> None:
+    lost = finding.analytic == 0.0 and finding.numeric != 0.0
+    expect.that(
+        finding.verdict != "differs",
+        f"second derivative of {point.label}: slope of its gradients along {group}, which no error announced",
+        f"{finding.analytic:.9g} by differentiating twice",
+        f"{finding.numeric:.9g} by differences of the gradients",
+        "backward uses what autograd does not see: an intermediate value, a detached tensor, an in-place collective"
+        if lost
+        else "backward uses an intermediate value of forward, of which autograd knows nothing",
+    )
+
+
+@dataclass(frozen=True)
+class _Second:
+    """A point, the gradients there as a loss, and the gradients of that loss; ``refused`` where that raised."""
+
+    run: Run
+    cotangents: list[torch.Tensor]
+    weights: list[torch.Tensor]
+    gradients: dict[int, torch.Tensor | None]
+    pulled: list[torch.Tensor | None]
+    refused: bool
+
+    @classmethod
+    def of(cls, point: Case, world: World) -> _Second:
+        plain = point.run()
+        plain.gradients(plain.cotangents(world))  # what raises here refuses the first derivative, and that is an error
+        run = point.run()
+        cotangents = [cotangent.requires_grad_() for cotangent in run.cotangents(world)]
+        leaves = list(run.leaves.values())
+        weights = [world.tensor(world.rank, tuple(x.shape), x.dtype, "weight", at) for at, x in enumerate(leaves)]
+        try:
+            first = filled(run.gradients(cotangents, create_graph=True), run)
+            found = _pulled(first, weights, [*leaves, *cotangents])
+        except Exception:
+            return cls(run, cotangents, weights, {}, [], True)
+        by_input = dict(zip(run.leaves, found, strict=False))
+        return cls(run, cotangents, weights, by_input, found[len(leaves) :], False)
+
+    def findings(self, world: World, inputs: bool) -> list[tuple[str, Finding]]:
+        """What differences say along all inputs, and along all incoming gradients."""
+        point, still = self.run.case, [torch.zeros_like(cotangent) for cotangent in self.cotangents]
+        steps = {at: _direction(world, point.values[at].detach(), "input", at) for at in self.run.leaves}
+        along = [_direction(world, cotangent.detach(), "cotangent", at) for at, cotangent in enumerate(self.cotangents)]
+        groups: list[tuple[str, dict[int, torch.Tensor], list[torch.Tensor]]] = [("its incoming gradients", {}, along)]
+        if inputs:
+            groups.append(("its inputs", steps, still))
+        return [(name, self._finding(world, moves, turns)) for name, moves, turns in groups]
+
+    def _finding(self, world: World, moves: dict[int, torch.Tensor], turns: list[torch.Tensor]) -> Finding:
+        slope = sum(inner(self.gradients[at], move) for at, move in moves.items())
+        slope += sum(inner(pulled, turn) for pulled, turn in zip(self.pulled, turns, strict=True))
+
+        def loss(step: float) -> tuple[float, float]:
+            point = self.run.case
+            run = point.having({at: point.values[at].detach() + step * move for at, move in moves.items()}).run()
+            turned = [c.detach() + step * turn for c, turn in zip(self.cotangents, turns, strict=True)]
+            return paired(self.weights, filled(run.gradients(turned), run))
+
+        return compare(world, loss, slope, epsilon([*self.weights, *self.cotangents]))
+
+
+def _pulled(
+    first: list[torch.Tensor], weights: list[torch.Tensor], inputs: list[torch.Tensor]
+) -> list[torch.Tensor | None]:
+    """The gradients of a loss made of the first gradients, as in a gradient penalty; what is cut off counts as zero."""
+    loss = sum((weight.conj() * gradient).real.sum() for weight, gradient in zip(weights, first, strict=True))
+    assert isinstance(loss, torch.Tensor)
+    if not loss.requires_grad:
+        return [None] * len(inputs)
+    return list(torch.autograd.grad(loss, inputs, allow_unused=True))
+
+
+def _direction(world: World, value: torch.Tensor, *key: object) -> torch.Tensor:
+    return world.tensor(world.rank, tuple(value.shape), value.dtype, "direction", *key) * typical(value)

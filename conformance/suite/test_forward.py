@@ -1,0 +1,167 @@
+"""``forward`` as a guest: what it keeps, what it leaves behind, and whether one call knows of another."""
+
+from __future__ import annotations
+
+import torch
+
+from conformance import expect, footprint
+from conformance.marks import clause
+from conformance.outcome import Deviation, need
+from conformance.subject import Subject
+from conformance.suite._contract import Case, Gradients, Run, cases, differentiated, every_case
+from conformance.suite._memory import kept_alive
+from conformance.suite._on_ctx import tensors_on
+from conformance.suite._watched import judged, watched
+from conformance.witness import same_values
+from conformance.world import World
+
+
+@clause("Function.forward.no-tensor-on-ctx")
+def test_ctx_holds_no_tensor(subject: Subject, world: World) -> None:
+    """After forward and backward no attribute of ctx is a tensor or holds one."""
+    looks = watched(subject, world)
+    seen = 0
+    for look in judged(looks):
+        for call in look.witness.calls:
+            seen += 1
+            found = list(tensors_on(call.context, foreign=call.inputs))
+            expect.that(
+                not found,
+                f"{call.function.__name__}, {look.case.label}: tensors kept on ctx beside save_for_backward",
+                "; ".join(f"{way}: {_whose(tensor, call.inputs, call.output)}" for way, tensor in found),
+                "none; give them to ctx.save_for_backward",
+            )
+    need(seen, "no context of a Function class was seen")
+
+
+def _whose(tensor: torch.Tensor, inputs: tuple[object, ...], output: object) -> str:
+    outputs = output if isinstance(output, tuple) else (output,)
+    for kind, values in (("input", inputs), ("output", outputs)):
+        for index, value in enumerate(values):
+            if value is tensor:
+                return f"{kind} {index}, {expect.shown(tensor)}"
+    return expect.shown(tensor)
+
+
+@clause("Function.forward.frees-memory")
+def test_memory_is_freed_with_the_outputs(subject: Subject, world: World) -> None:
+    """When the outputs are gone, no tensor of the call is left, and no garbage collection was needed."""
+    found = []
+    for backward in (False, True):
+        for case in every_case(subject, world):
+            found.append((case, backward, kept_alive(lambda: _once(case, world, backward))))  # noqa: B023
+    for case, backward, (left, why) in found:
+        expect.that(
+            not left,
+            f"memory of {case.label} after {'forward and backward' if backward else 'forward'}, outputs deleted",
+            f"still alive: {'; '.join(left)}",
+            "nothing",
+            why,
+        )
+
+
+def _once(case: Case, world: World, backward: bool) -> None:
+    run = case.run()
+    if backward and run.outputs:
+        run.gradients(run.cotangents(world))
+
+
+@clause("Function.forward.deterministic")
+def test_same_inputs_give_the_same(subject: Subject, world: World) -> None:
+    """Two calls with equal inputs and equally seeded generators give equal outputs and gradients."""
+    pairs = [(case, _whole(case, world), _whole(case, world)) for case in every_case(subject, world)]
+    for case, (outputs, gradients), (again, gradients_again) in pairs:
+        for index, (one, other) in enumerate(zip(again, outputs, strict=True)):
+            expect.equal(one, other, f"output {index} of {case.label}, called again with equal inputs")
+        for at, one, other in zip(case.active, gradients_again, gradients, strict=False):
+            if one is not None and other is not None:
+                expect.equal(one, other, f"gradient of {case.name(at)}, called again with equal inputs")
+
+
+def _whole(case: Case, world: World) -> tuple[list[torch.Tensor], Gradients]:
+    run = case.run()
+    outputs = [tensor.detach().clone() for tensor in run.tensors]
+    return outputs, run.gradients(run.cotangents(world)) if run.outputs else ()
+
+
+@clause("Function.forward.deterministic")
+def test_global_state_is_left_as_found(subject: Subject, world: World) -> None:
+    """A call changes no global setting, and reseeds no generator."""
+    all_cases = every_case(subject, world)
+    dtype, grad = torch.get_default_dtype(), torch.is_grad_enabled()
+    before = footprint.take()
+    try:
+        states = [[_state_after(case, world, seed) for case in all_cases] for seed in (11, 12)]
+        changed = footprint.differences(before, footprint.take())
+    finally:
+        torch.set_default_dtype(dtype)
+        torch.set_grad_enabled(grad)
+    expect.that(not changed, "global state after calls", f"changed: {', '.join(changed)}", "as it was before")
+    for case, one, other in zip(all_cases, *states, strict=True):
+        # Drawing numbers moves the state on; only seeding takes two different states to the same one.
+        expect.that(
+            not torch.equal(one, other),
+            f"state of the random number generator after {case.label}",
+            "the same, whatever it was before",
+            "moved on by what was drawn, or as it was",
+            "the Function seeds the generator",
+        )
+
+
+def _state_after(case: Case, world: World, seed: int) -> torch.Tensor:
+    run = case.run(seed=seed)
+    after_forward = torch.get_rng_state()
+    if run.outputs:
+        torch.set_rng_state(after_forward)
+        torch.autograd.grad(run.outputs, list(run.leaves.values()), run.cotangents(world), allow_unused=True)
+    return torch.get_rng_state()
+
+
+@clause("Function.forward.calls-independent")
+def test_two_calls_in_flight_do_not_mix(subject: Subject, world: World) -> None:
+    """After two forwards, each of the two backwards, in either order, gives the gradients of its own call."""
+    found = []
+    for case, _ in differentiated(subject, world):
+        other = _shifted(case)
+        right = [_alone(one, world)[1] for one in (case, other)]
+        for order in ((0, 1), (1, 0)):
+            runs = [case.run(), other.run()]
+            came: list[Gradients] = [(), ()]
+            for index in order:
+                came[index] = runs[index].gradients(runs[index].cotangents(world))
+            found += [(runs[index], order[0] == index, came[index], right[index]) for index in (0, 1)]
+    for run, early, gradients, expected in found:
+        name = f"{run.case.label}, {'first' if early else 'second'} of two backwards after two forwards"
+        for at, one, whole in zip(run.leaves, gradients, expected, strict=True):
+            if one is None or whole is None:
+                expect.that(one is whole, f"gradient of {run.case.names[at]} of {name}", one, whole)
+            else:
+                expect.close(one, whole, f"gradient of {run.case.names[at]} of {name}, against that of the call alone")
+
+
+def _shifted(case: Case) -> Case:
+    return case.having({at: value.detach() * 0.75 for at, value in enumerate(case.values) if at in case.active})
+
+
+def _alone(case: Case, world: World) -> tuple[Run, Gradients]:
+    run = case.run()
+    return run, run.gradients(run.cotangents(world))
+
+
+@clause("Function.forward.calls-independent")
+def test_outputs_survive_the_next_call(subject: Subject, world: World) -> None:
+    """The outputs of a call keep their values when the Function is called again."""
+    found = []
+    for case in cases(subject, world):
+        tensors = case.run().tensors
+        before = [tensor.detach().clone() for tensor in tensors]
+        _shifted(case).run()
+        found += [(case, index, old, new) for index, (old, new) in enumerate(zip(before, tensors, strict=True))]
+    for case, index, old, new in found:
+        if not same_values(old, new):
+            raise Deviation(
+                f"output {index} of {case.label}, after another call with other inputs",
+                expect.shown(new),
+                f"{expect.shown(old)}, as it was",
+                "outputs share a buffer that every call writes",
+            )

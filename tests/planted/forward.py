@@ -1,0 +1,314 @@
+"""Bugs of forward: what it keeps, what it leaves behind, what it shares between calls."""
+
+from __future__ import annotations
+
+import functools
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.autograd import Function
+
+SPEC = "Function"
+
+
+def inputs():
+    yield (torch.randn(3, 2, dtype=torch.float64, requires_grad=True),)
+    yield (torch.randn((), dtype=torch.float64, requires_grad=True),)
+
+
+class _Square(Function):
+    """Right in every respect; the bugs below change one thing each."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad
+
+
+class InputOnCtx(Function):
+    """Keeps its input as an attribute of ctx, and reads it there.
+
+    Breaks: Function.forward.no-tensor-on-ctx
+    Also: Function.save_for_backward.hooks-suffice
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.x = x
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * ctx.x * grad
+
+
+class TensorInAList(_Square):
+    """Keeps a tensor in a list on ctx.
+
+    Breaks: Function.forward.no-tensor-on-ctx
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.cache = [None, x.detach()]
+        return _Square.forward(ctx, x)
+
+
+class TensorDeepInADict(_Square):
+    """Keeps a tensor in a tuple in a dict in a dict on ctx.
+
+    Breaks: Function.forward.no-tensor-on-ctx
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.cache = {"stage": {"kept": (1, x + 1)}}
+        return _Square.forward(ctx, x)
+
+
+@dataclass
+class _State:
+    kept: torch.Tensor
+
+
+class TensorInADataclass(_Square):
+    """Keeps a tensor in an object on ctx, put there by setup_context.
+
+    Breaks: Function.forward.no-tensor-on-ctx
+    """
+
+    @staticmethod
+    def forward(x):
+        return x * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.state = _State(inputs[0].detach())
+
+
+class TensorInAPartial(_Square):
+    """Keeps a tensor as an argument of a partial function on ctx.
+
+    Breaks: Function.forward.no-tensor-on-ctx
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.later = functools.partial(torch.mul, x.detach())
+        return _Square.forward(ctx, x)
+
+
+class GradientOnCtx(_Square):
+    """backward leaves the gradient on ctx.
+
+    Breaks: Function.forward.no-tensor-on-ctx
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        result = _Square.backward(ctx, grad)
+        ctx.last = result.detach()
+        return result
+
+
+class OutputOnCtx(Function):
+    """Keeps its output as an attribute of ctx: a cycle, since the output leads to ctx.
+
+    Breaks: Function.forward.frees-memory
+    Also: Function.forward.no-tensor-on-ctx, Function.save_for_backward.hooks-suffice
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.y = x.exp()
+        return ctx.y
+
+    @staticmethod
+    def backward(ctx, grad):
+        return ctx.y * grad
+
+
+class ListOfInputs(_Square):
+    """Appends every input to a list of the module.
+
+    Breaks: Function.forward.frees-memory
+    """
+
+    _all: list[torch.Tensor] = []
+
+    @staticmethod
+    def forward(ctx, x):
+        ListOfInputs._all.append(x)
+        return _Square.forward(ctx, x)
+
+
+class LastGradientOnTheClass(_Square):
+    """Remembers the last gradient on the class.
+
+    Breaks: Function.forward.frees-memory
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        result = _Square.backward(ctx, grad)
+        LastGradientOnTheClass.last = result.detach()
+        return result
+
+
+class CacheByShape(_Square):
+    """Caches an intermediate value by shape, and renews it on every call.
+
+    Breaks: Function.forward.frees-memory
+    """
+
+    _cache: dict[Any, torch.Tensor] = {}
+
+    @staticmethod
+    def forward(ctx, x):
+        doubled = x + x
+        CacheByShape._cache[x.shape] = doubled
+        ctx.save_for_backward(x)
+        return doubled * x / 2
+
+
+class ContextInACycle(_Square):
+    """An object on ctx refers back to ctx, and ctx saved the input.
+
+    Breaks: Function.forward.frees-memory
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.hooks = {"owner": ctx}
+        return _Square.forward(ctx, x)
+
+
+class NoiseFromOutside(_Square):
+    """Adds noise, far below any tolerance, that no seed controls.
+
+    Breaks: Function.forward.deterministic
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        return _Square.forward(ctx, x) * (1 + 1e-14 * os.urandom(1)[0])
+
+
+class NoisyGradient(_Square):
+    """Adds such noise to the gradient alone.
+
+    Breaks: Function.forward.deterministic
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        return _Square.backward(ctx, grad) * (1 + 1e-14 * os.urandom(1)[0])
+
+
+class SeedsTheGenerator(_Square):
+    """Seeds PyTorch's generator for a reproducible result.
+
+    Breaks: Function.forward.deterministic
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        torch.manual_seed(1234)
+        return _Square.forward(ctx, x)
+
+
+class SeedsTheGeneratorInBackward(_Square):
+    """Seeds the generator in backward, to draw again what forward drew.
+
+    Breaks: Function.forward.deterministic
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        torch.manual_seed(1234)
+        return _Square.backward(ctx, grad)
+
+
+class ChangesTheDefaultDtype(_Square):
+    """Switches the default dtype and leaves it so.
+
+    Breaks: Function.forward.deterministic
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        torch.set_default_dtype(torch.float64)
+        return _Square.forward(ctx, x)
+
+
+class LeavesAnEnvironmentVariable(_Square):
+    """Sets an environment variable on every call.
+
+    Breaks: Function.forward.deterministic
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        os.environ["PLANTED_CALLS"] = str(int(os.environ.get("PLANTED_CALLS", "0")) + 1)
+        return _Square.forward(ctx, x)
+
+
+class InputOnTheClass(Function):
+    """Keeps its input on the class, where the next call overwrites it.
+
+    Breaks: Function.forward.calls-independent
+    Also: Function.forward.frees-memory, Function.save_for_backward.hooks-suffice, Function.backward.double
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        InputOnTheClass.x = x
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * InputOnTheClass.x * grad
+
+
+class ScaleOnTheClass(Function):
+    """Keeps a number that depends on the input on the class.
+
+    Breaks: Function.forward.calls-independent
+    Also: Function.backward.double, Function.save_for_backward.hooks-suffice
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ScaleOnTheClass.scale = float(x.sum())
+        ctx.save_for_backward(x)
+        return x * ScaleOnTheClass.scale
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * ScaleOnTheClass.scale + (grad * x).sum()
+
+
+class OneBufferForAllOutputs(_Square):
+    """Writes every call's output into the same memory.
+
+    Breaks: Function.forward.calls-independent
+    Also: Function.save_for_backward.hooks-suffice
+    """
+
+    _buffers: dict[Any, torch.Tensor] = {}
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        buffers = OneBufferForAllOutputs._buffers
+        buffer = buffers.setdefault((x.shape, x.dtype), torch.empty_like(x).detach())
+        return torch.mul(x, x, out=buffer)
