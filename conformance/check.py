@@ -127,6 +127,7 @@ def _subject(
 
 def _here(item: Item, subject: Subject) -> TestOutcome:
     """Run one item in this process."""
+    from conformance import footprint
     from conformance.world import World
 
     start = time.perf_counter()
@@ -134,7 +135,7 @@ def _here(item: Item, subject: Subject) -> TestOutcome:
     outcome, message, likely = "pass", "", ""
     try:
         body = getattr(importlib.import_module(item.test.module), item.test.function)
-        with warnings.catch_warnings():
+        with footprint.restored(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the suite provokes warnings; the caller's filters are for the caller
             body(**{name: offered[name] for name in item.test.arguments})
     except NotApplicable as error:

@@ -7,11 +7,12 @@ import contextlib
 import gc
 import glob
 import os
+import random
 import resource
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -138,6 +139,33 @@ def _differs(before: Any, after: Any) -> bool:
         # A lazy import adds names to torch; only a name that now holds something else was patched.
         return any(after.get(name) != held for name, held in before.items())
     return bool(before != after)
+
+
+@contextlib.contextmanager
+def restored() -> Iterator[None]:
+    """Put back, at the end, what a test or its subject may have changed in a process that lives on.
+
+    >>> with restored():
+    ...     torch.set_default_dtype(torch.float64)
+    >>> torch.get_default_dtype()
+    torch.float32
+    """
+    dtype, grad, environment = torch.get_default_dtype(), torch.is_grad_enabled(), dict(os.environ)
+    state, python_state = torch.get_rng_state(), random.getstate()
+    numpy = getattr(sys.modules.get("numpy"), "random", None)
+    numpy_state = numpy.get_state() if numpy else None
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(dtype)
+        torch.set_grad_enabled(grad)
+        torch.set_rng_state(state)
+        random.setstate(python_state)
+        if numpy:
+            numpy.set_state(numpy_state)
+        if dict(os.environ) != environment:
+            os.environ.clear()
+            os.environ.update(environment)
 
 
 def flush() -> None:
