@@ -144,7 +144,9 @@ class Member:
     def said(self) -> RankOutcome:
         """What the rank itself says of the request."""
         reply = self.reply or {}
-        return self.found(str(reply["outcome"]), str(reply.get("message", "")), likely=str(reply.get("likely", "")))
+        changed = tuple(str(name) for name in reply.get("changed") or ())
+        likely = str(reply.get("likely", ""))
+        return self.found(str(reply["outcome"]), str(reply.get("message", "")), likely=likely, changed=changed)
 
     def found(self, outcome: str, message: str, **more: Any) -> RankOutcome:
         """An outcome of this rank with its last words: stack, output, collectives."""

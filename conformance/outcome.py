@@ -28,13 +28,18 @@ class Deviation(AssertionError):
 
     def __str__(self) -> str:
         lines = [self.what]
-        if self.came is not None:
-            lines.append(f"came:     {self.came}")
-        if self.expected is not None:
-            lines.append(f"expected: {self.expected}")
+        lines += [f"came:     {_text(self.came)}"] if self.came is not None else []
+        lines += [f"expected: {_text(self.expected)}"] if self.expected is not None else []
         if self.likely:
             lines.append(f"looks like: {self.likely}")
         return "\n".join(lines)
+
+
+def _text(value: object) -> str:
+    try:
+        return str(value)
+    except Exception as error:
+        return f"<{type(value).__name__}, whose __str__ raised {type(error).__name__}>"
 
 
 class NotApplicable(Exception):
@@ -90,17 +95,18 @@ class RankOutcome:
     stack: str = ""
     output: str = ""
     collectives: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()  # what the test left changed around it, such as the default dtype
     left_alone: bool = False  # not late by itself: another rank had failed, and this one waited for it
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RankOutcome:
         """Rebuild from :meth:`to_json`; unknown keys are ignored."""
         known = {key: data[key] for key in cls.__dataclass_fields__ if key in data}
-        return cls(**{**known, "collectives": tuple(known.get("collectives", ()))})
+        return cls(**{**known, **{key: tuple(known.get(key, ())) for key in ("collectives", "changed")}})
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, ready for :func:`json.dumps`."""
-        return {**asdict(self), "collectives": list(self.collectives)}
+        return {**asdict(self), "collectives": list(self.collectives), "changed": list(self.changed)}
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import time
 import torch
 import torch.distributed as dist
 
-MARK = 7  # a tensor of so many elements sets the fault off, on the last rank
+MARK = int(os.environ.get("HOSTILE_MARK", "7"))  # so many elements set the fault off on the last rank; 0: any
 
 
 class Good(torch.autograd.Function):
@@ -28,7 +28,7 @@ class Good(torch.autograd.Function):
     @classmethod
     def maybe(cls, place, tensor):
         last = dist.get_rank() == dist.get_world_size() - 1
-        return cls.fault(place, tensor) if last and tensor.numel() == MARK else None
+        return cls.fault(place, tensor) if last and tensor.numel() in {MARK, MARK or tensor.numel()} else None
 
     @staticmethod
     def forward(ctx, x):
@@ -204,6 +204,11 @@ def group_destroyed(x):
     dist.destroy_process_group()
 
 
+def group_replaced(x):
+    dist.destroy_process_group()
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+
+
 # Ranks that change what is around them, and pass.
 
 
@@ -278,6 +283,10 @@ HOARD: list[torch.Tensor] = []
 
 def memory_grows(x):
     HOARD.append(torch.ones(10 << 18))
+
+
+def memory_jumps(x):
+    HOARD.append(torch.ones(350 << 18))
 
 
 def forks_and_runs_on(x):

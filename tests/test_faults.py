@@ -1,0 +1,191 @@
+"""Faults of a subject on one rank: what the verdict is, what is said, and that no other test notices.
+
+Each fault is a function of :mod:`tests.faults.hostile`; it happens on the last rank.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conformance import ranks
+from conformance.outcome import TestOutcome
+from conformance.pool import Pool
+from conformance.pristine import Template
+from tests.faults.running import new_pool, run
+
+#: What a rank that hangs is given (seconds).
+HURRY = 0.6
+HANGS, DIES, RAISES, CHANGES = {"timeout"}, {"crash"}, {"error"}, {"pass"}
+#: Fault: the verdicts that fit, and words that the report must have of the last rank or of what it changed.
+FAULTS: dict[str, tuple[set[str], str]] = {
+    "endless_loop": (HANGS, "endless_loop"),
+    "long_sleep": (HANGS, "long_sleep"),
+    "lock_held_in_c": (HANGS, "lock_held_in_c"),
+    "stopped": (HANGS, "a signal had stopped the process"),
+    "stays_out": (HANGS | {"fail"}, ""),  # it goes on without the others, and gets a wrong gradient
+    "exit_0": (DIES, "exited with status 0"),
+    "exit_1": (DIES, "exited with status 1"),
+    "segfault": (DIES, "killed by SIGSEGV"),
+    "killed": (DIES, "killed by SIGKILL"),
+    "abort": (DIES, "killed by SIGABRT"),
+    "closes_everything": (DIES, ""),
+    "writes_everywhere": (DIES, "something other than the suite wrote to the rank's connection"),
+    "patches_machinery": (DIES, "exited with status 70"),
+    "str_exits": (DIES, "exited with status 9"),
+    "system_exit": (RAISES, "SystemExit: 0"),
+    "keyboard_interrupt": (RAISES, "KeyboardInterrupt"),
+    "lone_error": (RAISES, "RuntimeError: only here"),
+    "endless_recursion": (RAISES, "RecursionError"),
+    "unpicklable": (RAISES, "Unpicklable: with a lock in it"),
+    "str_raises": (RAISES, "whose __str__ raised ValueError"),
+    "odd_message": (RAISES, "[bold]markup[/]"),
+    "huge_message": (RAISES, "characters left out"),
+    "memory_ends": (RAISES, "can't allocate memory"),
+    "other_collective": ({"timeout", "error", "crash", "fail"}, ""),
+    "other_shape": ({"timeout", "error", "crash", "fail"}, ""),
+    "other_dtype": ({"timeout", "error", "crash", "fail"}, ""),
+    "group_destroyed": (RAISES, ""),
+    "group_replaced": (RAISES | {"fail", "timeout", "crash"}, ""),
+    "prints_much": (CHANGES, ""),
+    "closes_stdout": (CHANGES, "standard streams"),
+    "replaces_stdout": (CHANGES, "standard streams"),
+    "default_dtype": ({"fail"}, "default dtype"),
+    "default_device": ({"fail", "pass"}, ""),  # autograd itself puts that right after backward
+    "grad_mode": (CHANGES, ""),  # autograd itself puts that right
+    "seed": (CHANGES, ""),  # every test begins with a seed
+    "threads": (CHANGES, "number of threads"),
+    "environment": (CHANGES, "environment variables"),
+    "working_directory": (CHANGES, "working directory"),
+    "signal_handlers": (CHANGES, "signal handlers"),
+    "alarm": (CHANGES, "timers"),
+    "thread_left": (CHANGES, "running threads"),
+    "child_left": (CHANGES, "child processes"),
+    "patches_torch": ({"error", "pass"}, "names of torch"),
+    "memory_grows": (CHANGES, ""),
+    "forks_and_runs_on": (CHANGES, ""),
+}
+
+
+@pytest.fixture(scope="module")
+def template() -> Iterator[Template]:
+    template = Template()
+    yield template
+    template.close()
+
+
+@pytest.fixture(scope="module")
+def pool(template: Template) -> Iterator[Pool]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ranks, "GRACE", 0.4)
+        pool = new_pool(template)
+        yield pool
+        pool.close()
+
+
+def words(outcome: TestOutcome) -> str:
+    """All that the report has of a test."""
+    said = [outcome.message]
+    for rank in outcome.ranks:
+        said += [rank.message, rank.stack, *rank.changed]
+    return "\n".join(said)
+
+
+@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("place", ["forward", "backward"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_has_its_verdict_and_spoils_nothing_else(pool: Pool, fault: str, place: str, size: int) -> None:
+    fitting, said = FAULTS[fault]
+    subject = f"{place}_{fault}"
+    assert run(pool, subject, "test_calm", size).outcome == "pass"
+    deadline = HURRY if "timeout" in fitting else 30.0
+    began = time.monotonic()
+    outcome = run(pool, subject, "test_fault", size, deadline)
+    assert time.monotonic() - began < deadline + 5
+    later = run(pool, subject, "test_later", size)
+    assert later.outcome == "pass", words(later)
+    assert outcome.outcome in fitting, words(outcome)
+    assert said in words(outcome)
+    assert [rank.rank for rank in outcome.ranks] == list(range(size))
+    if outcome.outcome != "pass":
+        assert all(rank.outcome == "pass" or rank.message or rank.stack for rank in outcome.ranks)
+        assert outcome.reproduce
+
+
+@pytest.mark.parametrize("place", ["forward", "backward"])
+@pytest.mark.parametrize("fault", ["other_collective", "other_shape", "other_dtype", "stays_out", "segfault"])
+def test_ranks_that_part_company_are_named_with_what_each_called(pool: Pool, fault: str, place: str) -> None:
+    outcome = run(pool, f"{place}_{fault}", "test_fault", 3, HURRY)
+    line = next(line for line in outcome.message.splitlines() if "the ranks' collectives differ at number" in line)
+    assert all(f"rank {rank} called " in line for rank in range(3))
+
+
+def test_collectives_that_do_not_match_get_a_second_look(pool: Pool) -> None:
+    outcome = run(pool, "backward_other_shape", "test_fault", 3, HURRY)
+    assert "with TORCH_DISTRIBUTED_DEBUG=DETAIL: RuntimeError: Detected mismatch" in words(outcome)
+
+
+@pytest.mark.parametrize("fault", ["endless_loop", "lock_held_in_c"])
+def test_the_rank_that_hangs_is_blamed_and_not_those_that_wait_for_it(pool: Pool, fault: str) -> None:
+    outcome = run(pool, f"backward_{fault}", "test_fault", 4, 1.5)
+    assert outcome.message.startswith("rank 3 of 4: not finished after 1.5 s")
+    assert [rank.left_alone for rank in outcome.ranks] == [True, True, True, False]
+    assert all("all_reduce" in rank.stack for rank in outcome.ranks[:3])
+
+
+def test_what_a_subject_leaves_running_ends_with_its_rank(pool: Pool, template: Template) -> None:
+    assert run(pool, "backward_child_left", "test_fault", 2).outcome == "pass"
+    assert run(pool, "Good", "test_calm", 2).outcome == "pass"
+    limit = time.monotonic() + 5
+    while sleeping := processes("sleep\0003601"):
+        assert time.monotonic() < limit, sleeping
+        time.sleep(0.02)
+
+
+def processes(command: str) -> list[int]:
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if entry.read_bytes().rstrip(b"\0").endswith(command.encode()):
+                found.append(int(entry.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_subject_may_kill_even_the_process_that_ranks_are_forked_from() -> None:
+    template = Template()
+    pool = new_pool(template)
+    try:
+        assert run(pool, "forward_kills_parent", "test_fault", 2).outcome == "crash"
+        assert run(pool, "Good", "test_calm", 2).outcome == "pass"
+        assert run(pool, "forward_kills_parent", "test_fault", 2).outcome == "crash"
+        given_up = run(pool, "forward_kills_parent", "test_calm", 2)
+        assert given_up.outcome == "skip"
+        assert "kills the process that ranks are forked from" in given_up.reason
+        assert run(pool, "Good", "test_calm", 2).outcome == "pass"
+    finally:
+        pool.close()
+        template.close()
+
+
+def test_a_subject_that_hangs_in_test_after_test_is_given_up(template: Template) -> None:
+    pool = new_pool(template, timeout=HURRY)
+    try:
+        outcomes = [run(pool, "forward_endless_loop", "test_fault", 2) for _ in range(5)]
+        assert [outcome.outcome for outcome in outcomes] == ["timeout"] * 3 + ["skip"] * 2
+        assert "give a larger --timeout" in outcomes[-1].reason
+        pool.settings = new_pool(template).settings
+        assert run(pool, "Good", "test_calm", 2).outcome == "pass"
+    finally:
+        pool.close()
+
+
+def test_memory_that_grows_costs_a_new_world_and_no_test(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes = [run(pool, "forward_memory_jumps", "test_fault", 2) for _ in range(3)]
+    assert [outcome.outcome for outcome in outcomes] == ["pass"] * 3
+    assert any("memory" in rank.changed for outcome in outcomes for rank in outcome.ranks)
+    assert run(pool, "forward_memory_jumps", "test_later", 2).outcome == "pass"
