@@ -1,8 +1,9 @@
 """How the gathers of this package move tensors between ranks: nothing here is differentiated.
 
 Tensors on the CPU travel as messages from rank to rank, straight from the sender's memory into the
-receiver's, which on Gloo takes a little over half the time of its all_gather and all_reduce and needs no
-buffer besides the result. Tensors on an accelerator use the backend's own collectives.
+receiver's, which on Gloo takes about half the time of its all_gather and all_reduce and needs hardly any
+buffer besides the result; small ones go in one collective, which has less to wait for. Tensors on an
+accelerator use the backend's own collectives.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ import torch.distributed as dist
 
 # Messages of other code between the same two ranks carry tag 0 and must not be taken for ours.
 _TAG = 0x6A7
+
+# Up to so many bytes for each rank, one all_to_all is faster than messages.
+_SMALL = 1 << 16
 
 # Sums are made in pieces of so many bytes, which stay in the processor's cache and need little memory.
 _PIECE = 1 << 21
@@ -101,6 +105,14 @@ def _send_and_receive(outgoing: Sequence[torch.Tensor], incoming: Sequence[torch
     """Send ``outgoing[s]`` to every other rank s, and write what it sends into ``incoming[s]``."""
     rank, size = place(group)
     if outgoing[rank].numel() == 0:
+        return
+    if outgoing[rank].nbytes <= _SMALL:
+        packed = torch.cat([_raw(part) for part in outgoing])
+        arrived = torch.empty_like(packed)
+        dist.all_to_all_single(arrived, packed, group=group)
+        for s, part in enumerate(arrived.chunk(size)):
+            if s != rank:
+                _raw(incoming[s]).copy_(part)
         return
     works = []
     for step in range(1, size):  # every rank begins with another peer, so that none is crowded
