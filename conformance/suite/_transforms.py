@@ -3,30 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
+import torch.autograd.forward_ad as fwd
 from torch.utils import _pytree as pytree
 
 from conformance.suite._contract import Case, reseed
 
 Tensors = tuple[torch.Tensor, ...]
+#: A tangent for each of some positions.
+Direction = Mapping[int, torch.Tensor]
 
 
 def outputs(case: Case, given: Mapping[int, torch.Tensor]) -> Tensors:
-    """Call the subject with ``given`` at their positions and copies of the sample's tensors at all others.
+    """Call the subject with copies of ``given`` at their positions and of the sample's own tensors at all others.
 
-    The tensors given are handed on as they are: duals, batched tensors or leaves of a graph. Random numbers are
-    the same every time.
+    Those given may be duals, batched tensors or part of a graph. Random numbers are the same every time.
     """
-    values = [given[at] if at in given else _copy(value) for at, value in enumerate(case.values)]
+    values = {**tensors(case), **given}
+    return apart(case, {at: value.clone() for at, value in values.items()})
+
+
+def apart(case: Case, given: Mapping[int, torch.Tensor]) -> Tensors:
+    """Call the subject with these very tensors; give all tensors of the result, in order."""
+    values = [given.get(at, value) for at, value in enumerate(case.values)]
     reseed(0)
     result = case.subject(*pytree.tree_unflatten(values, case.structure))
     return tuple(leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor))
 
 
-def _copy(value: Any) -> Any:
-    return value.detach().clone() if isinstance(value, torch.Tensor) else value
+def tangents(case: Case, direction: Direction) -> Tensors:
+    """The tangent of every output; zeros where an output got none."""
+    with fwd.dual_level():
+        duals = {
+            at: fwd.make_dual(case.values[at].detach().clone(), u.clone()) for at, u in direction.items()
+        }
+        parts = [fwd.unpack_dual(output) for output in outputs(case, duals)]
+        return tuple(
+            (torch.zeros_like(part.primal) if part.tangent is None else part.tangent).detach().clone()
+            for part in parts
+        )
 
 
 def tensors(case: Case) -> dict[int, torch.Tensor]:

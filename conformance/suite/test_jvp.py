@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import torch
-import torch.autograd.forward_ad as fwd
 
 from conformance import expect
 from conformance.diagnosis import likely_cause
@@ -16,16 +15,15 @@ from conformance.subject import Subject
 from conformance.suite._contract import Case, cases, in_double, smooth
 from conformance.suite._recording import many, recording
 from conformance.suite._slope import compare, epsilon, inner, nearby, paired
-from conformance.suite._transforms import Tensors, outputs
+from conformance.suite._transforms import Direction, Tensors, outputs, tangents
 from conformance.world import World
 
 NO_JVP = "the class defines no jvp"
-Direction = Mapping[int, torch.Tensor]
 
 
 @clause("Function.jvp.count")
 def test_one_value_for_each_output(subject: Subject, world: World) -> None:
-    """jvp returns as many values as forward returned."""
+    """What jvp returns has a value for each one that forward returned."""
     need(subject.defines("jvp"), NO_JVP)
     watched, notes = recording(subject, "forward", "jvp")
     error: Exception | None = None
@@ -135,19 +133,6 @@ def directions(case: Case, world: World) -> Iterator[Direction]:
     if len(every) > 1:
         for at, tangent in every.items():
             yield {at: tangent}
-
-
-def tangents(case: Case, direction: Direction) -> Tensors:
-    """The tangent of every output; zeros where an output got none."""
-    with fwd.dual_level():
-        duals = {
-            at: fwd.make_dual(case.values[at].detach().clone(), u.clone()) for at, u in direction.items()
-        }
-        parts = [fwd.unpack_dual(output) for output in outputs(case, duals)]
-        return tuple(
-            (torch.zeros_like(part.primal) if part.tangent is None else part.tangent).detach().clone()
-            for part in parts
-        )
 
 
 def _gradients(case: Case, cotangents: list[torch.Tensor]) -> dict[int, torch.Tensor | None]:

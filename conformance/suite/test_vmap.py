@@ -1,0 +1,153 @@
+"""``vmap``: what the static method returns, and that a batch gives what its samples give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import torch
+
+from conformance import expect
+from conformance.marks import clause
+from conformance.outcome import need
+from conformance.subject import Subject
+from conformance.suite._recording import Noted, recording
+from conformance.suite._transforms import Tensors, outputs
+from conformance.suite._vmap import SIZE, Batch, agree, batches, choices, variants
+from conformance.suite._vmap import batch as make
+from conformance.world import World
+
+OUT_DIMS = "out_dims is nested like the output: one entry for each"
+
+
+@clause("Function.vmap.not-both")
+def test_own_rule_or_generated_one(subject: Subject) -> None:
+    """A class with a vmap of its own does not ask for a generated rule as well."""
+    need(subject.function is not None, "a plain callable, not a class")
+    need(subject.defines("vmap") or subject.generates_vmap, "it has neither vmap nor generate_vmap_rule")
+    expect.that(
+        not (subject.defines("vmap") and subject.generates_vmap),
+        "vmap is overridden, so generate_vmap_rule is not set",
+        "generate_vmap_rule = True and a vmap",
+        "one of the two",
+    )
+
+
+@clause("Function.vmap.out-dims")
+def test_returns_output_and_out_dims(subject: Subject, world: World) -> None:
+    """The static method returns a pair, and out_dims has an entry for each output: its mapped dimension, or None."""
+    need(subject.defines("vmap"), "PyTorch makes its vmap rule")
+    watched, notes = recording(subject, "vmap")
+    error: Exception | None = None
+    for batch in batches(watched, world):
+        try:
+            batch.map(partial(outputs, batch.case))
+        except Exception as raised:  # PyTorch refuses most of it: what was returned says it better
+            error = error or raised
+    for noted in notes.of("vmap"):
+        _judge(noted)
+    if error is not None:
+        raise error
+    need(notes.of("vmap"), "its call does not reach the vmap of the class under test")
+
+
+def _judge(noted: Noted) -> None:
+    info, in_dims, *_ = noted.args
+    pair = noted.returned
+    given = f" (in_dims {in_dims})"
+    is_pair = isinstance(pair, tuple) and len(pair) == 2
+    expect.that(is_pair, f"vmap returns a pair{given}", _kind(pair), "(output, out_dims)")
+    output, out_dims = pair
+    if not isinstance(output, tuple):
+        single = out_dims is None or isinstance(out_dims, int)
+        expect.that(single, f"{OUT_DIMS}{given}", out_dims, "an int or None, for a single output")
+        _fits(output, out_dims, info.batch_size, given)
+        return
+    same = isinstance(out_dims, tuple) and len(out_dims) == len(output)
+    expect.that(same, f"{OUT_DIMS}{given}", out_dims, f"a tuple of {len(output)}")
+    for part, dim in zip(output, out_dims, strict=True):
+        expect.that(
+            dim is None or isinstance(dim, int), f"each entry of out_dims{given}", dim, "an int or None"
+        )
+        _fits(part, dim, info.batch_size, given)
+
+
+def _fits(output: Any, dim: int | None, size: int, given: str) -> None:
+    if dim is None or not isinstance(output, torch.Tensor):
+        return
+    inside = -output.dim() <= dim < output.dim()
+    expect.that(inside, f"out_dim is a dimension of its output{given}", dim, f"below {output.dim()}")
+    what = f"out_dim is where the samples are{given}: size of the output there"
+    expect.that(output.shape[dim] == size, what, output.shape[dim], size)
+
+
+def _kind(value: object) -> str:
+    length = f" of {len(value)}" if isinstance(value, tuple | list) else ""
+    return f"a {type(value).__name__}{length}"
+
+
+@clause("Function.vmap.batched")
+def test_batch_equals_its_samples(subject: Subject, world: World) -> None:
+    """For every choice of in_dims the outputs are those of the samples, called one by one."""
+    found = [
+        (batch, batch.map(partial(outputs, batch.case)), _by_sample(batch))
+        for batch in batches(subject, world)
+    ]
+    for batch, came, expected in found:
+        agree(came, expected, f"{batch}: output")
+
+
+@clause("Function.vmap.batched")
+def test_randomness_option_makes_no_difference(subject: Subject, world: World) -> None:
+    """A Function that draws no random numbers gives the same under each option for randomness."""
+    found = [
+        (
+            batch.map(partial(outputs, batch.case), randomness=option),
+            _by_sample(batch),
+            f"{batch}, {option!r}: output",
+        )
+        for batch in batches(subject, world, few=True)
+        for option in ("different", "same")
+    ]
+    for came, expected, what in found:
+        agree(came, expected, what)
+
+
+@clause("Function.vmap.batched")
+def test_nested_batches_equal_their_samples(subject: Subject, world: World) -> None:
+    """A vmap inside a vmap gives what the samples of the samples give."""
+    found = []
+    for outer, inner in _nested(subject, world):
+        came = outer.map(lambda values, inner=inner[0]: inner.map(partial(outputs, inner.case), values))
+        for place, row in enumerate(inner):
+            what = f"{outer} outside and {row} inside: output"
+            found.append(([whole[place] for whole in came], _by_sample(row), what))
+    for parts, expected, what in found:
+        agree(parts, expected, what)
+
+
+def _nested(subject: Subject, world: World) -> Iterator[tuple[Batch, list[Batch]]]:
+    """Batches of batches: the outer one's samples are the inner ones, each with values of its own."""
+    cases = {id(batch.case): batch.case for batch in batches(subject, world, few=True)}
+    for case in cases.values():
+        every = choices(case)
+        values = variants(case, 2 * SIZE)
+        for outer, inner in (
+            (every[0], every[-1]),
+            (every[-1], every[0]),
+            (every[len(every) // 2], every[0]),
+        ):
+            rows = [
+                [
+                    {at: values[row * SIZE * (at in outer) + column][at] for at in values[0]}
+                    for column in range(SIZE)
+                ]
+                for row in range(2)
+            ]
+            found = [make(case, inner, row) for row in rows]
+            yield Batch(case, outer, tuple(batch.whole for batch in found)), found
+
+
+def _by_sample(batch: Batch) -> list[Tensors]:
+    return [outputs(batch.case, values) for values in batch.samples]

@@ -1,0 +1,172 @@
+"""``vmap`` together with the derivatives: inside a batch, and through one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from conformance.marks import clause
+from conformance.outcome import need
+from conformance.subject import Subject
+from conformance.suite._contract import Case, Gradients, filled
+from conformance.suite._transforms import Direction, Tensors, outputs, tangents
+from conformance.suite._vmap import Batch, Values, agree, batches
+from conformance.world import World
+
+NO_BACKWARD = "the class defines no backward, which is what torch.func calls"
+NO_JVP = "the class defines no jvp"
+
+
+@clause("Function.vmap.batched")
+def test_gradients_inside_a_batch(subject: Subject, world: World) -> None:
+    """Under vmap over grad every sample gets its own gradient."""
+    need(subject.defines("backward"), NO_BACKWARD)
+    found = []
+    for batch, places in _differentiable(subject, world):
+        right = _gradients(batch, world)
+        came = batch.map(partial(_pulled, batch.case, places), extra=right.weights)
+        found.append((came, right.gradients, f"{batch}: gradient inside the batch, input"))
+    for came, expected, what in found:
+        agree(came, expected, what)
+
+
+def _pulled(case: Case, places: list[int], values: Values, *weights: torch.Tensor) -> Any:
+    function, primals = _of_active(case, places, values)
+    return torch.func.vjp(function, *primals)[1](weights)
+
+
+@clause("Function.vmap.batched")
+def test_gradients_through_a_batch(subject: Subject, world: World) -> None:
+    """A loss of the whole batch gives each sample's gradient, and their sum where the samples share an input."""
+    need(subject.defines("backward"), NO_BACKWARD)
+    found = []
+    for batch, places in _differentiable(subject, world):
+        right = _gradients(batch, world)
+        leaves = {at: batch.whole[at].clone().requires_grad_() for at in batch.case.active}
+        results = batch.map(partial(outputs, batch.case), {**batch.whole, **leaves})
+        pairs = zip((results[place] for place in places), right.weights, strict=True)
+        used = [(result, weight) for result, weight in pairs if result.requires_grad]
+        came = _backward(used, list(leaves.values()))
+        for (at, leaf), gradient, *parts in zip(leaves.items(), came, *right.gradients, strict=True):
+            dense = torch.zeros_like(leaf) if gradient is None else gradient
+            what = f"{batch}: gradient through the batch, {batch.case.names[at]}"
+            found.append(_shared_or_not(batch, at, dense, parts, what))
+    for tensors, expected, what in found:
+        agree(tensors, expected, what)
+
+
+def _backward(used: list[tuple[torch.Tensor, torch.Tensor]], leaves: list[torch.Tensor]) -> Gradients:
+    if not used:
+        return (None,) * len(leaves)
+    results, weights = zip(*used, strict=True)
+    return torch.autograd.grad(results, leaves, weights, allow_unused=True)  # type: ignore[no-any-return]
+
+
+def _shared_or_not(
+    batch: Batch, at: int, came: torch.Tensor, parts: list[torch.Tensor], what: str
+) -> tuple[Tensors, list[Tensors], str]:
+    if at in batch.in_dims:
+        return (came.movedim(batch.in_dims[at], 0),), [(part,) for part in parts], what
+    return (came[None],), [(torch.stack(parts).sum(0),)], f"{what}, shared,"
+
+
+@clause("Function.vmap.batched")
+def test_tangents_inside_a_batch(subject: Subject, world: World) -> None:
+    """Under vmap over jvp every sample gets its own tangent."""
+    need(subject.defines("jvp"), NO_JVP)
+    found = []
+    for batch, places in _differentiable(subject, world):
+        directions = [_direction(batch.case, world, index) for index, _ in enumerate(batch.samples)]
+        moving = [torch.stack([direction[at] for direction in directions]) for at in batch.case.active]
+        came = batch.map(partial(_pushed, batch.case, places), extra=moving)
+        what = f"{batch}: tangent inside the batch, output"
+        found.append((came, _tangents(batch, places, directions), what))
+    for came, expected, what in found:
+        agree(came, expected, what)
+
+
+def _pushed(case: Case, places: list[int], values: Values, *direction: torch.Tensor) -> Any:
+    function, primals = _of_active(case, places, values)
+    return torch.func.jvp(function, primals, direction)[1]
+
+
+@clause("Function.vmap.batched")
+def test_tangents_through_a_batch(subject: Subject, world: World) -> None:
+    """The tangents of a whole batch are those of its samples."""
+    need(subject.defines("jvp"), NO_JVP)
+    found = []
+    for batch, places in _differentiable(subject, world):
+        own = [_direction(batch.case, world, index) for index, _ in enumerate(batch.samples)]
+        moving = Batch(
+            batch.case,
+            {at: dim for at, dim in batch.in_dims.items() if at in batch.case.active},
+            tuple({at: (d if at in batch.in_dims else own[0])[at] for at in d} for d in own),
+        )
+        primals = tuple(batch.whole[at] for at in batch.case.active)
+        tangent = tuple(moving.whole[at] for at in batch.case.active)
+        came = torch.func.jvp(partial(_whole, batch, places), primals, tangent)[1]
+        what = f"{batch}: tangent through the batch, output"
+        found.append((came, _tangents(batch, places, moving.samples), what))
+    for came, expected, what in found:
+        agree(came, expected, what)
+
+
+def _whole(batch: Batch, places: list[int], *active: torch.Tensor) -> Tensors:
+    values = {**batch.whole, **dict(zip(batch.case.active, active, strict=True))}
+    results = batch.map(partial(outputs, batch.case), values)
+    return tuple(results[place] for place in places)
+
+
+def _differentiable(subject: Subject, world: World) -> Iterator[tuple[Batch, list[int]]]:
+    """Batches whose samples have outputs that can be differentiated, and which outputs those are."""
+    found = False
+    for batch in batches(subject, world, few=True):
+        places = batch.case.run().places
+        if places:
+            found = True
+            yield batch, places
+    need(found, "no output of any sample requires grad")
+
+
+def _of_active(case: Case, places: list[int], values: Values) -> tuple[Callable[..., Tensors], Tensors]:
+    """The differentiable outputs as a function of the differentiable inputs, and the values of those."""
+
+    def function(*active: torch.Tensor) -> Tensors:
+        results = outputs(case, {**values, **dict(zip(case.active, active, strict=True))})
+        return tuple(results[place] for place in places)
+
+    return function, tuple(values[at] for at in case.active)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Gradients of the inputs, sample by sample, and the gradients of the outputs they come from, stacked."""
+
+    gradients: list[list[torch.Tensor]]
+    weights: tuple[torch.Tensor, ...]
+
+
+def _gradients(batch: Batch, world: World) -> Reference:
+    runs = [batch.case.having(dict(values)).run() for values in batch.samples]
+    weights = [run.cotangents(world, index) for index, run in enumerate(runs)]
+    gradients = [filled(run.gradients(weight), run) for run, weight in zip(runs, weights, strict=True)]
+    return Reference(gradients, tuple(torch.stack(parts) for parts in zip(*weights, strict=True)))
+
+
+def _direction(case: Case, world: World, index: int) -> Direction:
+    return {
+        at: world.tensor(
+            world.rank, tuple(case.values[at].shape), case.values[at].dtype, "direction", at, index
+        )
+        for at in case.active
+    }
+
+
+def _tangents(batch: Batch, places: list[int], directions: Any) -> list[Tensors]:
+    pairs = zip(batch.samples, directions, strict=True)
+    every = [tangents(batch.case.having(dict(values)), direction) for values, direction in pairs]
+    return [tuple(found[place] for place in places) for found in every]

@@ -1,0 +1,229 @@
+"""Right ways to support ``torch.vmap``: rules written by hand, rules asked for, and none."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+SPEC = "Function"
+
+
+def _random(*shape, seed=41, dtype=torch.float64):
+    return torch.randn(shape, dtype=dtype, generator=torch.Generator().manual_seed(seed)).requires_grad_()
+
+
+def inputs():
+    yield (_random(2, 3),)
+    yield (_random(3, dtype=torch.float32),)
+    yield (_random(),)
+
+
+class Generated(Function):
+    """The generated rule, with everything that goes through it."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x):
+        return x.exp()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(output)
+        ctx.save_for_forward(output)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.saved_tensors[0]
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        return tangent * ctx.saved_tensors[0]
+
+
+class OnceDifferentiable(Generated):
+    """The generated rule over a backward that refuses to be differentiated."""
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return grad * ctx.saved_tensors[0]
+
+
+class ByHand(Function):
+    """Elementwise: the batch stays where it is."""
+
+    @staticmethod
+    def forward(x):
+        return x.sin()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.saved_tensors[0].cos()
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        return tangent * ctx.saved_tensors[0].cos()
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        return ByHand.apply(x), in_dims[0]
+
+
+class AsAClassMethod(ByHand):
+    """The rule as a class method, which PyTorch calls just as well; with a negative out_dim."""
+
+    @classmethod
+    def vmap(cls, info, in_dims, x):
+        return cls.apply(x.movedim(in_dims[0], -1)), x.dim() - 1
+
+
+class OneByOne(ByHand):
+    """A rule that calls sample by sample and stacks: slow and right."""
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        return torch.stack([ByHand.apply(part) for part in x.unbind(in_dims[0])], -1), x.dim() - 1
+
+
+class VjpOnly(Function):
+    """vjp in place of backward: torch.func does not know it, plain autograd does."""
+
+    @staticmethod
+    def forward(x):
+        return x * 2
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def vjp(ctx, grad):
+        return grad * 2
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        return VjpOnly.apply(x), in_dims[0]
+
+
+class Gather(Function):
+    """Mapped indices beside mapped numbers, two outputs of which one is not mapped in them."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def inputs():
+        yield _random(4), torch.tensor([3, 0, 0]), "sum"
+
+    @staticmethod
+    def forward(x, index, mode):
+        return x[index], index.clone(), torch.ones(2)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, index, _ = inputs
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.save_for_backward(x, index)
+
+    @staticmethod
+    def backward(ctx, grad, *_):
+        x, index = ctx.saved_tensors
+        return torch.zeros_like(x).index_add(0, index, grad), None, None
+
+
+class NotMappedOutput(Function):
+    """An output that is the same for all samples: its out_dim is None."""
+
+    @staticmethod
+    def forward(x):
+        return 2 * x, torch.zeros((), dtype=x.dtype)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.mark_non_differentiable(output[1])
+
+    @staticmethod
+    def backward(ctx, grad, _):
+        return 2 * grad
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        return NotMappedOutput.apply(x), (in_dims[0], None)
+
+
+class InPlace(Function):
+    """Adds a second argument in place; PyTorch needs the first one mapped for that."""
+
+    @staticmethod
+    def inputs():
+        yield _random(3), _random(3, seed=42)
+
+    @staticmethod
+    def forward(x, y):
+        return x.add_(y)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.mark_dirty(inputs[0])
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, grad
+
+    @staticmethod
+    def vmap(info, in_dims, x, y):
+        at, other = in_dims
+        y = y.unsqueeze(at) if other is None else y.movedim(other, at)
+        return InPlace.apply(x, y), at
+
+
+class Combined(Function):
+    """The combined form: torch.vmap is out of its reach."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return -x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return -grad
+
+
+class NoRule(Function):
+    """The separate form without any rule."""
+
+    @staticmethod
+    def forward(x):
+        return -x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, grad):
+        return -grad
+
+
+class Dropping(Function):
+    """Draws random numbers: no two calls give the same."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x):
+        return x * (torch.rand_like(x) > 0.5)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(output != 0)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.saved_tensors[0]

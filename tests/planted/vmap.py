@@ -1,0 +1,305 @@
+"""Bugs in the batched rule: a weighted sum over the last dimension, and what its vmap can get wrong."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function
+
+SPEC = "Function"
+
+
+def _random(*shape, seed=31):
+    return torch.randn(
+        shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
+    ).requires_grad_()
+
+
+def inputs():
+    yield _random(2, 3), _random(3, seed=32)
+
+
+class Base(Function):
+    """No bug yet: ``(x * w).sum(-1)``. The bugs change ``vmap``."""
+
+    @staticmethod
+    def forward(x, w):
+        return (x * w).sum(-1)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        wide = grad.unsqueeze(-1)
+        return _reduced(wide * w, x), _reduced(wide * x, w)
+
+    @staticmethod
+    def jvp(ctx, x_t, w_t):
+        x, w = ctx.saved_tensors
+        return (x_t * w + x * w_t).sum(-1)
+
+    @staticmethod
+    def vmap(info, in_dims, x, w):
+        return Base.apply(*_aligned(in_dims, x, w)), 0
+
+
+def _aligned(in_dims, *tensors):
+    """The samples in front of every tensor, and as many dimensions behind them in all."""
+    rank = max(x.dim() - (dim is not None) for x, dim in zip(tensors, in_dims))
+    return [x if dim is None else _padded(x.movedim(dim, 0), rank) for x, dim in zip(tensors, in_dims)]
+
+
+def _padded(x, rank):
+    return x.reshape(x.shape[0], *[1] * (rank + 1 - x.dim()), *x.shape[1:])
+
+
+def _reduced(gradient, like):
+    """Add up what broadcasting spread."""
+    while gradient.dim() > like.dim():
+        gradient = gradient.sum(0)
+    spread = [at for at, size in enumerate(like.shape) if size == 1 and gradient.shape[at] != 1]
+    return gradient.sum(spread, keepdim=True) if spread else gradient
+
+
+class BothRules(Base):
+    """A vmap of its own, and the generated one asked for.
+
+    Breaks: Function.vmap.not-both
+    Also: Function.vmap.out-dims, Function.vmap.batched
+    """
+
+    generate_vmap_rule = True
+
+
+class NoOutDims(Base):
+    """vmap returns the output alone.
+
+    Breaks: Function.vmap.out-dims
+    Also: Function.vmap.batched
+    """
+
+    @staticmethod
+    def vmap(info, in_dims, x, w):
+        return Base.vmap(info, in_dims, x, w)[0]
+
+
+class OneOutDimForTwo(Base):
+    """One out_dim where the output is a pair: PyTorch lets it pass, the documentation does not.
+
+    Breaks: Function.vmap.out-dims
+    """
+
+    @staticmethod
+    def inputs():
+        yield (_random(2, 3),)
+
+    @staticmethod
+    def forward(x):
+        return x.sin(), x.cos()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*output)
+        ctx.save_for_forward(*output)
+
+    @staticmethod
+    def backward(ctx, sine, cosine):
+        y, z = ctx.saved_tensors
+        return sine * z - cosine * y
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        y, z = ctx.saved_tensors
+        return z * tangent, -y * tangent
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        return OneOutDimForTwo.apply(x.movedim(in_dims[0], 0)), 0
+
+
+class OutDimsForInputs(Base):
+    """out_dims has an entry for each input instead of each output.
+
+    Breaks: Function.vmap.out-dims
+    Also: Function.vmap.batched
+    """
+
+    @staticmethod
+    def vmap(info, in_dims, x, w):
+        return Base.vmap(info, in_dims, x, w)[0], (0, 0)
+
+
+class OutDimBeyond(Base):
+    """The out_dim counts the dimension that was summed away.
+
+    Breaks: Function.vmap.out-dims
+    Also: Function.vmap.batched
+    """
+
+    @staticmethod
+    def vmap(info, in_dims, x, w):
+        result, _ = Base.vmap(info, in_dims, x, w)
+        return result.movedim(0, -1), 2
+
+
+class DimensionNamedWrongly(Base):
+    """The samples are in front, and out_dims repeats where they were in the input.
+
+    Breaks: Function.vmap.batched
+    Also: Function.vmap.out-dims
+    """
+
+    @staticmethod
+    def vmap(info, in_dims, x, w):
+        result, _ = Base.vmap(info, in_dims, x, w)
+        return result, min(in_dims[0] or 0, 1)
+
+
+class FrontAssumed(Base):
+    """Takes the batch for the first dimension, wherever it is.
+
+    Breaks: Function.vmap.batched
+    Also: Function.vmap.out-dims
+    """
+
+    @staticmethod
+    def vmap(info, in_dims, x, w):
+        return Base.vmap(info, tuple(None if dim is None else 0 for dim in in_dims), x, w)
+
+
+class EverythingMapped(Base):
+    """Forgets that an argument may not be mapped.
+
+    Breaks: Function.vmap.batched
+    Also: Function.vmap.out-dims
+    """
+
+    @staticmethod
+    def vmap(info, in_dims, x, w):
+        return Base.vmap(info, tuple(dim or 0 for dim in in_dims), x, w)
+
+
+class NotMapped(Base):
+    """Says that nothing in the output is mapped when the second argument is not.
+
+    Breaks: Function.vmap.batched
+    """
+
+    @staticmethod
+    def vmap(info, in_dims, x, w):
+        result, dim = Base.vmap(info, in_dims, x, w)
+        return (result, dim) if in_dims[1] is not None else (result[0], None)
+
+
+class MeanOfTheBatch(Base):
+    """Written for an elementwise forward, but this one looks at all elements: the mean is taken over the batch.
+
+    Breaks: Function.vmap.batched
+    """
+
+    @staticmethod
+    def inputs():
+        yield (_random(2, 3),)
+
+    @staticmethod
+    def forward(x):
+        return x - x.mean()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad - grad.mean()
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        return tangent - tangent.mean()
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        return MeanOfTheBatch.apply(x), in_dims[0]
+
+
+class DetachedInTheRule(Base):
+    """Right values, but vmap computes them outside the graph: no gradient comes back.
+
+    Breaks: Function.vmap.batched
+    """
+
+    @staticmethod
+    def vmap(info, in_dims, x, w):
+        return Base.vmap(info, in_dims, x.detach(), w.detach())
+
+
+class WrongGradientInTheRule(Base):
+    """vmap goes through another Function, whose gradient is the right one doubled.
+
+    Breaks: Function.vmap.batched
+    """
+
+    @staticmethod
+    def vmap(info, in_dims, x, w):
+        result, dim = Base.vmap(info, in_dims, x, w)
+        return 2 * result - result.detach(), dim
+
+
+class NotNestable(Base):
+    """vmap leaves torch for lists and back, which a second vmap around it cannot follow.
+
+    Breaks: Function.vmap.batched
+    """
+
+    @staticmethod
+    def vmap(info, in_dims, x, w):
+        result, dim = Base.vmap(info, in_dims, x, w)
+        return result + torch.tensor(result.tolist()) * 0, dim
+
+
+class RandomnessMatters(Base):
+    """Under randomness="different" every sample gets some noise.
+
+    Breaks: Function.vmap.batched
+    """
+
+    @staticmethod
+    def vmap(info, in_dims, x, w):
+        result, dim = Base.vmap(info, in_dims, x, w)
+        return (result * 1.01 if info.randomness == "different" else result), dim
+
+
+class SavedInTwoOrders(Function):
+    """Saves its inputs in one order for backward and in another for jvp, which the generated rule mixes up.
+
+    Breaks: Function.vmap.batched
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def inputs():
+        yield _random(2, 3), _random(2, 3, seed=33)
+
+    @staticmethod
+    def forward(x, y):
+        return x.sin() * y
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, y = inputs
+        ctx.save_for_backward(x, y)
+        ctx.save_for_forward(y, x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        return grad * x.cos() * y, grad * x.sin()
+
+    @staticmethod
+    def jvp(ctx, x_t, y_t):
+        y, x = ctx.saved_tensors
+        return x_t * x.cos() * y + y_t * x.sin()
