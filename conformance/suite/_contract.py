@@ -64,11 +64,15 @@ class Case:
             seed: another seed for other random numbers.
         """
         wanted = set(self.active if needed is None else needed)
-        leaves = {at: value.detach().clone().requires_grad_() for at, value in enumerate(self.values) if at in wanted}
+        leaves = {
+            at: value.detach().clone().requires_grad_()
+            for at, value in enumerate(self.values)
+            if at in wanted
+        }
         copies = [_argument(value, leaves.get(at)) for at, value in enumerate(self.values)]
         args = tuple(pytree.tree_unflatten(copies, self.structure))
         reseed(seed)
-        return Run(self, args, leaves, self.subject(*args))
+        return Run.of(self, args, leaves)
 
 
 @dataclass(frozen=True)
@@ -79,16 +83,18 @@ class Run:
     args: tuple[Any, ...]
     leaves: dict[int, torch.Tensor]
     result: Any
+    #: All tensors of the result, in order.
+    tensors: tuple[torch.Tensor, ...]
+    #: Which of them take part in differentiation; seen at once, since a later call may write into them.
+    places: tuple[int, ...]
 
-    @property
-    def tensors(self) -> list[torch.Tensor]:
-        """All tensors of the result, in order."""
-        return [leaf for leaf in pytree.tree_leaves(self.result) if isinstance(leaf, torch.Tensor)]
-
-    @property
-    def places(self) -> list[int]:
-        """Which of :attr:`tensors` take part in differentiation."""
-        return [place for place, tensor in enumerate(self.tensors) if tensor.requires_grad and smooth(tensor)]
+    @classmethod
+    def of(cls, case: Case, args: tuple[Any, ...], leaves: dict[int, torch.Tensor]) -> Run:
+        """Make the call."""
+        result = case.subject(*args)
+        tensors = tuple(leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor))
+        places = tuple(at for at, tensor in enumerate(tensors) if tensor.requires_grad and smooth(tensor))
+        return cls(case, args, leaves, result, tensors, places)
 
     @property
     def outputs(self) -> list[torch.Tensor]:
@@ -107,12 +113,20 @@ class Run:
         return self.gradients_of(self.outputs, cotangents, seed, **options)
 
     def gradients_of(
-        self, outputs: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor], seed: int = 1, **options: bool
+        self,
+        outputs: Sequence[torch.Tensor],
+        cotangents: Sequence[torch.Tensor],
+        seed: int = 1,
+        **options: bool,
     ) -> Gradients:
-        """The same where only some outputs are used."""
+        """The same where only some outputs are used.
+
+        A backward that changes the gradients it gets changes copies; only a layout of its own is handed in as it is.
+        """
         reseed(seed)
         leaves = list(self.leaves.values())
-        return tuple(torch.autograd.grad(list(outputs), leaves, list(cotangents), allow_unused=True, **options))
+        given = [c.clone() if c.is_contiguous() and not c.requires_grad else c for c in cotangents]
+        return tuple(torch.autograd.grad(list(outputs), leaves, given, allow_unused=True, **options))
 
 
 def cases(subject: Subject, world: World) -> list[Case]:

@@ -53,7 +53,10 @@ def kept_alive(action: Callable[[], None]) -> tuple[list[str], str]:
     gc.collect(0)  # all of it is young, since nothing was collected meanwhile
     if made.alive():
         return left, "a global, a class attribute or a cache holds it"
-    return left, "a reference cycle: a tensor on ctx that leads back to ctx, where save_for_backward makes none"
+    return (
+        left,
+        "a reference cycle: a tensor on ctx that leads back to ctx, where save_for_backward makes none",
+    )
 
 
 def _settled(made: _Made) -> list[str]:

@@ -12,7 +12,14 @@ import torch
 #: Objects are looked into so many deep; what a program builds around its tensors has no end.
 DEPTH = 4
 #: Things that own tensors of their own, or lead to the whole program.
-OPAQUE = (torch.nn.Module, torch.Generator, type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
+OPAQUE = (
+    torch.nn.Module,
+    torch.Generator,
+    type,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.ModuleType,
+)
 
 
 def tensors_on(ctx: Any, foreign: Iterable[Any] = ()) -> Iterator[tuple[str, torch.Tensor]]:
@@ -61,4 +68,6 @@ def _inside(value: Any) -> Iterator[tuple[str, Any]]:
 def _attributes(value: Any) -> dict[str, Any]:
     found = dict(getattr(value, "__dict__", {}))
     slots = (name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ()))
-    return found | {name: getattr(value, name) for name in slots if isinstance(name, str) and hasattr(value, name)}
+    return found | {
+        name: getattr(value, name) for name in slots if isinstance(name, str) and hasattr(value, name)
+    }

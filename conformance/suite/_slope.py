@@ -13,7 +13,7 @@ import torch
 from conformance.suite._contract import Case, smooth
 from conformance.world import World
 
-#: ``loss(t)`` is the loss a step ``t`` along the direction, with the sum of the absolute terms it is made of.
+#: ``loss(t)`` is the loss a step ``t`` along the direction, with the size of the terms it is made of.
 Loss = Callable[[float], tuple[float, float]]
 #: Precisions that a Function may work in inside, whatever its inputs are in.
 COARSER = (1.2e-7, 1e-3)
@@ -26,6 +26,8 @@ class Finding:
     verdict: str
     analytic: float
     numeric: float = float("nan")
+    #: How much a long and a short step disagree, next to the terms of the loss.
+    noise: float = 0.0
 
 
 def compare(world: World, loss: Loss, analytic: float, eps: float) -> Finding:
@@ -55,17 +57,20 @@ def compare(world: World, loss: Loss, analytic: float, eps: float) -> Finding:
 def _confirmed(world: World, loss: Loss, seen: Finding, precision: float) -> Finding:
     """Look again before accusing: with another step, and as if the Function worked in single precision inside."""
     again = _judged(world, loss, seen.analytic, precision, 0.37)
-    if again.verdict == "differs" and precision < 1e-12:
+    if again.verdict != "differs":
+        return Finding("unclear", seen.analytic)
+    if precision < 1e-12 and max(seen.noise, again.noise) > 1e-4:
         coarse = _judged(world, loss, seen.analytic, COARSER[0])
         return coarse if coarse.verdict == "agrees" else seen
-    return seen if again.verdict == "differs" else Finding("unclear", seen.analytic)
+    return seen
 
 
 def _judged(world: World, loss: Loss, slope: float, precision: float, shrink: float = 1.0) -> Finding:
     step = precision ** (1 / 3) * shrink
     (right, left), weight = _together(world, loss, step, -step)
     value = (right - left) / (2 * step)
-    near = 16 * precision * weight / step + max(1e-6, 20 * precision ** (2 / 3)) * max(abs(value), abs(slope))
+    rounding = 4 * precision * weight / step
+    near = rounding + max(1e-6, 5 * precision ** (2 / 3)) * max(abs(value), abs(slope))
     if abs(slope - value) <= near:
         return Finding("agrees", slope, value)
     (middle, near_right, near_left), _ = _together(world, loss, 0.0, step / 2, -step / 2)
@@ -74,24 +79,25 @@ def _judged(world: World, loss: Loss, slope: float, precision: float, shrink: fl
     # A kink shows in what right and left say, a jump in what a long and a short step say; both bound the error.
     bend = abs(right - 2 * middle + left) / step
     jump = abs((near_right - near_left) / step - value)
-    return Finding("differs" if abs(slope - value) > near + 2 * bend + 4 * jump else "unclear", slope, value)
+    verdict = "differs" if abs(slope - value) > near + 2 * bend + 4 * jump else "unclear"
+    return Finding(verdict, slope, value, jump / weight if weight else 0.0)
 
 
 def _together(world: World, loss: Loss, *steps: float) -> tuple[list[float], float]:
-    """The losses of all ranks added up, at each of some steps, and the largest sum of absolute terms."""
+    """The losses of all ranks added up, at each of some steps, and the size of their terms."""
     ranks = world.exchange([list(loss(step)) for step in steps])
     totals = [tuple(map(sum, zip(*(rank[at] for rank in ranks), strict=True))) for at in range(len(steps))]
     return [total for total, _ in totals], max(weight for _, weight in totals)
 
 
 def paired(cotangents: list[torch.Tensor], outputs: list[torch.Tensor]) -> tuple[float, float]:
-    """The loss that cotangents stand for, in double precision, and the sum of its absolute terms."""
-    total = weight = 0.0
+    """The loss that cotangents stand for, in double precision, and the size of its terms, as rounding adds them up."""
+    total = squares = 0.0
     for cotangent, output in zip(cotangents, outputs, strict=True):
         terms = (_double(cotangent).conj() * _double(output.detach())).real
         total += float(terms.sum())
-        weight += float(terms.abs().sum())
-    return total, weight
+        squares += float(terms.square().sum())
+    return total, squares**0.5
 
 
 def inner(gradient: torch.Tensor | None, direction: torch.Tensor) -> float:
@@ -134,7 +140,9 @@ def nearby(case: Case, world: World, tries: int = 2) -> Iterator[Case]:
     for attempt in range(tries):
         values = {at: case.values[at].detach() for at in case.active}
         noise = {
-            at: 0.02 * typical(value) * world.tensor(world.rank, tuple(value.shape), value.dtype, "near", attempt, at)
+            at: 0.02
+            * typical(value)
+            * world.tensor(world.rank, tuple(value.shape), value.dtype, "near", attempt, at)
             for at, value in values.items()
         }
         yield case.having({at: value + noise[at] for at, value in values.items()})

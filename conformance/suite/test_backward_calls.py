@@ -30,7 +30,11 @@ def test_one_value_for_each_input(subject: Subject, world: World) -> None:
                 seen += 1
                 expected = len(call.inputs)
                 name = f"{call.function.__name__}.backward, {look.case.label}"
-                expect.that(not isinstance(backward.returned, list), f"{name}: a value, or a tuple of values", "a list")
+                expect.that(
+                    not isinstance(backward.returned, list),
+                    f"{name}: a value, or a tuple of values",
+                    "a list",
+                )
                 values = backward.returned if isinstance(backward.returned, tuple) else (backward.returned,)
                 rest = values[expected:]
                 expect.that(
@@ -60,7 +64,9 @@ def test_every_choice_of_inputs_gets_its_gradients(subject: Subject, world: Worl
             raise Deviation(f"gradients {among}", f"{type(came).__name__}: {came}", "the gradients") from came
         for at in chosen:
             gradient = torch.zeros_like(whole[at]) if came[at] is None else came[at]
-            expect.close(gradient, whole[at], f"gradient of {case.names[at]} {among}, against that when all do")
+            expect.close(
+                gradient, whole[at], f"gradient of {case.names[at]} {among}, against that when all do"
+            )
 
 
 def _choices(case: Case) -> Iterator[tuple[int, ...]]:
@@ -70,14 +76,18 @@ def _choices(case: Case) -> Iterator[tuple[int, ...]]:
         yield from combinations(case.active, size)
 
 
-def _part(case: Case, chosen: tuple[int, ...], cotangents: dict[int, torch.Tensor]) -> dict[int, torch.Tensor | None]:
+def _part(
+    case: Case, chosen: tuple[int, ...], cotangents: dict[int, torch.Tensor]
+) -> dict[int, torch.Tensor | None]:
     run = case.run(needed=chosen)
     if not run.outputs:
         return dict.fromkeys(chosen)
     return dict(zip(run.leaves, run.gradients([cotangents[place] for place in run.places]), strict=True))
 
 
-def _attempt(action: Callable[[], dict[int, torch.Tensor | None]]) -> dict[int, torch.Tensor | None] | Exception:
+def _attempt(
+    action: Callable[[], dict[int, torch.Tensor | None]],
+) -> dict[int, torch.Tensor | None] | Exception:
     try:
         return action()
     except Exception as error:
@@ -116,7 +126,7 @@ def test_layout_of_incoming_gradients_makes_no_difference(subject: Subject, worl
         plain = first.cotangents(world)
         random = random or not _same(first.gradients(plain, seed=1), case.run().gradients(plain, seed=2))
         for layout, arrange in LAYOUTS.items():
-            odd = [arrange(cotangent) for cotangent in plain]
+            odd = [arrange(cotangent.clone()) for cotangent in plain]
             even = [cotangent.clone(memory_format=torch.contiguous_format) for cotangent in odd]
             if all(one.stride() == other.stride() for one, other in zip(odd, even, strict=True)):
                 continue
@@ -179,7 +189,7 @@ def test_a_second_backward_gives_the_same(subject: Subject, world: World) -> Non
         raise NotApplicable("the class asks for its saved tensors to be freed as they are read")
     found: list[tuple[Run, Gradients, Gradients | Exception]] = []
     for _, run in differentiated(subject, world):
-        first = run.gradients([c.clone() for c in run.cotangents(world)], retain_graph=True)
+        first = run.gradients(run.cotangents(world), retain_graph=True)
         kept = tuple(None if gradient is None else gradient.clone() for gradient in first)
         try:
             second: Gradients | Exception = run.gradients(run.cotangents(world), retain_graph=True)
@@ -219,9 +229,15 @@ def test_unused_outputs_count_as_zero(subject: Subject, world: World) -> None:
             ) from came
         for at, one, other in zip(run.leaves, filled(came, run), filled(right, run), strict=True):
             expect.close(
-                one, other, f"gradient of {run.case.names[at]} of {name}, against zeros handed in for the others"
+                one,
+                other,
+                f"gradient of {run.case.names[at]} of {name}, against zeros handed in for the others",
             )
 
 
 def _none_unmet(error: Exception) -> str:
-    return "backward does not expect None, which set_materialize_grads(False) asks for" if "None" in str(error) else ""
+    return (
+        "backward does not expect None, which set_materialize_grads(False) asks for"
+        if "None" in str(error)
+        else ""
+    )

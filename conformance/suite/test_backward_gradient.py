@@ -54,7 +54,12 @@ def test_gradient_is_the_derivative(subject: Subject, world: World) -> None:
 
 
 def _slopes(
-    world: World, point: Case, run: Run, cotangents: list[torch.Tensor], at: int, gradient: torch.Tensor | None
+    world: World,
+    point: Case,
+    run: Run,
+    cotangents: list[torch.Tensor],
+    at: int,
+    gradient: torch.Tensor | None,
 ) -> list[str]:
     verdicts = []
     value = point.values[at].detach()
@@ -101,7 +106,9 @@ def _wrong(
     if gradient is None:
         return Deviation(what, "None: no gradient at all", expect.shown(expected), "the gradient was dropped")
     likely = likely_cause(gradient, expected, {}) or _declared(gradient, expected)
-    return Deviation(what, expect.shown(gradient), f"{expect.shown(expected)} by differences of forward", likely)
+    return Deviation(
+        what, expect.shown(gradient), f"{expect.shown(expected)} by differences of forward", likely
+    )
 
 
 def _declared(gradient: torch.Tensor, expected: torch.Tensor) -> str:

@@ -301,7 +301,7 @@ class OneBufferForAllOutputs(_Square):
     """Writes every call's output into the same memory.
 
     Breaks: Function.forward.calls-independent
-    Also: Function.save_for_backward.hooks-suffice
+    Also: Function.forward.frees-memory
     """
 
     _buffers: dict[Any, torch.Tensor] = {}
@@ -310,5 +310,5 @@ class OneBufferForAllOutputs(_Square):
     def forward(ctx, x):
         ctx.save_for_backward(x)
         buffers = OneBufferForAllOutputs._buffers
-        buffer = buffers.setdefault((x.shape, x.dtype), torch.empty_like(x).detach())
+        buffer = buffers.setdefault((x.shape, x.dtype), torch.empty_like(x, requires_grad=False))
         return torch.mul(x, x, out=buffer)

@@ -1,0 +1,581 @@
+"""Bugs of backward: wrong numbers, wrong counts, and gradients it has no business changing."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function
+
+SPEC = "Function"
+
+
+def inputs():
+    yield (
+        torch.randn(3, 2, dtype=torch.float64, requires_grad=True),
+        torch.randn(2, 4, dtype=torch.float64, requires_grad=True),
+    )
+
+
+class _MatMul(Function):
+    """Right in every respect; most of the bugs below change its backward."""
+
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return x @ w
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        return grad @ w.t(), x.t() @ grad
+
+
+class GradientMissing(_MatMul):
+    """Returns one gradient for two inputs.
+
+    Breaks: Function.backward.count
+    Also: Function.backward.gradient, Function.backward.needs-input-grad-honoured, Function.backward.double,
+        Function.backward.grads-untouched, Function.backward.any-layout, Function.backward.repeatable,
+        Function.forward.deterministic, Function.forward.calls-independent, Function.forward.frees-memory,
+        Function.forward.no-tensor-on-ctx, Function.save_for_backward.once, Function.save_for_backward.where,
+        Function.save_for_backward.only-tensors, Function.save_for_backward.hooks-suffice,
+        Function.mark_dirty.complete
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        _, w = ctx.saved_tensors
+        return grad @ w.t()
+
+
+class GradientTooMany(_MatMul):
+    """Returns a third value that is no None.
+
+    Breaks: Function.backward.count
+    Also: Function.backward.gradient, Function.backward.needs-input-grad-honoured, Function.backward.double,
+        Function.backward.grads-untouched, Function.backward.any-layout, Function.backward.repeatable,
+        Function.forward.deterministic, Function.forward.calls-independent, Function.forward.frees-memory,
+        Function.forward.no-tensor-on-ctx, Function.save_for_backward.once, Function.save_for_backward.where,
+        Function.save_for_backward.only-tensors, Function.save_for_backward.hooks-suffice,
+        Function.mark_dirty.complete
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        return (*_MatMul.backward(ctx, grad), grad)
+
+
+class GradientMissingForANumber(Function):
+    """Forgets that the number is an input too.
+
+    Breaks: Function.backward.count
+    Also: Function.backward.gradient, Function.backward.needs-input-grad-honoured, Function.backward.double,
+        Function.backward.grads-untouched, Function.backward.any-layout, Function.backward.repeatable,
+        Function.forward.deterministic, Function.forward.calls-independent, Function.forward.frees-memory,
+        Function.forward.no-tensor-on-ctx, Function.save_for_backward.once, Function.save_for_backward.where,
+        Function.save_for_backward.only-tensors, Function.save_for_backward.hooks-suffice,
+        Function.mark_dirty.complete
+    """
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(3, requires_grad=True), 2.0
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.factor = factor
+        return x * factor
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.factor
+
+
+class TwiceTheGradient(_MatMul):
+    """A factor of two too many.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        one, other = _MatMul.backward(ctx, grad)
+        return one, 2 * other
+
+
+class SignTurned(_MatMul):
+    """One gradient has the wrong sign.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        one, other = _MatMul.backward(ctx, grad)
+        return -one, other
+
+
+class GradientDropped(_MatMul):
+    """Returns None for the second input.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        return _MatMul.backward(ctx, grad)[0], None
+
+
+class OneElementWrong(Function):
+    """A single element of a long gradient is wrong.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(300, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        result = grad * x.cos()
+        last = torch.zeros_like(result)
+        last[-1] = 1.0
+        return result * (1 - last)
+
+
+class GradientsSwapped(Function):
+    """Two gradients of the same shape change places.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        yield (
+            torch.randn(4, dtype=torch.float64, requires_grad=True),
+            torch.randn(4, dtype=torch.float64, requires_grad=True),
+        )
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        return x * y * y
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        return 2 * x * y * grad, y * y * grad
+
+
+class ConjugateForgotten(Function):
+    """A complex derivative without its conjugate.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(3, dtype=torch.complex128, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad
+
+
+class MeanForgotten(Function):
+    """A mean whose gradient is that of a sum; given in single precision.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(5, 3, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.shape = x.shape
+        return x.mean()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.expand(ctx.shape)
+
+
+class WrongInHalfPrecision(Function):
+    """Takes float16 alone, and its gradient lacks a factor of two.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        yield (torch.rand(4, dtype=torch.float16).add_(1).requires_grad_(),)
+
+    @staticmethod
+    def forward(ctx, x):
+        if x.dtype != torch.float16:
+            raise TypeError("half precision only")
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return ctx.saved_tensors[0] * grad
+
+
+class UndeclaredSurrogate(Function):
+    """A step whose gradient passes straight through, with no formula that says so.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(6, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.round()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+
+class SecondInputAlone(_MatMul):
+    """Looks at needs_input_grad of the first input for both gradients.
+
+    Breaks: Function.backward.needs-input-grad-honoured
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        if not ctx.needs_input_grad[0]:
+            return None, None
+        return _MatMul.backward(ctx, grad)
+
+
+class IndicesMixedUp(_MatMul):
+    """Looks at the wrong entry of needs_input_grad for each gradient.
+
+    Breaks: Function.backward.needs-input-grad-honoured
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        one, other = _MatMul.backward(ctx, grad)
+        return one if ctx.needs_input_grad[1] else None, other if ctx.needs_input_grad[0] else None
+
+
+class CannotDoOneAlone(_MatMul):
+    """Raises where the second input needs no gradient.
+
+    Breaks: Function.backward.needs-input-grad-honoured
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        one, other = _MatMul.backward(ctx, grad)
+        factor = None if not ctx.needs_input_grad[1] else 1
+        return one * factor, other
+
+
+class SavedOnlyWithTheFirst(_MatMul):
+    """Saves what it needs only where the first input needs a gradient.
+
+    Breaks: Function.backward.needs-input-grad-honoured
+    """
+
+    @staticmethod
+    def forward(ctx, x, w):
+        if ctx.needs_input_grad[0]:
+            ctx.save_for_backward(x, w)
+        return x @ w
+
+    @staticmethod
+    def backward(ctx, grad):
+        if not ctx.saved_tensors:
+            return None, torch.zeros_like(grad).sum(0).expand(2, 4)
+        return _MatMul.backward(ctx, grad)
+
+
+class GradientScaledInPlace(Function):
+    """Scales the incoming gradient in place and returns it.
+
+    Breaks: Function.backward.grads-untouched
+    Also: Function.backward.any-layout
+    """
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(3, 2, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        return 3 * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.mul_(3)
+
+
+class GradientClippedThroughNumpy(Function):
+    """Works on the incoming gradient through NumPy, where no version is counted.
+
+    Breaks: Function.backward.grads-untouched
+    Also: Function.backward.any-layout, Function.backward.double
+    """
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(3, 2, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        grad.detach().numpy()[...] *= 2
+        return grad
+
+
+class GradientZeroedAfterwards(_MatMul):
+    """Clears the incoming gradient once it is used, to save memory.
+
+    Breaks: Function.backward.grads-untouched
+    Also: Function.backward.any-layout, Function.backward.double
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        found = _MatMul.backward(ctx, grad)
+        grad.data.zero_()
+        return found
+
+
+class GradientsLostUnlessContiguous(_MatMul):
+    """Gives zeros where the incoming gradient is not contiguous.
+
+    Breaks: Function.backward.any-layout
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        one, other = _MatMul.backward(ctx, grad)
+        return (one, other) if grad.is_contiguous() else (torch.zeros_like(one), torch.zeros_like(other))
+
+
+class MemoryReadAsIfContiguous(_MatMul):
+    """Reads the gradient's memory as if it were contiguous.
+
+    Breaks: Function.backward.any-layout
+    Also: Function.backward.double
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        missing = grad.numel() - grad.untyped_storage().nbytes() // grad.element_size()
+        flat = grad.detach().as_strided((grad.numel() - max(missing, 0),), (1,))
+        padded = torch.cat([flat, flat.new_zeros(max(missing, 0))])
+        return _MatMul.backward(ctx, padded.view(grad.shape))
+
+
+class ViewOfTheGradient(_MatMul):
+    """Flattens the gradient by view, which an expanded or transposed one refuses.
+
+    Breaks: Function.backward.any-layout
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        return _MatMul.backward(ctx, grad.view(-1).view(grad.shape))
+
+
+class IntermediateSaved(Function):
+    """Saves what it computed on the way, of which a second derivative knows nothing.
+
+    Breaks: Function.backward.double
+    """
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(4, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x.cos())
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.saved_tensors[0]
+
+
+class BackwardWithoutGraph(_MatMul):
+    """Computes the gradients with recording switched off, and does not say so.
+
+    Breaks: Function.backward.double
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        with torch.no_grad():
+            return _MatMul.backward(ctx, grad)
+
+
+class SavedDetached(_MatMul):
+    """Detaches what it reads from saved_tensors.
+
+    Breaks: Function.backward.double
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        return grad @ w.detach().t(), x.detach().t() @ grad
+
+
+class GradientThroughData(_MatMul):
+    """Uses the incoming gradient by its .data.
+
+    Breaks: Function.backward.double
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        return _MatMul.backward(ctx, grad.data)
+
+
+class SavedTensorOverwritten(Function):
+    """backward writes the gradient over the saved output, unseen by the version counter.
+
+    Breaks: Function.backward.repeatable
+    Also: Function.backward.double
+    """
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(4, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        scale = x.exp()
+        ctx.save_for_backward(scale)
+        return scale.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (scale,) = ctx.saved_tensors
+        scale.data.mul_(grad.data)
+        return scale.clone()
+
+
+class NumberUsedUp(Function):
+    """backward takes a number off a list on ctx, which is then empty.
+
+    Breaks: Function.backward.repeatable
+    """
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(4, dtype=torch.float64, requires_grad=True), 2.0)
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.factors = [factor]
+        return x * factor
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.factors.pop(), None
+
+
+class HalfTheGradientTheSecondTime(_MatMul):
+    """Counts its own calls and averages over them.
+
+    Breaks: Function.backward.repeatable
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        ctx.count = getattr(ctx, "count", 0) + 1
+        one, other = _MatMul.backward(ctx, grad)
+        return one / ctx.count, other / ctx.count
+
+
+class _Parts(Function):
+    """Two outputs of one input; right in every respect."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(4, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x)
+        return x.sin(), x.exp()
+
+    @staticmethod
+    def backward(ctx, first, second):
+        (x,) = ctx.saved_tensors
+        result = torch.zeros_like(x)
+        if first is not None:
+            result = result + first * x.cos()
+        if second is not None:
+            result = result + second * x.exp()
+        return result
+
+
+class NoneNotExpected(_Parts):
+    """Asks for None in place of zeros, and cannot deal with it.
+
+    Breaks: Function.backward.unused-output
+    """
+
+    @staticmethod
+    def backward(ctx, first, second):
+        (x,) = ctx.saved_tensors
+        return first * x.cos() + second * x.exp()
+
+
+class NothingWithoutBoth(_Parts):
+    """Gives no gradient unless both outputs are used.
+
+    Breaks: Function.backward.unused-output
+    """
+
+    @staticmethod
+    def backward(ctx, first, second):
+        if first is None or second is None:
+            return None
+        return _Parts.backward(ctx, first, second)
+
+
+class OnesForTheUnused(_Parts):
+    """Takes a missing gradient for ones.
+
+    Breaks: Function.backward.unused-output
+    """
+
+    @staticmethod
+    def backward(ctx, first, second):
+        return _Parts.backward(
+            ctx,
+            torch.ones_like(second) if first is None else first,
+            torch.ones_like(first) if second is None else second,
+        )
