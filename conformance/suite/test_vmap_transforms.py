@@ -34,7 +34,7 @@ def test_gradients_inside_a_batch(subject: Subject, world: World) -> None:
         agree(came, expected, what)
 
 
-def _pulled(case: Case, places: list[int], values: Values, *weights: torch.Tensor) -> Any:
+def _pulled(case: Case, places: tuple[int, ...], values: Values, *weights: torch.Tensor) -> Any:
     function, primals = _of_active(case, places, values)
     return torch.func.vjp(function, *primals)[1](weights)
 
@@ -89,7 +89,7 @@ def test_tangents_inside_a_batch(subject: Subject, world: World) -> None:
         agree(came, expected, what)
 
 
-def _pushed(case: Case, places: list[int], values: Values, *direction: torch.Tensor) -> Any:
+def _pushed(case: Case, places: tuple[int, ...], values: Values, *direction: torch.Tensor) -> Any:
     function, primals = _of_active(case, places, values)
     return torch.func.jvp(function, primals, direction)[1]
 
@@ -115,13 +115,13 @@ def test_tangents_through_a_batch(subject: Subject, world: World) -> None:
         agree(came, expected, what)
 
 
-def _whole(batch: Batch, places: list[int], *active: torch.Tensor) -> Tensors:
+def _whole(batch: Batch, places: tuple[int, ...], *active: torch.Tensor) -> Tensors:
     values = {**batch.whole, **dict(zip(batch.case.active, active, strict=True))}
     results = batch.map(partial(outputs, batch.case), values)
     return tuple(results[place] for place in places)
 
 
-def _differentiable(subject: Subject, world: World) -> Iterator[tuple[Batch, list[int]]]:
+def _differentiable(subject: Subject, world: World) -> Iterator[tuple[Batch, tuple[int, ...]]]:
     """Batches whose samples have outputs that can be differentiated, and which outputs those are."""
     found = False
     for batch in batches(subject, world, few=True):
@@ -132,7 +132,7 @@ def _differentiable(subject: Subject, world: World) -> Iterator[tuple[Batch, lis
     need(found, "no output of any sample requires grad")
 
 
-def _of_active(case: Case, places: list[int], values: Values) -> tuple[Callable[..., Tensors], Tensors]:
+def _of_active(case: Case, places: tuple[int, ...], values: Values) -> tuple[Callable[..., Tensors], Tensors]:
     """The differentiable outputs as a function of the differentiable inputs, and the values of those."""
 
     def function(*active: torch.Tensor) -> Tensors:
@@ -166,7 +166,7 @@ def _direction(case: Case, world: World, index: int) -> Direction:
     }
 
 
-def _tangents(batch: Batch, places: list[int], directions: Any) -> list[Tensors]:
+def _tangents(batch: Batch, places: tuple[int, ...], directions: Any) -> list[Tensors]:
     pairs = zip(batch.samples, directions, strict=True)
     every = [tangents(batch.case.having(dict(values)), direction) for values, direction in pairs]
     return [tuple(found[place] for place in places) for found in every]

@@ -1,0 +1,85 @@
+"""Right implementations of GradFactor in other styles."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+SPEC = "GradFactor"
+
+
+class AsPublished(Function):
+    """Returns the very input, and keeps the factor on ctx."""
+
+    @staticmethod
+    def forward(ctx, x, f):
+        ctx.f = f
+        return x
+
+    @staticmethod
+    def backward(ctx, grad_y):
+        return grad_y * ctx.f, None
+
+
+class ByVjp(Function):
+    """vjp in place of backward, and view_as in forward."""
+
+    @staticmethod
+    def forward(ctx, x, f):
+        ctx.f = f
+        return x.view_as(x)
+
+    @staticmethod
+    def vjp(ctx, grad_y):
+        return ctx.f * grad_y, None
+
+
+class ByClone(Function):
+    """A copy, with backward computed in place on a copy of the gradient."""
+
+    @staticmethod
+    def forward(ctx, x, f):
+        ctx.f = f
+        return x.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad_y):
+        return grad_y.clone().mul_(ctx.f), None
+
+
+class SavedFactor(Function):
+    """The factor saved as a tensor, in a list of two returned by backward."""
+
+    @staticmethod
+    def forward(ctx, x, f):
+        ctx.save_for_backward(torch.tensor(float(f), dtype=torch.float64))
+        return x.detach()
+
+    @staticmethod
+    def backward(ctx, grad_y):
+        (f,) = ctx.saved_tensors
+        return grad_y * f.item(), None
+
+
+class AskedForVmap(Function):
+    """The separate form with a generated rule and a jvp."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x, f=1.0):
+        return x.clone()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.f = inputs[1]
+
+    @staticmethod
+    def backward(ctx, grad_y):
+        return ctx.f * grad_y, None
+
+    @staticmethod
+    def jvp(ctx, x_t, _):
+        return ctx.f * x_t
