@@ -82,6 +82,11 @@ class _Counting(TorchDispatchMode):  # type: ignore[misc]
         super().__init__()
         self.calls: list[str] = []
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Otherwise the first use imports the compiler: a second of time, and marks left all over the process.
+        return False
+
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), options: Any = None) -> Any:
         name = operator.overloadpacket.__name__
         if operator.namespace in NAMESPACES and name not in LOCAL:

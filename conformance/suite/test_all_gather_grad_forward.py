@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import torch
 
 from conformance import expect
 from conformance.marks import cases, clause, ranks
+from conformance.outcome import need
 from conformance.subject import Subject
-from conformance.suite._gathers import LAYOUTS, carries, entries, held, same_entries
+from conformance.suite._gather_mistakes import entry_mistakes
+from conformance.suite._gathers import LAYOUTS, carries, entries, held, same_bits, same_entries
 from conformance.world import World
 
 
@@ -27,10 +30,12 @@ def test_result_is_a_tuple_with_an_entry_for_each_rank(subject: Subject, world: 
 
 @clause("AllGatherGradAutograd.forward.every-rank")
 @ranks(1, 2, 3, 4)
-@cases(requires_grad=[True, False])
-def test_entry_s_is_the_tensor_of_rank_s(subject: Subject, world: World, requires_grad: bool) -> None:
+@cases(dtype=["float64", "float32", "complex128", "int64", "bool"], requires_grad=[True, False])
+def test_entry_s_is_the_tensor_of_rank_s(subject: Subject, world: World, dtype: str, requires_grad: bool) -> None:
     """On every rank, entry s is the tensor of rank s, whether or not a gradient is wanted."""
-    tensors = held(world, (3, 2), torch.float64)
+    kind = getattr(torch, dtype)
+    need(not requires_grad or kind.is_floating_point or kind.is_complex, f"a tensor of {dtype} has no gradient")
+    tensors = held(world, (3, 2), kind)
     came = entries(subject, world, tensors[world.rank].clone().requires_grad_(requires_grad))
     same_entries(world, came, tensors)
 
@@ -95,13 +100,11 @@ def test_each_call_gathers_anew(subject: Subject, world: World) -> None:
     ]
 )  # fmt: skip
 def test_every_dtype_is_kept(subject: Subject, world: World, dtype: str) -> None:
-    """Entries have the dtype and device of x, with its values, for every dtype that the backend carries."""
+    """Entries have the shape, dtype and device of x, for every dtype that the backend carries."""
     kind = getattr(torch, dtype)
     carries(world, kind)
-    tensors = held(world, (2, 3), kind)
-    can_have_gradient = kind.is_floating_point or kind.is_complex
-    came = entries(subject, world, tensors[world.rank].clone().requires_grad_(can_have_gradient))
-    same_entries(world, came, tensors)
+    x = held(world, (2, 3), kind)[world.rank].requires_grad_(kind.is_floating_point or kind.is_complex)
+    _same_meta(world, entries(subject, world, x), x)
 
 
 @clause("AllGatherGradAutograd.forward.meta")
@@ -109,9 +112,18 @@ def test_every_dtype_is_kept(subject: Subject, world: World, dtype: str) -> None
 @cases(shape=[(), (1,), (0,), (3, 0, 2), (1, 1), (2, 1, 3, 1, 2, 1, 2)])
 def test_every_shape_is_kept(subject: Subject, world: World, shape: tuple[int, ...]) -> None:
     """Entries have the shape of x: no dimension at all, none with elements, or many."""
-    tensors = held(world, shape, torch.float32)
-    came = entries(subject, world, tensors[world.rank].clone().requires_grad_())
-    same_entries(world, came, tensors)
+    x = held(world, shape, torch.float32)[world.rank].requires_grad_()
+    _same_meta(world, entries(subject, world, x), x)
+
+
+def _same_meta(world: World, came: tuple[torch.Tensor, ...], x: torch.Tensor) -> None:
+    for place, entry in enumerate(came):
+        expect.equal(_meta(entry), _meta(x), f"shape, dtype and device of entry {place} on rank {world.rank}")
+
+
+def _meta(tensor: torch.Tensor) -> str:
+    shape = "x".join(map(str, tensor.shape)) or "0-d"
+    return f"{shape} {str(tensor.dtype).removeprefix('torch.')} on {tensor.device}"
 
 
 @clause("AllGatherGradAutograd.forward.any-layout")
@@ -124,9 +136,10 @@ def test_every_shape_is_kept(subject: Subject, world: World, shape: tuple[int, .
 )  # fmt: skip
 def test_any_layout_is_gathered_in_logical_order(subject: Subject, world: World, layout: str) -> None:
     """An x that is not contiguous is gathered as its elements read, whatever their order in memory."""
-    tensors = [LAYOUTS[layout](base) for base in held(world, (4, 6), torch.float32)]
-    came = entries(subject, world, tensors[world.rank].detach().requires_grad_())
-    same_entries(world, came, tensors, f" where x is laid out {layout}")
+    x = LAYOUTS[layout](held(world, (4, 6), torch.float32)[world.rank])
+    came = entries(subject, world, x.detach().requires_grad_())
+    expected = entries(subject, world, x.detach().clone(memory_format=torch.contiguous_format).requires_grad_())
+    _as_from_contiguous(world, came, expected, f"where x is laid out {layout}")
 
 
 @clause("AllGatherGradAutograd.forward.any-layout")
@@ -134,11 +147,20 @@ def test_any_layout_is_gathered_in_logical_order(subject: Subject, world: World,
 @cases(contiguous=["first", "last"])
 def test_ranks_may_differ_in_layout(subject: Subject, world: World, contiguous: str) -> None:
     """Entries are right where one rank's x is contiguous and that of the others transposed."""
-    tensors = [base.t() for base in held(world, (3, 4), torch.float32)]
+    x = held(world, (3, 4), torch.float32)[world.rank].t()
+    dense = x.clone(memory_format=torch.contiguous_format)
     odd = 0 if contiguous == "first" else world.size - 1
-    mine = tensors[world.rank].contiguous() if world.rank == odd else tensors[world.rank]
-    came = entries(subject, world, mine.detach().requires_grad_())
-    same_entries(world, came, tensors, f" where x is contiguous on rank {odd} and transposed elsewhere")
+    came = entries(subject, world, (dense if world.rank == odd else x).detach().requires_grad_())
+    expected = entries(subject, world, dense.detach().requires_grad_())
+    _as_from_contiguous(world, came, expected, f"where x is contiguous on rank {odd} and transposed elsewhere")
+
+
+def _as_from_contiguous(
+    world: World, came: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], where: str
+) -> None:
+    for place, (entry, wanted) in enumerate(zip(came, expected, strict=True)):
+        name = f"entry {place} on rank {world.rank} of {world.size} {where}, as gathered from a contiguous x"
+        same_bits(entry, wanted, name, entry_mistakes(expected, place))
 
 
 @clause("AllGatherGradAutograd.forward.own-memory")
@@ -161,8 +183,10 @@ def test_a_later_call_leaves_earlier_entries_alone(subject: Subject, world: Worl
     """The entries of an earlier call keep their values and their memory when another call is made."""
     first, second = held(world, (3, 2), torch.float32), held(world, (3, 2), torch.float32, "second")
     earlier = entries(subject, world, first[world.rank].clone().requires_grad_())
+    values = [entry.detach().clone() for entry in earlier]
     later = entries(subject, world, second[world.rank].clone().requires_grad_())
-    same_entries(world, earlier, first, " of the earlier call, after a later one")
+    for place, (entry, value) in enumerate(zip(earlier, values, strict=True)):
+        expect.equal(entry, value, f"entry {place} of the earlier call on rank {world.rank}, after a later call")
     addresses = {_memory(entry) for entry in earlier}
     shared = [place for place, entry in enumerate(later) if _memory(entry) in addresses]
     expect.equal(shared, [], f"entries on rank {world.rank} that share memory with the earlier call's")

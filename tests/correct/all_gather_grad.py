@@ -1,0 +1,331 @@
+"""Gathers with a gradient summed over ranks, each in a way of its own; nothing may accuse them."""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+import torch.distributed as dist
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from tests.correct._gathers import agree, dense, gathered, rank, size, stack, summed
+
+SPEC = "AllGatherGradAutograd"
+
+
+class StackedAllReduce(Function):
+    """Stack, add up everything, keep a copy of one slice."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return tuple(gathered(x))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *grads):
+        return summed(grads)
+
+
+class ReducedToEachRank(StackedAllReduce):
+    """One reduction for each rank, to that rank."""
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *grads):
+        mine = [dense(grad) for grad in grads]
+        for to, grad in enumerate(mine):
+            dist.reduce(grad, to)
+        return mine[rank()]
+
+
+class AllReducedOneByOne(StackedAllReduce):
+    """An all-reduce for each entry, on copies."""
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *grads):
+        mine = [dense(grad) for grad in grads]
+        works = [dist.all_reduce(grad, async_op=True) for grad in mine]
+        for work in works:
+            work.wait()
+        return mine[rank()]
+
+
+class AllToAllThenSum(StackedAllReduce):
+    """Everyone sends each rank what is its, and each adds up what it got."""
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *grads):
+        outgoing = stack(grads)
+        incoming = torch.empty_like(outgoing)
+        if outgoing.numel():
+            dist.all_to_all_single(incoming, outgoing)
+        return incoming.sum(0)
+
+
+class ReduceScattered(StackedAllReduce):
+    """reduce_scatter does it all."""
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *grads):
+        mine = torch.empty(grads[0].shape, dtype=grads[0].dtype)
+        if mine.numel():
+            dist.reduce_scatter(mine, [dense(grad) for grad in grads])
+        return mine
+
+
+class AveragedTimesSize(StackedAllReduce):
+    """The mean over ranks, times their number."""
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *grads):
+        return summed([grad / size() for grad in grads]) * size()
+
+
+class GradientsGathered(StackedAllReduce):
+    """Everyone gets all gradients and adds up those for itself."""
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *grads):
+        mine = stack(grads)
+        everyone = [torch.empty_like(mine) for _ in range(size())]
+        dist.all_gather(everyone, mine)
+        return torch.stack([theirs[rank()] for theirs in everyone]).sum(0)
+
+
+class GatheredIntoOneTensor(StackedAllReduce):
+    """One buffer for all ranks, and a copy of each part."""
+
+    @staticmethod
+    def forward(ctx, x):
+        agree(x)
+        whole = torch.empty((size() * x.numel(),), dtype=x.dtype)
+        if x.numel():
+            dist.all_gather_single(whole, dense(x).view(-1))
+        return tuple(part.clone() for part in whole.view(size(), *x.shape).unbind(0))
+
+
+class BroadcastByEach(StackedAllReduce):
+    """Every rank broadcasts its tensor, one after the other."""
+
+    @staticmethod
+    def forward(ctx, x):
+        agree(x)
+        entries = [dense(x) for _ in range(size())]
+        for source, entry in enumerate(entries):
+            dist.broadcast(entry, source)
+        return tuple(entries)
+
+
+class PointToPoint(Function):
+    """Messages from rank to rank, forward and backward."""
+
+    @staticmethod
+    def forward(ctx, x):
+        agree(x)
+        return tuple(PointToPoint._exchanged([dense(x)] * size()))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *grads):
+        return torch.stack(PointToPoint._exchanged([dense(grad) for grad in grads])).sum(0)
+
+    @staticmethod
+    def _exchanged(outgoing):
+        incoming = [torch.empty_like(part) for part in outgoing]
+        incoming[rank()].copy_(outgoing[rank()])
+        others = [other for other in range(size()) if other != rank()]
+        works = [dist.isend(outgoing[other], other) for other in others]
+        works += [dist.irecv(incoming[other], other) for other in others]
+        for work in works:
+            work.wait()
+        return incoming
+
+
+class ObjectsGathered(StackedAllReduce):
+    """Tensors travel pickled: slow, and right."""
+
+    @staticmethod
+    def forward(ctx, x):
+        entries = [None] * size()
+        dist.all_gather_object(entries, dense(x))
+        if any(entry.shape != x.shape or entry.dtype != x.dtype for entry in entries):
+            raise ValueError("shapes or dtypes differ")
+        return tuple(entry.clone() for entry in entries)
+
+
+class VjpForBackward(Function):
+    """vjp stands in for backward."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return tuple(gathered(x))
+
+    @staticmethod
+    @once_differentiable
+    def vjp(ctx, *grads):
+        return summed(grads)
+
+
+class GradientsNotMaterialized(Function):
+    """None for what is not used, and handled."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        ctx.kind = x.shape, x.dtype
+        return tuple(gathered(x))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *grads):
+        shape, dtype = ctx.kind
+        return summed([torch.zeros(shape, dtype=dtype) if grad is None else grad for grad in grads])
+
+
+class WithGroup(Function):
+    """A group as second argument, as later copies have it."""
+
+    @staticmethod
+    def forward(ctx, x, group=None):
+        ctx.group = group
+        return tuple(gathered(x))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *grads):
+        return summed(grads), None
+
+
+class CombinedWithJvp(StackedAllReduce):
+    """The combined form with forward mode."""
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        return tuple(gathered(tangent))
+
+
+class _SumDifferentiable(Function):
+    """The sum over ranks, which can be differentiated again."""
+
+    @staticmethod
+    def forward(ctx, *grads):
+        return summed(grads)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return DifferentiableTwice.apply(grad)
+
+
+class DifferentiableTwice(Function):
+    """backward is itself a Function, whose backward is the gather."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return tuple(gathered(x))
+
+    @staticmethod
+    def backward(ctx, *grads):
+        return _SumDifferentiable.apply(*grads)
+
+
+class SeparateForm(Function):
+    """setup_context, jvp and vmap."""
+
+    @staticmethod
+    def forward(x):
+        return tuple(gathered(x))
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, *grads):
+        return _SeparateSum.apply(*grads)
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        return SeparateForm.apply(tangent)
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        entries = SeparateForm.apply(x)
+        return entries, (in_dims[0],) * len(entries)
+
+
+class _SeparateSum(Function):
+    @staticmethod
+    def forward(*grads):
+        return summed(grads)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, grad):
+        return SeparateForm.apply(grad)
+
+    @staticmethod
+    def jvp(ctx, *tangents):
+        return _SeparateSum.apply(*tangents)
+
+    @staticmethod
+    def vmap(info, in_dims, *grads):
+        pairs = zip(grads, in_dims, strict=True)
+        first = [g.expand(info.batch_size, *g.shape) if d is None else g.movedim(d, 0) for g, d in pairs]
+        return _SeparateSum.apply(*first), 0
+
+
+class SeparateWithoutTransforms(Function):
+    """The separate form, and nothing for torch.func."""
+
+    @staticmethod
+    def forward(x):
+        return tuple(gathered(x))
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *grads):
+        return summed(grads)
+
+
+class _Stacked(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return torch.stack(gathered(x))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return summed(grad.unbind(0))
+
+
+def unstacked(x):
+    """A gather that stacks, taken apart again."""
+    return tuple(entry.clone() for entry in _Stacked.apply(x))
+
+
+def with_own_entry_attached(x):
+    """A plain callable around a Function."""
+    return tuple(entry * 1 if entry.is_floating_point() else entry for entry in StackedAllReduce.apply(x))
+
+
+def of_torch_distributed_nn(x):
+    """PyTorch's own differentiable gather, after a look at what the ranks bring."""
+    from torch.distributed.nn.functional import all_gather
+
+    agree(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        return tuple(all_gather(x.contiguous()))
