@@ -36,6 +36,8 @@ def likely_cause(came: Any, expected: Any, alternatives: Mapping[str, Any]) -> s
 def _generic(came: torch.Tensor, expected: torch.Tensor) -> str:
     if not bool(torch.isfinite(came.abs()).all()):
         return "not a number or infinite"
+    if _near(came, expected):
+        return "right to five digits: rounded on the way"
     if bool((came == 0).all()):
         return "the gradient was dropped: all zeros" if bool((expected != 0).any()) else ""
     if _near(came, -expected):

@@ -148,7 +148,7 @@ def test_second_derivative_is_scaled_again(subject: Subject, world: World, f: fl
     (first,) = torch.autograd.grad(y.square().sum(), x, create_graph=True)
     second = _again(first, weight, x)
     expect.close(first.detach(), 2 * f * y.detach(), f"gradient of y squared for f={f}")
-    expect.close(dense, 2 * f * f * weight, f"second derivative of y squared for f={f}", alternatives={
+    expect.close(second, 2 * f * f * weight, f"second derivative of y squared for f={f}", alternatives={
         "scaled once only": 2 * f * weight
     })  # fmt: skip
 
