@@ -5,6 +5,7 @@ Across ranks all inputs are moved at once and all losses are added up: the ranks
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -66,21 +67,26 @@ def _confirmed(world: World, loss: Loss, seen: Finding, precision: float) -> Fin
 
 
 def _judged(world: World, loss: Loss, slope: float, precision: float, shrink: float = 1.0) -> Finding:
+    (middle,), weight = _together(world, loss, 0.0)
     step = precision ** (1 / 3) * shrink
-    (right, left), weight = _together(world, loss, step, -step)
+    if abs(slope) > 10 * weight > 0 and math.isfinite(slope):
+        step *= 10 * weight / abs(slope)  # a steep place: a longer step would leave it
+    (right, left), _ = _together(world, loss, step, -step)
     value = (right - left) / (2 * step)
-    rounding = 4 * precision * weight / step
-    near = rounding + max(1e-6, 5 * precision ** (2 / 3)) * max(abs(value), abs(slope))
-    if abs(slope - value) <= near:
+    near = 4 * precision * weight / step + max(1e-6, 5 * precision ** (2 / 3)) * max(abs(value), abs(slope))
+    if not math.isfinite(value) or not math.isfinite(weight):
+        return Finding("unclear", slope)
+    if abs(slope - value) <= near and math.isfinite(slope):
         return Finding("agrees", slope, value)
-    (middle, near_right, near_left), _ = _together(world, loss, 0.0, step / 2, -step / 2)
     if right == middle == left:
         return Finding("flat", slope, value)
+    (near_right, near_left), _ = _together(world, loss, step / 2, -step / 2)
     # A kink shows in what right and left say, a jump in what a long and a short step say; both bound the error.
     bend = abs(right - 2 * middle + left) / step
     jump = abs((near_right - near_left) / step - value)
-    verdict = "differs" if abs(slope - value) > near + 2 * bend + 4 * jump else "unclear"
-    return Finding(verdict, slope, value, jump / weight if weight else 0.0)
+    smooth = 2 * bend + 4 * jump <= 1e-3 * (abs(value) + weight)
+    differs = abs(slope - value) > near + 2 * bend + 4 * jump if math.isfinite(slope) else smooth
+    return Finding("differs" if differs else "unclear", slope, value, jump / weight if weight else 0.0)
 
 
 def _together(world: World, loss: Loss, *steps: float) -> tuple[list[float], float]:

@@ -9,12 +9,15 @@ from conformance.suite._watched import Look, judged
 from conformance.witness import EARLY, Call, Step
 
 
-def steps(looks: list[Look], method: str) -> Iterator[tuple[Look, Call, Step]]:
-    """Every call of one method of ctx that was seen."""
+def steps(
+    looks: list[Look], method: str, phases: tuple[str, ...] | None = None
+) -> Iterator[tuple[Look, Call, Step]]:
+    """Every call of one method of ctx that was seen, in these phases if any are given."""
     for look in looks:
         for call in look.witness.calls:
             for step in call.of(method):
-                yield look, call, step
+                if phases is None or step.phase in phases:
+                    yield look, call, step
 
 
 def at_most_once(looks: list[Look], method: str, why: str) -> None:

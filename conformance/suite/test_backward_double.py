@@ -114,7 +114,9 @@ def _pulled(
     assert isinstance(loss, torch.Tensor)
     if not loss.requires_grad:
         return [None] * len(inputs)
-    return list(torch.autograd.grad(loss, inputs, allow_unused=True))
+    # Not torch.autograd.grad: it would step around the node that refuses, since nothing asked for lies behind it.
+    torch.autograd.backward(loss)
+    return [tensor.grad for tensor in inputs]
 
 
 def _direction(world: World, value: torch.Tensor, *key: object) -> torch.Tensor:

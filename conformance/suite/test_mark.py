@@ -12,6 +12,7 @@ from conformance.outcome import need
 from conformance.subject import Subject
 from conformance.suite._steps import at_most_once, only_early, steps
 from conformance.suite._watched import judged, watched
+from conformance.witness import EARLY
 from conformance.world import World
 
 LAST_COUNTS = "of two calls only the last one counts"
@@ -31,7 +32,7 @@ def test_only_inputs_are_marked_dirty_and_all_are_returned(subject: Subject, wor
     """Every argument of mark_dirty is an input of forward, and forward returns it."""
     looks = watched(subject, world, everything=True)
     need(any(steps(looks, "mark_dirty")), "mark_dirty is not called")
-    for look, call, step in steps(looks, "mark_dirty"):
+    for look, call, step in steps(looks, "mark_dirty", EARLY):
         for index, value in enumerate(step.given):
             name = f"argument {index} of mark_dirty, {call.function.__name__}, {look.case.label}"
             expect.that(
@@ -79,7 +80,7 @@ def test_only_outputs_are_marked_non_differentiable(subject: Subject, world: Wor
     """Every argument of mark_non_differentiable is a tensor that forward returns."""
     looks = watched(subject, world, everything=True)
     need(any(steps(looks, "mark_non_differentiable")), "mark_non_differentiable is not called")
-    for look, call, step in steps(looks, "mark_non_differentiable"):
+    for look, call, step in steps(looks, "mark_non_differentiable", EARLY):
         for index, value in enumerate(step.given):
             name = f"argument {index} of mark_non_differentiable, {call.function.__name__}, {look.case.label}"
             expect.that(isinstance(value, torch.Tensor), f"{name}: a tensor", value, "a tensor")

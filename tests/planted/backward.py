@@ -336,7 +336,7 @@ class GradientClippedThroughNumpy(Function):
     """Works on the incoming gradient through NumPy, where no version is counted.
 
     Breaks: Function.backward.grads-untouched
-    Also: Function.backward.any-layout, Function.backward.double
+    Also: Function.backward.double
     """
 
     @staticmethod
@@ -357,7 +357,6 @@ class GradientZeroedAfterwards(_MatMul):
     """Clears the incoming gradient once it is used, to save memory.
 
     Breaks: Function.backward.grads-untouched
-    Also: Function.backward.any-layout, Function.backward.double
     """
 
     @staticmethod

@@ -265,7 +265,7 @@ class InputOnTheClass(Function):
     """Keeps its input on the class, where the next call overwrites it.
 
     Breaks: Function.forward.calls-independent
-    Also: Function.forward.frees-memory, Function.save_for_backward.hooks-suffice, Function.backward.double
+    Also: Function.forward.frees-memory, Function.save_for_backward.hooks-suffice
     """
 
     @staticmethod

@@ -1,0 +1,169 @@
+"""Correct Functions in all the ways one can be written."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+SPEC = "Function"
+
+
+def inputs():
+    yield (torch.randn(3, 2, dtype=torch.float64, requires_grad=True),)
+    yield (torch.randn((), dtype=torch.float64, requires_grad=True),)
+    yield (torch.randn(2, 0, dtype=torch.float64, requires_grad=True),)
+    yield (torch.randn(2, 3, requires_grad=True).t(),)
+
+
+class Combined(Function):
+    """ctx in forward."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * x.cos()
+
+
+class Separate(Function):
+    """ctx in setup_context, with a jvp."""
+
+    @staticmethod
+    def forward(x):
+        return x.sin()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * x.cos()
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        (x,) = ctx.saved_tensors
+        return tangent * x.cos()
+
+
+class WithVjp(Function):
+    """vjp in place of backward."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    def vjp(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * x.cos()
+
+
+class ClassMethods(Function):
+    """Class methods where others write static ones."""
+
+    @classmethod
+    def forward(cls, ctx, x):
+        ctx.save_for_backward(x)
+        return cls.value(x)
+
+    @classmethod
+    def backward(cls, ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * x.cos()
+
+    @staticmethod
+    def value(x):
+        return x.sin()
+
+
+class PlainMethods(Function):
+    """Plain functions where others write static methods."""
+
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * x.cos()
+
+
+class Inherited(Combined):
+    """Everything is inherited."""
+
+
+class OnceDifferentiable(Function):
+    """Saves an intermediate value, and says that it can be differentiated once."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x.cos())
+        return x.sin()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return grad * ctx.saved_tensors[0]
+
+
+class TrailingNone(Function):
+    """Returns one None more than there are inputs, which PyTorch lets pass."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 3
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 3, None
+
+
+class AppliesAnother(Function):
+    """Its forward applies another Function, which saves on a ctx of its own."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return Combined.apply(Combined.apply(x))
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * x.sin().cos() * x.cos()
+
+
+class Recomputes(Function):
+    """Runs forward again inside backward, as checkpointing does."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin() * x
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        with torch.enable_grad():
+            again = x.detach().requires_grad_()
+            y = again.sin() * again
+        return torch.autograd.grad(y, again, grad)[0]
+
+
+def plain_callable(x):
+    """A function around a Function."""
+    return Combined.apply(x * 2) + 1
+
+
+def without_a_function(x):
+    """A function in which no Function stands."""
+    return x.exp() * 2

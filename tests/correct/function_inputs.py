@@ -1,0 +1,328 @@
+"""Correct Functions of every kind of input and output."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch.autograd import Function
+
+SPEC = "Function"
+
+
+class TensorsAndOthers(Function):
+    """A tensor, an integer tensor, None, a string, a number by default."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(5, dtype=torch.float64, requires_grad=True), torch.tensor([0, 3, 3]), None, "sum"
+        yield torch.randn(4, requires_grad=True), torch.tensor([1]), 2.0, "mean", 3
+
+    @staticmethod
+    def forward(ctx, x, index, scale, how, power=1):
+        ctx.save_for_backward(index)
+        ctx.size, ctx.scale = x.shape[0], (scale or 1.0) / (len(index) if how == "mean" else 1) * power
+        return x[index].sum() * ctx.scale
+
+    @staticmethod
+    def backward(ctx, grad):
+        (index,) = ctx.saved_tensors
+        ones = (grad * ctx.scale).expand(index.shape)
+        return torch.zeros(ctx.size, dtype=grad.dtype).index_add(0, index, ones), None, None, None, None
+
+
+class NotAllDifferentiable(Function):
+    """A float input that is no parameter: it requires no grad, and gets none."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(4, dtype=torch.float64, requires_grad=True), torch.rand(4, dtype=torch.float64)
+
+    @staticmethod
+    def forward(ctx, x, target):
+        ctx.save_for_backward(x, target)
+        return (x - target).square().sum()
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, target = ctx.saved_tensors
+        return 2 * (x - target) * grad, None
+
+
+class NestedArguments(Function):
+    """A list of tensors, into which autograd does not look, beside one that counts."""
+
+    @staticmethod
+    def inputs():
+        pair = [torch.randn(3, dtype=torch.float64), torch.randn(3, dtype=torch.float64)]
+        yield torch.randn(3, dtype=torch.float64, requires_grad=True), {"weights": pair, "scale": 2.0}
+
+    @staticmethod
+    def forward(ctx, x, options):
+        one, other = options["weights"]
+        ctx.save_for_backward(one, other)
+        ctx.scale = options["scale"]
+        return x * one * other * ctx.scale
+
+    @staticmethod
+    def backward(ctx, grad):
+        one, other = ctx.saved_tensors
+        return grad * one * other * ctx.scale, None
+
+
+@dataclass
+class _Options:
+    table: torch.Tensor
+    scale: float
+
+
+class CallersObject(Function):
+    """Keeps the caller's own object on ctx, which happens to own a tensor, and a module."""
+
+    @staticmethod
+    def inputs():
+        options = _Options(torch.ones(3), 2.0)
+        yield torch.randn(3, dtype=torch.float64, requires_grad=True), options, torch.nn.Linear(2, 2)
+
+    @staticmethod
+    def forward(ctx, x, options, module):
+        ctx.options, ctx.module = options, module
+        return x * options.scale
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.options.scale, None, None
+
+
+class MixedOutputs(Function):
+    """A differentiable output, an index, a number and None."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(5, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        value, index = x.max(0)
+        ctx.mark_non_differentiable(index)
+        ctx.save_for_backward(index)
+        ctx.size = x.shape[0]
+        return value, index, 7, None
+
+    @staticmethod
+    def backward(ctx, grad, *_):
+        (index,) = ctx.saved_tensors
+        return torch.zeros(ctx.size, dtype=grad.dtype).index_put((index,), grad)
+
+
+class OnlyIntegers(Function):
+    """Nothing that comes out can be differentiated."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(5, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        index = x.argmax()
+        ctx.mark_non_differentiable(index)
+        return index
+
+    @staticmethod
+    def backward(ctx, grad):
+        return None
+
+
+class OnlyIntegersIn(Function):
+    """Nothing that goes in can be differentiated."""
+
+    @staticmethod
+    def inputs():
+        yield torch.arange(4), 2
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        return x * factor
+
+    @staticmethod
+    def backward(ctx, grad):
+        return None, None
+
+
+class SeveralOutputs(Function):
+    """Three outputs, and gradients that may be None."""
+
+    @staticmethod
+    def inputs():
+        yield (
+            torch.randn(4, dtype=torch.float64, requires_grad=True),
+            torch.randn((), requires_grad=True).double(),
+        )
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, y)
+        return x * y, x + 1, y * y
+
+    @staticmethod
+    def backward(ctx, product, total, square):
+        x, y = ctx.saved_tensors
+        for_x, for_y = torch.zeros_like(x), torch.zeros_like(y)
+        if product is not None:
+            for_x, for_y = for_x + product * y, for_y + (product * x).sum()
+        if total is not None:
+            for_x = for_x + total
+        if square is not None:
+            for_y = for_y + 2 * y * square
+        return (
+            for_x if ctx.needs_input_grad[0] else None,
+            for_y if ctx.needs_input_grad[1] else None,
+        )
+
+
+class ManyInputs(Function):
+    """More inputs than there are combinations worth trying."""
+
+    @staticmethod
+    def inputs():
+        yield tuple(torch.randn(2, dtype=torch.float64, requires_grad=True) for _ in range(7))
+
+    @staticmethod
+    def forward(ctx, *tensors):
+        ctx.count = len(tensors)
+        return torch.stack(tensors).sum(0)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return (grad,) * ctx.count
+
+
+class Complex(Function):
+    """Complex in, complex out."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(3, dtype=torch.complex128, requires_grad=True),)
+        yield (torch.randn((), dtype=torch.complex64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x.conj() * grad
+
+
+class ComplexToReal(Function):
+    """Complex in, real out."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(2, 2, dtype=torch.complex128, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.real.square() + x.imag.square()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad
+
+
+class _Exp(Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = x.exp()
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.saved_tensors[0]
+
+
+class Half(_Exp):
+    """Given in half precision and in single, and taking any."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(3, dtype=torch.float16, requires_grad=True),)
+        yield (torch.randn(3, dtype=torch.bfloat16, requires_grad=True),)
+        yield (torch.randn(3, requires_grad=True),)
+
+
+class OneDtypeAlone(Function):
+    """Refuses everything but single precision."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(6, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        if x.dtype != torch.float32:
+            raise TypeError("float32 only")
+        return _Exp.forward(ctx, x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return _Exp.backward(ctx, grad)
+
+
+class HalfAlone(OneDtypeAlone):
+    """Refuses everything but half precision."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(6, dtype=torch.float16, requires_grad=True),)
+        yield (torch.randn(200, dtype=torch.float16, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        if x.dtype != torch.float16:
+            raise TypeError("float16 only")
+        return _Exp.forward(ctx, x)
+
+
+class SinglePrecisionInside(Function):
+    """Takes double precision and computes in single."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(6, dtype=torch.float64, requires_grad=True),)
+        yield (torch.randn(400, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.float().sin().to(x.dtype)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return (grad.float() * x.float().cos()).to(grad.dtype)
+
+
+class HalfPrecisionInside(Function):
+    """Takes double precision and computes in half."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(6, dtype=torch.float64, requires_grad=True),)
+        yield (torch.randn(400, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.half().sin().to(x.dtype)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return (grad.half() * x.half().cos()).to(grad.dtype)

@@ -1,0 +1,349 @@
+"""Correct Functions that do what looks suspicious: in place, views, caches, random numbers, kinks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+SPEC = "Function"
+
+
+def inputs():
+    yield (torch.randn(3, 4, dtype=torch.float64, requires_grad=True),)
+    yield (torch.randn(2, 3, 2, requires_grad=True).transpose(0, 2),)
+
+
+class InPlace(Function):
+    """Changes its input, marks and returns it."""
+
+    @staticmethod
+    def forward(ctx, x):
+        x.mul_(2)
+        ctx.mark_dirty(x)
+        return x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+class InPlaceThroughNumpy(Function):
+    """Changes its input through NumPy, and marks it."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(5, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        array = x.detach().numpy()
+        array += 1
+        ctx.mark_dirty(x)
+        return x
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return grad
+
+
+class InPlaceAndMore(Function):
+    """Changes one input in place, saves it as an output, and returns another output."""
+
+    @staticmethod
+    def forward(x):
+        return x.exp_(), torch.ones_like(x)
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(4, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.mark_dirty(inputs[0])
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(output[0])
+
+    @staticmethod
+    def backward(ctx, grad, _):
+        return grad * ctx.saved_tensors[0]
+
+
+class ReturnsItsInput(Function):
+    """The identity, with the input returned as it is."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+
+class ReturnsAView(Function):
+    """A view of the input."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.shape = x.shape
+        return x[0]
+
+    @staticmethod
+    def backward(ctx, grad):
+        return torch.cat([grad.unsqueeze(0), grad.new_zeros((ctx.shape[0] - 1, *ctx.shape[1:]))])
+
+
+class ReturnsANarrowView(Function):
+    """backward hands on the very gradient it got, expanded."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.shape = x.shape
+        return x.sum()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.expand(ctx.shape)
+
+
+class Dropout(Function):
+    """Draws random numbers in forward."""
+
+    @staticmethod
+    def forward(ctx, x):
+        keep = (torch.rand_like(x) > 0.4).to(x.dtype)
+        ctx.save_for_backward(keep)
+        return x * keep
+
+    @staticmethod
+    def backward(ctx, grad):
+        (keep,) = ctx.saved_tensors
+        return grad * keep
+
+
+class StochasticRounding(Function):
+    """Draws random numbers in backward too: no derivative, but what its author declares."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return (grad + 1e-12 * torch.rand_like(grad)) * 2
+
+
+class Kink(Function):
+    """Given right at its kinks."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.tensor([0.0, 0.0, 1.0, -1.0, 0.0], dtype=torch.float64, requires_grad=True),)
+        yield (torch.zeros(3, dtype=torch.float64, requires_grad=True),)
+        yield (torch.zeros(3, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.clamp(min=0)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * (ctx.saved_tensors[0] > 0)
+
+
+class Step(Function):
+    """A step function, whose gradient is zero, given at its steps."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.tensor([0.0, 1.0, 0.5, -2.0], dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.floor()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return torch.zeros_like(grad)
+
+
+class Ties(Function):
+    """A maximum over equal numbers."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.ones(4, 3, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        values, order = x.max(0)
+        ctx.save_for_backward(order)
+        ctx.shape = x.shape
+        return values
+
+    @staticmethod
+    def backward(ctx, grad):
+        (order,) = ctx.saved_tensors
+        return grad.new_zeros(ctx.shape).scatter(0, order.unsqueeze(0), grad.unsqueeze(0))
+
+
+class Steep(Function):
+    """Bends sharply: a difference over a long step is far from the derivative."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(4, requires_grad=True),)
+        yield (torch.randn(4, dtype=torch.float64, requires_grad=True),)
+        yield (1e-4 * torch.randn(4, dtype=torch.float64, requires_grad=True),)
+        yield (1e4 * torch.randn(4, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return (20 * x).sin()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 20 * (20 * ctx.saved_tensors[0]).cos() * grad
+
+
+class OutsideItsDomain(Function):
+    """Not a number for some of its inputs."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.tensor([-1.0, 2.0, 0.0], dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.log()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad / ctx.saved_tensors[0]
+
+
+class CachedConstant(Function):
+    """Makes a constant once for each size and keeps it on the class."""
+
+    _windows: dict[Any, torch.Tensor] = {}
+
+    @staticmethod
+    def _window(like):
+        key = (like.shape[-1], like.dtype)
+        if key not in CachedConstant._windows:
+            CachedConstant._windows[key] = torch.arange(like.shape[-1], dtype=like.dtype, device=like.device)
+        return CachedConstant._windows[key]
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * CachedConstant._window(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * CachedConstant._window(grad)
+
+
+class SavesNone(Function):
+    """Saves None in place of what is not needed."""
+
+    @staticmethod
+    def inputs():
+        yield (
+            torch.randn(3, dtype=torch.float64, requires_grad=True),
+            torch.randn(3, dtype=torch.float64, requires_grad=True),
+        )
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, y if ctx.needs_input_grad[0] else None)
+        return x * y
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        return None if y is None else grad * y, None if x is None else grad * x
+
+
+class NumpyInside(Function):
+    """Computes with NumPy, and says that it can be differentiated once."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(5, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        array = x.detach().numpy()
+        ctx.save_for_backward(x)
+        return torch.from_numpy(array**2)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        array = ctx.saved_tensors[0].detach().numpy()
+        return torch.from_numpy(2 * array * grad.detach().contiguous().numpy())
+
+
+class DoubleBackwardByAnother(Function):
+    """Its gradient is a Function of its own."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return _CubeBackward.apply(ctx.saved_tensors[0], grad)
+
+
+class _CubeBackward(Function):
+    @staticmethod
+    def forward(ctx, x, grad):
+        ctx.save_for_backward(x, grad)
+        return 3 * x * x * grad
+
+    @staticmethod
+    def backward(ctx, second):
+        x, grad = ctx.saved_tensors
+        return 6 * x * grad * second, 3 * x * x * second
+
+
+class IntermediateReturned(Function):
+    """Returns its intermediate value too, so that the second derivative sees it."""
+
+    @staticmethod
+    def forward(ctx, x):
+        scale = x.exp()
+        ctx.save_for_backward(scale)
+        return scale * x, scale
+
+    @staticmethod
+    def backward(ctx, grad, grad_scale):
+        (scale,) = ctx.saved_tensors
+        return grad * (scale + scale.log() * scale) + grad_scale * scale
+
+
+class Expanded(Function):
+    """Given expanded and overlapping inputs."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(1, 3, dtype=torch.float64).expand(4, 3).requires_grad_(),)
+        yield (torch.randn(4, 6, dtype=torch.float64)[:, ::2].requires_grad_(),)
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.square().sum(0)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * grad * ctx.saved_tensors[0]

@@ -1,0 +1,317 @@
+"""Bugs of marking: inputs changed in place, outputs without a derivative, gradients made or not."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function
+
+SPEC = "Function"
+
+
+def inputs():
+    yield (torch.randn(3, 2, dtype=torch.float64, requires_grad=True),)
+
+
+class _DoubleInPlace(Function):
+    """Right in every respect."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        return x.mul_(2)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+class _Sorted(Function):
+    """Right in every respect."""
+
+    @staticmethod
+    def forward(ctx, x):
+        values, order = x.flatten().sort()
+        ctx.mark_non_differentiable(order)
+        ctx.save_for_backward(order)
+        ctx.shape = x.shape
+        return values, order
+
+    @staticmethod
+    def backward(ctx, grad, _):
+        (order,) = ctx.saved_tensors
+        return torch.zeros_like(grad).index_add(0, order, grad).view(ctx.shape)
+
+
+class MarkedDirtyTwice(_DoubleInPlace):
+    """Marks before the change and after it.
+
+    Breaks: Function.mark_dirty.once
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        x.mul_(2)
+        ctx.mark_dirty(x)
+        return x
+
+
+class MarkedDirtyInBackward(_DoubleInPlace):
+    """backward marks too.
+
+    Breaks: Function.mark_dirty.once
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        found = grad * 2
+        ctx.mark_dirty(found)
+        return found
+
+
+class MarkedDirtyInJvp(_DoubleInPlace):
+    """jvp marks the tangent.
+
+    Breaks: Function.mark_dirty.once
+    """
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        ctx.mark_dirty(tangent)
+        return tangent.mul_(2)
+
+
+class ResultMarkedDirty(Function):
+    """Marks what it made itself.
+
+    Breaks: Function.mark_dirty.only-inputs
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        result = x * 2
+        ctx.mark_dirty(result)
+        return result
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+class DirtyInputNotReturned(Function):
+    """Marks the input it changes, and returns something else where no one looks.
+
+    Breaks: Function.mark_dirty.only-inputs
+    Also: Function.backward.gradient, Function.backward.count, Function.backward.double,
+        Function.backward.grads-untouched, Function.backward.any-layout, Function.backward.repeatable,
+        Function.backward.needs-input-grad-honoured, Function.backward.unused-output,
+        Function.forward.deterministic, Function.forward.calls-independent, Function.forward.frees-memory,
+        Function.forward.no-tensor-on-ctx, Function.save_for_backward.once, Function.save_for_backward.where,
+        Function.save_for_backward.hooks-suffice, Function.save_for_backward.only-tensors,
+        Function.mark_dirty.complete, Function.mark_dirty.once
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        return x.mul_(2).clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+class ChangedThroughData(Function):
+    """Changes its input through .data and does not say so.
+
+    Breaks: Function.mark_dirty.complete
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        x.data.mul_(2)
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+class ChangedThroughNumpy(Function):
+    """Changes its input through NumPy and does not say so.
+
+    Breaks: Function.mark_dirty.complete
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        array = x.detach().numpy()
+        array += 1
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+
+class ChangedInPlaceUnmarked(Function):
+    """Changes its input by an in-place operation and returns it, unmarked.
+
+    Breaks: Function.mark_dirty.complete
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.add_(1)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+
+class OneOfTwoMarked(Function):
+    """Changes two inputs and marks one.
+
+    Breaks: Function.mark_dirty.complete
+    """
+
+    @staticmethod
+    def inputs():
+        yield (
+            torch.randn(3, dtype=torch.float64, requires_grad=True),
+            torch.randn(3, dtype=torch.float64, requires_grad=True),
+        )
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.mark_dirty(x)
+        return x.mul_(2), y.mul_(3)
+
+    @staticmethod
+    def backward(ctx, first, second):
+        return 2 * first, 3 * second
+
+
+class RunningMeanUnmarked(Function):
+    """Updates a statistic that needs no gradient, unmarked, in the separate form.
+
+    Breaks: Function.mark_dirty.complete
+    """
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(4, 3, dtype=torch.float64, requires_grad=True), torch.zeros(3, dtype=torch.float64)
+
+    @staticmethod
+    def forward(x, running):
+        running.lerp_(x.mean(0), 0.1)
+        return x * 2
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2, None
+
+
+class MarkedNonDifferentiableTwice(_Sorted):
+    """Marks the same output twice.
+
+    Breaks: Function.mark_non_differentiable.once
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        values, order = _Sorted.forward(ctx, x)
+        ctx.mark_non_differentiable(order)
+        return values, order
+
+
+class MarkedNonDifferentiableInBackward(_Sorted):
+    """backward marks the gradient.
+
+    Breaks: Function.mark_non_differentiable.once
+    """
+
+    @staticmethod
+    def backward(ctx, grad, _):
+        found = _Sorted.backward(ctx, grad, _)
+        ctx.mark_non_differentiable(found)
+        return found
+
+
+class InputMarkedNonDifferentiable(Function):
+    """Marks an input.
+
+    Breaks: Function.mark_non_differentiable.only-outputs
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_non_differentiable(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+class IntermediateMarkedNonDifferentiable(Function):
+    """Marks a tensor that it does not return.
+
+    Breaks: Function.mark_non_differentiable.only-outputs
+    """
+
+    @staticmethod
+    def forward(x):
+        return x * 2
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.mark_non_differentiable(output.detach())
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+class MaterializedInBackward(Function):
+    """Asks backward not to be handed zeros, once it has been.
+
+    Breaks: Function.set_materialize_grads.where
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2, x * 3
+
+    @staticmethod
+    def backward(ctx, first, second):
+        ctx.set_materialize_grads(False)
+        return first * 2 + second * 3
+
+
+class MaterializedByAssignmentInJvp(Function):
+    """jvp assigns the attribute.
+
+    Breaks: Function.set_materialize_grads.where
+    """
+
+    @staticmethod
+    def forward(x):
+        return x * 2
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        ctx.materialize_grads = True
+        return tangent * 2

@@ -1,0 +1,304 @@
+"""Bugs of saving: too often, too late, the wrong things, or not everything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.autograd import Function
+
+SPEC = "Function"
+
+
+def inputs():
+    yield (torch.randn(3, 2, dtype=torch.float64, requires_grad=True),)
+
+
+class _Cube(Function):
+    """Right in every respect, in the separate form and with a jvp; the bugs below change one thing each."""
+
+    @staticmethod
+    def forward(x):
+        return x * x * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 3 * x * x * grad
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        (x,) = ctx.saved_tensors
+        return 3 * x * x * tangent
+
+
+class SavedTwice(Function):
+    """Calls save_for_backward once for each tensor and gets the first one another way.
+
+    Breaks: Function.save_for_backward.once
+    """
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(3, dtype=torch.float64, requires_grad=True), torch.randn(3, dtype=torch.float64)
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x)
+        ctx.save_for_backward(x, y)
+        return x * y
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.saved_tensors[1], None
+
+
+class SavedInForwardAndAgainInAHelper(Function):
+    """Saves nothing first, and what is needed later.
+
+    Breaks: Function.save_for_backward.once
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward()
+        y = x.exp()
+        ctx.to_save = (y,)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.saved_tensors[0]
+
+
+class SavedInBackward(_Cube):
+    """backward saves once more.
+
+    Breaks: Function.save_for_backward.where
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        found = _Cube.backward(ctx, grad)
+        ctx.save_for_backward(found)
+        return found
+
+
+class SavedInJvp(_Cube):
+    """jvp saves for backward.
+
+    Breaks: Function.save_for_backward.where
+    """
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        ctx.save_for_backward(tangent)
+        return _Cube.jvp(ctx, tangent)
+
+
+class SavedFromOutside(_Cube):
+    """``apply`` saves on the node once forward is over.
+
+    Breaks: Function.save_for_backward.where
+    """
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        result = super().apply(*args)
+        if result.grad_fn is not None:
+            result.grad_fn.save_for_backward(*args)
+        return result
+
+
+class NumberSavedWithoutGradient(Function):
+    """Saves a number in place of the tensor where no gradient is needed.
+
+    Breaks: Function.save_for_backward.only-tensors
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x if ctx.needs_input_grad[0] else 0)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * ctx.saved_tensors[0] * grad
+
+
+class NumberSaved(Function):
+    """Saves a number beside the tensor, which PyTorch refuses.
+
+    Breaks: Function.save_for_backward.only-tensors
+    Also: Function.backward.gradient, Function.backward.count, Function.backward.double,
+        Function.backward.grads-untouched, Function.backward.any-layout, Function.backward.repeatable,
+        Function.backward.needs-input-grad-honoured, Function.backward.unused-output,
+        Function.forward.deterministic, Function.forward.calls-independent, Function.forward.frees-memory,
+        Function.forward.no-tensor-on-ctx, Function.save_for_backward.once, Function.save_for_backward.where,
+        Function.save_for_backward.hooks-suffice, Function.mark_dirty.complete
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x, 2.0)
+        return x * 2.0
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2.0
+
+
+class ListSaved(Function):
+    """Saves a list of tensors as one argument, for want of a gradient unnoticed.
+
+    Breaks: Function.save_for_backward.only-tensors
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        if not ctx.needs_input_grad[0]:
+            ctx.save_for_backward([x, x])
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+class KeptBesideWhatIsSaved(Function):
+    """Saves one tensor and keeps another one on ctx.
+
+    Breaks: Function.save_for_backward.hooks-suffice
+    Also: Function.forward.no-tensor-on-ctx
+    """
+
+    @staticmethod
+    def inputs():
+        yield (
+            torch.randn(3, dtype=torch.float64, requires_grad=True),
+            torch.randn(3, dtype=torch.float64, requires_grad=True),
+        )
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x)
+        ctx.y = y
+        return x * y
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.y, grad * ctx.saved_tensors[0]
+
+
+class KeptInAClosure(Function):
+    """Keeps the input in a function made in forward.
+
+    Breaks: Function.save_for_backward.hooks-suffice
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.derivative = lambda grad: 2 * x * grad
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return ctx.derivative(grad)
+
+
+class KeptAsNumpy(Function):
+    """Keeps the input as a NumPy array that shares its memory.
+
+    Breaks: Function.save_for_backward.hooks-suffice
+    Also: Function.backward.double
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.array = x.detach().numpy()
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * torch.from_numpy(ctx.array) * grad
+
+
+class MaskKeptOnCtx(Function):
+    """Keeps a mask, no more than bits, on ctx.
+
+    Breaks: Function.save_for_backward.hooks-suffice
+    Also: Function.forward.no-tensor-on-ctx
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mask = x > 0
+        return x.clamp(min=0)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.mask
+
+
+class SavedForForwardTwice(_Cube):
+    """Calls save_for_forward once too often.
+
+    Breaks: Function.save_for_forward.once
+    """
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_forward(output)
+        _Cube.setup_context(ctx, inputs, output)
+
+
+class SavedForForwardTwiceCombined(Function):
+    """The same in the combined form.
+
+    Breaks: Function.save_for_forward.once
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_forward(None)
+        ctx.save_for_forward(x)
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * ctx.saved_tensors[0] * grad
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        return 2 * ctx.saved_tensors[0] * tangent
+
+
+class SavedForForwardInBackward(_Cube):
+    """backward saves for jvp.
+
+    Breaks: Function.save_for_forward.where
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        ctx.save_for_forward(*ctx.saved_tensors)
+        return _Cube.backward(ctx, grad)
+
+
+class SavedForForwardInJvp(_Cube):
+    """jvp saves for the next jvp.
+
+    Breaks: Function.save_for_forward.where
+    """
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        found = _Cube.jvp(ctx, tangent)
+        ctx.save_for_forward(*ctx.saved_tensors)
+        return found
