@@ -14,6 +14,7 @@ from conformance.cli import BAD_USAGE, BROKE, FAILS, INTERRUPTED, OK
 
 def carry_out(arguments: argparse.Namespace, passed_on: Sequence[str]) -> int:
     """Do what the arguments say; complaints come out as a line or two."""
+    from conformance.ending import complain, let_go_of_output, why
     from conformance.options import BadUsage
 
     commands: dict[str, Callable[[], int]] = {
@@ -25,19 +26,22 @@ def carry_out(arguments: argparse.Namespace, passed_on: Sequence[str]) -> int:
         "compare": lambda: _compare(arguments),
         "watch": lambda: _watch(arguments),
     }
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - closed by whoever started us
     try:
-        return commands[arguments.command]()
+        status = commands[arguments.command]()
+        sys.stdout.flush()
     except BadUsage as error:
-        print(f"conformance: {error}", file=sys.stderr)
+        complain(str(error))
         return BAD_USAGE
     except KeyboardInterrupt:
-        print("conformance: interrupted", file=sys.stderr)
+        complain("interrupted")
         return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output has gone; Python's own flush at exit must not complain again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        print("conformance: the output was closed before all of it was written", file=sys.stderr)
+    except OSError as error:
+        complain(why(error) if error.filename is None else f"{error.filename}: {error.strerror}")
+        let_go_of_output()
         return BROKE
+    return status
 
 
 def _run(arguments: argparse.Namespace, passed_on: Sequence[str]) -> int:
@@ -59,10 +63,10 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 
 def _scan(arguments: argparse.Namespace) -> int:
-    from conformance import scan
     from conformance.report.sheet import terminal
+    from conformance.scan.command import run as scan
 
-    return scan.run(
+    return scan(
         arguments.package,
         json=arguments.json,
         sarif=Path(arguments.sarif) if arguments.sarif else None,

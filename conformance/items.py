@@ -15,6 +15,9 @@ from conformance.plugin import SESSION, session_of
 from conformance.pool import StartFailed
 from conformance.pristine import Broken
 
+#: So many tests in a row go to one worker of pytest-xdist.
+TOGETHER = 32
+
 
 class ClauseBroken(Exception):
     """A test's outcome that is no pass."""
@@ -34,7 +37,10 @@ class SuiteModule(pytest.File):
             pytest.exit(str(error), returncode=3)
         for place, item in enumerate(items):
             if item.test.file == self.path:
-                yield RankItem.from_parent(self, name=item.name, entry=item, place=place)
+                ranked = RankItem.from_parent(self, name=item.name, entry=item, place=place)
+                # With pytest-xdist, neighbours go to one worker, since they share a world of ranks.
+                ranked.add_marker(pytest.mark.xdist_group(f"{item.label}-{item.size}-{place // TOGETHER}"))
+                yield ranked
 
 
 class RankItem(pytest.Item):
@@ -76,7 +82,7 @@ def told(outcome: TestOutcome) -> str:
     lines = [f"{clause.id} ({clause.level}): {clause.text}", f"{outcome.outcome}: {outcome.message}"]
     lines += [f"looks like: {outcome.likely}"] if outcome.likely else []
     lines += [f"reproduce: {outcome.reproduce}"]
-    return "\n".join(lines)
+    return "\n".join(lines).encode("utf-8", "backslashreplace").decode()
 
 
 def in_order(items: list[pytest.Item]) -> list[pytest.Item]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,7 +44,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if SESSION in config.stash:
         from conformance.items import in_order
 
-        items[:] = in_order(items)
+        done = set(getattr(config, "workerinput", {}).get("conformance_done", ()))
+        items[:] = [item for item in in_order(items) if item.nodeid not in done]
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -119,5 +121,6 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
     report = yield
     outcome = getattr(item, "conformance_outcome", None)
     if outcome is not None and call.when == "call":
-        report.conformance = outcome.to_json()
+        # As text: a worker of pytest-xdist can hand over no lone surrogates, and a subject may print some.
+        report.conformance = json.dumps(outcome.to_json())
     return report

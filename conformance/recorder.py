@@ -6,12 +6,13 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import pytest
 
 from conformance import clauses
+from conformance.items import RankItem
+from conformance.journal import Journal
 from conformance.outcome import TestOutcome
 from conformance.plan import Item
 from conformance.plugin import SESSION
@@ -19,32 +20,25 @@ from conformance.report.model import Report
 from conformance.session import Session, suite_version
 from conformance.verdict import Planned, SubjectInfo, judge
 
-JOURNAL = "outcomes.jsonl"
-
 
 class Recorder:
     """A pytest plugin of one run: the run's session, and what has come of it so far."""
 
-    def __init__(self, session: Session, started: Callable[[int], None], ended: Callable[[TestOutcome], None]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        started: Callable[[int], None],
+        ended: Callable[[TestOutcome], None],
+        journal: Journal | None = None,
+    ) -> None:
         self.session = session
         self.started, self.ended = started, ended
-        self.outcomes: dict[str, TestOutcome] = {}
+        self.journal = journal
+        self.outcomes = {outcome.nodeid: outcome for outcome in (journal.outcomes if journal else ())}
         self.selected: set[str] | None = None
         self.broken = ""
         self.began = time.time()
-        self.journal: TextIO | None = None
-
-    def keep_journal(self, folder: Path) -> None:
-        """Write each outcome to a file as it comes, so that a killed run can be resumed."""
-        self.journal = (folder / JOURNAL).open("a", encoding="utf-8")
-
-    def resume(self, folder: Path) -> None:
-        """Take over the outcomes of an earlier run that did not end."""
-        with (folder / JOURNAL).open(encoding="utf-8") as journal:
-            for line in journal:
-                outcome = _outcome_of(line)
-                if outcome is not None:
-                    self.outcomes[outcome.nodeid] = outcome
+        self.unheard = False
 
     def pytest_configure(self, config: pytest.Config) -> None:
         """Called at start: the suite's collector takes this session and makes no other."""
@@ -53,27 +47,47 @@ class Recorder:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Called after collection: what an earlier run has finished is not run again."""
-        done = set(self.outcomes)
-        items[:] = [item for item in items if getattr(getattr(item, "entry", None), "nodeid", None) not in done]
+        items[:] = [item for item in items if not (isinstance(item, RankItem) and item.entry.nodeid in self.outcomes)]
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Called once the selection stands."""
-        chosen = {item.entry.nodeid for item in session.items if hasattr(item, "entry")}
+        entries = [item.entry for item in session.items if isinstance(item, RankItem)]
+        self.session.pool.expects_transforms = any(entry.test.transforms for entry in entries)
+        self._start({entry.nodeid for entry in entries})
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Called by pytest-xdist for each worker: tell it what is done already."""
+        node.workerinput["conformance_done"] = list(self.outcomes)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node: Any, ids: Sequence[str]) -> None:
+        """Called when a worker has collected; all collect the same."""
+        if self.selected is None:
+            self._start({identifier.rpartition("@")[0] or identifier for identifier in ids})
+
+    def _start(self, chosen: set[str]) -> None:
         self.selected = chosen | set(self.outcomes)
-        self.session.pool.expects_transforms = any(item.entry.test.transforms for item in session.items)
-        self.started(len(chosen))
+        self._show(lambda: self.started(len(chosen)))
+
+    def _show(self, action: Callable[[], None]) -> None:
+        """Move the progress line; an output that is closed or full ends the line, not the run."""
+        if not self.unheard:
+            try:
+                action()
+            except OSError:
+                self.unheard = True
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Called for each phase of each test, in this process even when workers run them."""
-        data = getattr(report, "conformance", None)
-        if data is None:
+        if not hasattr(report, "conformance"):
             return
+        data = json.loads(report.conformance)
         outcome = TestOutcome.from_json(data)
         self.outcomes[outcome.nodeid] = outcome
         if self.journal is not None:
-            self.journal.write(json.dumps(data) + "\n")
-            self.journal.flush()
-        self.ended(outcome)
+            self.journal.note(data)
+        self._show(lambda: self.ended(outcome))
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Called for each collector: one that fails means that the suite itself is broken."""
@@ -87,11 +101,10 @@ class Recorder:
     def report(self, interrupted: bool) -> Report:
         """The verdicts on everything that was planned."""
         items = self.session.items
-        # Workers of pytest-xdist select by themselves; what they were told to leave out does not come back.
-        selected = self.selected or set(self.outcomes) if interrupted else self.selected
+        owed = {item.nodeid for item in items}
         return judge(
-            list(self.outcomes.values()),
-            [_planned(item, selected) for item in items],
+            [outcome for name, outcome in self.outcomes.items() if name in owed],
+            [_planned(item, self.selected) for item in items],
             _infos(items, self.session),
             clauses.registry(),
             self.session.environment,
@@ -111,10 +124,3 @@ def _planned(item: Item, selected: set[str] | None) -> Planned:
     left_out = selected is not None and item.nodeid not in selected
     reason = "not selected" if left_out else ""
     return Planned(item.nodeid, item.test.clause, item.label, item.spec, item.size, reason)
-
-
-def _outcome_of(line: str) -> TestOutcome | None:
-    try:
-        return TestOutcome.from_json(json.loads(line))
-    except (ValueError, TypeError, AttributeError):
-        return None  # the line that was being written when the run was killed

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from conformance.cli import BAD_USAGE, BROKE
 from conformance.discovery import registered
+from conformance.ending import complain, interruptible, let_go_of_output, why
+from conformance.journal import Journal
 from conformance.options import BadUsage, Options, parse_ranks, parse_timeout
 from conformance.session import Session
 
 if TYPE_CHECKING:
     from conformance.expectations import Expectation
-    from conformance.recorder import Recorder
     from conformance.report.model import Report
 
 #: pytest prints nothing: neither its dots nor its tracebacks tell more than our own summary.
@@ -45,19 +45,25 @@ def run(arguments: argparse.Namespace, passed_on: Sequence[str]) -> int:
     Raises:
         BadUsage: the request cannot be carried out; nothing was run.
     """
-    signal.signal(signal.SIGTERM, _interrupt)
-    session = Session(options_of(arguments))  # first, so that torch is imported while we read on
-    try:
-        return _run(arguments, passed_on, session)
-    finally:
-        session.close()
+    with interruptible():
+        journal = _resumed(arguments) if arguments.resume else None
+        session = Session(options_of(arguments))  # early, so that torch is imported while we read on
+        try:
+            return _run(arguments, passed_on, session, journal)
+        finally:
+            session.close()
 
 
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
+def _resumed(arguments: argparse.Namespace) -> Journal:
+    """The journal of the run to go on with; the arguments become those of that run."""
+    from conformance.cli import parser
+
+    journal = Journal(Path(arguments.resume))
+    journal.go_on(arguments, parser().parse_args(["run"]))
+    return journal
 
 
-def _run(arguments: argparse.Namespace, passed_on: Sequence[str], session: Session) -> int:
+def _run(arguments: argparse.Namespace, passed_on: Sequence[str], session: Session, journal: Journal | None) -> int:
     import pytest
 
     from conformance.pool import StartFailed
@@ -68,11 +74,14 @@ def _run(arguments: argparse.Namespace, passed_on: Sequence[str], session: Sessi
 
     console = terminal()
     progress = Progress(console)
-    recorder = Recorder(session, progress.start, progress.advance)
+    expected, journal = _prepare(arguments, journal)
+    recorder = Recorder(session, progress.start, progress.advance, journal)
     try:
-        expected = _prepare(arguments, recorder)
         session.items  # noqa: B018 - whatever is wrong with the subjects is said before pytest starts
         status = pytest.main(_pytest_arguments(arguments, passed_on), plugins=[recorder])
+    except KeyboardInterrupt:
+        session.take_unseen()
+        status = pytest.ExitCode.INTERRUPTED
     except (StartFailed, Broken) as error:
         console.print(f"conformance: {error}", markup=False)
         return BROKE
@@ -83,15 +92,16 @@ def _run(arguments: argparse.Namespace, passed_on: Sequence[str], session: Sessi
     if recorder.broken or status in {3, pytest.ExitCode.INTERNAL_ERROR}:
         console.print(f"conformance: the suite itself broke\n{recorder.broken}", markup=False)
         return BROKE
+    if journal is not None and journal.lost:
+        complain(journal.lost)
     report = recorder.report(interrupted=status == pytest.ExitCode.INTERRUPTED)
     return _finish(arguments, report, expected)
 
 
-def _prepare(arguments: argparse.Namespace, recorder: Recorder) -> tuple[Expectation, ...]:
+def _prepare(arguments: argparse.Namespace, journal: Journal | None) -> tuple[tuple[Expectation, ...], Journal | None]:
     """See to it, before anything runs, that all that is to be read and written at the end can be."""
     from conformance.clauses import registry
     from conformance.expectations import ExpectError, read_expect
-    from conformance.recorder import JOURNAL
     from conformance.report.model import ReportError
     from conformance.report.write import prepare
 
@@ -102,16 +112,13 @@ def _prepare(arguments: argparse.Namespace, recorder: Recorder) -> tuple[Expecta
         raise BadUsage(str(error)) from None
     if arguments.write_expect and Path(arguments.write_expect).exists():
         raise BadUsage(f"--write-expect {arguments.write_expect!r}: there is such a file; give another name")
-    if arguments.resume:
-        folder = Path(arguments.resume)
-        if not (folder / JOURNAL).is_file():
-            raise BadUsage(f"--resume {arguments.resume!r}: no {JOURNAL} there, so there is no run to go on with")
-        recorder.resume(folder)
-    elif folder is not None:
-        (folder / JOURNAL).unlink(missing_ok=True)
-    if folder is not None:
-        recorder.keep_journal(folder)
-    return expected
+    if journal is None and folder is not None:
+        journal = Journal(folder)
+        try:
+            journal.begin(arguments)
+        except OSError as error:
+            raise BadUsage(f"cannot write {journal.path}: {error.strerror}") from None
+    return expected, journal
 
 
 def _pytest_arguments(arguments: argparse.Namespace, passed_on: Sequence[str]) -> list[str]:
@@ -152,13 +159,17 @@ def _finish(arguments: argparse.Namespace, report: Report, expected: Sequence[Ex
     works += [lambda: console.print("\n".join(problems), style="red")] if problems else []
     works += [lambda: write_all(report, folder)] if folder else []
     works += [lambda: expectations.write_expect(report, arguments.write_expect)] if arguments.write_expect else []
-    works += [lambda: github.publish(report, sys.stdout)]
+    works += [lambda: github.publish(report, sys.stdout), sys.stdout.flush]
     unwritten = False
     for work in works:
         try:
             work()
         except (ReportError, expectations.ExpectError) as error:
-            print(f"conformance: {error}", file=sys.stderr)
+            complain(str(error))
+            unwritten = True
+        except OSError as error:
+            complain(why(error))
+            let_go_of_output()
             unwritten = True
     status = exit_status(report, strict=arguments.strict, broken=unwritten)
     return status or int(bool(problems))

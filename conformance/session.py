@@ -66,6 +66,13 @@ class Session:
             return [subject for subject in wanted if self.options.spec in {None, subject.spec}]
         return _labelled([self._looked_at(reference) for reference in dict.fromkeys(self.options.subjects)])
 
+    def take_unseen(self) -> None:
+        """Take the subjects as they were named: the run was called off while they were being looked at."""
+        if "subjects" not in vars(self):
+            spec = self.options.spec or "Function"
+            references = dict.fromkeys(self.options.subjects)
+            self._known = _labelled([Named(name, spec, self.options.inputs) for name in references]) or None
+
     def _looked_at(self, reference: str) -> Named:
         subject = Named(reference, self.options.spec or "", self.options.inputs)
         outcome, said = self.pool.preflight(subject)
