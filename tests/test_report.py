@@ -142,7 +142,7 @@ def test_a_failure_tells_everything_in_the_order_a_reader_needs(width):
         "expected: tensor([1., 1.])",
         "looks like mean instead of sum",
         "reproduce  conformance run mypkg.dist:Gather -k",
-        f"api/spec_impl/ksuit#clause-{SUM}",
+        f"api/spec_impl/ksuit/index.html#clause-{SUM}",
     ]
     places = [text.index(part) for part in wanted]
     assert places == sorted(places)

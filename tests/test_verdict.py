@@ -212,7 +212,7 @@ def test_versions(versions, torch, inside):
 
 
 def test_the_page_of_a_clause():
-    assert page_of(CLAUSES[SUM]) == f"api/spec_impl/ksuit#clause-{SUM}"
+    assert page_of(CLAUSES[SUM]) == f"api/spec_impl/ksuit/index.html#clause-{SUM}"
 
 
 def test_none_of_this_imports_torch():

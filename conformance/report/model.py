@@ -153,9 +153,9 @@ def page_of(clause: Clause) -> str:
     """Where the published docs state the clause, from the root of the site.
 
     ``AllGatherGradAutograd.backward.sum`` is at
-    ``api/spec_impl/ksuit#clause-AllGatherGradAutograd.backward.sum``.
+    ``api/spec_impl/ksuit/index.html#clause-AllGatherGradAutograd.backward.sum``.
     """
-    return f"api/{clause.module.replace('.', '/')}#clause-{clause.id}"
+    return f"api/{clause.module.replace('.', '/')}/index.html#clause-{clause.id}"
 
 
 def _test(data: Mapping[str, Any], clause: str, subject: str, spec: str) -> TestOutcome:

@@ -1,0 +1,96 @@
+"""The one Sphinx extension of this site: it puts clauses, and what was proved of them, on pages.
+
+``directive`` and ``margin`` make the box of a clause; ``index``, ``results``, ``proof``, ``reference`` and ``pictures`` are the
+directives of single pages; ``members`` and ``sources`` complete the API pages; ``published`` writes what programs read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jinja2
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.util.nodes import make_refnode
+
+from clause_pages import (
+    directive,
+    index,
+    mathml,
+    members,
+    pictures,
+    proof,
+    published,
+    record,
+    reference,
+    results,
+    sources,
+)
+
+#: Names that annotations use and that no page documents.
+UNDOCUMENTED = {"Body", "Sample", "Spec", "Report", "conformance.report.model.Report", "_Call"}
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Called by Sphinx when the site is configured."""
+    for part in (directive, index, mathml, pictures, proof, published, reference, results, sources):
+        part.setup(app)
+    app.add_config_value("clause_files", [], "env")
+    app.connect("config-inited", _name_the_files)
+    app.connect("builder-inited", _read_record, priority=100)
+    app.connect("autoapi-skip-member", _skip)
+    app.connect("autodoc-process-docstring", _tidy, priority=100)
+    app.connect("missing-reference", _resolve, priority=400)
+    app.config.autoapi_prepare_jinja_env = lambda environment: _prepare(environment, app)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _name_the_files(app: Sphinx, config: Any) -> None:
+    # A data file that comes or goes concerns every page.
+    config.clause_files = [path.name for path in record.read().files]
+
+
+def _read_record(app: Sphinx) -> None:
+    app.clause_record = record.read()  # type: ignore[attr-defined]
+
+
+def _prepare(environment: jinja2.Environment, app: Sphinx) -> None:
+    environment.globals["facts_of"] = lambda name: members.classes().get(name, {})
+    environment.globals["contract"] = members.contract
+    environment.globals["inherited"] = lambda own: members.inherited(set(own), app.config)
+
+
+def _skip(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out what is nobody's business: constants, other modules' names, and the modules behind ``conformance``."""
+    if what == "data" or name in {"conformance.check", "conformance.subject"} and what == "module":
+        return True
+    if what == "attribute" and name.startswith("spec_impl.function."):
+        return True  # the table of attributes has them, with text
+    return None
+
+
+def _tidy(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Called for every docstring before napoleon reads it."""
+    if name == "spec_impl.function.Function":
+        members.without_attributes(lines)
+    members.name_returns(lines)
+    if what == "property":
+        lines.insert(0, "")  # or napoleon takes the words before a colon for a type
+
+
+def _resolve(
+    app: Sphinx, env: BuildEnvironment, node: addnodes.pending_xref, content: nodes.TextElement
+) -> nodes.Node | None:
+    """Called for a name that was not found where it stands: look for it in all modules."""
+    target = node.get("reftarget", "")
+    if node.get("refdomain") != "py":
+        return None
+    if target in UNDOCUMENTED:
+        return content
+    found = {name: entry for name, entry in env.domains.python_domain.objects.items() if name.endswith(f".{target}")}
+    if len(found) != 1:
+        return None
+    ((name, entry),) = found.items()
+    return make_refnode(app.builder, node["refdoc"], entry.docname, entry.node_id, content, name)

@@ -1,0 +1,133 @@
+"""The members that a class of the reference has from its base, in the words of ``spec_impl/function.py``.
+
+They are read out of the source of the contract, so that a page repeats what the contract says and cannot drift from it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from inspect import cleandoc
+from pathlib import Path
+from typing import Any
+
+from sphinx.config import Config
+from sphinx.ext.napoleon import GoogleDocstring
+
+CONF = Path(__file__).parents[1]
+CONTRACT = CONF.parent / "spec_impl" / "function.py"
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member as a page lists it: ``kind`` is a directive of the Python domain, ``flags`` its options."""
+
+    name: str
+    kind: str
+    signature: str
+    text: str
+    flags: tuple[str, ...] = ()
+    known: bool = True
+
+    @property
+    def summary(self) -> str:
+        """The first sentence."""
+        first = " ".join(self.text.split("\n\n")[0].split())
+        return re.split(r"(?<=\.)\s", first)[0]
+
+
+@cache
+def classes() -> Mapping[str, Mapping[str, str]]:
+    """What ``classes.toml`` says of each documented class."""
+    return tomllib.loads((CONF / "classes.toml").read_text("utf-8"))
+
+
+@cache
+def contract() -> Mapping[str, Member]:
+    """Every member of the contract by name: methods, then attributes."""
+    extra = tomllib.loads((CONF / "members.toml").read_text("utf-8"))
+    (tree,) = (node for node in ast.parse(CONTRACT.read_text("utf-8")).body if _is_contract(node))
+    found = {member.name: member for member in _methods(tree)}
+    found |= {member.name: member for member in _extra(extra)}
+    found |= {member.name: member for member in attributes(ast.get_docstring(tree) or "")}
+    return found
+
+
+def inherited(own: set[str], config: Config) -> list[Member]:
+    """The members that a class does not write itself, methods first, each kind in order of names."""
+    missing = [member for name, member in contract().items() if name not in own]
+    missing.sort(key=lambda member: (member.kind != "method", member.name.strip("_")))
+    return [_for_page(member, config) for member in missing]
+
+
+def attributes(doc: str) -> Iterator[Member]:
+    """The attributes that the contract's docstring lists."""
+    part = re.search(r"^Attributes:\n((?:[ ]+.*\n|\n)+)", doc, re.MULTILINE)
+    for name, text in re.findall(r"^(\w+): (.+(?:\n .+)*)", textwrap.dedent(part[1]) if part else "", re.MULTILINE):
+        yield Member(name, "attribute", "", " ".join(text.split()))
+
+
+def without_attributes(lines: list[str]) -> None:
+    """Take the list of attributes out of a docstring, whose page has a table of them."""
+    if "Attributes:" in lines:
+        start = lines.index("Attributes:")
+        stop = next((n for n in range(start + 1, len(lines)) if lines[n] and not lines[n].startswith(" ")), len(lines))
+        del lines[start:stop]
+
+
+def name_returns(lines: list[str]) -> None:
+    """Write a ``Returns:`` section as a field: napoleon would take the words before a colon for a type."""
+    if "Returns:" in lines:
+        start = lines.index("Returns:")
+        lines[start] = ":returns:"
+
+
+def _is_contract(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ClassDef) and node.name == "Function"
+
+
+def _methods(tree: ast.ClassDef) -> Iterator[Member]:
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            static = any(isinstance(mark, ast.Name) and mark.id == "staticmethod" for mark in node.decorator_list)
+            arguments = node.args if static else _without_self(node.args)
+            doc = cleandoc(ast.get_docstring(node) or "")
+            flags = ("staticmethod",) if static else ()
+            yield Member(node.name, "method", f"({ast.unparse(arguments)})", _plain(doc), flags)
+
+
+def _without_self(arguments: ast.arguments) -> ast.arguments:
+    return ast.arguments(
+        posonlyargs=arguments.posonlyargs,
+        args=arguments.args[1:],
+        vararg=arguments.vararg,
+        kwonlyargs=arguments.kwonlyargs,
+        kw_defaults=arguments.kw_defaults,
+        kwarg=arguments.kwarg,
+        defaults=arguments.defaults,
+    )
+
+
+def _extra(data: Mapping[str, Mapping[str, Any]]) -> Iterator[Member]:
+    for name, said in data.items():
+        kind = "method" if said["kind"] == "classmethod" else said["kind"]
+        flags = ("classmethod",) if said["kind"] == "classmethod" else ()
+        yield Member(name, kind, said.get("signature", ""), said["text"], flags, known=False)
+
+
+def _plain(doc: str) -> str:
+    """A docstring without its clauses and its example: those are on the contract's own page."""
+    blocks = re.split(r"^(?=\S)", doc, flags=re.MULTILINE)
+    return "".join(block for block in blocks if not block.startswith((".. clause::", "Example:"))).strip()
+
+
+def _for_page(member: Member, config: Config) -> Member:
+    lines = member.text.splitlines()
+    name_returns(lines)
+    text = "\n".join(GoogleDocstring(lines, config).lines()).strip()
+    return Member(member.name, member.kind, member.signature, text, member.flags, member.known)

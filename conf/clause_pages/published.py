@@ -1,0 +1,55 @@
+"""What the site publishes for programs: the registry as ``clauses.json``, the report's schema, and the search data."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+from clause_pages.record import DOCS, Record
+from clause_pages.reference import SCHEMA
+from conformance import clauses
+from conformance.listing import as_data
+from conformance.report.model import page_of
+
+
+def setup(app: Sphinx) -> None:
+    """Write when all pages are written."""
+    app.connect("build-finished", _publish)
+    app.connect("html-page-context", _scripts)
+
+
+def _scripts(app: Sphinx, pagename: str, template: str, context: dict[str, object], doctree: object) -> None:
+    if pagename == "search":
+        app.add_js_file("clause-search-data.js")
+        app.add_js_file("site.js")
+    elif pagename in {"results", "clauses", "proof"}:
+        app.add_js_file("site.js")
+
+
+def _publish(app: Sphinx, error: Exception | None) -> None:
+    if error or app.builder.format != "html":
+        return
+    record: Record = app.clause_record  # type: ignore[attr-defined]
+    out = Path(app.outdir)
+    registry = {
+        "version": app.config.release,
+        "clauses_sha256": clauses.digest(),
+        "clauses": [{**as_data(clause), "page": page_of(clause)} for clause in record.registry.values()],
+    }
+    _write(out / "clauses.json", json.dumps(registry, indent=1, ensure_ascii=False) + "\n")
+    # A script rather than JSON, so that the search works on a disk, too.
+    rows = [[clause.id, clause.text, page_of(clause)] for clause in record.registry.values()]
+    _write(out / "_static" / "clause-search-data.js", f"window.CLAUSES = {json.dumps(rows, ensure_ascii=False)};\n")
+    shutil.copyfile(SCHEMA, out / "report.schema.json")
+    for path in record.files:
+        target = out / path.relative_to(DOCS)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")

@@ -1,0 +1,121 @@
+"""What is known of each clause: its tests, the planted bugs it killed, and its verdicts in the committed reports."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from conformance import catalogue, clauses
+from conformance.catalogue import Test
+from conformance.clauses import Clause
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+ENGINE = "PyTorch"
+REFERENCE = "spec_impl."
+
+
+@dataclass(frozen=True)
+class Bug:
+    """A planted bug, as the kill matrix has it."""
+
+    implementation: str
+    text: str
+    breaks: str
+    also: tuple[str, ...]
+    caught: bool
+    precise: bool
+    broken: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of its class or function."""
+        return self.implementation.partition(":")[2]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One part of a report: an implementation, or the engine, in an environment."""
+
+    implementation: str
+    spec: str
+    environment: str
+    verdict: str
+    date: str
+    clauses: Mapping[str, Mapping[str, Any]]
+    file: str
+
+    @property
+    def about_reference(self) -> bool:
+        """Whether it is the reference, or PyTorch itself, that was held against the clauses."""
+        return self.implementation == ENGINE or self.implementation.startswith(REFERENCE)
+
+
+@dataclass(frozen=True)
+class Record:
+    """Everything that the pages say beside the clauses."""
+
+    registry: Mapping[str, Clause]
+    tests: Mapping[str, Sequence[Test]]
+    bugs: Sequence[Bug]
+    correct: Sequence[str]
+    runs: Sequence[Run]
+    mutants: Mapping[str, Any]
+    files: Sequence[Path] = field(default=())
+
+    @cached_property
+    def bugs_of(self) -> Mapping[str, Sequence[Bug]]:
+        """The planted bugs that a clause caught, by clause."""
+        found: dict[str, list[Bug]] = defaultdict(list)
+        for bug in self.bugs:
+            if bug.caught:
+                found[bug.breaks].append(bug)
+        return found
+
+    def verdicts(self, identifier: str) -> Iterator[tuple[Run, Mapping[str, Any]]]:
+        """Where a clause was judged, and what came of it."""
+        for run in self.runs:
+            if identifier in run.clauses:
+                yield run, run.clauses[identifier]
+
+
+def read() -> Record:
+    """Read all of it from the checkout."""
+    tests: dict[str, list[Test]] = defaultdict(list)
+    for test in catalogue.suite():
+        tests[test.clause].append(test)
+    matrix, mutants = DOCS / "data" / "kill-matrix.json", DOCS / "data" / "mutants.json"
+    rows = _json(matrix).get("rows", ())
+    reports = sorted((DOCS / "results").rglob("*.json"))
+    bugs = [_bug(row) for row in rows if row["breaks"]]
+    correct = [row["implementation"] for row in rows if not row["breaks"]]
+    runs = [run for path in reports for run in _runs(path)]
+    files = [path for path in (matrix, mutants, *reports) if path.exists()]
+    return Record(clauses.registry(), tests, bugs, correct, runs, _json(mutants), files)
+
+
+def _json(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text("utf-8")) if path.exists() else {}
+
+
+def _bug(row: Mapping[str, Any]) -> Bug:
+    also, broken = tuple(row["also"]), tuple(row["broken"])
+    return Bug(row["implementation"], row["text"], row["breaks"], also, bool(row["caught"]), row["precise"], broken)
+
+
+def _runs(path: Path) -> Iterator[Run]:
+    data = _json(path)
+    around = data["environment"]
+    environment = f"PyTorch {around['torch']}, {around['backend']}, {around['device']}"
+    date, file = data.get("started", "")[:10], path.relative_to(DOCS).as_posix()
+    if data["engine"]:
+        found = {clause["id"]: clause for clause in data["engine"]}
+        yield Run(ENGINE, "Function", environment, "", date, found, file)
+    for part in data["subjects"]:
+        found = {clause["id"]: clause for clause in part["clauses"]}
+        yield Run(part["subject"], part["spec"], environment, part["verdict"], date, found, file)

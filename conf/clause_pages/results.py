@@ -1,0 +1,162 @@
+"""``.. results::``: the committed reports as one matrix, and the text of every failure under it."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from clause_pages.html import Markup, link, raw, tag, together
+from clause_pages.index import choice, filters, row_data, scrolling
+from clause_pages.margin import MARKS, verdict_class
+from clause_pages.record import DOCS, ENGINE, Record, Run
+from conformance.clauses import Clause
+from conformance.report.model import BROKEN, page_of
+
+NOT_RUN = DOCS / "results" / "not-run.toml"
+GROUPS = ("PyTorch itself", "the reference", "published implementations")
+LONGEST = 1500
+
+
+def setup(app: Sphinx) -> None:
+    """Add the directive."""
+    app.add_directive("results", Results)
+    app.add_directive("not-run", NotRun)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the matrix: an implementation in an environment, all its specs together."""
+
+    group: str
+    name: str
+    environment: str
+    date: str
+    verdict: str
+    clauses: Mapping[str, Mapping[str, Any]]
+
+
+class Results(SphinxDirective):
+    """Called once, for the page of results."""
+
+    def run(self) -> list[nodes.Node]:
+        """Make the filters, the matrix and the failures."""
+        record: Record = self.env.app.clause_record  # type: ignore[attr-defined]
+        for path in record.files:
+            self.env.note_dependency(str(path))
+        columns = columns_of(record.runs)
+        if not columns:
+            return [raw(tag("p", "No report has been committed yet."))]
+        environments = list(dict.fromkeys(column.environment for column in columns))
+        controls = filters(
+            record.registry.values(),
+            choice("Verdict", "verdict", ("pass", "broken", "skipped", "not-applicable")),
+            choice("Environment", "environment", environments),
+            choice("Whose", "group", [group for group in GROUPS if any(c.group == group for c in columns)]),
+        )
+        matrix = scrolling(_matrix(record, columns, self.env.docname), "clauses by implementations")
+        failures = list(_failures(record, columns, self.env.docname))
+        told = [tag("h2", "What failed", id="what-failed"), *failures] if failures else [tag("p", "Nothing failed.")]
+        return [raw(together(controls, matrix, tag("section", *told, class_="failures")))]
+
+
+def columns_of(runs: Sequence[Run]) -> list[Column]:
+    """The reports' parts as columns: PyTorch first, then the reference, then everybody else, by name."""
+    found = []
+    for run in runs:
+        group = 0 if run.implementation == ENGINE else 1 if run.about_reference else 2
+        name = run.implementation.partition(":")[2] if group == 1 else run.implementation
+        found.append(Column(GROUPS[group], name, run.environment, run.date, run.verdict, run.clauses))
+    found = _newest(found)
+    return sorted(found, key=lambda column: (GROUPS.index(column.group), column.name, column.environment))
+
+
+def _newest(columns: Sequence[Column]) -> list[Column]:
+    """Where two reports judge the same thing in the same environment, the newer one counts."""
+    kept: dict[tuple[str, str], Column] = {}
+    for column in sorted(columns, key=lambda column: column.date):
+        before = kept.get((column.name, column.environment))
+        clauses = {**(before.clauses if before else {}), **column.clauses}
+        kept[column.name, column.environment] = replace(column, clauses=clauses)
+    return list(kept.values())
+
+
+def _matrix(record: Record, columns: Sequence[Column], docname: str) -> Markup:
+    heads = [
+        tag(
+            "th",
+            tag("span", column.name, class_="who"),
+            tag("span", f"{column.environment}", class_="where"),
+            tag("span", column.verdict or "", class_="overall"),
+            scope="col",
+            data_environment=column.environment,
+            data_group=column.group,
+        )
+        for column in columns
+    ]
+    head = tag("thead", tag("tr", tag("th", "Clause", scope="col"), *heads))
+    rows = [_row(clause, columns, docname) for clause in record.registry.values()]
+    return tag("table", head, tag("tbody", *rows), class_="filtered matrix")
+
+
+def _row(clause: Clause, columns: Sequence[Column], docname: str) -> Markup:
+    cells = [_cell(clause, number, column) for number, column in enumerate(columns)]
+    name = tag("a", clause.id, href=link(docname, page_of(clause)), title=clause.text)
+    return tag("tr", tag("th", name, scope="row"), *cells, **row_data(clause))
+
+
+def _cell(clause: Clause, number: int, column: Column) -> Markup:
+    found = column.clauses.get(clause.id)
+    verdict = found["verdict"] if found else ""
+    data = {"data_verdict": "broken" if verdict in BROKEN else verdict}
+    if not found:
+        return tag("td", tag("span", " ", class_="hidden-words"), **data)
+    mark = tag("span", MARKS[verdict], class_=f"verdict {verdict_class(verdict)}", aria_hidden="true")
+    words = tag("span", verdict, class_="hidden-words")
+    if verdict in BROKEN:
+        said = f"{verdict}: {clause.id} by {column.name}; read why"
+        return tag("td", tag("a", mark, href=f"#failed-{number}-{clause.id}", aria_label=said, title=said), **data)
+    return tag("td", mark, words, title=found.get("reason") or verdict, **data)
+
+
+def _failures(record: Record, columns: Sequence[Column], docname: str) -> Iterator[Markup]:
+    for number, column in enumerate(columns):
+        for clause in record.registry.values():
+            found = column.clauses.get(clause.id)
+            if found and found["verdict"] in BROKEN:
+                yield _failure(clause, found, number, column, docname)
+
+
+def _failure(clause: Clause, found: Mapping[str, Any], number: int, column: Column, docname: str) -> Markup:
+    messages = [test["message"] for test in found["tests"] if test["outcome"] in BROKEN and test["message"]]
+    first = messages[0][:LONGEST] if messages else found["reason"] or "no message"
+    more = f" {len(messages)} tests say so; this is the first." if len(messages) > 1 else ""
+    return tag(
+        "article",
+        tag("h3", f"{column.name}: ", tag("a", clause.id, href=link(docname, page_of(clause)))),
+        tag("p", f"{found['verdict']}, {column.environment}, {column.date}.{more}"),
+        tag("p", clause.text),
+        tag("pre", first, tabindex="0"),
+        id=f"failed-{number}-{clause.id}",
+    )
+
+
+class NotRun(SphinxDirective):
+    """Called once: what no report covers, with the reason and the date."""
+
+    def run(self) -> list[nodes.Node]:
+        """Make the table."""
+        if not NOT_RUN.exists():
+            return []
+        self.env.note_dependency(str(NOT_RUN))
+        rows = [
+            tag("tr", tag("th", entry["what"], scope="row"), tag("td", entry["reason"]), tag("td", str(entry["date"])))
+            for entry in tomllib.loads(NOT_RUN.read_text("utf-8"))["not-run"]
+        ]
+        head = tag("thead", tag("tr", *(tag("th", name, scope="col") for name in ("What", "Why", "As of"))))
+        return [raw(scrolling(tag("table", head, tag("tbody", *rows)), "what was not run"))]

@@ -1,0 +1,58 @@
+// Filters over tables, and clauses among the search results. Pages can be read without it.
+"use strict";
+
+function matches(element, form) {
+  const words = form.words.value.toLowerCase().split(/\s+/).filter(Boolean);
+  const text = element.textContent.toLowerCase() + " " + [...element.querySelectorAll("[title]")].map((part) => part.title.toLowerCase()).join(" ");
+  return words.every((word) => text.includes(word)) &&
+    ["spec", "level", "party", "fate"].every((name) => !form[name] || !form[name].value || element.dataset[name] === form[name].value);
+}
+
+function shownColumns(table, form) {
+  return [...table.tHead.rows[0].cells].map((cell) =>
+    ["environment", "group"].every((name) => !form[name]?.value || !cell.dataset[name] || cell.dataset[name] === form[name].value));
+}
+
+function filter(form, table) {
+  const columns = shownColumns(table, form);
+  [...table.rows].forEach((row) => [...row.cells].forEach((cell, number) => { cell.hidden = !columns[number]; }));
+  let count = 0;
+  for (const row of table.tBodies[0].rows) {
+    const verdict = form.verdict?.value;
+    const among = [...row.cells].filter((cell) => !cell.hidden).map((cell) => cell.dataset.verdict);
+    row.hidden = !matches(row, form) || (verdict && !among.includes(verdict));
+    count += row.hidden ? 0 : 1;
+  }
+  form.count.value = `${count} of ${table.tBodies[0].rows.length} rows`;
+}
+
+document.querySelectorAll("form.filters").forEach((form) => {
+  const table = form.parentElement.querySelector("table.filtered");
+  const given = new URLSearchParams(location.search);
+  for (const [name, value] of given) if (form[name]) form[name].value = value;
+  form.addEventListener("input", () => filter(form, table));
+  form.addEventListener("submit", (event) => event.preventDefault());
+  filter(form, table);
+});
+
+function clauseResults() {
+  const place = document.getElementById("search-results");
+  const words = (new URLSearchParams(location.search).get("q") || "").toLowerCase().split(/\s+/).filter(Boolean);
+  if (!place || !window.CLAUSES || !words.length) return;
+  const found = window.CLAUSES.filter(([id, text]) => words.every((word) => `${id} ${text}`.toLowerCase().includes(word)));
+  if (!found.length) return;
+  const section = document.createElement("section");
+  section.id = "search-clauses";
+  const head = document.createElement("h2");
+  head.textContent = found.length === 1 ? "1 clause" : `${found.length} clauses`;
+  const list = document.createElement("ul");
+  for (const [id, text, page] of found.slice(0, 20)) {
+    const item = document.createElement("li"), link = document.createElement("a"), said = document.createElement("p");
+    link.href = page; link.textContent = id; said.textContent = text;
+    item.append(link, said);
+    list.append(item);
+  }
+  section.append(head, list);
+  place.before(section);
+}
+clauseResults();
