@@ -1,0 +1,46 @@
+"""``python -m benchmarks [PART ...]``: measure, write docs/data/bench-PART.json, and draw the page's tables."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks import growth, harness, start
+from benchmarks.measure import ROOT, machine
+
+DATA = ROOT / "docs" / "data"
+
+
+def main() -> int:
+    """Measure the parts that are asked for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("parts", nargs="*", help="start, harness, gathers, growth, faults (default: all but faults)")
+    parser.add_argument("--rounds", type=int, default=5, help="counted runs of each command")
+    parser.add_argument("--worlds", default="2,4,8", help="numbers of ranks")
+    arguments = parser.parse_args()
+    worlds = tuple(int(size) for size in arguments.worlds.split(","))
+
+    def gathers() -> Any:
+        from benchmarks.gathers import measure
+
+        return measure(worlds)
+
+    parts: dict[str, Callable[[], Any]] = {
+        "start": lambda: start.measure(arguments.rounds),
+        "harness": lambda: harness.measure(arguments.rounds, worlds, (1, 20, 100)),
+        "gathers": gathers,
+        "growth": lambda: growth.measure(min(arguments.rounds, 3)),
+    }
+    for name in arguments.parts or parts:
+        print(f"measuring {name}", flush=True)
+        data = {"machine": machine(), "figures": parts[name]()}
+        DATA.mkdir(parents=True, exist_ok=True)
+        (DATA / f"bench-{name}.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,28 @@
+"""How wall time grows: with tests, with subjects, with ranks, with workers side by side."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from benchmarks.harness import command
+from benchmarks.measure import figures, in_turn
+
+SUBJECTS = [f"spec_impl.{name}" for name in ("torchlogix:GradFactor", "megatron:MakeViewlessTensor")]
+
+
+def measure(rounds: int) -> dict[str, Any]:
+    """Seconds of each step of each ladder."""
+    run = [sys.executable, "-m", "conformance", "run"]
+    ladders = {
+        "tests at 2 ranks": {str(count): command("this suite", 2, count) for count in (1, 100, 500, 1000)},
+        "ranks, 50 tests": {str(size): command("this suite", size, 50) for size in (1, 2, 4, 8, 16, 32)},
+        "workers (-n), the whole reference": {
+            name: [*run, *options] for name, options in {"none": [], "1": ["-n", "1"], "2": ["-n", "2"]}.items()
+        },
+    }
+    found = {}
+    for name, commands in ladders.items():
+        seconds = figures(in_turn(commands, rounds))
+        found[name] = {step: seconds[step].to_json() for step in commands}
+    return found

@@ -1,0 +1,53 @@
+"""Our harness: pytest, its plugin, and ranks forked from a pristine process.
+
+python benchmarks/peers/ours.py WORLD CHECKS
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+
+
+def main(world: int, checks: int) -> int:
+    """Run one test as many times, each time as a pytest item of its own."""
+    from conformance import catalogue, plugin
+    from conformance.options import Options
+    from conformance.plan import Named, plan
+    from conformance.session import Session
+
+    subject = "spec_impl.ksuit:AllGatherGradAutograd"
+    named = Named(subject, "AllGatherGradAutograd", None, subject)
+    session = Session(Options(subjects=(subject,), spec=named.spec, ranks=(world,)), [named])
+
+    import pytest
+
+    from conformance import clauses
+
+    suite = ROOT / "benchmarks" / "suite"
+    (test,) = catalogue.suite(suite)
+    test = replace(test, module="test_bench_gather", cases=tuple((("number", number),) for number in range(checks)))
+    session.items = plan([test], clauses.registry(), [named], (world,))
+    session.pool.settings = replace(session.pool.settings, path=(str(suite), str(ROOT)))
+    plugin.SUITE = suite
+
+    class Attach:
+        """Hands the session to the plugin."""
+
+        @staticmethod
+        def pytest_configure(config: pytest.Config) -> None:
+            config.stash[plugin.SESSION] = session
+
+    arguments = [str(suite), "-c", "/dev/null", f"--rootdir={ROOT}", "-q", "-p", "no:cacheprovider"]
+    return int(pytest.main([*arguments, "-p", "conformance.plugin"], plugins=[Attach]))
+
+
+if __name__ == "__main__":
+    import os
+
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    sys.exit(main(int(sys.argv[1]), int(sys.argv[2])))

@@ -1,0 +1,44 @@
+"""How long until the first word: commands against the bare start of Python and of torch."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from benchmarks.measure import ROOT, figures, in_turn, ratios
+
+PYTHON = sys.executable
+
+
+def measure(rounds: int) -> dict[str, Any]:
+    """Two groups: what needs no torch against ``python -c pass``, what does against ``import torch``."""
+    light = {
+        "python -c pass": [PYTHON, "-c", "pass"],
+        "conformance --help": [PYTHON, "-m", "conformance", "--help"],
+        "conformance list": [PYTHON, "-m", "conformance", "list"],
+        "conformance explain": [PYTHON, "-m", "conformance", "explain", "Function.backward.count"],
+    }
+    empty = ["-c", "/dev/null", "--rootdir", str(ROOT / "benchmarks"), "-p", "no:cacheprovider", "--collect-only", "-q"]
+    pytests = {
+        "pytest without the plugin": [PYTHON, "-m", "pytest", "-p", "no:conformance", *empty, str(ROOT / "conf")],
+        "pytest with the plugin": [PYTHON, "-m", "pytest", *empty, str(ROOT / "conf")],
+    }
+    peer = str(ROOT / "benchmarks" / "peers" / "ours.py")
+    subject = ["spec_impl.torchlogix:GradFactor", "--spec", "GradFactor"]
+    heavy = {
+        "import torch": [PYTHON, "-c", "import torch"],
+        "one gather test, 1 rank": [PYTHON, peer, "1", "1"],
+        "one gather test, 2 ranks": [PYTHON, peer, "2", "1"],
+        "conformance run, one spec": [PYTHON, "-m", "conformance", "run", *subject],
+    }
+    return {
+        "against python -c pass": _group(light, "python -c pass", rounds),
+        "against pytest alone": _group(pytests, "pytest without the plugin", rounds),
+        "against import torch": _group(heavy, "import torch", rounds),
+    }
+
+
+def _group(commands: dict[str, list[str]], base: str, rounds: int) -> dict[str, Any]:
+    runs = in_turn(commands, rounds)
+    seconds, against = figures(runs), ratios(runs, base)
+    return {name: {"seconds": seconds[name].to_json(), "ratio": against[name].to_json()} for name in commands}
