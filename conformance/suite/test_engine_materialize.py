@@ -1,0 +1,141 @@
+"""What PyTorch promises about set_materialize_grads: what stands for a gradient or tangent that nobody made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from conformance import expect
+from conformance.marks import cases, clause
+from conformance.suite._functions import build, forward_mode, leaf, nothing, tensor
+from conformance.world import World
+
+Keep = Callable[[Any, tuple[Any, ...], Any], None]
+
+
+def _asked(value: bool) -> Keep:
+    return lambda ctx, inputs, output: ctx.set_materialize_grads(value)
+
+
+def _gradients(world: World, form: str, keep: Keep) -> list[tuple[set[int], tuple[Any, ...]]]:
+    """What backward got, for each choice of outputs that a loss used; the outputs have shapes (2,), () and (1, 3)."""
+    seen: list[tuple[Any, ...]] = []
+
+    def compute(x: Any) -> Any:
+        return x * 2, x.sum(), x.sum().expand(1, 3) * 1
+
+    def backward(ctx: Any, *grads: Any) -> Any:
+        seen.append(grads)
+        return tensor(world, 0.0, 0.0)
+
+    function, choices = build(form, compute, keep, backward=backward), ({0}, {1}, {2}, {0, 2}, {1, 2})
+    received = []
+    for used in choices:
+        outputs = function.apply(leaf(world, 1.0, 2.0))
+        torch.stack([outputs[place].sum() for place in used]).sum().backward()
+        received.append((used, seen[-1]))
+    return received
+
+
+def _tangents(world: World, form: str, keep: Keep) -> list[tuple[set[int], tuple[Any, ...]]]:
+    """What jvp got, for each choice of inputs that have a tangent; the inputs have shapes (2,), () and (1, 3)."""
+    seen: list[tuple[Any, ...]] = []
+
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        seen.append(tangents)
+        return tensor(world, 0.0)[0]
+
+    function, choices = (
+        build(form, lambda *xs: sum(x.sum() for x in xs), keep, jvp=jvp),
+        ({0}, {1}, {2}, {0, 2}),
+    )
+    inputs = tensor(world, 1.0, 2.0), tensor(world, 3.0)[0], tensor(world, 4.0, 5.0, 6.0).reshape(1, 3)
+    received = []
+    for used in choices:
+        pairs = [(x, torch.ones_like(x)) if place in used else x for place, x in enumerate(inputs)]
+        forward_mode(function.apply, *pairs)
+        received.append((used, seen[-1]))
+    return received
+
+
+SHAPES = ((2,), (), (1, 3))
+
+
+def _ones_and_zeros(world: World, received: list[tuple[set[int], tuple[Any, ...]]], what: str) -> None:
+    for used, values in received:
+        expect.equal(len(values), len(SHAPES), f"number of values that {what}")
+        for place, came in enumerate(values):
+            expected = torch.full(
+                SHAPES[place], float(place in used), dtype=torch.float64, device=world.device
+            )
+            expect.equal(came, expected, f"value at place {place}, with {sorted(used)} in use, that {what}")
+
+
+def _ones_and_nones(world: World, received: list[tuple[set[int], tuple[Any, ...]]], what: str) -> None:
+    for used, values in received:
+        expect.equal(len(values), len(SHAPES), f"number of values that {what}")
+        for place, came in enumerate(values):
+            where = f"value at place {place}, with {sorted(used)} in use, that {what}"
+            if place in used:
+                expect.equal(came, torch.ones(SHAPES[place], dtype=torch.float64, device=world.device), where)
+            else:
+                expect.that(came is None, f"{where} is None", came, "None")
+
+
+@clause("Function.set_materialize_grads.default")
+@cases(form=["combined", "separate"])
+def test_gradients_are_zeros_by_default(world: World, form: str) -> None:
+    """A class that never asked gets zeros in backward for outputs that no loss used."""
+    received = _gradients(world, form, nothing)
+    _ones_and_zeros(world, received, "PyTorch handed to backward, nothing having been asked for,")
+
+
+@clause("Function.set_materialize_grads.default")
+@cases(form=["combined", "separate"])
+def test_tangents_are_zeros_by_default(world: World, form: str) -> None:
+    """A class that never asked gets zeros in jvp for inputs that have no tangent."""
+    received = _tangents(world, form, nothing)
+    _ones_and_zeros(world, received, "PyTorch handed to jvp, nothing having been asked for,")
+
+
+@clause("Function.set_materialize_grads.zeros")
+@cases(form=["combined", "separate"])
+def test_gradients_are_zeros_when_asked(world: World, form: str) -> None:
+    """With True the gradient of an unused output reaches backward as zeros of the output's shape."""
+    received = _gradients(world, form, _asked(True))
+    _ones_and_zeros(world, received, "PyTorch handed to backward after set_materialize_grads(True)")
+
+
+@clause("Function.set_materialize_grads.zeros")
+@cases(form=["combined", "separate"])
+def test_tangents_are_zeros_when_asked(world: World, form: str) -> None:
+    """With True the tangent of an input without one reaches jvp as zeros of the input's shape."""
+    received = _tangents(world, form, _asked(True))
+    _ones_and_zeros(world, received, "PyTorch handed to jvp after set_materialize_grads(True)")
+
+
+@clause("Function.set_materialize_grads.zeros")
+@cases(form=["combined", "separate"])
+def test_zeros_whatever_another_class_asked_for(world: World, form: str) -> None:
+    """With True backward gets zeros also after other classes, and other calls, asked for None."""
+    _gradients(world, form, _asked(False))
+    received = _gradients(world, form, _asked(True))
+    _ones_and_zeros(world, received, "PyTorch handed to backward after set_materialize_grads(True)")
+
+
+@clause("Function.set_materialize_grads.none")
+@cases(form=["combined", "separate"])
+def test_gradients_are_none_when_asked(world: World, form: str) -> None:
+    """With False the gradient of an unused output reaches backward as None, and the others as they are."""
+    received = _gradients(world, form, _asked(False))
+    _ones_and_nones(world, received, "PyTorch handed to backward after set_materialize_grads(False)")
+
+
+@clause("Function.set_materialize_grads.none")
+@cases(form=["combined", "separate"])
+def test_tangents_are_none_when_asked(world: World, form: str) -> None:
+    """With False the tangent of an input without one reaches jvp as None, and the others as they are."""
+    received = _tangents(world, form, _asked(False))
+    _ones_and_nones(world, received, "PyTorch handed to jvp after set_materialize_grads(False)")

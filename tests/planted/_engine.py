@@ -1,0 +1,61 @@
+"""Ways to make PyTorch's engine misbehave: each wraps one of the places where it meets a Function's methods."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.autograd.function import BackwardCFunction, FunctionMeta
+
+
+def around_apply(wrapper: Callable[..., Any]) -> None:
+    """``wrapper(original, cls, *args, **kwargs)`` stands in for ``Function.apply``."""
+    original = vars(torch.autograd.Function)["apply"].__func__
+
+    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        return wrapper(original, cls, *args, **kwargs)
+
+    torch.autograd.Function.apply = classmethod(apply)
+
+
+def around_backward(wrapper: Callable[..., Any]) -> None:
+    """``wrapper(original, ctx, *grads)`` stands in for the call of backward or vjp."""
+    original = BackwardCFunction.apply
+    BackwardCFunction.apply = lambda ctx, *grads: wrapper(original, ctx, *grads)
+
+
+def around_jvp(wrapper: Callable[..., Any]) -> None:
+    """``wrapper(original, ctx, *tangents)`` stands in for the call of jvp."""
+    original = BackwardCFunction.apply_jvp
+    BackwardCFunction.apply_jvp = lambda ctx, *tangents: wrapper(original, ctx, *tangents)
+
+
+def around_member(name: str, wrapper: Callable[..., Any]) -> None:
+    """``wrapper(original, cls, *args)`` stands in for a static method of every class made from now on."""
+    made = FunctionMeta.__init__
+
+    def init(cls: Any, *description: Any) -> None:
+        made(cls, *description)
+        if name in vars(cls):
+            original = getattr(cls, name)
+
+            @functools.wraps(original)
+            def member(*args: Any, **kwargs: Any) -> Any:
+                return wrapper(original, cls, *args, **kwargs)
+
+            setattr(cls, name, staticmethod(member))
+
+    FunctionMeta.__init__ = init
+
+
+def combined(cls: Any) -> bool:
+    """Whether forward gets ctx."""
+    return cls.setup_context is torch.autograd.Function.setup_context
+
+
+def on_ctx(name: str, read: Callable[[Any, Any], Any]) -> None:
+    """Reading attribute ``name`` of ctx gives ``read(ctx, value)``; setting it works as ever."""
+    slot = getattr(torch._C._FunctionBase, name)
+    setattr(BackwardCFunction, name, property(lambda ctx: read(ctx, slot.__get__(ctx)), slot.__set__))

@@ -1,0 +1,370 @@
+"""Engine bugs around backward and vjp."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd.function import Function
+
+from tests.planted._engine import around_backward, around_member, on_ctx
+
+
+def _derivative(ctx):
+    cls = ctx._forward_cls
+    return cls.vjp if cls.vjp is not Function.vjp else cls.backward
+
+
+def _as_needed(ctx):
+    """Nones, as many as backward must return."""
+    return (None,) * len(ctx.needs_input_grad)
+
+
+def missing_backward_gives_no_gradient() -> None:
+    """A class with neither backward nor vjp passes None back.
+
+    Breaks: Function.backward.overridden
+    """
+
+    def backward(original, ctx, *grads):
+        missing = _derivative(ctx) is Function.backward
+        return _as_needed(ctx) if missing else original(ctx, *grads)
+
+    around_backward(backward)
+
+
+def missing_backward_raises_runtime_error() -> None:
+    """A class with neither backward nor vjp raises RuntimeError, which NotImplementedError is a kind of.
+
+    Breaks: Function.backward.overridden
+    """
+
+    def backward(original, ctx, *grads):
+        if _derivative(ctx) is Function.backward:
+            raise RuntimeError("no backward")
+        return original(ctx, *grads)
+
+    around_backward(backward)
+
+
+def missing_backward_checked_in_apply() -> None:
+    """A class with neither backward nor vjp cannot be transformed by torch.func.grad: TypeError.
+
+    Breaks: Function.backward.overridden
+    """
+
+    def backward(ctx, *grads):
+        if "Generated" in type(ctx).__name__:
+            raise TypeError("no backward")
+        raise NotImplementedError("no backward")
+
+    torch.autograd.Function.backward = torch.autograd.Function.vjp = staticmethod(backward)
+
+
+def vjp_is_ignored() -> None:
+    """A class with vjp alone gets zeros for gradients.
+
+    Breaks: Function.backward.vjp-alias
+    """
+
+    def backward(original, ctx, *grads):
+        cls = ctx._forward_cls
+        return _as_needed(ctx) if cls.backward is Function.backward is not cls.vjp else original(ctx, *grads)
+
+    around_backward(backward)
+
+
+def vjp_gets_tensor_gradients_alone() -> None:
+    """vjp gets no None for outputs that are no tensors.
+
+    Breaks: Function.backward.vjp-alias
+    """
+
+    def backward(original, ctx, *grads):
+        only = [grad for grad in grads if grad is not None]
+        return original(ctx, *(only if ctx._forward_cls.vjp is not Function.vjp else grads))
+
+    around_backward(backward)
+
+
+def vjp_and_backward_are_accepted() -> None:
+    """Where a class has both, backward is used.
+
+    Breaks: Function.backward.vjp-alias
+    """
+
+    def backward(original, ctx, *grads):
+        cls = ctx._forward_cls
+        both = cls.vjp is not Function.vjp and cls.backward is not Function.backward
+        return cls.backward(ctx, *grads) if both else original(ctx, *grads)
+
+    around_backward(backward)
+
+
+def gradients_reversed() -> None:
+    """The gradients of several outputs come in reverse order.
+
+    Breaks: Function.backward.receives
+    Also: Function.backward.vjp-alias, Function.mark_non_differentiable.zero-gradient, \
+Function.set_materialize_grads.default, Function.set_materialize_grads.zeros, Function.set_materialize_grads.none
+    """
+    around_backward(lambda original, ctx, *grads: original(ctx, *reversed(grads)))
+
+
+def zero_dimensional_gradient_reshaped() -> None:
+    """A gradient that is zero-dimensional comes with one dimension.
+
+    Breaks: Function.backward.receives
+    """
+
+    def backward(original, ctx, *grads):
+        changed = [
+            grad.reshape(1) if grad is not None and grad.dim() == 0 and len(grads) > 3 else grad
+            for grad in grads
+        ]
+        return original(ctx, *changed)
+
+    around_backward(backward)
+
+
+def nothing_for_a_string() -> None:
+    """Outputs that are no tensors have no place among the arguments of backward.
+
+    Breaks: Function.backward.receives
+    """
+
+    def backward(original, ctx, *grads):
+        only = [grad for grad in grads if grad is not None]
+        return original(ctx, *(only if len(grads) > 4 else grads))
+
+    around_backward(backward)
+
+
+def zeros_for_what_is_no_tensor() -> None:
+    """backward gets a zero for an output that is no tensor.
+
+    Breaks: Function.backward.receives
+    """
+
+    def backward(original, ctx, *grads):
+        changed = [torch.zeros(()) if grad is None else grad for grad in grads]
+        return original(ctx, *(changed if len(grads) > 4 else grads))
+
+    around_backward(backward)
+
+
+def backward_called_twice() -> None:
+    """backward is called twice for one gradient.
+
+    Breaks: Function.backward.receives
+    Also: Function.backward.vjp-alias
+    """
+
+    def backward(original, ctx, *grads):
+        original(ctx, *grads)
+        return original(ctx, *grads)
+
+    around_backward(backward)
+
+
+def gradient_doubled() -> None:
+    """The gradient of a single output arrives doubled where it has two dimensions.
+
+    Breaks: Function.backward.receives
+    """
+
+    def backward(original, ctx, *grads):
+        single = len(grads) == 1 and grads[0] is not None and grads[0].dim() == 2
+        return original(ctx, 2 * grads[0]) if single else original(ctx, *grads)
+
+    around_backward(backward)
+
+
+def none_is_refused() -> None:
+    """backward must return a tensor for an input that is a tensor.
+
+    Breaks: Function.backward.none-allowed
+    """
+
+    def forward(original, cls, *args):
+        ctx = next((arg for arg in args if hasattr(arg, "needs_input_grad")), None)
+        if ctx is not None:
+            ctx.kinds_of = [isinstance(arg, torch.Tensor) for arg in args[1:]]
+        return original(*args)
+
+    def backward(original, ctx, *grads):
+        result = original(ctx, *grads)
+        several = result if isinstance(result, tuple) else (result,)
+        for one, tensor in zip(several, vars(ctx).get("kinds_of", ()), strict=False):
+            if tensor and one is None and len(several) == 2:
+                raise RuntimeError("None for a tensor")
+        return result
+
+    around_member("forward", forward)
+    around_backward(backward)
+
+
+def none_shifts_the_others() -> None:
+    """Nones that backward returns are taken to stand at the end.
+
+    Breaks: Function.backward.none-allowed
+    """
+
+    def backward(original, ctx, *grads):
+        result = original(ctx, *grads)
+        if not isinstance(result, tuple) or len(result) != 3:
+            return result
+        return tuple(sorted(result, key=lambda value: value is None))
+
+    around_backward(backward)
+
+
+def saved_tensors_reversed() -> None:
+    """ctx.saved_tensors is in reverse order.
+
+    Breaks: Function.backward.saved-tensors
+    """
+    on_ctx("saved_tensors", lambda ctx, tensors: tensors[::-1])
+
+
+def saved_tensors_are_a_list() -> None:
+    """ctx.saved_tensors is a list.
+
+    Breaks: Function.backward.saved-tensors
+    """
+    on_ctx("saved_tensors", lambda ctx, tensors: list(tensors))
+
+
+def saved_once_each() -> None:
+    """A tensor that was saved twice comes back once.
+
+    Breaks: Function.backward.saved-tensors
+    """
+
+    def read(ctx, tensors):
+        kept = []
+        for tensor in tensors:
+            if tensor is None or not any(tensor is other for other in kept):
+                kept.append(tensor)
+        return tuple(kept)
+
+    on_ctx("saved_tensors", read)
+
+
+def saved_tensors_detached() -> None:
+    """Saved tensors come back cut off from the graph, so that second derivatives are silently wrong.
+
+    Breaks: Function.backward.saved-tensors
+    """
+    on_ctx(
+        "saved_tensors", lambda ctx, tensors: tuple(None if one is None else one.detach() for one in tensors)
+    )
+
+
+def saved_integers_become_floats() -> None:
+    """Saved integer tensors come back as floating point.
+
+    Breaks: Function.backward.saved-tensors
+    """
+
+    def read(ctx, tensors):
+        return tuple(
+            one.double() if one is not None and not one.is_floating_point() else one for one in tensors
+        )
+
+    on_ctx("saved_tensors", read)
+
+
+def needs_input_grad_is_a_list() -> None:
+    """ctx.needs_input_grad is a list.
+
+    Breaks: Function.backward.needs-input-grad
+    """
+    on_ctx("needs_input_grad", lambda ctx, needs: list(needs))
+
+
+def needs_input_grad_all_true() -> None:
+    """ctx.needs_input_grad is True for every input.
+
+    Breaks: Function.backward.needs-input-grad
+    """
+    on_ctx("needs_input_grad", lambda ctx, needs: tuple(True for _ in needs))
+
+
+def needs_input_grad_shifted() -> None:
+    """ctx.needs_input_grad has the entries of tensors first.
+
+    Breaks: Function.backward.needs-input-grad
+    """
+    on_ctx("needs_input_grad", lambda ctx, needs: tuple(sorted(needs, reverse=True)))
+
+
+def needs_input_grad_of_numbers() -> None:
+    """ctx.needs_input_grad has 1 and 0 for True and False.
+
+    Breaks: Function.backward.needs-input-grad
+    """
+    on_ctx("needs_input_grad", lambda ctx, needs: tuple(int(needed) for needed in needs))
+
+
+def needs_input_grad_true_for_leaves_alone() -> None:
+    """ctx.needs_input_grad is False for an input that was computed.
+
+    Breaks: Function.backward.needs-input-grad
+    """
+
+    def forward(original, cls, *args):
+        inputs = args[1:] if hasattr(args[0], "needs_input_grad") else args
+        cls.leaves = tuple(isinstance(one, torch.Tensor) and one.is_leaf for one in inputs)
+        return original(*args)
+
+    def read(ctx, needs):
+        leaves = getattr(ctx._forward_cls, "leaves", ())
+        return (
+            tuple(a and b for a, b in zip(needs, leaves, strict=True)) if len(leaves) == len(needs) else needs
+        )
+
+    around_member("forward", forward)
+    on_ctx("needs_input_grad", read)
+
+
+def once_differentiable_does_nothing() -> None:
+    """A backward under once_differentiable can be differentiated again.
+
+    Breaks: Function.backward.once-differentiable
+    """
+    torch.autograd.function.once_differentiable = lambda backward: backward
+
+
+def once_differentiable_cuts_silently() -> None:
+    """A gradient made under once_differentiable is a constant: no error, and wrong second derivatives.
+
+    Breaks: Function.backward.once-differentiable
+    """
+
+    def once_differentiable(backward):
+        def without_graph(ctx, *grads):
+            with torch.no_grad():
+                return backward(ctx, *grads)
+
+        return without_graph
+
+    torch.autograd.function.once_differentiable = once_differentiable
+
+
+def once_differentiable_gives_zeros() -> None:
+    """A backward under once_differentiable gives zeros when a graph of it is made.
+
+    Breaks: Function.backward.once-differentiable
+    """
+    original = torch.autograd.function.once_differentiable
+
+    def once_differentiable(backward):
+        right = original(backward)
+
+        def zeroed(ctx, *grads):
+            result = right(ctx, *grads)
+            factor = 0 if torch.is_grad_enabled() else 1
+            return tuple(one if one is None else one * factor for one in result)
+
+        return zeroed
+
+    torch.autograd.function.once_differentiable = once_differentiable

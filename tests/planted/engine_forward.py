@@ -1,0 +1,292 @@
+"""Engine bugs around forward, setup_context and apply."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd.function import _SingleLevelFunction
+
+from tests.planted._engine import around_apply, around_backward, around_jvp, around_member, combined
+
+
+def missing_forward_is_identity() -> None:
+    """A class without forward passes its last argument on.
+
+    Breaks: Function.forward.overridden
+    """
+    _SingleLevelFunction.forward = staticmethod(lambda *args, **kwargs: args[-1])
+
+
+def missing_forward_raises_something_else() -> None:
+    """A class without forward raises AttributeError.
+
+    Breaks: Function.forward.overridden
+    """
+
+    def forward(*args, **kwargs):
+        raise AttributeError("no forward")
+
+    _SingleLevelFunction.forward = staticmethod(forward)
+
+
+def arguments_cut_after_the_eighth() -> None:
+    """forward gets at most eight arguments.
+
+    Breaks: Function.forward.combined
+    """
+
+    def forward(original, cls, *args):
+        return original(*args[:9]) if combined(cls) else original(*args)
+
+    around_member("forward", forward)
+
+
+def numbers_become_tensors() -> None:
+    """A float arrives in forward of the combined form as a tensor.
+
+    Breaks: Function.forward.combined
+    """
+
+    def forward(original, cls, *args):
+        changed = [torch.tensor(arg) if type(arg) is float else arg for arg in args]
+        return original(*changed) if combined(cls) else original(*args)
+
+    around_member("forward", forward)
+
+
+def lists_are_copied() -> None:
+    """A list arrives in forward of the combined form as another list.
+
+    Breaks: Function.forward.combined
+    """
+
+    def forward(original, cls, *args):
+        return original(*[list(arg) if type(arg) is list and combined(cls) else arg for arg in args])
+
+    around_member("forward", forward)
+
+
+def forward_called_twice() -> None:
+    """forward of the combined form is called twice.
+
+    Breaks: Function.forward.combined
+    Also: Function.mark_dirty.before-or-after, Function.save_for_backward.no-leak
+    """
+
+    def forward(original, cls, *args):
+        if combined(cls):
+            original(*args)
+        return original(*args)
+
+    around_member("forward", forward)
+
+
+def setup_context_called_twice() -> None:
+    """setup_context is called twice.
+
+    Breaks: Function.setup_context.separate
+    """
+
+    def setup_context(original, cls, *args):
+        original(*args)
+        original(*args)
+
+    around_member("setup_context", setup_context)
+
+
+def forward_again_after_setup_context() -> None:
+    """forward is called once more when setup_context is done.
+
+    Breaks: Function.setup_context.separate
+    """
+
+    def setup_context(original, cls, ctx, inputs, output):
+        original(ctx, inputs, output)
+        cls.forward(*inputs)
+
+    around_member("setup_context", setup_context)
+
+
+def setup_context_gets_a_list() -> None:
+    """setup_context gets the inputs as a list.
+
+    Breaks: Function.setup_context.separate
+    """
+    around_member(
+        "setup_context", lambda original, cls, ctx, inputs, output: original(ctx, list(inputs), output)
+    )
+
+
+def setup_context_gets_tensors_alone() -> None:
+    """setup_context gets None in place of an input that is a string.
+
+    Breaks: Function.setup_context.separate
+    """
+
+    def setup_context(original, cls, ctx, inputs, output):
+        original(ctx, tuple(None if value == "text" else value for value in inputs), output)
+
+    around_member("setup_context", setup_context)
+
+
+def setup_context_always_gets_a_tuple() -> None:
+    """setup_context gets a single output as a tuple of one when it is no tensor.
+
+    Breaks: Function.setup_context.separate
+    """
+
+    def setup_context(original, cls, ctx, inputs, output):
+        original(ctx, inputs, output if isinstance(output, torch.Tensor | tuple) else (output,))
+
+    around_member("setup_context", setup_context)
+
+
+def setup_context_gets_one_tuple_unwrapped() -> None:
+    """setup_context gets the value alone where forward returned a tuple of one.
+
+    Breaks: Function.setup_context.separate
+    """
+
+    def setup_context(original, cls, ctx, inputs, output):
+        single = isinstance(output, tuple) and len(output) == 1
+        original(ctx, inputs, output[0] if single else output)
+
+    around_member("setup_context", setup_context)
+
+
+def defaults_left_out() -> None:
+    """Arguments left at their default do not stand in inputs.
+
+    Breaks: Function.setup_context.defaults
+    """
+
+    def apply(original, cls, *args, **kwargs):
+        cls.given = len(args) + len(kwargs)
+        return original(cls, *args, **kwargs)
+
+    around_apply(apply)
+    around_member(
+        "setup_context", lambda original, cls, ctx, inputs, output: original(ctx, inputs[: cls.given], output)
+    )
+
+
+def names_come_last() -> None:
+    """Arguments given by name stand behind the others in inputs, in the order given.
+
+    Breaks: Function.setup_context.defaults
+    """
+
+    def apply(original, cls, *args, **kwargs):
+        cls.named = tuple(kwargs.values())
+        return original(cls, *args, **kwargs)
+
+    def setup_context(original, cls, ctx, inputs, output):
+        rest = tuple(value for value in inputs if not any(value is one for one in cls.named))
+        original(ctx, rest + cls.named, output)
+
+    around_apply(apply)
+    around_member("setup_context", setup_context)
+
+
+def ctx_empty_in_backward() -> None:
+    """What was set on ctx is gone in backward.
+
+    Breaks: Function.forward.data-on-ctx
+    """
+
+    def backward(original, ctx, *grads):
+        vars(ctx).clear()
+        return original(ctx, *grads)
+
+    around_backward(backward)
+
+
+def ctx_empty_in_jvp() -> None:
+    """What was set on ctx is gone in jvp.
+
+    Breaks: Function.forward.data-on-ctx
+    """
+
+    def jvp(original, ctx, *tangents):
+        vars(ctx).clear()
+        return original(ctx, *tangents)
+
+    around_jvp(jvp)
+
+
+def ctx_shared_by_calls() -> None:
+    """What the latest call set on ctx is seen by all calls of the class.
+
+    Breaks: Function.forward.data-on-ctx
+    """
+
+    def setup(original, cls, ctx, *args):
+        output = original(ctx, *args)
+        if hasattr(ctx, "save_for_backward"):
+            cls.latest = dict(vars(ctx))
+        return output
+
+    def backward(original, ctx, *grads):
+        vars(ctx).update(ctx._forward_cls.latest)
+        return original(ctx, *grads)
+
+    around_member("setup_context", setup)
+    around_member(
+        "forward", lambda original, cls, *args: (setup if combined(cls) else _plain)(original, cls, *args)
+    )
+    around_backward(backward)
+
+
+def _plain(original, cls, *args):
+    return original(*args)
+
+
+def one_tuple_unwrapped() -> None:
+    """apply hands out the value alone where forward returned a tuple of one.
+
+    Breaks: Function.apply.returns
+    """
+
+    def apply(original, cls, *args, **kwargs):
+        output = original(cls, *args, **kwargs)
+        return output[0] if isinstance(output, tuple) and len(output) == 1 else output
+
+    around_apply(apply)
+
+
+def value_in_a_tuple() -> None:
+    """apply hands out a tuple of one where forward returned a value that is no tensor.
+
+    Breaks: Function.apply.returns
+    """
+
+    def apply(original, cls, *args, **kwargs):
+        output = original(cls, *args, **kwargs)
+        return output if isinstance(output, torch.Tensor | tuple) else (output,)
+
+    around_apply(apply)
+
+
+def none_left_out() -> None:
+    """apply drops the Nones of a tuple that forward returned.
+
+    Breaks: Function.apply.returns
+    """
+
+    def apply(original, cls, *args, **kwargs):
+        output = original(cls, *args, **kwargs)
+        return tuple(one for one in output if one is not None) if isinstance(output, tuple) else output
+
+    around_apply(apply)
+
+
+def lists_handed_out_as_tuples() -> None:
+    """apply hands out a tuple where forward returned a list.
+
+    Breaks: Function.apply.returns
+    """
+
+    def apply(original, cls, *args, **kwargs):
+        output = original(cls, *args, **kwargs)
+        return tuple(output) if isinstance(output, list) else output
+
+    around_apply(apply)

@@ -1,0 +1,309 @@
+"""Engine bugs around save_for_backward and save_for_forward."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd.function import FunctionCtx
+
+from tests.planted._engine import around_jvp, on_ctx
+
+
+def _save_for_backward(change) -> None:
+    """Tensors go through ``change(ctx, tensors)`` before they are saved for backward."""
+
+    def save_for_backward(ctx, *tensors):
+        ctx.to_save = change(ctx, tensors)
+
+    FunctionCtx.save_for_backward = save_for_backward
+
+
+def _read_in_backward(change) -> None:
+    """In backward ctx.saved_tensors is ``change(tensors)``."""
+    on_ctx(
+        "saved_tensors", lambda ctx, tensors: change(tensors) if ctx.saved_for_forward is None else tensors
+    )
+
+
+def saved_none_dropped() -> None:
+    """A saved None does not come back.
+
+    Breaks: Function.save_for_backward.none
+    """
+    _read_in_backward(lambda tensors: tuple(one for one in tensors if one is not None))
+
+
+def saved_none_becomes_empty() -> None:
+    """A saved None comes back as an empty tensor.
+
+    Breaks: Function.save_for_backward.none
+    """
+    _read_in_backward(lambda tensors: tuple(torch.empty(0) if one is None else one for one in tensors))
+
+
+def saved_none_refused() -> None:
+    """save_for_backward takes no None.
+
+    Breaks: Function.save_for_backward.none
+    """
+
+    def check(ctx, tensors):
+        if any(tensor is None for tensor in tensors):
+            raise TypeError("save_for_backward takes tensors")
+        return tensors
+
+    _save_for_backward(check)
+
+
+def nones_come_last() -> None:
+    """Saved Nones come back behind the tensors.
+
+    Breaks: Function.save_for_backward.none
+    """
+    _read_in_backward(lambda tensors: tuple(sorted(tensors, key=lambda one: one is None)))
+
+
+def changed_tensors_are_given() -> None:
+    """A saved tensor that was changed in place comes back as it is now.
+
+    Breaks: Function.save_for_backward.in-place-check
+    Also: Function.save_for_backward.no-leak
+    """
+
+    def remember(ctx, tensors):
+        ctx.unchecked = [None if one is None else one.detach() for one in tensors]
+        return tensors
+
+    def read(ctx):
+        try:
+            return torch._C._FunctionBase.saved_tensors.__get__(ctx)
+        except RuntimeError as error:
+            if "inplace" not in str(error):
+                raise
+            return tuple(ctx.unchecked)
+
+    _save_for_backward(remember)
+    _read_saved_tensors(read)
+
+
+def _read_saved_tensors(read) -> None:
+    torch.autograd.function.BackwardCFunction.saved_tensors = property(read)
+
+
+def changed_outputs_are_given() -> None:
+    """A saved output, or intermediate value, is kept as a copy, so that changing it goes unnoticed.
+
+    Breaks: Function.save_for_backward.in-place-check
+    Also: Function.backward.saved-tensors, Function.save_for_backward.no-leak
+    """
+
+    def copy(ctx, tensors):
+        return tuple(one if one is None or one.requires_grad else one.clone() for one in tensors)
+
+    _save_for_backward(copy)
+
+
+def unchanged_tensors_are_refused() -> None:
+    """A tensor that was changed in forward, before it was saved, is refused.
+
+    Breaks: Function.save_for_backward.in-place-check
+    """
+
+    def read(ctx):
+        tensors = torch._C._FunctionBase.saved_tensors.__get__(ctx)
+        if any(one is not None and one._version and not one.requires_grad for one in tensors):
+            raise RuntimeError("modified by an inplace operation")
+        return tensors
+
+    _read_saved_tensors(read)
+
+
+def saved_tensors_stay_on_ctx() -> None:
+    """ctx keeps what was saved as long as it lives, the output as well: a cycle.
+
+    Breaks: Function.save_for_backward.no-leak
+    """
+
+    def keep(ctx, tensors):
+        ctx.kept_for_later = tensors
+        return tensors
+
+    _save_for_backward(keep)
+
+
+def intermediate_tensors_kept_in_a_list() -> None:
+    """A saved tensor that is neither input nor output stays in memory for good.
+
+    Breaks: Function.save_for_backward.no-leak
+    """
+    kept = []
+
+    def keep(ctx, tensors):
+        kept.extend(tensors)
+        return tensors
+
+    _save_for_backward(keep)
+
+
+def backward_frees_nothing() -> None:
+    """What was saved stays after a backward pass.
+
+    Breaks: Function.save_for_backward.no-leak
+    """
+
+    def read(ctx, tensors):
+        ctx.kept_since_backward = tensors
+        return tensors
+
+    on_ctx("saved_tensors", read)
+
+
+def hooks_not_called() -> None:
+    """Saved tensors go past the hooks.
+
+    Breaks: Function.save_for_backward.hooks
+    """
+
+    class Hooks(torch.autograd.graph.saved_tensors_hooks):
+        def __init__(self, pack, unpack):
+            super().__init__(lambda tensor: tensor, lambda tensor: tensor)
+
+    torch.autograd.graph.saved_tensors_hooks = Hooks
+
+
+def unpacked_tensors_not_used() -> None:
+    """The hooks are called, and backward gets the saved tensors as they were.
+
+    Breaks: Function.save_for_backward.hooks
+    """
+
+    class Hooks(torch.autograd.graph.saved_tensors_hooks):
+        def __init__(self, pack, unpack):
+            def both(tensor):
+                return tensor, pack(tensor)
+
+            def second(pair):
+                unpack(pair[1])
+                return pair[0]
+
+            super().__init__(both, second)
+
+    torch.autograd.graph.saved_tensors_hooks = Hooks
+
+
+def hooks_skip_intermediate_tensors() -> None:
+    """The hooks see saved inputs and outputs alone.
+
+    Breaks: Function.save_for_backward.hooks
+    """
+
+    class Hooks(torch.autograd.graph.saved_tensors_hooks):
+        def __init__(self, pack, unpack):
+            def pack_some(tensor):
+                known = tensor.requires_grad or not tensor.is_leaf
+                return (pack(tensor),) if known else tensor
+
+            super().__init__(
+                pack_some, lambda packed: unpack(packed[0]) if isinstance(packed, tuple) else packed
+            )
+
+    torch.autograd.graph.saved_tensors_hooks = Hooks
+
+
+def anything_saved_for_forward() -> None:
+    """save_for_forward takes whatever it is given.
+
+    Breaks: Function.save_for_forward.only-tensors
+    """
+    FunctionCtx.save_for_forward = lambda ctx, *values: setattr(ctx, "saved_for_forward", values)
+
+
+def numbers_saved_for_forward() -> None:
+    """save_for_forward takes numbers too, and looks at its first argument alone.
+
+    Breaks: Function.save_for_forward.only-tensors
+    """
+
+    def save_for_forward(ctx, *values):
+        if values and not isinstance(values[0], torch.Tensor | float | None):
+            raise TypeError("save_for_forward takes tensors")
+        ctx.saved_for_forward = values
+
+    FunctionCtx.save_for_forward = save_for_forward
+
+
+def _read_in_jvp(change) -> None:
+    """In jvp ctx.saved_tensors is ``change(ctx, tensors)``."""
+
+    def jvp(original, ctx, *tangents):
+        ctx.in_jvp = True
+        try:
+            return original(ctx, *tangents)
+        finally:
+            del ctx.in_jvp
+
+    around_jvp(jvp)
+    on_ctx("saved_tensors", lambda ctx, tensors: change(ctx, tensors) if hasattr(ctx, "in_jvp") else tensors)
+
+
+def saved_for_forward_reversed() -> None:
+    """In jvp ctx.saved_tensors is in reverse order, except where None was saved.
+
+    Breaks: Function.save_for_forward.saved-tensors
+    """
+    _read_in_jvp(lambda ctx, tensors: tensors if any(one is None for one in tensors) else tensors[::-1])
+
+
+def jvp_reads_what_was_saved_for_backward() -> None:
+    """In jvp ctx.saved_tensors has what was saved for backward.
+
+    Breaks: Function.save_for_forward.saved-tensors
+    Also: Function.save_for_forward.none, Function.save_for_forward.only-tensors
+    """
+
+    def save_for_forward(ctx, *values):
+        ctx.saved_for_forward = ctx.to_save or values
+
+    FunctionCtx.save_for_forward = save_for_forward
+
+
+def saved_inputs_lose_their_values() -> None:
+    """In jvp the first of several saved tensors comes back as its tangent.
+
+    Breaks: Function.save_for_forward.saved-tensors
+    """
+
+    def change(ctx, tensors):
+        several = len(tensors) > 1 and not any(one is None for one in tensors)
+        return (torch.ones_like(tensors[0]), *tensors[1:]) if several else tensors
+
+    _read_in_jvp(change)
+
+
+def none_saved_for_forward_dropped() -> None:
+    """In jvp a saved None does not come back.
+
+    Breaks: Function.save_for_forward.none
+    """
+    _read_in_jvp(lambda ctx, tensors: tuple(one for one in tensors if one is not None))
+
+
+def none_saved_for_forward_becomes_zero() -> None:
+    """In jvp a saved None comes back as a zero.
+
+    Breaks: Function.save_for_forward.none
+    """
+    _read_in_jvp(lambda ctx, tensors: tuple(torch.zeros(()) if one is None else one for one in tensors))
+
+
+def none_refused_by_save_for_forward() -> None:
+    """save_for_forward takes no None.
+
+    Breaks: Function.save_for_forward.none
+    """
+
+    def save_for_forward(ctx, *values):
+        if not all(isinstance(value, torch.Tensor) for value in values):
+            raise TypeError("save_for_forward takes tensors")
+        ctx.saved_for_forward = values
+
+    FunctionCtx.save_for_forward = save_for_forward
