@@ -119,8 +119,8 @@ class Subject:
         return bool(getattr(self.function, "generate_vmap_rule", False))
 
     def helper(self, name: str) -> Any:
-        """A function that belongs to the class, given with ``helpers`` or found beside the class in its module."""
-        given = dict(self.helpers).get(name)
+        """A function that belongs to the class: given with ``helpers``, on the class, or beside it in its module."""
+        given = dict(self.helpers).get(name) or getattr(self.target, name, None)
         found = given or getattr(sys.modules.get(getattr(self.target, "__module__", "")), name, None)
         if found is None:
             raise NotApplicable(f"no {name} beside the class; give one as Subject(helpers=(({name!r}, function),))")
