@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -44,7 +45,7 @@ def random(shape: tuple[int, ...], seed: int, dtype: torch.dtype = torch.float64
 
 def apply(function: Any, *args: Any) -> Any:
     """Call a Function class by ``apply``, anything else as it is."""
-    return function.apply(*args) if isinstance(function, type) else function(*args)
+    return function.apply(*args) if isinstance(function, type) else function(*args)  # type: ignore[attr-defined]
 
 
 def _gather_inputs(rank: int, size: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
@@ -67,6 +68,65 @@ def _viewless_inputs(rank: int, size: int) -> Iterator[tuple[str, tuple[Any, ...
     yield "transposed", (random((2, 3), 410 + rank).t(), True)
 
 
+def _nested_inputs(rank: int, size: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    named = {"a": random((2, 3), 500 + rank), "b": random((4,), 510 + rank)}
+    yield "a dict, a list, a number", (named, [random((2, 3), 520 + rank), random((4,), 530 + rank)], -1.5)
+
+
+def nested_product(function: Any, *args: Any) -> Any:
+    """Call a product of nested tensors that is written with the class under test; anything else as it is."""
+    if not isinstance(function, type):
+        return function(*args)
+    made = _product(function)
+    return made.apply(*args) if hasattr(function, "setup_context_extended") else made()(*args)
+
+
+@lru_cache(maxsize=8)
+def _product(base: Any) -> Any:
+    """``{name: scale * tensor * weight}``, by a subclass of NestedIOFunction in the form that ``base`` has."""
+
+    def compute(tensors: dict[str, torch.Tensor], weights: list[torch.Tensor], scale: float) -> Any:
+        pairs = zip(tensors.items(), weights, strict=True)
+        return {name: scale * tensor * weight for (name, tensor), weight in pairs}
+
+    def keep(ctx: Any, inputs: tuple[Any, ...]) -> None:
+        *tensors, ctx.scale = inputs
+        ctx.save_for_backward(*tensors)
+
+    def differentiate(ctx: Any, grads: dict[str, torch.Tensor]) -> Any:
+        tensors, weights = ctx.saved_tensors
+        pairs = list(zip(tensors.items(), weights, strict=True))
+        by_tensor = {name: ctx.scale * grads[name] * weight for (name, _), weight in pairs}
+        return by_tensor, [ctx.scale * grads[name] * tensor for (name, tensor), _ in pairs], None
+
+    class Instance(base):  # type: ignore[misc]
+        def forward_extended(self, *inputs: Any) -> Any:
+            keep(self, inputs)
+            return compute(*inputs)
+
+        def backward_extended(self, *grads: Any) -> Any:
+            return differentiate(self, *grads)
+
+    class Static(base):  # type: ignore[misc]
+        forward_extended = staticmethod(compute)
+        backward_extended = staticmethod(differentiate)
+
+        @staticmethod
+        def setup_context_extended(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+            ctx.save_for_forward(*inputs[:2])
+            keep(ctx, inputs)
+
+        @staticmethod
+        def jvp_extended(ctx: Any, by_tensor: Any, by_weight: Any, _: None) -> Any:
+            tensors, weights = ctx.saved_tensors
+            triples = zip(tensors.items(), weights, by_weight, strict=True)
+            return {
+                name: ctx.scale * (by_tensor[name] * w + tensor * w_t) for (name, tensor), w, w_t in triples
+            }
+
+    return Static if hasattr(base, "setup_context_extended") else Instance
+
+
 def _no_inputs(rank: int, size: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
     return iter(())
 
@@ -79,6 +139,6 @@ SPECS = {
         Spec("AllGather", _towhee_inputs, apply, gathers=True, gradient=OWN),
         Spec("GradFactor", _factor_inputs, apply, gradient=OWN),
         Spec("MakeViewlessTensor", _viewless_inputs, apply, helpers=("make_viewless_tensor",)),
-        Spec("NestedIOFunction", _no_inputs, apply),
+        Spec("NestedIOFunction", _nested_inputs, nested_product),
     )
 }
