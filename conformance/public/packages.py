@@ -1,0 +1,140 @@
+"""The pinned packages, where they are installed, and how an adapter finds its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+#: Folder that holds one folder for each pinned package; the variable is for those who keep it elsewhere.
+CACHE_VARIABLE = "CONFORMANCE_PUBLIC"
+
+
+@dataclass(frozen=True)
+class Package:
+    """A distribution on PyPI, pinned, and the module here that holds its subjects.
+
+    >>> package("lightly-before").label
+    'lightly 1.5.2'
+    """
+
+    name: str
+    version: str
+    adapter: str
+    #: What the command line calls it, where two releases of one package are in the table.
+    alias: str = ""
+
+    @property
+    def label(self) -> str:
+        """Name and version, as the table shows them."""
+        return f"{self.name} {self.version}" if self.version else self.name
+
+    @property
+    def key(self) -> str:
+        """What the command line calls it."""
+        return self.alias or self.name
+
+    @property
+    def folder(self) -> Path:
+        """Where it is installed, apart from every other package and release."""
+        return cache() / f"{self.name}-{self.version}"
+
+    @property
+    def installed(self) -> bool:
+        """Whether it can be imported; what comes with PyTorch always can."""
+        return not self.version or self.folder.is_dir()
+
+
+PACKAGES = (
+    Package("torch.distributed.nn", "", "torch_distributed"),
+    Package("torch.testing", "", "torch_testing"),
+    Package("torch.utils.checkpoint", "", "torch_checkpoint"),
+    Package("torchlogix", "0.1.1", "torchlogix"),
+    Package("towhee.models", "1.1.3", "towhee"),
+    Package("megatron-core", "0.16.1", "megatron"),
+    Package("lightly", "1.5.2", "lightly_before", "lightly-before"),
+    Package("lightly", "1.6.0", "lightly_after"),
+    Package("sslsv", "0.0.1", "sslsv"),
+    Package("vissl", "0.1.6", "vissl"),
+    Package("fairscale", "0.4.13", "fairscale"),
+    Package("pytorch-revgrad", "0.2.0", "pytorch_revgrad"),
+    Package("s3prl", "0.4.18", "s3prl"),
+    Package("monai", "1.6.1", "monai"),
+    Package("snntorch", "1.0.0", "snntorch"),
+    Package("norse", "1.1.0", "norse"),
+    Package("spikingjelly", "2.0.0", "spikingjelly"),
+    Package("memcnn", "1.5.2", "memcnn"),
+    Package("revtorch", "0.2.4", "revtorch"),
+    Package("torch-geometric", "2.8.1", "torch_geometric"),
+    Package("entmax", "1.3", "entmax"),
+    Package("sparsemax", "0.1.9", "sparsemax"),
+    Package("torchdiffeq", "0.2.5", "torchdiffeq"),
+    Package("geomloss", "0.3.1", "geomloss"),
+    Package("pot", "0.9.7.post1", "pot"),
+    Package("brevitas", "0.13.4", "brevitas"),
+    Package("hqq", "0.2.8.post1", "hqq"),
+    Package("torchao", "0.18.0", "torchao"),
+)
+
+
+def cache() -> Path:
+    """The folder of all installed packages, below the current directory unless a variable says otherwise."""
+    return Path(os.environ.get(CACHE_VARIABLE, Path.cwd() / ".cache" / "public"))
+
+
+def package(key: str) -> Package:
+    """The package that the command line calls so.
+
+    Raises:
+        KeyError: there is none.
+    """
+    return {entry.key: entry for entry in PACKAGES}[key]
+
+
+def enter(key: str) -> Path:
+    """Put a package's folder on the path, as its adapter does on import; a folder that is not there does no harm."""
+    folder = package(key).folder
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    return folder
+
+
+def bare(folder: Path, name: str) -> None:
+    """Stand in for a package and its parents without running their ``__init__``: only submodules are of interest."""
+    for dotted in _parents(name):
+        module = types.ModuleType(dotted)
+        module.__path__ = [str(folder.joinpath(*dotted.split(".")))]
+        sys.modules.setdefault(dotted, module)
+
+
+def absent(name: str, **attributes: object) -> None:
+    """Stand in for a dependency that is not installed and that the subject never calls."""
+    for dotted in _parents(name):
+        sys.modules.setdefault(dotted, types.ModuleType(dotted))
+    vars(sys.modules[name]).update(attributes)
+
+
+def _parents(name: str) -> Iterator[str]:
+    parts = name.split(".")
+    return (".".join(parts[: count + 1]) for count in range(len(parts)))
+
+
+def install(entry: Package) -> None:
+    """Install a pinned package, without its dependencies, unless that was done before.
+
+    Raises:
+        RuntimeError: pip did not succeed; the text is the end of what it said.
+    """
+    if entry.installed:
+        return
+    unfinished = entry.folder.with_name(f"{entry.folder.name}.unfinished")
+    words = ["install", "--quiet", "--no-deps", "--no-compile", "--disable-pip-version-check", "--upgrade"]
+    command = [sys.executable, "-m", "pip", *words, "--target", str(unfinished), f"{entry.name}=={entry.version}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{entry.label} could not be installed:\n{done.stderr.strip()[-500:]}")
+    unfinished.rename(entry.folder)

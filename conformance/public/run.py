@@ -1,0 +1,67 @@
+"""Runs the suite on the subjects of one package."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from conformance import clauses
+from conformance.options import BadUsage, Options
+from conformance.public.packages import Package
+from conformance.public.table import Entry
+from conformance.report.model import Report, SubjectResult
+from conformance.session import Session, suite_version
+from conformance.verdict import Planned, SubjectInfo, judge
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A package's subjects and the report on them; without a report, why there is none."""
+
+    package: Package
+    entries: tuple[Entry, ...]
+    report: Report | None
+    problem: str = ""
+
+    @classmethod
+    def not_installed(cls, entry: Entry, problem: str) -> Judged:
+        """A subject that could not be tested."""
+        return cls(entry.package, (entry,), None, problem)
+
+    def result(self, entry: Entry) -> SubjectResult | None:
+        """What the report says of a subject."""
+        subjects = self.report.subjects if self.report else ()
+        return next((found for found in subjects if found.subject == entry.reference), None)
+
+    def keep(self, folder: Path) -> None:
+        """Write the full report of the package."""
+        from conformance.report.write import prepare, write_all
+
+        if self.report:
+            home = str(folder / self.package.key)
+            prepare(home)
+            write_all(self.report, home)
+
+
+def judged(package: Package, entries: Sequence[Entry], ranks: tuple[int, ...], timeout: float) -> list[Judged]:
+    """Run all tests that concern the subjects of a package."""
+    options = Options(subjects=tuple(entry.reference for entry in entries), ranks=ranks, timeout=timeout)
+    session = Session(options)
+    try:
+        items = [item for item in session.items if item.subject]
+        outcomes = [session.pool.run(item) for item in items]
+        report = judge(
+            outcomes,
+            [Planned(item.nodeid, item.test.clause, item.label, item.spec, item.size) for item in items],
+            [SubjectInfo(subject.label, subject.spec) for subject in session.subjects],
+            clauses.registry(),
+            session.environment,
+            suite={"version": suite_version(), "clauses_sha256": clauses.digest()},
+            engine=False,
+        )
+    except BadUsage as error:
+        return [Judged.not_installed(entry, str(error)) for entry in entries]
+    finally:
+        session.close()
+    return [Judged(package, tuple(entries), report)]

@@ -1,0 +1,33 @@
+"""torch.distributed.nn: collectives that are differentiable, each put to use as a gather that sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from conformance.public.gathers import bound
+from conformance.subject import Subject
+
+all_gather = Subject("torch.distributed.nn.functional:all_gather", spec="AllGatherGradAutograd")
+all_gather_class = Subject(
+    "torch.distributed.nn.functional:_AllGather",
+    spec="AllGatherGradAutograd",
+    call=bound(lambda x: (dist.group.WORLD, x)),
+)
+
+
+def _sent_to_all(function: Any, x: torch.Tensor) -> Any:
+    size = dist.get_world_size()
+    return function([torch.empty_like(x) for _ in range(size)], [x] * size)
+
+
+def _added_up(function: Any, x: torch.Tensor) -> Any:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    nothing = torch.zeros_like(x)
+    return function(torch.stack([x if place == rank else nothing for place in range(size)])).unbind()
+
+
+all_to_all = Subject("torch.distributed.nn.functional:all_to_all", spec="AllGatherGradAutograd", call=_sent_to_all)
+all_reduce = Subject("torch.distributed.nn.functional:all_reduce", spec="AllGatherGradAutograd", call=_added_up)

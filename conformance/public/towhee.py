@@ -1,0 +1,36 @@
+"""towhee.models: two gathers, wavelets, and a shift along time. Its ``__init__`` wants the whole of towhee."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from conformance.public.gathers import with_launch
+from conformance.public.packages import absent, bare, enter
+from conformance.specs import random
+from conformance.subject import Subject
+
+_folder = enter("towhee.models")
+for _parent in ("towhee.models.drl", "towhee.models.wave_vit", "towhee.models.tsm"):
+    bare(_folder, _parent)
+absent("pywt")
+
+all_gather = Subject("towhee.models.drl.until_module:AllGather", spec="AllGather")
+all_gather_2 = Subject("towhee.models.drl.until_module:AllGather2", spec="AllGather")
+all_gather_2_as_sum = Subject(
+    "towhee.models.drl.until_module:AllGather2", spec="AllGatherGradAutograd", call=with_launch
+)
+
+
+def _wavelet() -> Iterator[tuple[Any, ...]]:
+    yield random((2, 3, 4, 6), 1), *(random((1, 1, 2, 2), seed).detach() for seed in (2, 3, 4, 5))
+
+
+dwt = Subject("towhee.models.wave_vit.wave_vit_utils:DWTFunction", inputs=_wavelet)
+
+
+def _video() -> Iterator[tuple[Any, ...]]:
+    yield random((2, 3, 4, 2, 2), 1), 1
+
+
+inplace_shift = Subject("towhee.models.tsm.temporal_shift:InplaceShift", inputs=_video)
