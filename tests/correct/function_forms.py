@@ -6,6 +6,8 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from conformance import Subject
+
 SPEC = "Function"
 
 
@@ -159,11 +161,43 @@ class Recomputes(Function):
         return torch.autograd.grad(y, again, grad)[0]
 
 
-def plain_callable(x):
-    """A function around a Function."""
+def _around_a_function(x):
     return Combined.apply(x * 2) + 1
 
 
-def without_a_function(x):
-    """A function in which no Function stands."""
+def _without_a_function(x):
     return x.exp() * 2
+
+
+around_a_function = Subject(_around_a_function, inputs=inputs, name="around_a_function")
+without_a_function = Subject(_without_a_function, inputs=inputs, name="without_a_function")
+
+
+class _StraightThrough(Function):
+    @staticmethod
+    def forward(ctx, x, scale):
+        ctx.scale = scale
+        return (x * scale).round()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.scale, None
+
+
+def _numbers():
+    yield torch.randn(4, dtype=torch.float64, requires_grad=True), 3.0
+    yield torch.randn(4, requires_grad=True), 0.5
+
+
+straight_through = Subject(
+    _StraightThrough,
+    inputs=_numbers,
+    formula=lambda args, grads: (grads[0] * args[1], None),
+    name="straight_through",
+)
+through_an_adapter = Subject(
+    Combined,
+    inputs=inputs,
+    call=lambda function, x: function.apply(x),
+    name="a Function through an adapter",
+)

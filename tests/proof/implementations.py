@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TESTS = Path(__file__).parent.parent
-FIELD = re.compile(r"^\s*(Breaks|Also):\s*(.+?)\s*$", re.MULTILINE)
+#: A field goes on over lines that are indented further.
+FIELD = re.compile(r"^(Breaks|Also):\s*(.+(?:\n +.+)*)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
