@@ -132,9 +132,18 @@ class Member:
     @property
     def stopped(self) -> bool:
         """Whether a signal has stopped the process, as SIGSTOP does."""
+        return self._state == b"T"
+
+    @property
+    def dead(self) -> bool:
+        """Whether nothing is left of the process but its exit status."""
+        return self._state in {b"Z", b"X", b""}
+
+    @property
+    def _state(self) -> bytes:
         with contextlib.suppress(OSError), open(f"/proc/{self.pid}/stat", "rb") as file:
-            return file.read().rpartition(b") ")[2][:1] == b"T"
-        return False
+            return file.read().rpartition(b") ")[2][:1]
+        return b""
 
     @property
     def last_collective(self) -> str:

@@ -20,6 +20,7 @@ LAST_WORDS = 0.5
 STACK_WAIT = 0.5
 #: How long the exit status of ranks that are gone may take to arrive (seconds).
 EXIT_WAIT = 2.0
+EXIT_WAIT_DEAD = 15.0
 BROKEN = ("fail", "error", "crash")
 GOOD = ("pass", "not-applicable", "skip")
 
@@ -138,8 +139,7 @@ class World:
         for member in self.members:
             member.drain()
             if member.gone:
-                within = 0.2 if member.garbled else max(0.0, exits_by - time.monotonic())
-                outcomes.append(member.ended(self.template.exit_of(member.pid, within)))
+                outcomes.append(member.ended(self._exit_of(member, exits_by)))
             elif member.reply is not None:
                 outcomes.append(member.said())
             elif late == "timeout":
@@ -148,6 +148,11 @@ class World:
                 message = f"still running when another rank had failed{member.last_collective}"
                 outcomes.append(member.found("timeout", message, left_alone=True))
         return outcomes
+
+    def _exit_of(self, member: Member, by: float) -> int | None:
+        status = self.template.exit_of(member.pid, 0.2 if member.garbled else max(0.0, by - time.monotonic()))
+        # The pristine process may be busy importing, and tell us late.
+        return self.template.exit_of(member.pid, EXIT_WAIT_DEAD) if status is None and member.dead else status
 
     def _late(self, member: Member, deadline: float, behind: int) -> RankOutcome:
         """A rank past its deadline. One that entered more collectives than another is the one that waits."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -21,7 +23,17 @@ if TYPE_CHECKING:
     from conformance.report.model import Report
 
 #: pytest prints nothing: neither its dots nor its tracebacks tell more than our own summary.
-QUIET = ("-qq", "--no-header", "--no-summary", "--tb=short", "-p", "no:cacheprovider", "-p", "no:warnings")
+QUIET = (
+    "-qq",
+    "--no-header",
+    "--no-summary",
+    "--tb=short",
+    "-p",
+    "no:cacheprovider",
+    "-p",
+    "no:warnings",
+    "--noconftest",
+)
 
 
 def options_of(arguments: argparse.Namespace) -> Options:
@@ -72,25 +84,31 @@ def _run(arguments: argparse.Namespace, passed_on: Sequence[str], session: Sessi
     from conformance.report.progress import Progress
     from conformance.report.sheet import terminal
 
-    console = terminal()
+    console = terminal(sys.stdout)  # pytest's own words go elsewhere
     progress = Progress(console)
+    said = io.StringIO()
     expected, journal = _prepare(arguments, journal)
     recorder = Recorder(session, progress.start, progress.advance, journal)
     try:
         session.items  # noqa: B018 - whatever is wrong with the subjects is said before pytest starts
-        status = pytest.main(_pytest_arguments(arguments, passed_on), plugins=[recorder])
+        with contextlib.ExitStack() as redirected:
+            if not passed_on:
+                redirected.enter_context(contextlib.redirect_stdout(said))
+                redirected.enter_context(contextlib.redirect_stderr(said))
+            status = pytest.main(_pytest_arguments(arguments, passed_on), plugins=[recorder])
     except KeyboardInterrupt:
         session.take_unseen()
         status = pytest.ExitCode.INTERRUPTED
     except (StartFailed, Broken) as error:
-        console.print(f"conformance: {error}", markup=False)
+        complain(str(error))
         return BROKE
     finally:
         progress.stop()
     if status == pytest.ExitCode.USAGE_ERROR:
+        complain(said.getvalue().strip().removeprefix("ERROR: ") or "pytest does not take these arguments")
         return BAD_USAGE
     if recorder.broken or status in {3, pytest.ExitCode.INTERNAL_ERROR}:
-        console.print(f"conformance: the suite itself broke\n{recorder.broken}", markup=False)
+        complain(f"the suite itself broke\n{recorder.broken or said.getvalue()}")
         return BROKE
     if journal is not None and journal.lost:
         complain(journal.lost)

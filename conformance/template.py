@@ -69,6 +69,18 @@ def prctl(option: int, value: int) -> None:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
+def import_transforms() -> None:
+    """Import what torch.func needs, and take away the empty cache folder that this makes."""
+    cache = "TORCHINDUCTOR_CACHE_DIR"
+    given = cache in os.environ
+    for name in TRANSFORMS:
+        importlib.import_module(name)
+    if not given and cache in os.environ:
+        with contextlib.suppress(OSError):
+            os.rmdir(os.environ.pop(cache))
+    gc.freeze()
+
+
 def _go_first_when_memory_ends() -> None:
     """Have the kernel, when it must kill something for its memory, take a rank and not the controller."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
@@ -113,9 +125,7 @@ class Template:
         elif message["op"] == "fork":
             send(sock, self.fork(sock, message, descriptors))
         elif message["op"] == "preload":
-            for name in TRANSFORMS:
-                importlib.import_module(name)
-            gc.freeze()
+            import_transforms()
         elif message["op"] == "kill":
             self.kill(message["pids"])
 
