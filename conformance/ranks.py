@@ -22,7 +22,7 @@ STACK_WAIT = 0.5
 EXIT_WAIT = 2.0
 EXIT_WAIT_DEAD = 15.0
 BROKEN = ("fail", "error", "crash")
-GOOD = ("pass", "not-applicable", "skip")
+GOOD = {"pass", "not-applicable", "skip"}
 
 
 class World:
@@ -85,8 +85,17 @@ class World:
         late = self._wait(time.monotonic() + deadline)
         outcomes = self._outcomes(deadline, late)
         changed = any(member.reply and member.reply.get("changed") for member in self.members)
-        self.usable = not (late or changed) and all(outcome.outcome in GOOD for outcome in outcomes)
+        self.usable = not (late or changed) and self._in_step(outcomes)
         return outcomes
+
+    def _in_step(self, outcomes: list[RankOutcome]) -> bool:
+        """Whether the ranks can go on together: one that raised alone, or elsewhere, has left the others behind."""
+        words = {outcome.outcome for outcome in outcomes}
+        if words <= GOOD:
+            return True
+        if self.size == 1:
+            return words <= {"fail", "error"}
+        return words <= {"fail", "pass"} and len({tuple(member.collectives) for member in self.members}) == 1
 
     def _wait(self, end: float) -> str:
         """Serve the ranks until all are finished; return why some are not, if so."""
