@@ -12,7 +12,7 @@ class Markup(str):
     """Text that is HTML already."""
 
 
-def tag(name: str, *children: str, **attributes: str | bool | None) -> Markup:
+def tag(name: str, /, *children: str, **attributes: str | bool | None) -> Markup:
     """One element. ``class_`` and ``for_`` lose their underscore, other underscores become hyphens.
 
     >>> tag("a", "x < y", href="#z", class_="id")

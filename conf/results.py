@@ -1,0 +1,62 @@
+"""``python conf/results.py``: run the suite and keep its reports where the site finds them.
+
+One report for the reference, and one for each published implementation that ``conformance.public`` knows.
+Keys that say nothing are left out, which the schema allows and which makes the files a third of the size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run what was asked for; words after ``--`` go to ``conformance run``."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", nargs="?", choices=["all", "reference", "public", "keep"], default="all")
+    parser.add_argument("--name", default="reference", help="what the file of the reference is called")
+    parser.add_argument("--from", dest="source", type=Path, help="with keep: a report.json that is there already")
+    words = list(sys.argv[1:] if argv is None else argv)
+    cut = words.index("--") if "--" in words else len(words)
+    arguments, more = parser.parse_args(words[:cut]), words[cut + 1 :]
+    if arguments.part == "keep":
+        keep(arguments.source, arguments.name)
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        if arguments.part in {"all", "reference"}:
+            command = [sys.executable, "-m", "conformance", "run", "--report", folder, *more]
+            subprocess.run(command, check=False)
+            keep(Path(folder) / "report.json", arguments.name)
+        if arguments.part in {"all", "public"}:
+            subprocess.run([sys.executable, "-m", "conformance.public", "--report", f"{folder}/public"], check=False)
+            for report in sorted(Path(folder, "public").glob("*/report.json")):
+                keep(report, f"public-{report.parent.name}")
+    return 0
+
+
+def keep(report: Path, name: str) -> None:
+    """Write a report to the results, without the keys that say nothing."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    data = json.loads(report.read_text("utf-8"))
+    needed = {"reason", "message", "reproduce", "ranks", "tests", "exitcode"}
+    target = RESULTS / f"{name}.json"
+    target.write_text(json.dumps(_said(data, needed), ensure_ascii=False, separators=(",", ":")) + "\n", "utf-8")
+    print(f"{target.name}: {target.stat().st_size // 1024} KiB")
+
+
+def _said(value: Any, needed: set[str]) -> Any:
+    if isinstance(value, dict):
+        return {key: _said(part, needed) for key, part in value.items() if part not in ("", [], None) or key in needed | {"engine", "subjects"}}
+    return [_said(part, needed) for part in value] if isinstance(value, list) else value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

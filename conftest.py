@@ -1,0 +1,29 @@
+"""Examples are tests: those in docstrings of the sources, and the code blocks of docs and README."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent
+# Imported when a file with examples turns up: `conformance run` in a checkout needs none of it.
+SOURCES = ("conformance", "spec_impl")
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Called for every file that pytest looks at."""
+    if not _has_examples(file_path):
+        return None
+    from tests.examples import collect
+
+    return collect(file_path, parent)
+
+
+def _has_examples(path: Path) -> bool:
+    if not path.is_relative_to(ROOT):
+        return False
+    parts = path.relative_to(ROOT).parts
+    if path.suffix == ".md":
+        return (parts[0] == "docs" and "_build" not in parts) or parts == ("README.md",)
+    return path.suffix == ".py" and parts[0] in SOURCES and parts[:2] != ("conformance", "suite")

@@ -1,0 +1,130 @@
+"""How examples are run.
+
+In docstrings, and in blocks of Python that begin with a prompt: as doctests. In Markdown besides:
+
+- ``python`` blocks run one after the other, with one namespace for each page;
+- blocks with a caption are files: they are written to a folder of the page, where its commands run;
+- ``console`` blocks are commands after ``$``, each followed by what it must print, ``...`` standing for anything;
+- ``sh`` blocks need something that is not here, such as a cluster: only their syntax is checked.
+"""
+
+from __future__ import annotations
+
+import configparser
+import doctest
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from sybil import Document, Example, Region, Sybil
+from sybil.document import PythonDocStringDocument
+from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser
+from sybil.parsers.myst.lexers import DirectiveLexer
+from sybil.parsers.rest import DocTestParser
+
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+LONGEST = 120
+
+
+class FileParser:
+    """Blocks with a caption."""
+
+    def __call__(self, document: Document) -> Iterable[Region]:
+        """Called for every page."""
+        for region in DirectiveLexer(directive="code-block", arguments=".+")(document):
+            name = region.lexemes["options"].get("caption")
+            if name:
+                region.parsed = (name, str(region.lexemes["source"]))
+                region.evaluator = write_file
+                yield region
+
+
+class PlainPython(PythonCodeBlockParser):
+    """Blocks of Python without a caption: with one they are files."""
+
+    def __call__(self, document: Document) -> Iterable[Region]:
+        """Called for every page."""
+        files = {region.start for region in FileParser()(document)}
+        return (region for region in super().__call__(document) if region.start not in files)
+
+
+def folder_of(example: Example) -> Path:
+    """Where the files of a page are written and its commands run."""
+    if "_folder" not in example.namespace:
+        example.namespace["_folder"] = tempfile.TemporaryDirectory(prefix="examples-")
+    folder = Path(example.namespace["_folder"].name)
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    return folder
+
+
+def write_file(example: Example) -> str | None:
+    """Write a file that a page shows, once it is seen to be well-formed."""
+    name, text = example.parsed
+    if name.endswith(".py"):
+        compile(text, name, "exec")
+    elif name.endswith(".toml"):
+        tomllib.loads(text)
+    elif name.endswith(".ini"):
+        configparser.ConfigParser(interpolation=None).read_string(text)
+    elif name.endswith(".yml"):
+        pytest.importorskip("yaml").safe_load(text)
+    path = folder_of(example) / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return None
+
+
+def run_commands(example: Example) -> str | None:
+    """Run the commands of a block one by one, and compare what each prints."""
+    for part in re.split(r"^\$ ", str(example.parsed), flags=re.MULTILINE)[1:]:
+        command, _, expected = part.partition("\n")
+        came = run(command, folder_of(example))
+        if not doctest.OutputChecker().check_output(expected, came, FLAGS):
+            return f"$ {command}\nexpected:\n{expected}\ncame:\n{came}"
+    return None
+
+
+def run(command: str, folder: Path) -> str:
+    """What a command prints, in the order in which it does."""
+    around = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    around["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{around['PATH']}"
+    for name in [name for name in around if name.startswith(("PYTEST_", "COV_"))]:
+        del around[name]
+    done = subprocess.run(
+        command, shell=True, cwd=folder, env=around, text=True, timeout=LONGEST,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, executable="/bin/bash",
+    )  # fmt: skip
+    return done.stdout
+
+
+def check_syntax(example: Example) -> str | None:
+    """Read commands without running them."""
+    done = subprocess.run(["bash", "-n"], input=str(example.parsed), text=True, capture_output=True)
+    return done.stderr or None
+
+
+_docstrings = Sybil(
+    parsers=[DocTestParser(FLAGS)], patterns=["*.py"], document_types={".py": PythonDocStringDocument}
+).pytest()
+_pages = Sybil(
+    parsers=[
+        FileParser(),
+        PlainPython(doctest_optionflags=FLAGS),
+        CodeBlockParser("console", run_commands),
+        CodeBlockParser("sh", check_syntax),
+    ],
+    patterns=["*.md"],
+).pytest()
+
+
+def collect(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """What ``pytest_collect_file`` gives for a file with examples."""
+    collector = _docstrings if file_path.suffix == ".py" else _pages
+    return collector(file_path, parent)
