@@ -75,7 +75,7 @@ class Recorder:
         if not self.unheard:
             try:
                 action()
-            except OSError:
+            except (OSError, SystemExit):  # rich makes a SystemExit of a closed pipe
                 self.unheard = True
 
     def pytest_runtest_logreport(self, report: Any) -> None:

@@ -105,7 +105,7 @@ def _run(arguments: argparse.Namespace, passed_on: Sequence[str], session: Sessi
     finally:
         progress.stop()
     if status == pytest.ExitCode.USAGE_ERROR:
-        complain(said.getvalue().strip().removeprefix("ERROR: ") or "pytest does not take these arguments")
+        complain(_refusal(said.getvalue()))
         return BAD_USAGE
     if recorder.broken or status in {3, pytest.ExitCode.INTERNAL_ERROR}:
         complain(f"the suite itself broke\n{recorder.broken or said.getvalue()}")
@@ -160,6 +160,13 @@ def _for_workers(arguments: argparse.Namespace) -> list[str]:
     return words
 
 
+def _refusal(said: str) -> str:
+    """The line in which pytest says what is wrong with its arguments."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    told = next((line for line in lines if "error:" in line.lower()), "pytest does not take these arguments")
+    return told.removeprefix("ERROR: ").removeprefix("pytest.main(): error: ")
+
+
 def _finish(arguments: argparse.Namespace, report: Report, expected: Sequence[Expectation]) -> int:
     """Show and write the report; whatever cannot be written is said in a line, after all the rest is done."""
     from conformance import expectations
@@ -185,8 +192,8 @@ def _finish(arguments: argparse.Namespace, report: Report, expected: Sequence[Ex
         except (ReportError, expectations.ExpectError) as error:
             complain(str(error))
             unwritten = True
-        except OSError as error:
-            complain(why(error))
+        except (OSError, SystemExit) as error:  # rich makes a SystemExit of a closed pipe
+            complain(why(error if isinstance(error, OSError) else BrokenPipeError()))
             let_go_of_output()
             unwritten = True
     status = exit_status(report, strict=arguments.strict, broken=unwritten)
