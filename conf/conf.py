@@ -45,7 +45,7 @@ autoapi_options = ["members", "undoc-members", "special-members", "imported-memb
 autoapi_member_order = "bysource"
 autoapi_python_class_content = "class"
 autoapi_add_toctree_entry = False
-autoapi_keep_files = False
+autoapi_keep_files = True  # or every build would be a first one; `make clean` removes them
 # Of the suite's own modules the public ones: what a user calls, and what the writer of a test uses.
 _PUBLIC = {"__init__", "check", "subject", "marks", "expect", "outcome"}
 autoapi_ignore = [

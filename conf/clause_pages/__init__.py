@@ -28,6 +28,7 @@ from clause_pages import (
     results,
     sources,
 )
+from conformance import clauses
 
 #: Names that annotations use and that no page documents.
 UNDOCUMENTED = {"Body", "Sample", "Spec", "Report", "conformance.report.model.Report", "_Call"}
@@ -40,6 +41,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("clause_files", [], "env")
     app.connect("config-inited", _name_the_files)
     app.connect("builder-inited", _read_record, priority=100)
+    app.connect("builder-inited", _forget_pages, priority=100)
     app.connect("autoapi-skip-member", _skip)
     app.connect("autodoc-process-docstring", _tidy, priority=100)
     app.connect("missing-reference", _resolve, priority=400)
@@ -56,9 +58,19 @@ def _read_record(app: Sphinx) -> None:
     app.clause_record = record.read()  # type: ignore[attr-defined]
 
 
+def _forget_pages(app: Sphinx) -> None:
+    """Have autoapi write its pages again where they are gone, or where what they are made of has changed."""
+    parts = [*(members.CONF / "templates").rglob("*.rst"), *members.CONF.glob("*.toml")]
+    made_of = [(path.name, path.read_text("utf-8")) for path in sorted(parts)]
+    missing = not (record.DOCS / "api").is_dir()
+    if missing or getattr(app.env, "clause_pages_made_of", None) != made_of:
+        app.env.autoapi_source_hashes = None  # type: ignore[attr-defined]
+    app.env.clause_pages_made_of = made_of  # type: ignore[attr-defined]
+
+
 def _prepare(environment: jinja2.Environment, app: Sphinx) -> None:
     environment.globals["facts_of"] = lambda name: members.classes().get(name, {})
-    environment.globals["contract"] = members.contract
+    environment.globals["main_modules"] = lambda: {clause.module.rpartition(".")[2] for clause in clauses.registry().values()}
     environment.globals["inherited"] = lambda own: members.inherited(set(own), app.config)
 
 
@@ -77,7 +89,7 @@ def _tidy(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list
         members.without_attributes(lines)
     members.name_returns(lines)
     if what == "property":
-        lines.insert(0, "")  # or napoleon takes the words before a colon for a type
+        lines[:0] = ["..", ""]  # an empty comment; else napoleon takes the words before a colon for a type
 
 
 def _resolve(

@@ -14,7 +14,7 @@ from clause_pages.record import DOCS, Record
 from clause_pages.results import GROUPS, Column, columns_of
 from conformance.report.model import BROKEN
 
-WIDTH, ROW, NAMES = 720, 22, 330
+WIDTH, ROW, NAMES, COUNTS = 720, 22, 290, 120
 KINDS = ("kept", "broken", "not run", "not applicable")
 
 
@@ -81,7 +81,7 @@ def _bar(column: Column, y: int) -> Markup:
     counts = Counter(_kind(found["verdict"]) for found in column.clauses.values())
     total, x, parts = sum(counts.values()) or 1, float(NAMES), []
     for kind in KINDS:
-        width = (WIDTH - NAMES - 70) * counts[kind] / total
+        width = (WIDTH - NAMES - COUNTS) * counts[kind] / total
         if width:
             shape = {"x": f"{x:.1f}", "y": str(y), "width": f"{width:.1f}", "height": str(ROW - 8)}
             parts.append(tag("rect", tag("title", f"{counts[kind]} {kind}"), **shape, class_=kind.replace(" ", "-")))
@@ -89,7 +89,7 @@ def _bar(column: Column, y: int) -> Markup:
     name = column.name if len(column.name) < 44 else f"…{column.name[-42:]}"
     label = tag("text", name, x=str(NAMES - 10), y=str(y + 11), text_anchor="end")
     said = f"{counts['kept']} kept" + (f", {counts['broken']} broken" if counts["broken"] else "")
-    number = tag("text", said, x=str(WIDTH - 64), y=str(y + 11), class_="small")
+    number = tag("text", said, x=str(WIDTH - COUNTS + 8), y=str(y + 11), class_="small")
     return tag("g", label, *parts, number)
 
 
