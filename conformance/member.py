@@ -38,6 +38,7 @@ class Member:
     reply: dict[str, Any] | None = None
     offered: list[Any] = field(default_factory=list)
     gone: bool = False
+    exited: bool = False
     garbled: str = ""
 
     @property
@@ -137,7 +138,7 @@ class Member:
     @property
     def dead(self) -> bool:
         """Whether nothing is left of the process but its exit status."""
-        return self._state in {b"Z", b"X", b""}
+        return self._state in {b"Z", b"X"}
 
     @property
     def _state(self) -> bytes:

@@ -26,6 +26,7 @@ class Template:
 
     def __init__(self) -> None:
         self.exits: dict[int, int] = {}
+        self.unwanted: set[int] = set()
         self.restarts = 0
         self._start()
 
@@ -51,6 +52,7 @@ class Template:
         """Start anew after the process was killed, by a subject or for want of memory; its ranks died with it."""
         self.close()
         self.exits.clear()
+        self.unwanted.clear()
         self.restarts += 1
         self._start()
 
@@ -86,6 +88,7 @@ class Template:
             pids += answer["pids"]
             for pid in answer["pids"]:
                 self.exits.pop(pid, None)  # of an earlier process of the same number
+                self.unwanted.discard(pid)
             if "why" in answer:
                 self.kill(pids)
                 raise Broken(answer["why"])
@@ -99,6 +102,9 @@ class Template:
 
     def kill(self, pids: Sequence[int]) -> None:
         """Kill processes and all they started."""
+        for pid in pids:
+            if self.exits.pop(pid, None) is None:
+                self.unwanted.add(pid)  # nobody will ask how it ended
         with contextlib.suppress(OSError):  # whatever killed the pristine process has killed its ranks as well
             send(self.socket, {"op": "kill", "pids": list(pids)})
 
@@ -148,4 +154,7 @@ class Template:
             raise Broken(
                 f"the process that ranks are forked from ended (exit status {status}); does `import torch` work?"
             )
-        self.exits[message["exit"]] = message["status"]
+        if message["exit"] in self.unwanted:
+            self.unwanted.remove(message["exit"])
+        else:
+            self.exits[message["exit"]] = message["status"]

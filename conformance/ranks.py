@@ -161,7 +161,10 @@ class World:
     def _exit_of(self, member: Member, by: float) -> int | None:
         status = self.template.exit_of(member.pid, 0.2 if member.garbled else max(0.0, by - time.monotonic()))
         # The pristine process may be busy importing, and tell us late.
-        return self.template.exit_of(member.pid, EXIT_WAIT_DEAD) if status is None and member.dead else status
+        if status is None and member.dead:
+            status = self.template.exit_of(member.pid, EXIT_WAIT_DEAD)
+        member.exited = status is not None
+        return status
 
     def _late(self, member: Member, deadline: float, behind: int) -> RankOutcome:
         """A rank past its deadline. One that entered more collectives than another is the one that waits."""
@@ -178,7 +181,7 @@ class World:
 
     def close(self) -> None:
         """End every rank and all it started."""
-        self.template.kill([member.pid for member in self.members])
+        self.template.kill([member.pid for member in self.members if not member.exited])
         for member in self.members:
             member.close()
         self.selector.close()

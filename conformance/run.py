@@ -162,8 +162,8 @@ def _for_workers(arguments: argparse.Namespace) -> list[str]:
 
 def _refusal(said: str) -> str:
     """The line in which pytest says what is wrong with its arguments."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    told = next((line for line in lines if "error:" in line.lower()), "pytest does not take these arguments")
+    lines = [line.strip() for line in said.splitlines() if "error: " in line.lower()]
+    told = lines[-1] if lines else "pytest does not take these arguments"
     return told.removeprefix("ERROR: ").removeprefix("pytest.main(): error: ")
 
 

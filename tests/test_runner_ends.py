@@ -169,7 +169,12 @@ def test_a_disk_that_fills_up_costs_the_report_and_not_the_run(tmp_path: Path) -
     script = f"mount -t tmpfs -o size=16k none small && {words}; echo status $?; tail -c 200 small/outcomes.jsonl"
     environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT}/tests/faults"}
     done = subprocess.run(
-        ["unshare", "-rm", "sh", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        ["unshare", "-rm", "sh", "-c", script],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert "status 3" in done.stdout
     assert "this run cannot be resumed from here" in done.stderr

@@ -1,0 +1,72 @@
+"""Subjects that cannot be imported, or not on every rank: judged like any other, and waited for once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from conformance.plan import Named
+from conformance.pool import Pool
+from conformance.pristine import Template
+from tests.faults.running import SPEC, new_pool, run
+
+
+@pytest.fixture(scope="module")
+def template() -> Iterator[Template]:
+    template = Template()
+    yield template
+    template.close()
+
+
+@pytest.fixture
+def pool(template: Template) -> Iterator[Pool]:
+    pool = new_pool(template, timeout=30.0)
+    yield pool
+    pool.close()
+
+
+def test_a_slow_import_is_only_slow(pool: Pool) -> None:
+    assert run(pool, "slow_import:Gather", "test_calm", 2).outcome == "pass"
+
+
+def test_a_module_that_exits_is_a_crash_with_its_status(pool: Pool) -> None:
+    outcome = run(pool, "exits_on_import:Gather", "test_calm", 2)
+    assert outcome.outcome == "crash"
+    assert [rank.exitcode for rank in outcome.ranks] == [5, 5]
+    assert "while the subject was imported: the process exited with status 5" in outcome.message
+
+
+def test_a_module_that_one_rank_cannot_import_is_an_error_of_that_rank(pool: Pool) -> None:
+    for _ in range(2):
+        outcome = run(pool, "raises_on_one:Gather", "test_calm", 2)
+        assert outcome.outcome == "error"
+        assert outcome.message.startswith("rank 1 of 2: while the subject was imported: ImportError: not on rank 1")
+    assert run(pool, "raises_on_one:Gather", "test_calm", 1).outcome == "pass"
+    assert run(pool, "Good", "test_calm", 2).outcome == "pass"
+
+
+def test_a_module_that_hangs_is_waited_for_once(template: Template) -> None:
+    pool = new_pool(template, timeout=0.5)
+    try:
+        assert pool.preflight(Named("hangs_on_import:Gather", SPEC))[0] == "timeout"
+        began = time.monotonic()
+        outcomes = [run(pool, "hangs_on_import:Gather", "test_calm", size) for size in (1, 2, 4)]
+        assert time.monotonic() - began < 0.4
+    finally:
+        pool.close()
+    assert [outcome.outcome for outcome in outcomes] == ["timeout"] * 3
+    assert [len(outcome.ranks) for outcome in outcomes] == [1, 2, 4]
+    assert "while the subject was imported: not finished after 0.5 s" in outcomes[0].message
+    assert "hangs_on_import.py" in outcomes[0].ranks[0].stack
+
+
+def test_a_module_that_hangs_on_one_rank_names_that_rank(template: Template) -> None:
+    pool = new_pool(template, timeout=1.5)
+    try:
+        outcome = run(pool, "hangs_on_one:Gather", "test_calm", 2)
+    finally:
+        pool.close()
+    assert outcome.outcome == "timeout"
+    assert outcome.message.startswith("rank 1 of 2: while the subject was imported: not finished after 1.5 s")
