@@ -71,6 +71,8 @@ def _mistakes(
     yield f"the sum times {size}, the number of ranks", total * size
     yield f"slice instead of sum, times {size}, the number of ranks", own * size
     yield f"slice instead of sum, divided by {size}, the number of ranks", own / size
+    slices = torch.stack([row[s] for s, row in enumerate(table)]).sum(0)
+    yield "each rank's slice for its own entry, added up: gradients of different entries are mixed", slices
     for other in range(size):
         if other != rank:
             yield f"the gradient of entry {other}, which belongs to rank {other}", added_up(table, other)

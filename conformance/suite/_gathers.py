@@ -103,8 +103,17 @@ def _shown_bits(tensor: torch.Tensor) -> str:
 
 
 def gradient(outputs: Any, x: torch.Tensor, grads: Any) -> torch.Tensor | None:
-    """The gradient of ``x``, given a gradient for each output; None where autograd finds none."""
-    return torch.autograd.grad(outputs, x, grads, allow_unused=True)[0]
+    """The gradient of ``x``, given a gradient for each output; None where the graph leads from no output to ``x``.
+
+    What has no graph has no gradient, and counts as nothing: what came of it tells more than autograd's refusal.
+    """
+    pairs = zip(outputs, grads, strict=True) if isinstance(outputs, tuple | list) else [(outputs, grads)]
+    connected = [(output, grad) for output, grad in pairs if output.requires_grad]
+    if not connected:
+        return None
+    roots, given = zip(*connected, strict=True)
+    found: torch.Tensor | None = torch.autograd.grad(roots, x, given, allow_unused=True)[0]
+    return found
 
 
 def same_gradient(world: World, came: torch.Tensor | None, table: Table, what: str = "", **tolerance: float) -> None:
@@ -122,7 +131,7 @@ def keeps_no_more(world: World, came: torch.Tensor | None) -> None:
     """Hold a gradient to keep no more memory alive than it fills."""
     where = f"the gradient on rank {world.rank} of {world.size}"
     if came is None:
-        raise Deviation(where, None, "a tensor", "the graph is cut: there is no gradient")
+        return
     needed, kept = came.numel() * came.element_size(), came.untyped_storage().nbytes()
     all_ranks = "a view of what belongs to all ranks: clone it" if kept == needed * world.size else ""
     what = f"the memory that {where} keeps alive"

@@ -72,9 +72,10 @@ def test_one_rank_has_a_loss_and_the_others_weigh_zero(subject: Subject, world: 
     x, grads = _leaf(world), cotangents(world, (4,), torch.float64)[world.rank]
     weight = 1.0 if world.rank == teacher else 0.0
     pairs = zip(grads, entries(subject, world, x), strict=True)
-    torch.stack([(weight * grad * entry).sum() for grad, entry in pairs]).sum().backward()
+    loss = torch.stack([(weight * grad * entry).sum() for grad, entry in pairs]).sum()
+    came = gradient(loss, x, torch.ones_like(loss))
     used = range(world.size) if world.rank == teacher else ()
-    _counts_as_zero(subject, world, x.grad, _only(grads, used), f"when rank {teacher} alone has a loss")
+    _counts_as_zero(subject, world, came, _only(grads, used), f"when rank {teacher} alone has a loss")
 
 
 @clause("AllGatherGradAutograd.backward.unused")
@@ -108,11 +109,11 @@ def test_a_rank_without_any_gradient_takes_part(subject: Subject, world: World) 
     x, grads = _leaf(world), cotangents(world, (4,), torch.float64)[world.rank]
     gathered = entries(subject, world, x)
     if world.rank == 0:
-        _NoGradient.apply(*gathered).backward()
+        came = gradient(_NoGradient.apply(*gathered), x, torch.ones((), dtype=x.dtype, device=x.device))
     else:
-        torch.autograd.backward(gathered, [grad.clone() for grad in grads])
+        came = gradient(gathered, x, [grad.clone() for grad in grads])
     used = range(world.size) if world.rank else ()
-    _counts_as_zero(subject, world, x.grad, _only(grads, used), "when rank 0 has no gradient for any entry")
+    _counts_as_zero(subject, world, came, _only(grads, used), "when rank 0 has no gradient for any entry")
 
 
 @clause("AllGatherGradAutograd.backward.unused")
@@ -147,11 +148,11 @@ def test_no_gradient_wanted_none_required(subject: Subject, world: World, dtype:
 def test_no_gradient_wanted_no_collective(subject: Subject, world: World) -> None:
     """Where x needs no gradient, a backward pass through what was gathered starts no collective."""
     weight = torch.full((3,), 2.0, device=world.device, requires_grad=True)
-    tensors = held(world, (3,), torch.float32)
-    gathered = entries(subject, world, tensors[world.rank].clone())
+    gathered = entries(subject, world, held(world, (3,), torch.float32)[world.rank])
+    total = torch.stack([entry.detach().clone() for entry in gathered]).sum(0)
     loss = torch.stack([(weight * entry).sum() for entry in gathered]).sum()
     with collectives.counted() as calls:
         loss.backward()
     where = f"rank {world.rank} of {world.size}"
     expect.equal(calls, [], f"collectives in backward on {where}, though x needs no gradient")
-    expect.close(weight.grad, torch.stack(tensors).sum(0), f"the gradient of a weight of rank {world.rank}'s loss")
+    expect.close(weight.grad, total, f"the gradient of a weight of rank {world.rank}'s loss")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import torch
 import torch.distributed as dist
 from torch.autograd import Function
@@ -319,13 +317,3 @@ def unstacked(x):
 def with_own_entry_attached(x):
     """A plain callable around a Function."""
     return tuple(entry * 1 if entry.is_floating_point() else entry for entry in StackedAllReduce.apply(x))
-
-
-def of_torch_distributed_nn(x):
-    """PyTorch's own differentiable gather, after a look at what the ranks bring."""
-    from torch.distributed.nn.functional import all_gather
-
-    agree(x)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        return tuple(all_gather(x.contiguous()))

@@ -1,0 +1,162 @@
+"""Gathers that join, with the gradient of this rank's own loss, each in a way of its own; nothing may accuse them."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch.autograd import Function
+
+from tests.correct._gathers import agree, dense, gathered, rank, size
+
+SPEC = "AllGather"
+
+
+def joined(tensor, args):
+    """All ranks' rows, or a copy of the tensor where there is one rank."""
+    if args.world_size == 1:
+        return dense(tensor)
+    return torch.cat(gathered(tensor))
+
+
+def own_rows(grad, world_size, place):
+    """A copy of this rank's rows."""
+    rows = grad.shape[0] // world_size
+    return grad[rows * place : rows * (place + 1)].clone()
+
+
+class Joined(Function):
+    """The documented one: join, then cut out."""
+
+    @staticmethod
+    def forward(ctx, tensor, args):
+        ctx.place = args.world_size, args.local_rank
+        return joined(tensor, args)
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        return own_rows(grad_output, *ctx.place), None
+
+
+class RowsCounted(Joined):
+    """Counts rows in forward, as towhee does."""
+
+    @staticmethod
+    def forward(ctx, tensor, args):
+        ctx.rows, ctx.place = tensor.shape[0], args.local_rank
+        return joined(tensor, args)
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        return grad_output.narrow(0, ctx.rows * ctx.place, ctx.rows).clone(), None
+
+
+class OneBuffer(Joined):
+    """all_gather_single writes the joined tensor at once."""
+
+    @staticmethod
+    def forward(ctx, tensor, args):
+        ctx.place = args.world_size, args.local_rank
+        if args.world_size == 1:
+            return dense(tensor)
+        agree(tensor)
+        if tensor.dim() == 0:
+            raise ValueError("a tensor without dimensions cannot be joined")
+        whole = tensor.new_empty((size() * tensor.shape[0], *tensor.shape[1:]))
+        if tensor.numel():
+            dist.all_gather_single(whole, dense(tensor))
+        return whole
+
+
+class Chunked(Joined):
+    """backward takes one of N chunks."""
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        world_size, place = ctx.place
+        rows = torch.arange(grad_output.shape[0] // world_size) + grad_output.shape[0] // world_size * place
+        return grad_output.index_select(0, rows), None
+
+
+class ExtraNone(Joined):
+    """One None more than there are inputs, which PyTorch takes."""
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        return own_rows(grad_output, *ctx.place), None, None
+
+
+class VjpForBackward(Function):
+    """vjp stands in for backward."""
+
+    @staticmethod
+    def forward(ctx, tensor, args):
+        ctx.place = args.world_size, args.local_rank
+        return joined(tensor, args)
+
+    @staticmethod
+    def vjp(ctx, grad_output):
+        return own_rows(grad_output, *ctx.place), None
+
+
+class CombinedWithJvp(Joined):
+    """The combined form with forward mode."""
+
+    @staticmethod
+    def forward(ctx, tensor, args):
+        ctx.place, ctx.args = (args.world_size, args.local_rank), args
+        return joined(tensor, args)
+
+    @staticmethod
+    def jvp(ctx, tangent, _):
+        return joined(tangent, ctx.args)
+
+
+class SeparateForm(Function):
+    """setup_context, jvp and vmap."""
+
+    @staticmethod
+    def forward(tensor, args):
+        return joined(tensor, args)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.args = inputs[1]
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        return own_rows(grad_output, ctx.args.world_size, ctx.args.local_rank), None
+
+    @staticmethod
+    def jvp(ctx, tangent, _):
+        return SeparateForm.apply(tangent, ctx.args)
+
+    @staticmethod
+    def vmap(info, in_dims, tensor, args):
+        return SeparateForm.apply(tensor.movedim(in_dims[0], -1), args), -1 if tensor.dim() > 1 else 0
+
+
+class SeparateWithoutTransforms(Function):
+    """The separate form, and nothing for torch.func."""
+
+    @staticmethod
+    def forward(tensor, args):
+        return joined(tensor, args)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.args = inputs[1]
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        return own_rows(grad_output, ctx.args.world_size, ctx.args.local_rank), None
+
+
+def rows_put_in(tensor, args):
+    """A plain callable: gathers without a graph, and puts its own rows in, which have one."""
+    if args.world_size == 1:
+        return tensor.clone()
+    rows = gathered(tensor)
+    if tensor.dim() == 0:
+        raise ValueError("a tensor without dimensions cannot be joined")
+    rows[rank()] = tensor
+    return torch.cat(rows)

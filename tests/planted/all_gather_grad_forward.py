@@ -1,0 +1,399 @@
+"""Planted bugs: gathers that do not give every rank what every rank has."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch.autograd.function import once_differentiable
+
+from tests.correct._gathers import agree, dense, gathered, rank, size, summed
+from tests.correct.all_gather_grad import StackedAllReduce
+
+SPEC = "AllGatherGradAutograd"
+
+
+def a_list(x):
+    """A list, where a tuple is promised.
+
+    Breaks: AllGatherGradAutograd.forward.every-rank
+    """
+    return list(StackedAllReduce.apply(x))
+
+
+class FromTheLastRank(StackedAllReduce):
+    """Entries from the last rank to the first, and gradients likewise.
+
+    Breaks: AllGatherGradAutograd.forward.every-rank
+    Also: AllGatherGradAutograd.backward.sum
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        return tuple(gathered(x)[::-1])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *grads):
+        return summed(grads[::-1])
+
+
+class OwnFirst(StackedAllReduce):
+    """This rank's own tensor first, then the others: right on rank 0.
+
+    Breaks: AllGatherGradAutograd.forward.every-rank
+    Also: AllGatherGradAutograd.backward.sum
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        entries = gathered(x)
+        return entries[rank()], *entries[: rank()], *entries[rank() + 1 :]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *grads):
+        own, *others = grads
+        return summed([*others[: rank()], own, *others[rank() :]])
+
+
+class OneBufferForAll(StackedAllReduce):
+    """A list of one buffer, N times: every entry is what came last.
+
+    Breaks: AllGatherGradAutograd.forward.every-rank
+    Also: AllGatherGradAutograd.forward.own-memory, AllGatherGradAutograd.backward.sum
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        place = torch.empty(x.shape, dtype=x.dtype)
+        for entry in gathered(x):
+            place.copy_(entry)
+        return tuple(place.view_as(place) for _ in range(size()))
+
+
+class OrderOfArrival(StackedAllReduce):
+    """Entries in the order in which they came in: right until a rank is late.
+
+    Breaks: AllGatherGradAutograd.forward.every-rank
+    Also: AllGatherGradAutograd.forward.any-layout, AllGatherGradAutograd.backward.sum
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        agree(x)
+        outgoing, entries = dense(x), [dense(x) for _ in range(size())]
+        others = [other for other in range(size()) if other != rank()]
+        works = [dist.isend(outgoing, other) for other in others] if x.numel() else []
+        for other in others if x.numel() else []:
+            dist.recv(entries[other])
+        for work in works:
+            work.wait()
+        dist.barrier()
+        return tuple(entries)
+
+
+class ThroughFloat(StackedAllReduce):
+    """Everything travels in single precision.
+
+    Breaks: AllGatherGradAutograd.forward.every-rank
+    Also: AllGatherGradAutograd.backward.sum, AllGatherGradAutograd.backward.one-rank
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        agree(x)
+        kind = torch.complex64 if x.is_complex() else torch.float32
+        return tuple(entry.to(x.dtype) for entry in gathered(x.to(kind)))
+
+
+class ZerosAddedUp(StackedAllReduce):
+    """Each rank fills its row of zeros, and all rows are added up: the sign of zero is lost.
+
+    Breaks: AllGatherGradAutograd.forward.every-rank
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        agree(x)
+        rows = torch.zeros((size(), *x.shape), dtype=x.dtype)
+        rows[rank()] = x.detach()
+        dist.all_reduce(rows)
+        return tuple((row + 0).to(x.dtype) for row in rows)
+
+
+class NumbersOnly(StackedAllReduce):
+    """Whatever is not finite is made so.
+
+    Breaks: AllGatherGradAutograd.forward.every-rank
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        return tuple(torch.nan_to_num(entry) if entry.is_floating_point() else entry for entry in gathered(x))
+
+
+class LastRankBlind(StackedAllReduce):
+    """The last rank gets its own tensor in every place.
+
+    Breaks: AllGatherGradAutograd.forward.every-rank
+    Also: AllGatherGradAutograd.backward.sum
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        entries = gathered(x)
+        return tuple(dense(x) for _ in entries) if rank() == size() - 1 else tuple(entries)
+
+
+class FirstMillionBytes(StackedAllReduce):
+    """What does not fit into a buffer of fixed size is left out.
+
+    Breaks: AllGatherGradAutograd.forward.every-rank
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        entries = gathered(x)
+        for entry in entries:
+            entry.view(-1)[65_536:] = 0
+        return tuple(entries)
+
+
+class FirstCallKept(StackedAllReduce):
+    """What was gathered first is handed out again, shape by shape.
+
+    Breaks: AllGatherGradAutograd.forward.every-rank
+    Also: AllGatherGradAutograd.backward.sum, AllGatherGradAutograd.forward.any-layout
+    Also: AllGatherGradAutograd.backward.one-rank, Function.forward.calls-independent
+    """
+
+    kept = {}
+
+    @staticmethod
+    def forward(ctx, x):
+        entries = gathered(x)
+        kept = FirstCallKept.kept.setdefault((x.shape, x.dtype), entries)
+        return tuple(entry.clone() for entry in kept)
+
+
+class HalfBecomesFloat(StackedAllReduce):
+    """Half precision comes back as single precision.
+
+    Breaks: AllGatherGradAutograd.forward.meta
+    Also: AllGatherGradAutograd.backward.sum
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        half = x.dtype in {torch.float16, torch.bfloat16}
+        return tuple(entry.float() if half else entry for entry in gathered(x))
+
+
+class BoolBecomesByte(StackedAllReduce):
+    """Bool travels as bytes, and stays so.
+
+    Breaks: AllGatherGradAutograd.forward.meta
+    Also: AllGatherGradAutograd.forward.every-rank
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        return tuple(gathered(x.byte() if x.dtype == torch.bool else x))
+
+
+class RealPartOnly(StackedAllReduce):
+    """Complex numbers lose their imaginary part.
+
+    Breaks: AllGatherGradAutograd.forward.meta
+    Also: AllGatherGradAutograd.forward.every-rank, AllGatherGradAutograd.backward.sum
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        return tuple(gathered(x.real if x.is_complex() else x))
+
+
+class ScalarBecomesVector(StackedAllReduce):
+    """A tensor without dimensions comes back with one.
+
+    Breaks: AllGatherGradAutograd.forward.meta
+    Also: AllGatherGradAutograd.backward.sum, AllGatherGradAutograd.backward.one-rank
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        return tuple(gathered(x.reshape(1) if x.dim() == 0 else x))
+
+
+class EmptyRefused(StackedAllReduce):
+    """A tensor without elements is refused.
+
+    Breaks: AllGatherGradAutograd.forward.meta
+    Also: AllGatherGradAutograd.backward.sum, AllGatherGradAutograd.backward.one-rank
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        entries = gathered(x)
+        if x.numel() == 0:
+            raise ValueError("nothing to gather")
+        return tuple(entries)
+
+
+class ManyDimensionsFlattened(StackedAllReduce):
+    """Dimensions of size 1 are dropped on the way.
+
+    Breaks: AllGatherGradAutograd.forward.meta
+    Also: AllGatherGradAutograd.backward.sum
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        return tuple(entry.squeeze() if x.dim() > 4 else entry for entry in gathered(x))
+
+
+class StridesIgnored(StackedAllReduce):
+    """Sends the memory of x as it lies (pytorch 73515).
+
+    Breaks: AllGatherGradAutograd.forward.any-layout
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        agree(x)
+        reached = x.untyped_storage().nbytes() // x.element_size() - x.storage_offset()
+        lying = torch.as_strided(x, (x.numel(),), (1,)).reshape(x.shape) if reached >= x.numel() else x
+        return tuple(gathered(lying.detach()))
+
+
+class OrderOfMemory(StackedAllReduce):
+    """Sends in the order of memory and receives in the order of its own: right while all ranks have the same strides.
+
+    Breaks: AllGatherGradAutograd.forward.any-layout
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        agree(x)
+        order = sorted(range(x.dim()), key=lambda dim: -x.stride(dim))
+        back = [order.index(dim) for dim in range(x.dim())]
+        sizes = [x.shape[dim] for dim in order]
+        flat = gathered(x.permute(order).reshape(-1))
+        return tuple(dense(entry.view(sizes).permute(back)) for entry in flat)
+
+
+class StridedRefused(StackedAllReduce):
+    """Refuses what is not contiguous, with an error on every rank.
+
+    Breaks: AllGatherGradAutograd.forward.any-layout
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        entries = gathered(x)
+        if not x.is_contiguous():
+            raise ValueError("Tensors must be contiguous")
+        return tuple(entries)
+
+
+class OwnEntryIsX(StackedAllReduce):
+    """x itself as its own entry, which then requires a gradient under no_grad too.
+
+    Breaks: AllGatherGradAutograd.forward.own-memory
+    Also: AllGatherGradAutograd.backward.no-grad
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        entries = gathered(x)
+        entries[rank()] = x.view_as(x)
+        return tuple(entries)
+
+
+class ViewsOfOneBuffer(StackedAllReduce):
+    """Entries are parts of one buffer: keeping one keeps all.
+
+    Breaks: AllGatherGradAutograd.forward.own-memory
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        return torch.stack(gathered(x)).unbind(0)
+
+
+class BuffersUsedAgain(StackedAllReduce):
+    """A second call writes into what the first one returned.
+
+    Breaks: AllGatherGradAutograd.forward.own-memory
+    Also: AllGatherGradAutograd.forward.any-layout, AllGatherGradAutograd.backward.sum
+    """
+
+    buffers = {}
+
+    @staticmethod
+    def forward(ctx, x):
+        entries = gathered(x)
+        kept = BuffersUsedAgain.buffers.setdefault((x.shape, x.dtype), entries)
+        for place, entry in zip(kept, entries, strict=True):
+            place.copy_(entry)
+        return tuple(place.view_as(place) for place in kept)
+
+
+class Unchecked(StackedAllReduce):
+    """Gathers without a look at what the other ranks bring, as most do.
+
+    Breaks: AllGatherGradAutograd.forward.mismatch
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        entries = [torch.empty(x.shape, dtype=x.dtype) for _ in range(size())]
+        dist.all_gather(entries, dense(x))
+        return tuple(entries)
+
+
+class ElementsCounted(StackedAllReduce):
+    """Compares how many elements there are, and nothing else.
+
+    Breaks: AllGatherGradAutograd.forward.mismatch
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        agree(x.detach().reshape(-1).float().abs())
+        entries = [torch.empty(x.shape) for _ in range(size())]
+        if x.is_complex():
+            return tuple(gathered(x))
+        dist.all_gather(entries, dense(x).float())
+        return tuple(entry.to(x.dtype) for entry in entries) if x.dtype is not torch.float64 else tuple(gathered(x))
+
+
+class UnclearError(StackedAllReduce):
+    """Raises on every rank, and says nothing.
+
+    Breaks: AllGatherGradAutograd.forward.mismatch
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        try:
+            return tuple(gathered(x))
+        except ValueError:
+            raise RuntimeError("gather failed") from None
+
+
+class OnlyFirstRankRaises(StackedAllReduce):
+    """Rank 0 notices and raises; the others wait for it.
+
+    Breaks: AllGatherGradAutograd.forward.mismatch
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        try:
+            return tuple(gathered(x))
+        except ValueError:
+            if rank() == 0:
+                raise
+            dist.barrier()
+            return tuple(dense(x) for _ in range(size()))
