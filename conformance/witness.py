@@ -56,6 +56,8 @@ class Call:
     output: Any = None
     #: Inputs that hold other values after the call than before.
     changed: tuple[int, ...] = ()
+    #: Whether forward, and setup_context where there is one, came to their end.
+    complete: bool = False
     steps: list[Step] = field(default_factory=list)
     backwards: list[Backward] = field(default_factory=list)
 
@@ -105,6 +107,7 @@ class Witness:
         with self._phase("forward", context):
             call.output = original(context, *args, **kwargs)
         call.changed = _changed(before, call.inputs)
+        call.complete = True
         return call.output
 
     def separate_forward(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -121,6 +124,7 @@ class Witness:
         with self._phase("setup_context", context):
             returned = original(context, inputs, output)
         call.changed = _changed(self._waiting.pop(), call.inputs) if self._waiting else ()
+        call.complete = True
         return returned
 
     def backward(self, original: Callable[..., Any], context: Any, *grads: Any) -> Any:
@@ -210,13 +214,12 @@ def _setter(witness: Witness) -> Callable[[Any, str, Any], None]:
 
 @contextmanager
 def _replaced(owner: type, name: str, member: Any) -> Iterator[None]:
-    missing = object()
-    own = vars(owner).get(name, missing)
+    inherited, own = name not in vars(owner), vars(owner).get(name)
     setattr(owner, name, member)
     try:
         yield
     finally:
-        if own is missing:
+        if inherited:
             delattr(owner, name)
         else:
             setattr(owner, name, own)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from conformance.outcome import NotApplicable
+from conformance.outcome import NotApplicable, need
 from conformance.subject import Subject
 from conformance.world import World
 
@@ -93,7 +93,8 @@ class Run:
         """Make the call."""
         result = case.subject(*args)
         tensors = tuple(leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor))
-        places = tuple(at for at, tensor in enumerate(tensors) if tensor.requires_grad and smooth(tensor))
+        asked = [at for at, tensor in enumerate(tensors) if tensor.requires_grad and smooth(tensor)]
+        places = tuple(asked) if has_backward(case.subject) else ()
         return cls(case, args, leaves, result, tensors, places)
 
     @property
@@ -168,11 +169,21 @@ def differentiated(subject: Subject, world: World) -> list[tuple[Case, Run]]:
     Raises:
         NotApplicable: no result can.
     """
+    need(has_backward(subject), "the class defines neither backward nor vjp")
     runs = [(case, case.run()) for case in cases(subject, world)]
     found = [(case, run) for case, run in runs if run.outputs]
     if not found:
         raise NotApplicable("no output of any sample requires grad")
     return found
+
+
+def has_backward(subject: Subject) -> bool:
+    """Whether there is a derivative to ask for: a class that leaves ``apply`` alone needs a backward or a vjp."""
+    own = (
+        subject.function is not None
+        and subject.function.apply.__func__ is torch.autograd.Function.apply.__func__
+    )
+    return not own or subject.defines("backward") or subject.defines("vjp")
 
 
 def in_double(case: Case) -> Case:

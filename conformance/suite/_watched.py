@@ -57,10 +57,13 @@ def watched(subject: Subject, world: World, everything: bool = False) -> list[Lo
 
 
 def judged(looks: list[Look]) -> Iterator[Look]:
-    """The looks one by one; then the first exception, which no deviation found in them explains."""
+    """The looks one by one; then the first exception that kept the witness from seeing a call at all.
+
+    What is raised after forward is the affair of other clauses.
+    """
     yield from looks
     for look in looks:
-        if look.error is not None:
+        if look.error is not None and not any(call.complete for call in look.witness.calls):
             raise look.error
 
 

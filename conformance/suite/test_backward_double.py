@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -33,16 +34,23 @@ def test_second_derivative_is_right_or_refused(subject: Subject, world: World) -
 
 
 def _judge(group: str, finding: Finding, point: Case) -> None:
-    lost = finding.analytic == 0.0 and finding.numeric != 0.0
     expect.that(
         finding.verdict != "differs",
         f"second derivative of {point.label}: slope of its gradients along {group}, which no error announced",
         f"{finding.analytic:.9g} by differentiating twice",
         f"{finding.numeric:.9g} by differences of the gradients",
-        "backward uses what autograd does not see: an intermediate value, a detached tensor, an in-place collective"
-        if lost
-        else "backward uses an intermediate value of forward, of which autograd knows nothing",
+        _likely(finding),
     )
+
+
+def _likely(finding: Finding) -> str:
+    if math.isnan(finding.analytic) or math.isinf(finding.analytic):
+        return (
+            "backward is made of operations with no finite derivative there: sqrt or a power at 0, or 0 / 0"
+        )
+    if finding.analytic == 0.0 and finding.numeric != 0.0:
+        return "backward uses what autograd does not see: an intermediate value, a detached tensor, an in-place collective"
+    return "backward uses an intermediate value of forward, of which autograd knows nothing"
 
 
 @dataclass(frozen=True)

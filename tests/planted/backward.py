@@ -33,12 +33,10 @@ class GradientMissing(_MatMul):
     """Returns one gradient for two inputs.
 
     Breaks: Function.backward.count
-    Also: Function.backward.gradient, Function.backward.needs-input-grad-honoured, Function.backward.double,
-        Function.backward.grads-untouched, Function.backward.any-layout, Function.backward.repeatable,
-        Function.forward.deterministic, Function.forward.calls-independent, Function.forward.frees-memory,
-        Function.forward.no-tensor-on-ctx, Function.save_for_backward.once, Function.save_for_backward.where,
-        Function.save_for_backward.only-tensors, Function.save_for_backward.hooks-suffice,
-        Function.mark_dirty.complete
+    Also: Function.backward.gradient, Function.backward.needs-input-grad-honoured,
+        Function.backward.double, Function.backward.any-layout, Function.backward.repeatable,
+        Function.forward.deterministic, Function.forward.calls-independent,
+        Function.forward.frees-memory, Function.save_for_backward.hooks-suffice
     """
 
     @staticmethod
@@ -51,12 +49,10 @@ class GradientTooMany(_MatMul):
     """Returns a third value that is no None.
 
     Breaks: Function.backward.count
-    Also: Function.backward.gradient, Function.backward.needs-input-grad-honoured, Function.backward.double,
-        Function.backward.grads-untouched, Function.backward.any-layout, Function.backward.repeatable,
-        Function.forward.deterministic, Function.forward.calls-independent, Function.forward.frees-memory,
-        Function.forward.no-tensor-on-ctx, Function.save_for_backward.once, Function.save_for_backward.where,
-        Function.save_for_backward.only-tensors, Function.save_for_backward.hooks-suffice,
-        Function.mark_dirty.complete
+    Also: Function.backward.gradient, Function.backward.needs-input-grad-honoured,
+        Function.backward.double, Function.backward.any-layout, Function.backward.repeatable,
+        Function.forward.deterministic, Function.forward.calls-independent,
+        Function.forward.frees-memory, Function.save_for_backward.hooks-suffice
     """
 
     @staticmethod
@@ -68,12 +64,10 @@ class GradientMissingForANumber(Function):
     """Forgets that the number is an input too.
 
     Breaks: Function.backward.count
-    Also: Function.backward.gradient, Function.backward.needs-input-grad-honoured, Function.backward.double,
-        Function.backward.grads-untouched, Function.backward.any-layout, Function.backward.repeatable,
-        Function.forward.deterministic, Function.forward.calls-independent, Function.forward.frees-memory,
-        Function.forward.no-tensor-on-ctx, Function.save_for_backward.once, Function.save_for_backward.where,
-        Function.save_for_backward.only-tensors, Function.save_for_backward.hooks-suffice,
-        Function.mark_dirty.complete
+    Also: Function.backward.gradient, Function.backward.needs-input-grad-honoured,
+        Function.backward.double, Function.backward.any-layout, Function.backward.repeatable,
+        Function.forward.deterministic, Function.forward.calls-independent,
+        Function.forward.frees-memory, Function.save_for_backward.hooks-suffice
     """
 
     @staticmethod

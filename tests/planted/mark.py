@@ -102,13 +102,10 @@ class DirtyInputNotReturned(Function):
     """Marks the input it changes, and returns something else where no one looks.
 
     Breaks: Function.mark_dirty.only-inputs
-    Also: Function.backward.gradient, Function.backward.count, Function.backward.double,
-        Function.backward.grads-untouched, Function.backward.any-layout, Function.backward.repeatable,
-        Function.backward.needs-input-grad-honoured, Function.backward.unused-output,
-        Function.forward.deterministic, Function.forward.calls-independent, Function.forward.frees-memory,
-        Function.forward.no-tensor-on-ctx, Function.save_for_backward.once, Function.save_for_backward.where,
-        Function.save_for_backward.hooks-suffice, Function.save_for_backward.only-tensors,
-        Function.mark_dirty.complete, Function.mark_dirty.once
+    Also: Function.backward.gradient, Function.backward.double, Function.backward.any-layout,
+        Function.backward.repeatable, Function.backward.needs-input-grad-honoured,
+        Function.forward.deterministic, Function.forward.calls-independent,
+        Function.forward.frees-memory, Function.save_for_backward.hooks-suffice
     """
 
     @staticmethod

@@ -135,12 +135,10 @@ class NumberSaved(Function):
     """Saves a number beside the tensor, which PyTorch refuses.
 
     Breaks: Function.save_for_backward.only-tensors
-    Also: Function.backward.gradient, Function.backward.count, Function.backward.double,
-        Function.backward.grads-untouched, Function.backward.any-layout, Function.backward.repeatable,
-        Function.backward.needs-input-grad-honoured, Function.backward.unused-output,
-        Function.forward.deterministic, Function.forward.calls-independent, Function.forward.frees-memory,
-        Function.forward.no-tensor-on-ctx, Function.save_for_backward.once, Function.save_for_backward.where,
-        Function.save_for_backward.hooks-suffice, Function.mark_dirty.complete
+    Also: Function.backward.gradient, Function.backward.double, Function.backward.any-layout,
+        Function.backward.repeatable, Function.backward.needs-input-grad-honoured,
+        Function.forward.deterministic, Function.forward.calls-independent,
+        Function.forward.frees-memory, Function.save_for_backward.hooks-suffice
     """
 
     @staticmethod
