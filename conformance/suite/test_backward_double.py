@@ -49,7 +49,7 @@ def _likely(finding: Finding) -> str:
             "backward is made of operations with no finite derivative there: sqrt or a power at 0, or 0 / 0"
         )
     if finding.analytic == 0.0 and finding.numeric != 0.0:
-        return "backward uses what autograd does not see: an intermediate value, a detached tensor, an in-place collective"
+        return "backward uses what autograd does not see: a detached tensor, a saved intermediate, a plain collective"
     return "backward uses an intermediate value of forward, of which autograd knows nothing"
 
 

@@ -104,7 +104,7 @@ class DirtyInputNotReturned(Function):
     Breaks: Function.mark_dirty.only-inputs
     Also: Function.backward.gradient, Function.backward.double, Function.backward.any-layout,
         Function.backward.repeatable, Function.backward.needs-input-grad-honoured,
-        Function.forward.deterministic, Function.forward.calls-independent,
+        Function.backward.unused-output, Function.forward.deterministic, Function.forward.calls-independent,
         Function.forward.frees-memory, Function.save_for_backward.hooks-suffice
     """
 
