@@ -118,7 +118,7 @@ def test_any_incoming_gradient_is_scaled(subject: Subject, world: World) -> None
 
 
 @clause("GradFactor.backward.none-for-f")
-@cases(f=[0.5, 2])
+@cases(f=[0.5, 2, 1.0])
 def test_none_for_the_factor(subject: Subject, world: World, f: float) -> None:
     """What backward returns is two values, and the second is None."""
     watched, notes = recording(subject, "backward", "vjp")

@@ -52,46 +52,44 @@ def _meta(value):
     return _walk(value, "value", lambda x: torch.empty(0, device="meta"), lambda part: part)
 
 
-class OneFunctionPerCall(Function):
-    """Makes a Function class of its own for every call; patterns are kept as empty tensors."""
+class _Call(Function):
+    """One call: ``state`` is a copy of the instance, which keeps patterns and no tensors."""
+
+    @staticmethod
+    def forward(ctx, state, *tensors):
+        ctx.state, state.context = state, ctx
+        result = state.forward_extended(*_refilled(state.given, tensors))
+        state.made = _meta(result)
+        del state.context
+        return tuple(_flat(result, "result"))
+
+    @staticmethod
+    def backward(ctx, *grads):
+        state = ctx.state
+        nested = _refilled(state.made, grads, lambda _: None)
+        state.context = ctx
+        try:
+            found = state.backward_extended(*(nested if isinstance(nested, tuple | list) else (nested,)))
+        finally:
+            del state.context
+        if len(state.given) == 1 and not (isinstance(found, tuple) and len(found) == 1):
+            found = (found,)
+        return None, *_matching(state.given, found)
+
+
+class PatternsOfEmptyTensors(Function):
+    """Keeps each nesting as a pattern of tensors without data, and finds each value's place again by it."""
 
     def __init__(self):
         pass
 
     def __call__(self, *args):
-        owner = self
-
-        class Call(Function):
-            @staticmethod
-            def forward(ctx, *tensors):
-                state = ctx.state = type(owner).__new__(type(owner))
-                vars(state).update(vars(owner))
-                state.context = ctx
-                result = state.forward_extended(*_refilled(args_pattern, tensors))
-                ctx.pattern = _meta(result)
-                outer.append(ctx.pattern)
-                flat = tuple(_flat(result, "result"))
-                del state.context
-                return flat
-
-            @staticmethod
-            def backward(ctx, *grads):
-                nested = _refilled(ctx.pattern, grads, lambda _: None)
-                spread = nested if isinstance(nested, tuple | list) else (nested,)
-                ctx.state.context = ctx
-                try:
-                    found = ctx.state.backward_extended(*spread)
-                finally:
-                    del ctx.state.context
-                if len(args_pattern) == 1 and not (isinstance(found, tuple) and len(found) == 1):
-                    found = (found,)
-                return tuple(_matching(args_pattern, found))
-
-        outer = []
+        state = type(self).__new__(type(self))
+        vars(state).update(vars(self))
         tensors = _flat(args, "arguments")
-        args_pattern = _meta(args)
-        flat = Call.apply(*tensors)
-        return _refilled(outer[0], flat)
+        state.given = _meta(args)
+        flat = _Call.apply(state, *tensors)
+        return _refilled(state.made, flat)
 
     def save_for_backward(self, *args):
         self.saved_pattern = _meta(args)

@@ -157,7 +157,7 @@ class FactorOfTheLastCall(_Right):
     """The factor is kept on the class, where the next call finds it.
 
     Breaks: GradFactor.backward.scaled
-    Also: Function.forward.calls-independent
+    Also: Function.forward.calls-independent, Function.save_for_backward.hooks-suffice
     """
 
     f = 1.0
@@ -185,33 +185,34 @@ class WholeFactors(_Right):
 
 
 class GradientForF(_Right):
-    """Returns a gradient for the factor as well.
+    """Returns a gradient for the factor too, where it is a whole number.
 
     Breaks: GradFactor.backward.none-for-f
-    Also: GradFactor.backward.scaled, GradFactor.backward.twice, Function.jvp.tangent
+    Also: GradFactor.backward.scaled
     """
 
     @staticmethod
     def backward(ctx, grad_y):
-        return grad_y * ctx.f, grad_y.sum()
+        return grad_y * ctx.f, (grad_y.sum() if isinstance(ctx.f, int) else None)
 
 
 class OneValue(_Right):
-    """Returns the gradient of x alone.
+    """For a factor of one the gradient is handed on alone.
 
     Breaks: GradFactor.backward.none-for-f
-    Also: GradFactor.backward.scaled, GradFactor.backward.twice, Function.jvp.tangent
+    Also: GradFactor.backward.scaled
     """
 
     @staticmethod
     def backward(ctx, grad_y):
-        return grad_y * ctx.f
+        return grad_y if ctx.f == 1 else (grad_y * ctx.f, None)
 
 
 class DetachedGradient(_Right):
     """The gradient is computed outside the graph.
 
     Breaks: GradFactor.backward.twice
+    Also: Function.backward.double
     """
 
     @staticmethod
@@ -223,6 +224,7 @@ class ScalesOnce(_Right):
     """The gradient of the gradient passes unscaled.
 
     Breaks: GradFactor.backward.twice
+    Also: Function.backward.double
     """
 
     @staticmethod

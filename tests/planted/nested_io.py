@@ -106,12 +106,14 @@ def _by_name(function):
 
 
 class FlatGradients(NestedIOFunction):
-    """backward_extended gets the gradients in a row, as plain Functions do.
+    """The gradients of a tuple come in a row, as those of plain Functions do, however nested the tuple is.
 
     Breaks: NestedIOFunction.backward.nested
     """
 
     def backward(self, *gradients):
+        if not isinstance(self._result, tuple):
+            return super().backward(*gradients)
         result = self.backward_extended(*gradients)
         if len(self._arguments) == 1 and not isinstance(result, tuple):
             result = (result,)
@@ -145,15 +147,27 @@ class MatchedInOrder(NestedIOFunction):
         return tuple(flatten(self.backward_extended(*spread), "backward_extended")[1])
 
 
-class SavedInARow(NestedIOFunction):
-    """saved_tensors is the flat tuple of all tensors.
+class SavedNamedTuplesLost(NestedIOFunction):
+    """Named tuples are saved as plain ones.
 
     Breaks: NestedIOFunction.saved_tensors.nested
     """
 
     @property
     def saved_tensors(self):
-        return self._context.saved_tensors
+        return _changed(super().saved_tensors, tuple)
+
+
+class SavedAlone(NestedIOFunction):
+    """A single value that was saved comes back without the tuple around it.
+
+    Breaks: NestedIOFunction.saved_tensors.nested
+    """
+
+    @property
+    def saved_tensors(self):
+        saved = super().saved_tensors
+        return saved[0] if len(saved) == 1 else saved
 
 
 class SavedWithoutNone(NestedIOFunctionSeparate):
@@ -176,6 +190,7 @@ class SavedOnTheInstance(NestedIOFunction):
     """What is saved stays on the object that made the calls, so that the last call's values are found.
 
     Breaks: NestedIOFunction.forward.reused
+    Also: Function.forward.calls-independent, Function.forward.frees-memory, Function.save_for_backward.hooks-suffice
     """
 
     last = ()
@@ -345,6 +360,7 @@ class NoneForUnused(NestedIOFunction):
     """Gradients that nobody computed come as None, which was not asked for, and count as the first one's.
 
     Breaks: NestedIOFunction.backward.gradient
+    Also: Function.backward.unused-output
     """
 
     def forward(self, *args):

@@ -143,14 +143,19 @@ class NotDifferentiable(_Right):
 
 
 class GradientForTheFlag(_Right):
-    """Returns a tensor for requires_grad.
+    """Returns a tensor for requires_grad where that is False.
 
     Breaks: MakeViewlessTensor.backward.identity
     """
 
     @staticmethod
+    def forward(ctx, inp, requires_grad):
+        ctx.asked = requires_grad
+        return inp.detach()
+
+    @staticmethod
     def backward(ctx, grad_output):
-        return grad_output, torch.zeros(())
+        return grad_output, None if ctx.asked else torch.zeros(())
 
 
 class FlattenedGradient(_Right):
