@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ from conformance.plan import Item
 
 UNBROKEN = ("pass", "not-applicable", "skip")
 NOTHING_MORE = "nothing more"
+ROOT_ONLY = re.compile(r",? ?\[\[.*?\]\],? ?|,? ?\[\],? ?")
 
 
 def joined(item: Item, outcomes: Sequence[RankOutcome], seconds: float) -> TestOutcome:
@@ -69,6 +71,11 @@ def _first_difference(outcomes: Sequence[RankOutcome]) -> tuple[Mapping[int, str
     calls = {outcome.rank: outcome.collectives for outcome in outcomes}
     for place in range(max((len(called) for called in calls.values()), default=0)):
         here = {rank: called[place] if place < len(called) else NOTHING_MORE for rank, called in calls.items()}
-        if len(set(here.values())) > 1:
+        if len({_compared(text) for text in here.values()}) > 1:
             return here, place
     return {}, 0
+
+
+def _compared(call: str) -> str:
+    """A collective without what only its root gives: the list that a scatter sends, or a gather fills."""
+    return ROOT_ONLY.sub("", call) if call.startswith(("scatter(", "gather(")) else call

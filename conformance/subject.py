@@ -151,23 +151,15 @@ def load(reference: str) -> Any:
     check_reference(reference)
     module, _, path = reference.partition(":")
     try:
-        return attribute(path, importlib.import_module(module))
+        imported = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name and (module == error.name or module.startswith(f"{error.name}.")):
             raise BadSubject(f"no module named {error.name!r} (from {reference!r})") from None
         raise
-    except AttributeError:
-        if _has(sys.modules.get(module), path):
-            raise
-        raise BadSubject(f"module {module!r} has no attribute {path!r}") from None
-
-
-def _has(root: Any, path: str) -> bool:
     try:
-        attribute(path, root)
+        return attribute(path, imported)
     except AttributeError:
-        return False
-    return root is not None
+        raise BadSubject(f"module {module!r} has no attribute {path!r}") from None
 
 
 def check_reference(reference: str) -> None:

@@ -24,8 +24,8 @@ def as_tuple(*more: Any) -> Callable[..., Any]:
     """A gather that joins along dimension 0 and takes ``more`` arguments, as one that returns a tuple."""
 
     def call(function: Any, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        x = x[None]
-        return tuple(part[0] for part in _applied(function, x, *more).split(1))
+        # Copies, so that what the entries share is not held against the gather.
+        return tuple(part[0].clone() for part in _applied(function, x[None], *more).split(1))
 
     return call
 

@@ -98,6 +98,10 @@ def show(table: Sequence[Row]) -> None:
 
 
 def _finding(clause: ClauseResult) -> Finding:
-    guilty = next((test for test in clause.tests if test.outcome not in {"pass", "not-applicable"}), None)
-    message = guilty.message or guilty.reason if guilty else clause.reason
-    return Finding(clause.id, clause.level, clause.verdict, message[:800], guilty.nodeid if guilty else "")
+    guilty = [test for test in clause.tests if test.outcome not in {"pass", "not-applicable"}]
+    if not guilty:
+        return Finding(clause.id, clause.level, clause.verdict, clause.reason)
+    # Wrong values say more than an exception, where there are both.
+    first = min(guilty, key=lambda test: test.outcome != "fail")
+    said = (first.message or first.reason).partition("\n  File ")[0]
+    return Finding(clause.id, clause.level, clause.verdict, said[:800], first.nodeid)

@@ -36,7 +36,6 @@ def _scaled(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
     return (grads[0] * 3.14,)
 
 
-
 numpy_cube = Subject("torch.testing._internal.autograd_function_db:NumpyCube", inputs=_one)
 cube = Subject("torch.testing._internal.autograd_function_db:CubeGenVmap", inputs=_one)
 numpy_cube_once = Subject("torch.testing._internal.autograd_function_db:NumpyCubeNotComposable", inputs=_one)

@@ -13,7 +13,8 @@ from conformance.subject import Subject
 _folder = enter("towhee.models")
 for _parent in ("towhee.models.drl", "towhee.models.wave_vit", "towhee.models.tsm"):
     bare(_folder, _parent)
-absent("pywt")
+for _dependency in ("pywt", "torchvision"):
+    absent(_dependency)
 
 all_gather = Subject("towhee.models.drl.until_module:AllGather", spec="AllGather")
 all_gather_2 = Subject("towhee.models.drl.until_module:AllGather2", spec="AllGather")

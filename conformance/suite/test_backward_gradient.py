@@ -113,7 +113,10 @@ def _wrong(
 
 def _declared(gradient: torch.Tensor, expected: torch.Tensor) -> str:
     if bool((expected == 0).all()) and bool((gradient != 0).any()):
-        return "a surrogate of a step function; if that is meant, declare it with formula="
+        return (
+            "a surrogate of a step function, which formula= declares if it is meant; "
+            "or forward takes this value from elsewhere, such as a module"
+        )
     return ""
 
 

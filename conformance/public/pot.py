@@ -1,0 +1,39 @@
+"""POT, optimal transport: a value with given gradients, and the square root of a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from conformance.public.packages import enter
+from conformance.specs import random
+from conformance.subject import Subject
+
+enter("pot")
+
+
+def __getattr__(name: str) -> Any:
+    """The classes live inside the backend object; this gives them a name that can be imported."""
+    if name not in {"ValFunction", "MatrixSqrtFunction"}:
+        raise AttributeError(name)
+    from ot.backend import TorchBackend
+
+    return getattr(TorchBackend(), name)
+
+
+def _value() -> Iterator[tuple[Any, ...]]:
+    gradients = random((3,), 2).detach(), random((2, 2), 3).detach()
+    yield random((1,), 1).detach()[0], gradients, random((3,), 4), random((2, 2), 5)
+
+
+def _given(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
+    return None, None, *(gradient * grads[0] for gradient in args[1])
+
+
+def _positive() -> Iterator[tuple[Any, ...]]:
+    root = random((3, 3), 1).detach()
+    yield ((root @ root.T + 0.5 * root.new_ones(3).diag()).requires_grad_(),)
+
+
+val = Subject("conformance.public.pot:ValFunction", inputs=_value, gradient="declared", formula=_given)
+matrix_sqrt = Subject("conformance.public.pot:MatrixSqrtFunction", inputs=_positive)
