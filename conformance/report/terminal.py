@@ -68,6 +68,8 @@ def _subject_line(sheet: Sheet, subject: SubjectResult) -> None:
     verdict = (f"{subject.verdict:<{_WIDEST}}  ", STYLES[subject.verdict])
     name = (shown(f"{subject.subject} ({subject.spec})", 300), "bold")
     counts = [_count(level, [clause for clause in subject.clauses if clause.level == level]) for level in LEVELS]
+    other = sum(clause.verdict == "not-applicable" for clause in subject.clauses)
+    counts += [Text(f"not applicable {other}", "dim")] if other else []
     sheet.pair(Text.assemble(verdict, name), Text("  ").join(filter(None, counts)), indent=_WIDEST + 2)
 
 
@@ -97,8 +99,9 @@ def _part(sheet: Sheet, part: SubjectResult, verbose: bool) -> None:
     for clause in known:
         why = f"{clause.expected.reason} {clause.expected.link}".rstrip() if clause.expected else ""
         sheet.say(f"{clause.id}: {why}", indent=2)
-    _reasons(sheet, name, "skipped", part.clauses, detail=True)
-    _reasons(sheet, name, "not-applicable", part.clauses, detail=verbose)
+    _reasons(sheet, name, "skipped", part.clauses)
+    if verbose:
+        _reasons(sheet, name, "not-applicable", part.clauses)
 
 
 def _clause(sheet: Sheet, clause: ClauseResult, others: Sequence[ClauseResult]) -> None:
@@ -148,7 +151,7 @@ def _accused(sheet: Sheet, who: Accused, test: TestOutcome, likely: str) -> None
             sheet.quote(text, indent=4)
 
 
-def _reasons(sheet: Sheet, name: str, verdict: str, clauses: Iterable[ClauseResult], detail: bool) -> None:
+def _reasons(sheet: Sheet, name: str, verdict: str, clauses: Iterable[ClauseResult]) -> None:
     """Clauses of which nothing was learnt, under the reasons for it."""
     grouped: dict[str, list[str]] = {}
     for clause in clauses:
@@ -157,12 +160,10 @@ def _reasons(sheet: Sheet, name: str, verdict: str, clauses: Iterable[ClauseResu
     if not grouped:
         return
     total = sum(map(len, grouped.values()))
-    if detail:
-        sheet.blank()
-    hint = "" if detail else " (-v says why)"
+    sheet.blank()
     style = "magenta" if verdict == "skipped" else "dim"
-    sheet.say(f"{name}: {total} {verdict.replace('-', ' ')}{hint}", style)
-    for reason, ids in grouped.items() if detail else ():
+    sheet.say(f"{name}: {total} {verdict.replace('-', ' ')}", style)
+    for reason, ids in grouped.items():
         sheet.say(f"{reason}: {listed(ids)}", indent=2, label=f"{len(ids):>3}  ")
 
 
