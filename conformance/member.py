@@ -154,9 +154,10 @@ class Member:
     def said(self) -> RankOutcome:
         """What the rank itself says of the request."""
         reply = self.reply or {}
-        changed = tuple(str(name) for name in reply.get("changed") or ())
-        likely = str(reply.get("likely", ""))
-        return self.found(str(reply["outcome"]), str(reply.get("message", "")), likely=likely, changed=changed)
+        names = reply.get("changed")
+        changed = tuple(clipped(str(name), 100) for name in names[:50]) if isinstance(names, list) else ()
+        message, likely = (clipped(str(reply.get(key) or "")) for key in ("message", "likely"))
+        return self.found(str(reply["outcome"]), message, likely=likely, changed=changed)
 
     def found(self, outcome: str, message: str, **more: Any) -> RankOutcome:
         """An outcome of this rank with its last words: stack, output, collectives."""

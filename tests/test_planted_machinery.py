@@ -10,7 +10,6 @@ import pytest
 
 from conformance import footprint, joining, pool, rank, ranks
 from conformance.member import Member
-from conformance.pool import Pool
 from conformance.pristine import Template
 from tests.faults.running import new_pool, run
 

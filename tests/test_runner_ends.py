@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.command import FEW, ROOT, SOME, Running, journal, run, reported, until
+from tests.faults.command import FEW, ROOT, SOME, Running, journal, reported, run, until
 
 SLOW = ("run", "slow:Slow", "--spec", "AllGatherGradAutograd", "--ranks", "2", "-k", SOME, "--report", "out")
 QUICK = ("run", "hostile:Good", "--spec", "AllGatherGradAutograd", "--ranks", "2", "-k", FEW)

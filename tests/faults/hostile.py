@@ -170,6 +170,7 @@ def str_raises(x):
 class Vicious(Exception):
     def __str__(self):
         os._exit(9)
+        return ""
 
 
 def str_exits(x):

@@ -1,0 +1,246 @@
+"""Faults of a subject: what this suite says of each and how fast, beside PyTorch's own harnesses.
+
+``python benchmarks/faults.py`` writes docs/data/faults.json and the tables of docs/faults.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.measure import machine  # noqa: E402
+
+DATA = ROOT / "docs" / "data" / "faults.json"
+PAGE = ROOT / "docs" / "faults.md"
+HERE = "<!-- made by python benchmarks/faults.py; what follows is overwritten -->"
+#: A rank that hangs is given this long (seconds).
+DEADLINE = 1.0
+PEERS = {
+    "MultiProcessTestCase": "fault_multi_process.py",
+    "MultiProcContinuousTest": "fault_continuous.py",
+    "torch.multiprocessing.spawn": "fault_spawned.py",
+}
+#: The faults that the peers are put through, in backward at two ranks: one of each kind.
+COMPARED = (
+    "killed", "exit_0", "segfault", "endless_loop", "lone_error", "other_shape", "environment", "system_exit"
+)  # fmt: skip
+#: A peer that has not ended by itself after this time is ended (seconds).
+PEER_LIMIT = 90.0
+
+
+def ours(faults: Sequence[str], sizes: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """Every fault in forward and in backward: verdict, seconds to notice, seconds until a new world is ready."""
+    from conformance.pristine import Template
+    from tests.faults.running import new_pool, run
+
+    template = Template()
+    pool = new_pool(template)
+    try:
+        for fault in faults:
+            for place in ("forward", "backward"):
+                for size in sizes:
+                    subject = f"{place}_{fault}"
+                    before = run(pool, subject, "test_calm", size)
+                    began = time.perf_counter()
+                    found = run(pool, subject, "test_fault", size, DEADLINE if hangs(fault) else None)
+                    noticed = time.perf_counter() - began
+                    usable = pool.world is not None and pool.world.usable
+                    later, recovery = recovered(pool, subject, size)
+                    yield {
+                        "fault": fault,
+                        "place": place,
+                        "ranks": size,
+                        "verdict": found.outcome,
+                        "seconds": round(noticed, 3),
+                        "late": found.outcome == "timeout",
+                        "said": found.message.splitlines()[0][:120] if found.message else "",
+                        "changed": sorted({name for rank in found.ranks for name in rank.changed}),
+                        "recovery": None if usable else round(recovery, 3),
+                        "lost": [test.outcome for test in (before, later) if test.outcome != "pass"],
+                    }
+    finally:
+        pool.close()
+        template.close()
+
+
+def hangs(fault: str) -> bool:
+    """Whether a fault is waited for until the deadline."""
+    from tests.test_faults import FAULTS
+
+    return "timeout" in FAULTS[fault][0]
+
+
+def recovered(pool: Any, subject: str, size: int) -> tuple[Any, float]:
+    """The next test, and by how much it takes longer than the same test in a world that is there already."""
+    from tests.faults.running import run
+
+    began = time.perf_counter()
+    first = run(pool, subject, "test_later", size)
+    middle = time.perf_counter()
+    run(pool, subject, "test_later", size)
+    return first, max(0.0, (middle - began) - (time.perf_counter() - middle))
+
+
+def peer(script: str, fault: str) -> dict[str, Any]:
+    """A peer's three tests, the second with the fault; nothing of it is left running."""
+    words = [sys.executable, str(ROOT / "benchmarks" / "peers" / script), "2", f"backward_{fault}"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        out, _ = process.communicate(timeout=PEER_LIMIT)
+        ended = True
+    except subprocess.TimeoutExpired:
+        ended = False
+    finally:
+        left = kill_session(process.pid)
+    if not ended:
+        out, _ = process.communicate()
+    said = [json.loads(line.partition(b"SAID ")[2]) for line in out.splitlines() if line.startswith(b"SAID ")]
+    tests = {test["test"]: test for test in said}
+    return {
+        **{
+            name: tests.get(name, {"outcome": "no word", "seconds": None}) for name in ("test_1_before", "test_2_fault")
+        },
+        "test_3_after": tests.get("test_3_after", {"outcome": "not run", "seconds": None}),
+        "seconds": round(time.perf_counter() - began, 1),
+        "ended": ended,
+        "left": left,
+    }
+
+
+def kill_session(leader: int) -> int:
+    """End every process of a session; say how many there were beside the leader."""
+    left = 0
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.getsid(int(place.name)) == leader and int(place.name) != leader:
+                os.kill(int(place.name), signal.SIGKILL)
+                left += 1
+        except (OSError, ValueError):
+            continue
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(leader, signal.SIGKILL)
+    return left
+
+
+def tables(data: Mapping[str, Any]) -> str:
+    """The page's tables."""
+    made = data["machine"]
+    lines = [HERE, "", f"Measured on {made['date']}: {made['processor']}, torch {made['torch']}, load {made['load']}."]
+    lines += ["", *summary(data["ours"]), "", "## Every fault", "", *ours_table(data["ours"])]
+    lines += ["", "## The same faults in PyTorch's harnesses", "", *peer_table(data)]
+    return "\n".join(lines) + "\n"
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What the table adds up to."""
+    lost = sum(len(row["lost"]) for row in rows)
+    lines = [f"{len(rows)} faults; outcomes of other tests that a fault changed: {lost}.", ""]
+    for size in sorted({row["ranks"] for row in rows}):
+        took = [row["recovery"] for row in rows if row["ranks"] == size and row["recovery"] is not None]
+        if took:
+            lines.append(f"- {size} ranks: a new world is ready {median(took):.2f} s after a fault (median of {len(took)}, "
+                         f"smallest {min(took):.2f}, largest {max(took):.2f}).")  # fmt: skip
+    return lines
+
+
+def ours_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """One line for each fault and place."""
+    head = "| fault | where | verdict | seconds to notice | seconds to recover | what else was lost |"
+    lines = [head, "|---|---|---|---|---|---|"]
+    for fault in dict.fromkeys(row["fault"] for row in rows):
+        for place in ("forward", "backward"):
+            own = [row for row in rows if (row["fault"], row["place"]) == (fault, place)]
+            changed = sorted({name for row in own for name in row["changed"]})
+            verdict = " / ".join(dict.fromkeys(row["verdict"] for row in own))
+            verdict += f" (changed: {', '.join(changed)})" if changed else ""
+            seconds = " / ".join(_noticed(row) for row in own)
+            recovery = " / ".join("same world" if row["recovery"] is None else f"{row['recovery']:.2f}" for row in own)
+            lost = sorted({word for row in own for word in row["lost"]})
+            lines.append(
+                f"| `{fault}` | {place} | {verdict} | {seconds} | {recovery} | {', '.join(lost) or 'nothing'} |"
+            )
+    return lines
+
+
+def _noticed(row: Mapping[str, Any]) -> str:
+    return f"deadline + {max(0.0, row['seconds'] - DEADLINE):.2f}" if row["late"] else f"{row['seconds']:.2f}"
+
+
+def peer_table(data: Mapping[str, Any]) -> list[str]:
+    """One line for each fault that the peers were put through: what is said of the fault, and of the test after it."""
+    lines = [f"| fault, in backward on rank 1 of 2 | this suite | {' | '.join(PEERS)} |"]
+    lines.append("|---" * (len(PEERS) + 2) + "|")
+    ours = {row["fault"]: row for row in data["ours"] if row["place"] == "backward" and row["ranks"] == 2}
+    for fault in COMPARED:
+        cells = [_our_cell(ours[fault]) if fault in ours else "not run"]
+        cells += [_peer_cell(data["peers"].get(name, {}).get(fault)) for name in PEERS]
+        lines.append(f"| `{fault}` | {' | '.join(cells)} |")
+    return lines
+
+
+def _our_cell(row: Mapping[str, Any]) -> str:
+    return f"{row['verdict']} in {row['seconds']:.1f} s; next: {', '.join(row['lost']) or 'pass'}"
+
+
+def _peer_cell(found: Mapping[str, Any] | None) -> str:
+    if found is None:
+        return "not run"
+    fault, after = found["test_2_fault"], found["test_3_after"]
+    took = f" in {fault['seconds']:.1f} s" if fault["seconds"] is not None else ""
+    text = f"{fault['outcome']}{took}; next: {after['outcome']}"
+    text += f"; ended from outside after {found['seconds']:.0f} s" if not found["ended"] else ""
+    return text + (f"; {found['left']} processes left" if found["left"] and found["ended"] else "")
+
+
+def write(data: Mapping[str, Any]) -> None:
+    """Write the data and the page; what stands above the mark on the page is kept."""
+    DATA.parent.mkdir(parents=True, exist_ok=True)
+    DATA.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    above = PAGE.read_text(encoding="utf-8").partition(HERE)[0] if PAGE.exists() else "# Faults\n\n"
+    PAGE.write_text(above + tables(data), encoding="utf-8")
+
+
+def main() -> int:
+    """Measure, and write after each step, so that what was measured is not lost."""
+    from tests.test_faults import FAULTS
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--ours", default=",".join(FAULTS), help="faults measured here; empty: the last figures")
+    parser.add_argument("--peers", default=",".join(COMPARED), help="faults for the peers; empty: the last figures")
+    parser.add_argument("--page", action="store_true", help="only make the page again from the figures there are")
+    arguments = parser.parse_args()
+    data: dict[str, Any] = json.loads(DATA.read_text()) if DATA.exists() else {"ours": [], "peers": {}}
+    data["machine"] = data.get("machine") if arguments.page else machine()
+    if arguments.page:
+        write(data)
+        return 0
+    if arguments.ours:
+        data["ours"] = list(ours(arguments.ours.split(","), (2, 4)))
+        write(data)
+    for fault in filter(None, arguments.peers.split(",")):
+        for name, script in PEERS.items():
+            data["peers"].setdefault(name, {})[fault] = peer(script, fault)
+            write(data)
+            print(fault, name, _peer_cell(data["peers"][name][fault]), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,155 @@
+"""Arguments, journals, frames and docstrings that nobody would write: a clear error or a result, never a traceback."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import socket
+import struct
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from conformance import cli
+from conformance.clauses import digest
+from conformance.cli import parser
+from conformance.journal import JOURNAL, Journal
+from conformance.member import Member
+from conformance.options import BadUsage, Options, checked, parse_ranks, parse_timeout
+from conformance.outcome import TestOutcome
+from conformance.wire import FRAME_LIMIT, Frames, Garbled, pack
+
+few = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+texts = st.text(max_size=40)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
+    max_leaves=12,
+)
+words = st.one_of(
+    st.sampled_from(["run", "list", "explain", "scan", "verify", "compare", "--json", "--spec", "--ranks", "-k", "-n"]),
+    st.sampled_from(
+        ["--resume", "--report", "--expect", "--timeout", "--", "--backend", "--inputs", "0", "1,2", "a:b"]
+    ),
+    texts,
+)
+
+
+@few
+@given(st.lists(words, max_size=6))
+def test_no_command_line_gives_a_traceback(arguments: list[str]) -> None:
+    """Only what starts no run: what comes after that has tests of its own."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        if arguments[:1] == ["run"] and not refused(arguments):
+            return
+        if arguments[:1] == ["watch"]:
+            return
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            status = cli.main(arguments)
+    assert status in range(5)
+    assert "Traceback" not in err.getvalue()
+    if status == 4:
+        assert err.getvalue().startswith("conformance")
+
+
+def refused(arguments: list[str]) -> bool:
+    """Whether these arguments are refused before anything is started."""
+    from conformance.run import options_of
+
+    with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            given = parser().parse_args(arguments)
+            checked(options_of(given), ("Function",))
+        except (SystemExit, BadUsage):
+            return True
+    return False
+
+
+@few
+@given(st.lists(texts, max_size=3), texts, texts, texts, texts)
+def test_options_are_taken_or_refused_in_one_line(
+    subjects: list[str], spec: str, inputs: str, ranks: str, timeout: str
+) -> None:
+    try:
+        options = Options(tuple(subjects), spec, inputs, parse_ranks(ranks), timeout=parse_timeout(timeout))
+        checked(options, ("Function",))
+    except BadUsage as error:
+        assert len(str(error).splitlines()) == 1
+
+
+@few
+@given(st.binary(max_size=400) | values.map(lambda value: json.dumps(value).encode()))
+def test_a_journal_is_gone_on_with_or_refused(content: bytes) -> None:
+    head = json.dumps({"asked": {"spec": None}, "clauses_sha256": digest()}).encode()
+    for data in (content, head + b"\n" + content):
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, JOURNAL).write_bytes(data)
+            journal = Journal(Path(folder))
+            try:
+                journal.go_on(parser().parse_args(["run"]), argparse.Namespace())
+            except BadUsage as error:
+                assert len(str(error).splitlines()) == 1
+            else:
+                assert all(isinstance(outcome, TestOutcome) for outcome in journal.outcomes)
+            finally:
+                if journal.file is not None:
+                    journal.file.close()
+
+
+@few
+@given(st.lists(st.binary(max_size=200), max_size=6))
+def test_bytes_that_are_no_frames_are_refused(parts: list[bytes]) -> None:
+    frames = Frames()
+    with contextlib.suppress(Garbled):
+        for part in parts:
+            assert all(isinstance(message, dict) for message in frames.feed(part))
+
+
+@pytest.mark.parametrize(
+    "body", [b"[" * 100_000, b'{"a": ' * 50_000, b"\xff\xfe", b"1" * 10_000, b"[]", b"null", b"{}x", b'"\\ud800"']
+)
+def test_json_that_is_hard_to_read_is_refused(body: bytes) -> None:
+    with pytest.raises(Garbled):
+        Frames().feed(struct.pack("!I", len(body)) + body)
+
+
+def test_a_frame_that_is_too_long_is_refused_before_it_is_read() -> None:
+    with pytest.raises(Garbled, match="a frame of"):
+        Frames().feed(struct.pack("!I", FRAME_LIMIT + 1))
+
+
+@few
+@given(st.dictionaries(texts, values, max_size=5), st.integers(1, 40))
+def test_frames_come_whole_however_they_are_cut(message: dict[str, object], size: int) -> None:
+    data = pack(message) * 2
+    frames = Frames()
+    came = [found for start in range(0, len(data), size) for found in frames.feed(data[start : start + size])]
+    assert came == [message, message]
+
+
+@few
+@given(
+    st.dictionaries(st.sampled_from(["event", "outcome", "serial", "message", "changed", "text", "value"]), values)
+    | st.fixed_dictionaries(
+        {"event": st.sampled_from(["done", "collective", "exchange", "ready"])},
+        optional={"serial": st.just(0), "outcome": st.just("pass"), "message": values, "changed": values},
+    )
+)
+def test_whatever_a_rank_says_is_an_outcome_or_a_crash(message: dict[str, object]) -> None:
+    ours, theirs = socket.socketpair()
+    member = Member(0, os.getpid(), ours, os.open(os.devnull, os.O_RDONLY), os.memfd_create("stack"))
+    with ours, theirs:
+        theirs.sendall(pack(message))
+        member.hear()
+        if member.gone:
+            assert member.ended(1).outcome == "crash"
+        elif member.reply is not None:
+            json.dumps(member.said().to_json())
+        member.close()
