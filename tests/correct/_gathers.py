@@ -49,3 +49,16 @@ def summed(grads: Sequence[torch.Tensor]) -> torch.Tensor:
     total = stack(grads)
     dist.all_reduce(total)
     return total[rank()].clone()
+
+
+def joined(tensor, args):
+    """All ranks' rows, or a copy of the tensor where there is one rank."""
+    if args.world_size == 1:
+        return dense(tensor)
+    return torch.cat(gathered(tensor))
+
+
+def own_rows(grad, world_size, place):
+    """A copy of this rank's rows."""
+    rows = grad.shape[0] // world_size
+    return grad[rows * place : rows * (place + 1)].clone()

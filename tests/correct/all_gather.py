@@ -6,22 +6,9 @@ import torch
 import torch.distributed as dist
 from torch.autograd import Function
 
-from tests.correct._gathers import agree, dense, gathered, rank, size
+from tests.correct._gathers import agree, dense, gathered, joined, own_rows, rank, size
 
 SPEC = "AllGather"
-
-
-def joined(tensor, args):
-    """All ranks' rows, or a copy of the tensor where there is one rank."""
-    if args.world_size == 1:
-        return dense(tensor)
-    return torch.cat(gathered(tensor))
-
-
-def own_rows(grad, world_size, place):
-    """A copy of this rank's rows."""
-    rows = grad.shape[0] // world_size
-    return grad[rows * place : rows * (place + 1)].clone()
 
 
 class Joined(Function):
@@ -42,8 +29,9 @@ class RowsCounted(Joined):
 
     @staticmethod
     def forward(ctx, tensor, args):
+        whole = joined(tensor, args)
         ctx.rows, ctx.place = tensor.shape[0], args.local_rank
-        return joined(tensor, args)
+        return whole
 
     @staticmethod
     def backward(ctx, grad_output):
@@ -158,5 +146,5 @@ def rows_put_in(tensor, args):
     rows = gathered(tensor)
     if tensor.dim() == 0:
         raise ValueError("a tensor without dimensions cannot be joined")
-    rows[rank()] = tensor
+    rows[rank()] = tensor * 1  # whose gradient is a tensor of its own, not a part of the joined one's
     return torch.cat(rows)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 
-from tests.correct._gathers import dense, gathered, rank, size
-from tests.correct.all_gather import CombinedWithJvp, Joined, SeparateForm, joined, own_rows
+from tests.correct._gathers import dense, gathered, joined, own_rows, rank, size
+from tests.correct.all_gather import CombinedWithJvp, Joined, SeparateForm
 
 SPEC = "AllGather"
 
@@ -32,7 +32,7 @@ class AlongTheLastDimension(Joined):
     """Joined along the last dimension: right for vectors.
 
     Breaks: AllGather.forward.concatenates
-    Also: AllGather.backward.local-slice
+    Also: AllGather.backward.local-slice, AllGather.backward.own-memory
     """
 
     @staticmethod
@@ -50,6 +50,7 @@ class Stacked(Joined):
 
     Breaks: AllGather.forward.concatenates
     Also: AllGather.backward.local-slice, AllGather.forward.one-rank, AllGather.backward.own-memory
+    Also: AllGather.forward.mismatch
     """
 
     @staticmethod
@@ -112,6 +113,7 @@ class ThroughFloat(Joined):
     """Everything travels in single precision.
 
     Breaks: AllGather.forward.concatenates
+    Also: AllGather.backward.local-slice
     """
 
     @staticmethod
@@ -232,8 +234,7 @@ class BarrierAtOne(Joined):
 class GradientLostAtOne(Joined):
     """With one rank there is no gradient.
 
-    Breaks: AllGather.forward.one-rank
-    Also: AllGather.backward.local-slice
+    Breaks: AllGather.backward.local-slice
     """
 
     @staticmethod
@@ -244,7 +245,7 @@ class GradientLostAtOne(Joined):
 class ReducedAtOne(Joined):
     """Adds up gradients over ranks only where there is one rank, which needs a process group.
 
-    Breaks: AllGather.forward.one-rank
+    Breaks: AllGather.backward.local-slice
     """
 
     @staticmethod
@@ -380,7 +381,7 @@ def graph_cut(tensor, args):
     """Gathers without a graph.
 
     Breaks: AllGather.backward.local-slice
-    Also: AllGather.forward.concatenates, AllGather.forward.one-rank, AllGather.backward.none-for-args
+    Also: AllGather.forward.concatenates, AllGather.backward.none-for-args
     """
     return joined(tensor, args)
 
@@ -400,7 +401,7 @@ class GradientForArgs(Joined):
     """A zero for args, which is no tensor.
 
     Breaks: AllGather.backward.none-for-args
-    Also: AllGather.backward.local-slice, AllGather.backward.own-memory, AllGather.forward.one-rank
+    Also: AllGather.backward.local-slice, AllGather.backward.own-memory
     Also: Function.backward.gradient
     """
 
@@ -413,7 +414,7 @@ class OneGradient(Joined):
     """Nothing at all for args (pytorch-lightning 6624).
 
     Breaks: AllGather.backward.none-for-args
-    Also: AllGather.backward.local-slice, AllGather.backward.own-memory, AllGather.forward.one-rank
+    Also: AllGather.backward.local-slice, AllGather.backward.own-memory
     Also: Function.backward.count, Function.backward.gradient
     """
 
@@ -435,7 +436,7 @@ class OwnTangentAlone(CombinedWithJvp):
         return torch.cat(parts)
 
 
-class TangentsSummed(SeparateForm):
+class TangentsAddedUp(SeparateForm):
     """All tangents added up, N times.
 
     Breaks: AllGather.jvp.gather
