@@ -27,7 +27,7 @@ def test_gradients_come_nested_like_the_result(subject: Subject, world: World) -
 
         def backward(ctx: Any, *grads: Any, seen: list[Any] = seen) -> Any:
             seen.append(grads)
-            return (torch.zeros(3, dtype=torch.float64),)
+            return (torch.zeros_like(x),)
 
         result = written(subject, forward, backward)(x)
         tensors = tensors_in(result)
@@ -48,7 +48,7 @@ def test_single_result_gives_a_single_gradient(subject: Subject, world: World) -
 
         def backward(ctx: Any, *grads: Any, seen: list[Any] = seen) -> Any:
             seen.append(grads)
-            return (torch.ones(3, dtype=torch.float64),)
+            return (torch.ones_like(x),)
 
         result = written(subject, lambda x, wrap=wrap: wrap(x * 2), backward)(x)
         tensors_in(result)[0].sum().backward()
@@ -67,8 +67,8 @@ def test_result_of_backward_is_matched_by_nesting(subject: Subject, world: World
         return [named["a"].sum() + named["b"].sum(), rest[1][0].sum() + rest[1][1][0].sum()]
 
     def backward(ctx: Any, *grads: Any) -> Any:
-        by_key = {"b": torch.full((2, 2), 20.0).double(), "a": torch.full((2, 1), 10.0).double()}
-        pair = Pair(torch.full((2, 3), 30.0).double(), (torch.full((2, 4), 40.0).double(),))
+        by_key = {"b": torch.full_like(b, 20.0), "a": torch.full_like(a, 10.0)}
+        pair = Pair(torch.full_like(c, 30.0), (torch.full_like(d, 40.0),))
         return by_key, [None, pair], None
 
     result = written(subject, forward, backward)({"a": a, "b": b}, ["plain", Pair(c, (d,))], 0.5)
@@ -92,7 +92,7 @@ def test_saved_tensors_keep_their_nesting(subject: Subject, world: World) -> Non
 
         def backward(ctx: Any, *grads: Any, seen: list[Any] = seen) -> Any:
             seen.append(ctx.saved_tensors)
-            return (torch.ones(3, dtype=torch.float64),)
+            return (torch.ones_like(x),)
 
         tensors_in(written(subject, lambda x: x * 2, backward, keep)(x))[0].sum().backward()
         same(seen, [values], f"what was saved, nested: {name}; saved_tensors")
