@@ -31,7 +31,7 @@ from clause_pages import (
 from conformance import clauses
 
 #: Names that annotations use and that no page documents.
-UNDOCUMENTED = {"Body", "Sample", "Spec", "Report", "conformance.report.model.Report", "_Call"}
+UNDOCUMENTED = {"Body", "Sample", "Spec", "Report", "_Call"}
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -42,7 +42,9 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("config-inited", _name_the_files)
     app.connect("builder-inited", _read_record, priority=100)
     app.connect("builder-inited", _forget_pages, priority=100)
-    app.connect("autoapi-skip-member", _skip)
+    app.setup_extension("sphinx.ext.napoleon")  # the form of our docstrings
+    if "autoapi.extension" in app.extensions:
+        app.connect("autoapi-skip-member", _skip)
     app.connect("autodoc-process-docstring", _tidy, priority=100)
     app.connect("missing-reference", _resolve, priority=400)
     app.config.autoapi_prepare_jinja_env = lambda environment: _prepare(environment, app)
@@ -60,7 +62,7 @@ def _read_record(app: Sphinx) -> None:
 
 def _forget_pages(app: Sphinx) -> None:
     """Have autoapi write its pages again where they are gone, or where what they are made of has changed."""
-    parts = [*(members.CONF / "templates").rglob("*.rst"), *members.CONF.glob("*.toml")]
+    parts = [path for end in ("rst", "toml", "py") for path in members.CONF.rglob(f"*.{end}")]
     made_of = [(path.name, path.read_text("utf-8")) for path in sorted(parts)]
     missing = not (record.DOCS / "api").is_dir()
     if missing or getattr(app.env, "clause_pages_made_of", None) != made_of:
@@ -75,11 +77,13 @@ def _prepare(environment: jinja2.Environment, app: Sphinx) -> None:
 
 
 def _skip(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
-    """Leave out what is nobody's business: constants, other modules' names, and the modules behind ``conformance``."""
-    if what == "data" or name in {"conformance.check", "conformance.subject"} and what == "module":
+    """Leave out constants, and attributes that have their text in a table."""
+    if what == "data":
         return True
+    if what == "method" and name.startswith("spec_impl.") and name.endswith(".__init__"):
+        return False  # it has clauses
     if what == "attribute" and name.startswith("spec_impl.function."):
-        return True  # the table of attributes has them, with text
+        return True
     return None
 
 
@@ -99,9 +103,11 @@ def _resolve(
     target = node.get("reftarget", "")
     if node.get("refdomain") != "py":
         return None
-    if target in UNDOCUMENTED:
+    last = target.rpartition(".")[2]
+    if last in UNDOCUMENTED:
         return content
-    found = {name: entry for name, entry in env.domains.python_domain.objects.items() if name.endswith(f".{target}")}
+    ending = f".{last}" if target == f"conformance.{last}" else f".{target}"  # the package hands on its modules' names
+    found = {name: entry for name, entry in env.domains.python_domain.objects.items() if name.endswith(ending)}
     if len(found) != 1:
         return None
     ((name, entry),) = found.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 
 from docutils import nodes
@@ -47,3 +48,22 @@ def link(docname: str, target: str) -> str:
     """
     page, hash_, anchor = target.partition("#")
     return relative_uri(f"{docname}.html", page) + hash_ + anchor
+
+
+def prose(text: str) -> Markup:
+    """The text of a clause, whose markup is that of docstrings.
+
+    >>> prose("``x`` on rank *r*")
+    '<code>x</code> on rank <em>r</em>'
+    """
+    found = re.sub(r"``(.+?)``", r"<code>\1</code>", escape(text, quote=False))
+    return Markup(re.sub(r"(?<![\w*])\*(\w+)\*(?![\w*])", r"<em>\1</em>", found))
+
+
+def plain(text: str) -> str:
+    """The same without any markup.
+
+    >>> plain("``x`` on rank *r*")
+    'x on rank r'
+    """
+    return re.sub(r"<[^>]+>", "", prose(text)).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")

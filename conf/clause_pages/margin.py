@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from clause_pages.html import Markup, link, tag, together
+from clause_pages.html import Markup, link, prose, tag, together
 from clause_pages.record import ENGINE, ROOT, Bug, Record, Run
 from conformance.catalogue import Test
 from conformance.report.model import BROKEN, VERDICTS
@@ -68,7 +68,8 @@ def _tests(tests: Iterable[Test], docname: str) -> Markup:
         tag(
             "li",
             tag("a", test.function, href=_source(docname, test.file.relative_to(ROOT).as_posix(), test.line)),
-            f" {test.doc.splitlines()[0] if test.doc else ''}",
+            " ",
+            prose(test.doc.split("\n\n")[0]),
         )
         for test in tests
     ]
@@ -77,7 +78,7 @@ def _tests(tests: Iterable[Test], docname: str) -> Markup:
 
 def _bugs(bugs: Iterable[Bug], docname: str) -> Markup:
     proof = link(docname, "proof.html")
-    rows = [tag("li", tag("a", bug.name, href=f"{proof}#bug-{bug.implementation}"), f" {bug.text}") for bug in bugs]
+    rows = [tag("li", tag("a", bug.name, href=f"{proof}#bug-{bug.implementation}"), " ", prose(bug.text)) for bug in bugs]
     return together(tag("p", "Planted bugs killed"), tag("ul", *rows)) if rows else tag("p", "No planted bug yet.")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sphinx.application import Sphinx
 
+from clause_pages.html import plain
 from clause_pages.record import DOCS, Record
 from clause_pages.reference import SCHEMA
 from conformance import clauses
@@ -41,7 +42,7 @@ def _publish(app: Sphinx, error: Exception | None) -> None:
     }
     _write(out / "clauses.json", json.dumps(registry, indent=1, ensure_ascii=False) + "\n")
     # A script rather than JSON, so that the search works on a disk, too.
-    rows = [[clause.id, clause.text, page_of(clause)] for clause in record.registry.values()]
+    rows = [[clause.id, plain(clause.text), page_of(clause)] for clause in record.registry.values()]
     _write(out / "_static" / "clause-search-data.js", f"window.CLAUSES = {json.dumps(rows, ensure_ascii=False)};\n")
     shutil.copyfile(SCHEMA, out / "report.schema.json")
     for path in record.files:

@@ -11,7 +11,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from clause_pages.html import Markup, link, raw, tag, together
+from clause_pages.html import Markup, link, plain, prose, raw, tag, together
 from clause_pages.index import choice, filters, row_data, scrolling
 from clause_pages.margin import MARKS, verdict_class
 from clause_pages.record import DOCS, ENGINE, Record, Run
@@ -106,7 +106,7 @@ def _matrix(record: Record, columns: Sequence[Column], docname: str) -> Markup:
 
 def _row(clause: Clause, columns: Sequence[Column], docname: str) -> Markup:
     cells = [_cell(clause, number, column) for number, column in enumerate(columns)]
-    name = tag("a", clause.id, href=link(docname, page_of(clause)), title=clause.text)
+    name = tag("a", clause.id, href=link(docname, page_of(clause)), title=plain(clause.text))
     return tag("tr", tag("th", name, scope="row"), *cells, **row_data(clause))
 
 
@@ -140,7 +140,7 @@ def _failure(clause: Clause, found: Mapping[str, Any], number: int, column: Colu
         "article",
         tag("h3", f"{column.name}: ", tag("a", clause.id, href=link(docname, page_of(clause)))),
         tag("p", f"{found['verdict']}, {column.environment}, {column.date}.{more}"),
-        tag("p", clause.text),
+        tag("p", prose(clause.text)),
         tag("pre", first, tabindex="0"),
         id=f"failed-{number}-{clause.id}",
     )

@@ -1,0 +1,164 @@
+"""The published site: what must be on it, and that nothing on it leads nowhere."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import tomllib
+import warnings
+import zlib
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from conformance import cli
+from conformance.catalogue import suite
+from conformance.clauses import registry, text_hash
+from conformance.report.model import page_of
+from tests.site import ROOT, built, page
+
+SEEDS = json.loads((ROOT / "tests" / "data" / "seed_members.json").read_text("utf-8"))
+
+
+@pytest.fixture(scope="module")
+def site() -> Path:
+    return built()
+
+
+def parameters(signature: str) -> list[str]:
+    """The names of the parameters of a signature as a page shows it."""
+    inside = re.search(r"\((.*?)\)(?:\s*→|\s*\[source\]|\s*¶|\s*$)", signature, re.DOTALL)
+    words = re.sub(r"\[[^][]*\]", "", re.sub(r"\[[^][]*\]", "", inside[1] if inside else ""))
+    return [part.split(":")[0].split("=")[0].strip() for part in words.split(",") if part.strip(" ,\n")]
+
+
+@pytest.mark.parametrize("name", SEEDS)
+def test_every_member_that_a_seed_lists_is_on_the_page(site, name):
+    seed = SEEDS[name]
+    found = page(site / seed["page"]).signatures
+    missing = [member["name"] for member in seed["members"] if f"{seed['class']}.{member['name']}" not in found]
+    assert not missing
+
+
+@pytest.mark.parametrize("name", SEEDS)
+def test_members_have_the_signature_that_the_seed_shows(site, name):
+    seed = SEEDS[name]
+    found = page(site / seed["page"]).signatures
+    assert parameters(found[seed["class"]]) == seed["parameters"]
+    for member in seed["members"]:
+        signature = found[f"{seed['class']}.{member['name']}"]
+        if "parameters" in member:
+            assert parameters(signature) == member["parameters"], signature
+        if member.get("static"):
+            assert "static" in signature
+
+
+@pytest.mark.parametrize("name", SEEDS)
+def test_every_member_has_a_text_of_its_own(site, name):
+    seed = SEEDS[name]
+    text = (site / seed["page"]).read_text("utf-8")
+    for member in seed["members"]:
+        after = text.split(f'id="{seed["class"]}.{member["name"]}"', 1)[1].split("<dt", 1)[0]
+        said = re.sub(r"<[^>]+>", " ", after.split("<dd>", 1)[1].split("</dl>")[0])
+        assert said.strip(), member["name"]
+
+
+@pytest.mark.parametrize("name", SEEDS)
+def test_a_page_has_what_its_seed_has_beside_members(site, name):
+    seed = SEEDS[name]
+    text = (site / seed["page"]).read_text("utf-8")
+    assert f'id="module-{seed["class"].rpartition(".")[0]}"' in text
+    assert ">Methods<" in text
+    assert ">Attributes<" in text
+    assert "<math" in text
+    assert seed["class"] in page(site / seed["page"]).ids
+    if "bases" in seed:
+        assert f"{seed['bases'].rpartition('.')[2]}" in text.split("Bases:", 1)[1][:300]
+    if seed.get("source"):
+        assert "[source]" in page(site / seed["page"]).signatures[seed["class"]]
+
+
+def test_members_that_are_written_out_by_hand_are_those_of_the_installed_pytorch():
+    import torch
+
+    said = tomllib.loads((ROOT / "conf" / "members.toml").read_text("utf-8"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, member in said.items():
+            if name == "is_traceable":
+                continue  # kept for readers of the older pages
+            attribute = inspect.getattr_static(torch.autograd.Function, name)
+            assert callable(getattr(attribute, "__func__", attribute)) == (member["kind"] != "attribute"), name
+
+
+def test_every_clause_is_at_the_page_that_reports_name(site):
+    for clause in registry().values():
+        path, _, anchor = page_of(clause).partition("#")
+        assert anchor in page(site / path).ids, clause.id
+
+
+def test_clauses_json_is_the_registry(site):
+    published = json.loads((site / "clauses.json").read_text("utf-8"))
+    assert [entry["id"] for entry in published["clauses"]] == list(registry())
+    for entry in published["clauses"]:
+        assert entry["text_sha256"] == text_hash(registry()[entry["id"]])
+        assert entry["page"] == page_of(registry()[entry["id"]])
+
+
+def test_the_schema_is_published_as_it_is(site):
+    assert (site / "report.schema.json").read_text() == (ROOT / "conformance/report/schema.json").read_text()
+
+
+def test_clauses_are_in_the_inventory(site):
+    packed = (site / "objects.inv").read_bytes().split(b"\n", 4)[4]
+    lines = zlib.decompress(packed).decode().splitlines()
+    assert {line.split()[0] for line in lines if " std:clause " in line} == set(registry())
+
+
+def test_the_margin_names_every_test(site):
+    text = {name: path.read_text("utf-8") for name in {c.module for c in registry().values()} for path in [site / f"api/{name.replace('.', '/')}/index.html"]}
+    for test in suite():
+        clause = registry()[test.clause]
+        assert f">{test.function}</a>" in text[clause.module].split(f'id="clause-{clause.id}"')[1]
+
+
+def test_every_option_is_in_the_reference(site):
+    text = (site / "reference" / "options.html").read_text("utf-8")
+    for name, command in next(iter(cli.parser()._subparsers._group_actions)).choices.items():
+        assert f'id="conformance-{name}"' in text
+        for action in command._actions:
+            assert all(option in text for option in action.option_strings if option not in {"-h", "--help"}), name
+
+
+def pages(site: Path) -> list[Path]:
+    return sorted(path for path in site.rglob("*.html") if "_static" not in path.parts)
+
+
+def test_no_link_and_no_asset_leads_nowhere(site):
+    broken = []
+    for path in pages(site):
+        for found in page(path).links:
+            parts = urlsplit(found)
+            if parts.scheme or found.startswith("//"):
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            target = target / "index.html" if target.is_dir() else target
+            if not target.exists():
+                broken.append(f"{path.relative_to(site)}: {found}")
+            elif parts.fragment and target.suffix == ".html" and unquote(parts.fragment) not in page(target).ids:
+                broken.append(f"{path.relative_to(site)}: {found}")
+    assert not broken, "\n".join(broken[:20])
+
+
+def test_no_id_is_used_twice_on_a_page(site):
+    assert not {str(path.relative_to(site)): page(path).twice for path in pages(site) if page(path).twice}
+
+
+def test_nothing_is_loaded_from_elsewhere(site):
+    for path in pages(site):
+        for tag in re.findall(r"<(?:script|link|img|iframe)[^>]+>", path.read_text("utf-8")):
+            address = re.search(r'(?:src|href)="([^"]+)"', tag)
+            if address and 'rel="canonical"' not in tag:
+                assert not urlsplit(address[1]).netloc, f"{path}: {tag}"

@@ -1,0 +1,54 @@
+"""The Sphinx extension: what it warns of, on small sites of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.site import ROOT
+
+pytest.importorskip("sphinx", reason="building pages needs conf/requirements-docs.txt")
+pytest.importorskip("jinja2")
+
+CONF = f"""
+import sys
+sys.path[:0] = [{str(ROOT / "conf")!r}, {str(ROOT)!r}]
+extensions = ["clause_pages"]
+"""
+KNOWN = "GradFactor.forward.identity"
+
+
+def build(folder: Path, text: str) -> str:
+    """Warnings of a site of one page."""
+    (folder / "conf.py").write_text(CONF, encoding="utf-8")
+    (folder / "index.rst").write_text(f"Page\n====\n\n{text}\n", encoding="utf-8")
+    command = [sys.executable, "-m", "sphinx", "-q", "-n", "-b", "html", str(folder), str(folder / "out")]
+    return subprocess.run(command, text=True, capture_output=True).stderr
+
+
+def clause(identifier: str) -> str:
+    return f".. clause:: {identifier}\n   :level: must\n   :seeds: L\n\n   The text.\n\n"
+
+
+def test_a_clause_that_is_tested_builds_without_a_warning(tmp_path):
+    assert build(tmp_path, clause(KNOWN) + f":clause:`{KNOWN}`") == ""
+    assert f'id="clause-{KNOWN}"' in (tmp_path / "out" / "index.html").read_text()
+
+
+def test_an_id_used_twice_is_a_warning(tmp_path):
+    assert "duplicate clause" in build(tmp_path, clause(KNOWN) + clause(KNOWN))
+
+
+def test_a_dangling_reference_is_a_warning(tmp_path):
+    assert "clause reference target not found: No.such.clause" in build(tmp_path, ":clause:`No.such.clause`").replace("'", "")
+
+
+def test_a_clause_without_a_test_is_a_warning(tmp_path):
+    assert "asserted by no test" in build(tmp_path, clause("GradFactor.forward.untested"))
+
+
+def test_an_unknown_option_is_an_error(tmp_path):
+    assert "unknown option" in build(tmp_path, f".. clause:: {KNOWN}\n   :colour: red\n\n   The text.\n")
