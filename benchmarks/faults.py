@@ -155,8 +155,8 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     for size in sorted({row["ranks"] for row in rows}):
         took = [row["recovery"] for row in rows if row["ranks"] == size and row["recovery"] is not None]
         if took:
-            lines.append(f"- {size} ranks: a new world is ready {median(took):.2f} s after a fault (median of {len(took)}, "
-                         f"smallest {min(took):.2f}, largest {max(took):.2f}).")  # fmt: skip
+            middle = f"- {size} ranks: a new world is ready {median(took):.2f} s after a fault"
+            lines.append(f"{middle} (median of {len(took)}, smallest {min(took):.2f}, largest {max(took):.2f}).")
     return lines
 
 

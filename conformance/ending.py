@@ -23,6 +23,8 @@ class Interrupts:
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """Called for SIGINT, SIGTERM and SIGHUP."""
+        if number == signal.SIGHUP and self.count:
+            return  # a terminal that goes away may say so twice
         self.count += 1
         if self.count == 1:
             raise KeyboardInterrupt

@@ -103,7 +103,8 @@ def _run(arguments: argparse.Namespace, passed_on: Sequence[str], session: Sessi
         complain(str(error))
         return BROKE
     finally:
-        progress.stop()
+        with contextlib.suppress(OSError, SystemExit):  # the terminal may be gone
+            progress.stop()
     if status == pytest.ExitCode.USAGE_ERROR:
         complain(_refusal(said.getvalue()))
         return BAD_USAGE

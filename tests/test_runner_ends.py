@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -180,3 +182,28 @@ def test_a_disk_that_fills_up_costs_the_report_and_not_the_run(tmp_path: Path) -
     assert "this run cannot be resumed from here" in done.stderr
     assert "No space left on device" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_terminal_that_is_closed_interrupts_the_run_and_leaves_a_report(tmp_path: Path) -> None:
+    ours, theirs = os.openpty()
+
+    def own_terminal() -> None:
+        fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
+
+    streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+    with Running(*SLOW, cwd=tmp_path, preexec_fn=own_terminal, **streams) as running:
+        os.close(theirs)
+        until(lambda: len(journal(tmp_path / "out")) >= 2 and os.read(ours, 1 << 16))
+        os.close(ours)
+        status, _, _ = running.end()
+        assert not running.gone(5.0)
+    assert status in {2, 3}  # 3: and what there was to print could not be printed
+    assert json.loads((tmp_path / "out" / "report.json").read_text())["interrupted"]
+
+
+def test_killed_workers_and_their_ranks_are_gone_too(tmp_path: Path) -> None:
+    with started(tmp_path, "-n", "2") as running:
+        assert sum("conformance.template" in words for words in running.processes().values()) >= 3
+        running.send(signal.SIGKILL)
+        running.end()
+        assert not running.gone(2.0)
