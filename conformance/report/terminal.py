@@ -118,7 +118,7 @@ def _clause(sheet: Sheet, clause: ClauseResult, others: Sequence[ClauseResult]) 
     if others:
         names = listed(other.id for other in others)
         sheet.say(f"{len(others)} more {_clauses(others)}: {names}", indent=2, label="breaks too ")
-    sheet.say(clause.page, indent=2, label="read       ")
+    sheet.command("read       ", clause.page, indent=2)
 
 
 def _failure(sheet: Sheet, failure: Failure) -> None:
