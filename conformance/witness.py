@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 #: The methods of ctx, by the attribute that each one sets. Setting the attribute oneself counts as calling the method.
 METHODS = {
@@ -223,28 +222,3 @@ def _replaced(owner: type, name: str, member: Any) -> Iterator[None]:
             delattr(owner, name)
         else:
             setattr(owner, name, own)
-
-
-def functions_behind(result: Any) -> list[type]:
-    """The Function classes whose nodes stand in the graph of a result, nearest first.
-
-    >>> class Same(torch.autograd.Function):
-    ...     @staticmethod
-    ...     def forward(ctx, x):
-    ...         return x.clone()
-    >>> [found.__name__ for found in functions_behind(Same.apply(torch.ones(1, requires_grad=True)) + 1)]
-    ['Same']
-    """
-    tensors = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
-    nodes = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
-    seen: set[Any] = set()
-    found: dict[type, None] = {}
-    while nodes:
-        node = nodes.pop(0)
-        if node in seen:
-            continue
-        seen.add(node)
-        if (function := getattr(type(node), "_forward_cls", None)) is not None:
-            found[function] = None
-        nodes += [following for following, _ in node.next_functions if following is not None]
-    return list(found)

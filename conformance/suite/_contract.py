@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 from conformance.outcome import NotApplicable, need
 from conformance.subject import Subject
+from conformance.suite._pull import pulled
 from conformance.world import World
 
 Gradients = tuple[torch.Tensor | None, ...]
@@ -127,7 +128,7 @@ class Run:
         reseed(seed)
         leaves = list(self.leaves.values())
         given = [c.clone() if c.is_contiguous() and not c.requires_grad else c for c in cotangents]
-        return tuple(torch.autograd.grad(list(outputs), leaves, given, allow_unused=True, **options))
+        return pulled(list(outputs), leaves, given, **options)
 
 
 def cases(subject: Subject, world: World) -> list[Case]:

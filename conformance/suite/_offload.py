@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
+from conformance.graph import contexts_behind
 from conformance.suite._contract import Case, Run
 from conformance.suite._making import Making
 
@@ -39,8 +42,19 @@ def offloaded(case: Case) -> Run:
 
     with saved_tensors_hooks(pack, lambda kept: kept.clone()), all_of_it:
         run = case.run()
-    _overwrite([*all_of_it.tensors, *(arg for arg in run.args if isinstance(arg, torch.Tensor))])
+    owned = {tensor.untyped_storage().data_ptr() for tensor in _of_modules(run)}
+    everything = [*all_of_it.tensors, *(arg for arg in run.args if isinstance(arg, torch.Tensor))]
+    _overwrite([tensor for tensor in everything if tensor.untyped_storage().data_ptr() not in owned])
     return run
+
+
+def _of_modules(run: Run) -> Iterator[torch.Tensor]:
+    """Parameters and buffers of modules on ctx: the caller's, even where they are inputs as well."""
+    for context in contexts_behind(run.result):
+        for value in vars(context).values():
+            if isinstance(value, torch.nn.Module):
+                yield from value.parameters()
+                yield from value.buffers()
 
 
 def _overwrite(tensors: list[torch.Tensor]) -> None:

@@ -10,10 +10,12 @@ import torch
 import torch.autograd.forward_ad as forward_ad
 from torch.utils import _pytree as pytree
 
+from conformance.graph import functions_behind
 from conformance.outcome import need
 from conformance.subject import Subject
 from conformance.suite._contract import Case, Run, every_case, reseed
-from conformance.witness import Witness, functions_behind, watching
+from conformance.suite._pull import pulled
+from conformance.witness import Witness, watching
 from conformance.world import World
 
 #: Incoming gradients, as they were handed in and as they are afterwards.
@@ -99,7 +101,7 @@ def _backward(run: Run, world: World) -> Pairs:
         return ()
     cotangents = run.cotangents(world)
     before = [cotangent.clone() for cotangent in cotangents]
-    torch.autograd.grad(run.outputs, list(run.leaves.values()), cotangents, allow_unused=True)
+    pulled(run.outputs, list(run.leaves.values()), cotangents)
     return tuple(zip(before, cotangents, strict=True))
 
 

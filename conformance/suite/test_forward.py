@@ -11,6 +11,7 @@ from conformance.subject import Subject
 from conformance.suite._contract import Case, Gradients, Run, cases, differentiated, every_case
 from conformance.suite._memory import kept_alive
 from conformance.suite._on_ctx import tensors_on
+from conformance.suite._pull import pulled
 from conformance.suite._watched import judged, watched
 from conformance.witness import same_values
 from conformance.world import World
@@ -113,7 +114,7 @@ def _state_after(case: Case, world: World, seed: int) -> torch.Tensor:
     after_forward = torch.get_rng_state()
     if run.outputs:
         torch.set_rng_state(after_forward)
-        torch.autograd.grad(run.outputs, list(run.leaves.values()), run.cotangents(world), allow_unused=True)
+        pulled(run.outputs, list(run.leaves.values()), run.cotangents(world))
     return torch.get_rng_state()
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 SPEC = "Function"
 
@@ -92,6 +93,30 @@ class CallersObject(Function):
     @staticmethod
     def backward(ctx, grad):
         return grad * ctx.options.scale, None, None
+
+
+class Reversible(Function):
+    """Gets a module and its weight too, and goes through the module in backward, as reversible layers do."""
+
+    @staticmethod
+    def inputs():
+        layer = torch.nn.Linear(3, 3, bias=False, dtype=torch.float64)
+        yield torch.randn(2, 3, dtype=torch.float64, requires_grad=True), layer
+
+    @staticmethod
+    def forward(ctx, x, layer):
+        ctx.layer = layer
+        ctx.save_for_backward(x)
+        return layer(x).exp()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        with torch.enable_grad():
+            again = x.detach().requires_grad_()
+            y = ctx.layer(again).exp()
+        return torch.autograd.grad(y, again, grad)[0], None
 
 
 class MixedOutputs(Function):

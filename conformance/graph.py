@@ -1,0 +1,42 @@
+"""The graph behind a result: which Functions made it."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+
+def contexts_behind(result: Any) -> list[Any]:
+    """The contexts of Functions that stand in the graph of a result, nearest first.
+
+    A node of the graph that belongs to a Function is the very ctx that its methods get.
+    """
+    tensors = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+    nodes = deque(tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None)
+    seen: set[Any] = set()
+    found = []
+    while nodes:
+        node = nodes.popleft()
+        if node in seen:
+            continue
+        seen.add(node)
+        if hasattr(type(node), "_forward_cls"):
+            found.append(node)
+        nodes.extend(following for following, _ in node.next_functions if following is not None)
+    return found
+
+
+def functions_behind(result: Any) -> list[type]:
+    """The Function classes that stand in the graph of a result, nearest first.
+
+    >>> class Same(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return x.clone()
+    >>> [found.__name__ for found in functions_behind(Same.apply(torch.ones(1, requires_grad=True)) + 1)]
+    ['Same']
+    """
+    return list(dict.fromkeys(type(context)._forward_cls for context in contexts_behind(result)))
