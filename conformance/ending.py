@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from types import FrameType
+from typing import TextIO
 
 INTERRUPTED = 2
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -65,13 +66,19 @@ def why(error: OSError) -> str:
 
 def let_go_of_output() -> None:
     """Send what is still to be printed nowhere, so that Python's flush at its end does not complain again."""
+    _let_go(sys.stdout)
+
+
+def _let_go(stream: TextIO) -> None:
     with contextlib.suppress(OSError, ValueError, AttributeError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
 
 
 def complain(text: str) -> None:
     """Print a line on stderr, where there is one."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
+    try:
         print(f"conformance: {text}", file=sys.stderr, flush=True)
+    except (OSError, ValueError, AttributeError):
+        _let_go(sys.stderr)

@@ -197,7 +197,7 @@ def test_a_terminal_that_is_closed_interrupts_the_run_and_leaves_a_report(tmp_pa
         os.close(ours)
         status, _, _ = running.end()
         assert not running.gone(5.0)
-    assert status in {2, 3}  # 3: and what there was to print could not be printed
+    assert status in {2, 3}, status  # 3: and what there was to print could not be printed
     assert json.loads((tmp_path / "out" / "report.json").read_text())["interrupted"]
 
 
