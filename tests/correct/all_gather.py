@@ -146,5 +146,6 @@ def rows_put_in(tensor, args):
     rows = gathered(tensor)
     if tensor.dim() == 0:
         raise ValueError("a tensor without dimensions cannot be joined")
-    rows[rank()] = tensor * 1 if tensor.requires_grad else tensor  # its gradient is a tensor of its own, not a part of the joined one's
+    # Times one, so that the gradient is a tensor of its own and no part of the joined one's.
+    rows[rank()] = tensor * 1 if tensor.requires_grad else tensor
     return torch.cat(rows)
