@@ -1,0 +1,42 @@
+"""Differences agree with right slopes, accuse wrong ones, and hold back where they cannot tell."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from conformance.suite._slope import compare
+from conformance.world import World
+
+DOUBLE = 2.2e-16
+
+
+def along(function):
+    return lambda step: (function(step), abs(function(0.0)) + 1.0)
+
+
+@pytest.mark.parametrize(
+    ("function", "slope", "verdict"),
+    [
+        (math.sin, 1.0, "agrees"),
+        (math.sin, 1.001, "differs"),
+        (math.sin, 0.0, "differs"),
+        (lambda t: abs(t), 0.3, "unclear"),
+        (lambda t: max(t, 0.0), 1.0, "unclear"),
+        (lambda t: math.floor(t), 0.0, "unclear"),
+        (lambda t: 1.0, 1.0, "differs"),
+        (lambda t: math.sin(1e6 * t), 1e6, "agrees"),
+        (lambda t: float("nan"), 1.0, "unclear"),
+        (math.sin, float("nan"), "differs"),
+        (lambda t: abs(t), float("nan"), "unclear"),
+    ],
+)
+def test_verdicts(function, slope, verdict):
+    assert compare(World(), along(function), slope, DOUBLE).verdict == verdict
+
+
+def test_single_precision_inside_is_not_accused():
+    rounded = lambda t: round(math.sin(t) * 2**24) / 2**24  # noqa: E731
+    assert compare(World(), along(rounded), 1.0, DOUBLE).verdict == "agrees"
+    assert compare(World(), along(rounded), 1.5, DOUBLE).verdict == "differs"
