@@ -15,11 +15,7 @@ def missing_jvp_gives_no_tangent() -> None:
     """
 
     def jvp(original, ctx, *tangents):
-        return (
-            torch.zeros_like(tangents[0])
-            if ctx._forward_cls.jvp is Function.jvp
-            else original(ctx, *tangents)
-        )
+        return torch.zeros_like(tangents[0]) if ctx._forward_cls.jvp is Function.jvp else original(ctx, *tangents)
 
     around_jvp(jvp)
 

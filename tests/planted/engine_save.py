@@ -19,9 +19,7 @@ def _save_for_backward(change) -> None:
 
 def _read_in_backward(change) -> None:
     """In backward ctx.saved_tensors is ``change(tensors)``."""
-    on_ctx(
-        "saved_tensors", lambda ctx, tensors: change(tensors) if ctx.saved_for_forward is None else tensors
-    )
+    on_ctx("saved_tensors", lambda ctx, tensors: change(tensors) if ctx.saved_for_forward is None else tensors)
 
 
 def saved_none_dropped() -> None:
@@ -202,9 +200,7 @@ def hooks_skip_intermediate_tensors() -> None:
                 known = tensor.requires_grad or not tensor.is_leaf
                 return (pack(tensor),) if known else tensor
 
-            super().__init__(
-                pack_some, lambda packed: unpack(packed[0]) if isinstance(packed, tuple) else packed
-            )
+            super().__init__(pack_some, lambda packed: unpack(packed[0]) if isinstance(packed, tuple) else packed)
 
     torch.autograd.graph.saved_tensors_hooks = Hooks
 

@@ -1,0 +1,265 @@
+"""Engine bugs around the attributes of ctx and of grad_fn, and around instances."""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+from torch.autograd.function import BackwardCFunction, Function, FunctionCtx
+
+from tests.planted._engine import on_ctx
+
+
+def to_save_cannot_be_read() -> None:
+    """ctx.to_save is always None.
+
+    Breaks: Function.attributes.reflect
+    """
+    on_ctx("to_save", lambda ctx, tensors: None)
+
+
+def dirty_tensors_are_a_list() -> None:
+    """ctx.dirty_tensors is a list.
+
+    Breaks: Function.attributes.reflect
+    """
+    on_ctx("dirty_tensors", lambda ctx, tensors: None if tensors is None else list(tensors))
+
+
+def attributes_empty_at_first() -> None:
+    """ctx.saved_for_forward is an empty tuple before anything was asked.
+
+    Breaks: Function.attributes.reflect
+    """
+    on_ctx("saved_for_forward", lambda ctx, tensors: tensors or ())
+
+
+def marks_add_up() -> None:
+    """save_for_forward keeps what an earlier call gave.
+
+    Breaks: Function.attributes.reflect
+    """
+
+    def save_for_forward(ctx, *tensors):
+        if any(tensor is not None and not isinstance(tensor, torch.Tensor) for tensor in tensors):
+            raise TypeError("save_for_forward takes tensors")
+        ctx.saved_for_forward = (ctx.saved_for_forward or ()) + tensors
+
+    FunctionCtx.save_for_forward = save_for_forward
+
+
+def needs_input_grad_unknown_in_forward() -> None:
+    """ctx.needs_input_grad is False throughout while outputs are computed.
+
+    Breaks: Function.attributes.reflect
+    """
+
+    def read(ctx, needs):
+        return needs if ctx.to_save is None and getattr(ctx, "in_backward", False) else tuple(False for _ in needs)
+
+    original = BackwardCFunction.apply
+
+    def apply(ctx, *grads):
+        ctx.in_backward = True
+        return original(ctx, *grads)
+
+    BackwardCFunction.apply = apply
+    on_ctx("needs_input_grad", read)
+
+
+def materialize_grads_cannot_be_assigned() -> None:
+    """Assigning ctx.materialize_grads has no effect; set_materialize_grads has.
+
+    Breaks: Function.attributes.reflect
+    """
+    slot = torch._C._FunctionBase.materialize_grads
+    BackwardCFunction.materialize_grads = property(None, lambda ctx, value: None)
+    FunctionCtx.set_materialize_grads = lambda ctx, value: slot.__set__(ctx, value)
+
+
+def vmap_rule_is_none() -> None:
+    """generate_vmap_rule is None on a class that does not set it.
+
+    Breaks: Function.attributes.reflect
+    """
+    Function.generate_vmap_rule = None
+
+
+def node_has_no_name() -> None:
+    """The node's name is empty.
+
+    Breaks: Function.attributes.node
+    """
+    BackwardCFunction.name = lambda node: ""
+
+
+def next_functions_reversed() -> None:
+    """The node's next_functions are in reverse order.
+
+    Breaks: Function.attributes.node
+    """
+    on_ctx("next_functions", lambda node, reached: reached[::-1])
+
+
+def metadata_forgotten() -> None:
+    """The node's metadata is a new dict at every reading.
+
+    Breaks: Function.attributes.node
+    """
+    on_ctx("metadata", lambda node, notes: {})
+
+
+def metadata_shared() -> None:
+    """All nodes share their metadata.
+
+    Breaks: Function.attributes.node
+    """
+    notes = {}
+    on_ctx("metadata", lambda node, own: notes)
+
+
+def hooks_of_a_node_not_called() -> None:
+    """The node's hooks are accepted and never called.
+
+    Breaks: Function.attributes.node
+    """
+    register = torch._C._FunctionBase.register_hook
+    BackwardCFunction.register_hook = lambda node, hook: register(node, lambda grad_inputs, grad_outputs: None)
+
+
+def prehooks_change_nothing() -> None:
+    """What a node's prehook returns is not used.
+
+    Breaks: Function.attributes.node
+    """
+    register = torch._C._FunctionBase.register_prehook
+
+    def register_prehook(node, hook):
+        def call(grad_outputs):
+            hook(grad_outputs)
+
+        return register(node, call)
+
+    BackwardCFunction.register_prehook = register_prehook
+
+
+def hooks_stay() -> None:
+    """A node's hook goes on being called when its handle was removed.
+
+    Breaks: Function.attributes.node
+    """
+    register = torch._C._FunctionBase.register_hook
+
+    class Handle:
+        def remove(self):
+            pass
+
+    def register_hook(node, hook):
+        register(node, hook)
+        return Handle()
+
+    BackwardCFunction.register_hook = register_hook
+
+
+def node_needs_no_grad() -> None:
+    """The node's requires_grad is False.
+
+    Breaks: Function.attributes.node
+    """
+    on_ctx("requires_grad", lambda node, needs: False)
+
+
+def saved_tensors_cleared_by_asking() -> None:
+    """maybe_clear_saved_tensors leaves nothing to read.
+
+    Breaks: Function.attributes.node
+    """
+    BackwardCFunction.maybe_clear_saved_tensors = lambda node: setattr(node, "cleared", True)
+    on_ctx("saved_tensors", lambda node, tensors: () if hasattr(node, "cleared") else tensors)
+
+
+def shared_storage_marks_dirty() -> None:
+    """mark_shared_storage warns, and forgets what was to be saved.
+
+    Breaks: Function.attributes.deprecated
+    """
+
+    def mark_shared_storage(ctx, *pairs):
+        warnings.warn("deprecated", FutureWarning, stacklevel=2)
+        ctx.to_save = None
+
+    FunctionCtx.mark_shared_storage = mark_shared_storage
+
+
+def shared_storage_in_silence() -> None:
+    """mark_shared_storage does not warn.
+
+    Breaks: Function.attributes.deprecated
+    """
+    FunctionCtx.mark_shared_storage = lambda ctx, *pairs: None
+
+
+def saved_variables_in_silence() -> None:
+    """saved_variables does not warn.
+
+    Breaks: Function.attributes.deprecated
+    """
+    BackwardCFunction.saved_variables = property(lambda ctx: ctx.saved_tensors)
+
+
+def saved_variables_are_others() -> None:
+    """saved_variables warns, and has one tensor twice.
+
+    Breaks: Function.attributes.deprecated
+    """
+
+    def read(ctx):
+        warnings.warn("deprecated", DeprecationWarning, stacklevel=2)
+        return (*ctx.saved_tensors, ctx.saved_tensors[0])
+
+    BackwardCFunction.saved_variables = property(read)
+
+
+def everything_is_traceable() -> None:
+    """is_traceable is True.
+
+    Breaks: Function.attributes.deprecated
+    """
+    Function.is_traceable = True
+
+
+def instance_in_silence() -> None:
+    """Making an instance gives no warning.
+
+    Breaks: Function.init.instance
+    """
+    Function.__init__ = lambda self, *args, **kwargs: None
+
+
+def instance_warns_of_something_else() -> None:
+    """Making an instance gives a UserWarning.
+
+    Breaks: Function.init.instance
+    """
+    Function.__init__ = lambda self, *args, **kwargs: warnings.warn("an instance", UserWarning, stacklevel=2)
+
+
+def instance_can_be_called() -> None:
+    """Calling an instance returns None.
+
+    Breaks: Function.init.instance
+    """
+    Function.__call__ = lambda self, *args, **kwargs: None
+
+
+def instance_runs_forward() -> None:
+    """Calling an instance runs forward before it raises.
+
+    Breaks: Function.init.instance
+    """
+
+    def call(self, *args, **kwargs):
+        type(self).apply(*args, **kwargs)
+        raise RuntimeError("an instance was called")
+
+    Function.__call__ = call
