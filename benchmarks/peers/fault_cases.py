@@ -12,7 +12,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2] / "tes
 
 WORLD, FAULT = int(sys.argv[1]), sys.argv[2]
 #: Where a harness has a deadline of its own it is given this one (seconds).
-DEADLINE = 20
+DEADLINE = 45
 SIZES = {"test_1_before": 5, "test_2_fault": 7, "test_3_after": 4}
 
 

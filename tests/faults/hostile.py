@@ -42,6 +42,7 @@ class Good(torch.autograd.Function):
         total = torch.stack([grad.contiguous() for grad in grads])
         if getattr(ctx, "kind", Good).maybe("backward", grads[0]) != "absent":
             dist.all_reduce(total)
+        getattr(ctx, "kind", Good).maybe("end", grads[0])
         return total[dist.get_rank()].clone()
 
 
@@ -310,5 +311,5 @@ def patches_machinery(x):
 FAULTS = [name for name, value in list(vars().items()) if callable(value) and getattr(value, "__code__", None)]
 FAULTS.remove("made")
 for _name in FAULTS:
-    for _place in ("forward", "backward"):
+    for _place in ("forward", "backward", "end"):
         vars()[f"{_place}_{_name}"] = made(f"{_place}_{_name}", vars()[_name], _place)
