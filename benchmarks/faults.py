@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import signal
@@ -109,7 +108,7 @@ def peer(script: str, fault: str) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         ended = False
     finally:
-        left = kill_session(process.pid)
+        kill_session(process.pid)
     if not ended:
         out, _ = process.communicate()
     said = [json.loads(line.partition(b"SAID ")[2]) for line in out.splitlines() if line.startswith(b"SAID ")]
@@ -121,23 +120,17 @@ def peer(script: str, fault: str) -> dict[str, Any]:
         "test_3_after": tests.get("test_3_after", {"outcome": "not run", "seconds": None}),
         "seconds": round(time.perf_counter() - began, 1),
         "ended": ended,
-        "left": left,
     }
 
 
-def kill_session(leader: int) -> int:
-    """End every process of a session; say how many there were beside the leader."""
-    left = 0
+def kill_session(leader: int) -> None:
+    """End every process of a session."""
     for place in Path("/proc").glob("[0-9]*"):
         try:
-            if os.getsid(int(place.name)) == leader and int(place.name) != leader:
+            if os.getsid(int(place.name)) == leader:
                 os.kill(int(place.name), signal.SIGKILL)
-                left += 1
         except (OSError, ValueError):
             continue
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(leader, signal.SIGKILL)
-    return left
 
 
 def tables(data: Mapping[str, Any]) -> str:
@@ -208,8 +201,7 @@ def _peer_cell(found: Mapping[str, Any] | None) -> str:
         return "no figure: on this busy machine its test before the fault failed too"
     took = f" in {fault['seconds']:.1f} s" if fault["seconds"] is not None else ""
     text = f"{fault['outcome']}{took}; next: {after['outcome']}"
-    text += f"; ended from outside after {found['seconds']:.0f} s" if not found["ended"] else ""
-    return text + (f"; {found['left']} processes left" if found["left"] and found["ended"] else "")
+    return text + (f"; ended from outside after {found['seconds']:.0f} s" if not found["ended"] else "")
 
 
 def write(data: Mapping[str, Any]) -> None:
