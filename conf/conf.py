@@ -35,7 +35,6 @@ nitpicky = True
 add_module_names = False
 toc_object_entries_show_parents = "hide"
 python_display_short_literal_types = True
-maximum_signature_line_length = 90
 
 # The API pages, made from the sources alone.
 autoapi_dirs = [str(ROOT / "spec_impl"), str(ROOT / "conformance")]

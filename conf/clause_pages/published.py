@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 from sphinx.application import Sphinx
 
@@ -20,6 +21,7 @@ def setup(app: Sphinx) -> None:
     """Write when all pages are written."""
     app.connect("build-finished", _publish)
     app.connect("html-page-context", _scripts)
+    app.connect("html-page-context", _for_keyboard_and_reader, priority=900)
 
 
 def _scripts(app: Sphinx, pagename: str, template: str, context: dict[str, object], doctree: object) -> None:
@@ -28,6 +30,16 @@ def _scripts(app: Sphinx, pagename: str, template: str, context: dict[str, objec
         app.add_js_file("site.js")
     elif pagename in {"results", "clauses", "proof"}:
         app.add_js_file("site.js")
+
+
+def _for_keyboard_and_reader(
+    app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: object
+) -> None:
+    """Mend what writer and theme leave out: code that scrolls can be focused, captions have a level."""
+    if "body" in context:
+        context["body"] = context["body"].replace("<pre>", '<pre tabindex="0">')
+    tree = context.get("furo_navigation_tree", "")
+    context["furo_navigation_tree"] = tree.replace('role="heading"', 'role="heading" aria-level="2"')
 
 
 def _publish(app: Sphinx, error: Exception | None) -> None:

@@ -1,0 +1,191 @@
+"""The site in a real browser: Chromium, driven by Playwright, with axe-core where it is installed.
+
+`npm install --prefix .cache/axe axe-core@4.10.3` and `pip install playwright` give what is missing.
+"""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.site import ROOT, built
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="the browser test needs Playwright for Python")
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = [
+    pytest.mark.skipif(not CHROMIUM, reason="no Chromium here; apt-get install chromium"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+AXE = ROOT / ".cache" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
+FLAGS = "--no-sandbox --disable-gpu --disable-background-networking --disable-sync --no-first-run".split()
+CLAUSE = "AllGatherGradAutograd.backward.sum"
+SHOWN = (
+    "index", "start", "guides/first-function", "guides/your-function", "guides/many-ranks", "guides/read-a-failure",
+    "guides/known-deviations", "guides/ci", "guides/cluster", "guides/add", "specification", "clauses", "results", "proof",
+    "how-it-works", "contributing", "reference/options", "reference/report", "reference/python", "search", "genindex",
+    "api/spec_impl/function/index", "api/spec_impl/ksuit/index", "api/spec_impl/towhee/index", "api/spec_impl/torchlogix/index",
+    "api/spec_impl/megatron/index", "api/spec_impl/nested_io/index", "source/spec_impl/ksuit.py",
+)  # fmt: skip
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *args) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    handler = functools.partial(Quiet, directory=str(built()))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture(scope="module")
+def browser(address):
+    with sync_api.sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield found
+        found.close()
+
+
+def went_wrong(request) -> bool:
+    """Whether a request failed, rather than being given up because the reader went on to another page."""
+    return "ERR_ABORTED" not in (request.failure or "")
+
+
+@pytest.fixture
+def page(browser):
+    """A page on which nothing may go wrong: no error in the console, no failed request."""
+    context = browser.new_context()
+    found = context.new_page()
+    wrong: list[str] = []
+    found.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    found.on("pageerror", lambda error: wrong.append(str(error)))
+    found.on("requestfailed", lambda request: wrong.append(f"failed: {request.url}") if went_wrong(request) else None)
+    found.on("response", lambda response: wrong.append(f"{response.status} {response.url}") if response.status >= 400 else None)
+    yield found
+    context.close()
+    assert not wrong
+
+
+def test_search_finds_a_clause_by_its_id(page, address):
+    page.goto(f"{address}/search.html?q={CLAUSE}")
+    page.click(f"#search-clauses a:text-is('{CLAUSE}')")
+    assert page.url.endswith(f"#clause-{CLAUSE}")
+    assert page.locator(f'[id="clause-{CLAUSE}"]').is_visible()
+
+
+def test_sphinx_own_results_have_the_clause_too(page, address):
+    page.goto(f"{address}/search.html?q={CLAUSE}")
+    page.wait_for_selector(f'#search-results a[href*="clause-{CLAUSE}"]')
+
+
+def test_search_finds_a_clause_by_words(page, address):
+    page.goto(f"{address}/index.html")
+    page.fill('input[name="q"]', "sum over all ranks")
+    page.press('input[name="q"]', "Enter")
+    page.wait_for_selector(f"#search-clauses a:text-is('{CLAUSE}')")
+
+
+def test_a_permalink_lands_on_its_clause(page, address):
+    page.goto(f"{address}/api/spec_impl/ksuit/index.html#clause-{CLAUSE}")
+    page.wait_for_timeout(600)
+    top = page.locator(f'[id="clause-{CLAUSE}"]').bounding_box()["y"]
+    assert 0 <= top < 400
+    page.click(f'[id="clause-{CLAUSE}"] summary')
+    assert page.locator(f'[id="clause-{CLAUSE}"] details').get_attribute("open") is not None
+
+
+def visible_rows(page) -> int:
+    return page.locator("table.filtered tbody tr:visible").count()
+
+
+def test_the_matrix_filters(page, address):
+    page.goto(f"{address}/results.html")
+    everything = visible_rows(page)
+    page.select_option('select[name="spec"]', "GradFactor")
+    of_spec = visible_rows(page)
+    assert 0 < of_spec < everything
+    page.fill('input[name="words"]', "scaled")
+    assert 0 < visible_rows(page) < of_spec
+    assert page.locator("output").inner_text().startswith(str(visible_rows(page)))
+    page.fill('input[name="words"]', "")
+    page.select_option('select[name="spec"]', "")
+    columns = page.locator("table.matrix thead th:visible").count()
+    page.select_option('select[name="group"]', "PyTorch itself")
+    assert 1 < page.locator("table.matrix thead th:visible").count() < columns
+
+
+def test_a_failure_is_one_click_away(page, address):
+    page.goto(f"{address}/results.html")
+    broken = page.locator("table.matrix td a")
+    if broken.count() == 0:
+        pytest.skip("nothing is broken in the committed reports")
+    broken.first.click()
+    assert page.locator("article:target pre").is_visible()
+
+
+def test_every_clause_table_filters(page, address):
+    for name in ("clauses", "proof"):
+        page.goto(f"{address}/{name}.html")
+        everything = visible_rows(page)
+        page.select_option('select[name="level"]', "should")
+        assert 0 <= visible_rows(page) < everything
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_fit_a_narrow_screen_and_are_accessible(browser, address, scheme):
+    if not AXE.exists():
+        pytest.skip("axe-core is not installed: npm install --prefix .cache/axe axe-core@4.10.3")
+    context = browser.new_context(viewport={"width": 380, "height": 800}, color_scheme=scheme)
+    found = context.new_page()
+    problems = []
+    for name in SHOWN:
+        found.goto(f"{address}/{name}.html")
+        wide = found.evaluate("document.documentElement.scrollWidth - innerWidth")
+        if wide > 0:
+            problems.append(f"{name}: {wide} pixels too wide")
+        found.add_script_tag(path=AXE)
+        for finding in found.evaluate("axe.run({resultTypes: ['violations']})")["violations"]:
+            if finding["impact"] in {"serious", "critical"}:
+                where = "; ".join(str(node["target"]) for node in finding["nodes"][:3])
+                problems.append(f"{name}: {finding['id']}: {where}: {finding['nodes'][0]['failureSummary'][:200]}")
+    context.close()
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_wide_pages_are_accessible(browser, address, scheme):
+    if not AXE.exists():
+        pytest.skip("axe-core is not installed: npm install --prefix .cache/axe axe-core@4.10.3")
+    context = browser.new_context(viewport={"width": 1300, "height": 900}, color_scheme=scheme)
+    found = context.new_page()
+    problems = []
+    for name in ("index", "results", "clauses", "api/spec_impl/ksuit/index", "guides/many-ranks"):
+        found.goto(f"{address}/{name}.html")
+        found.add_script_tag(path=AXE)
+        for finding in found.evaluate("axe.run({resultTypes: ['violations']})")["violations"]:
+            if finding["impact"] in {"serious", "critical"}:
+                problems.append(f"{name}: {finding['id']}: {finding['nodes'][0]['target']}: {finding['nodes'][0]['failureSummary'][:200]}")
+    context.close()
+    assert not problems, "\n".join(problems)
+
+
+def test_the_search_works_from_a_disk(browser):
+    folder: Path = built()
+    page = browser.new_page()
+    page.goto((folder / "search.html").as_uri() + f"?q={CLAUSE}")
+    page.wait_for_selector(f"#search-clauses a:text-is('{CLAUSE}')")
+    page.close()
