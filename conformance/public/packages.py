@@ -27,6 +27,8 @@ class Package:
     adapter: str
     #: What the command line calls it, where two releases of one package are in the table.
     alias: str = ""
+    #: What it cannot be imported without, pinned too; it goes into the same folder.
+    needs: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -69,12 +71,24 @@ PACKAGES = (
     Package("spikingjelly", "2.0.0", "spikingjelly"),
     Package("memcnn", "1.5.2", "memcnn"),
     Package("revtorch", "0.2.4", "revtorch"),
-    Package("torch-geometric", "2.8.1", "torch_geometric"),
+    Package(
+        "torch-geometric",
+        "2.8.1",
+        "torch_geometric",
+        needs=(
+            "aiohttp==3.14.5",
+            "psutil==7.2.2",
+            "pyparsing==3.3.3",
+            "requests==2.34.2",
+            "tqdm==4.70.1",
+            "xxhash==4.1.0",
+        ),
+    ),
     Package("entmax", "1.3", "entmax"),
     Package("sparsemax", "0.1.9", "sparsemax"),
-    Package("torchdiffeq", "0.2.5", "torchdiffeq"),
+    Package("torchdiffeq", "0.2.5", "torchdiffeq", needs=("scipy==1.17.1",)),
     Package("geomloss", "0.3.1", "geomloss"),
-    Package("pot", "0.9.7.post1", "pot"),
+    Package("pot", "0.9.7.post1", "pot", needs=("scipy==1.17.1",)),
     Package("brevitas", "0.13.4", "brevitas"),
     Package("hqq", "0.2.8.post1", "hqq"),
     Package("torchao", "0.18.0", "torchao"),
@@ -133,7 +147,16 @@ def install(entry: Package) -> None:
         return
     unfinished = entry.folder.with_name(f"{entry.folder.name}.unfinished")
     words = ["install", "--quiet", "--no-deps", "--no-compile", "--disable-pip-version-check", "--upgrade"]
-    command = [sys.executable, "-m", "pip", *words, "--target", str(unfinished), f"{entry.name}=={entry.version}"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        *words,
+        "--target",
+        str(unfinished),
+        f"{entry.name}=={entry.version}",
+        *entry.needs,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{entry.label} could not be installed:\n{done.stderr.strip()[-500:]}")

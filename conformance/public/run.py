@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conformance import clauses
-from conformance.options import BadUsage, Options
+from conformance.options import Options
+from conformance.plan import Named
 from conformance.public.packages import Package
 from conformance.public.table import Entry
 from conformance.report.model import Report, SubjectResult
@@ -49,6 +50,11 @@ def judged(package: Package, entries: Sequence[Entry], ranks: tuple[int, ...], t
     options = Options(subjects=tuple(entry.reference for entry in entries), ranks=ranks, timeout=timeout)
     session = Session(options)
     try:
+        broken = _not_loadable(session, entries)
+        if broken:
+            rest = [entry for entry in entries if entry not in broken]
+            found = [Judged.not_installed(entry, said) for entry, said in broken.items()]
+            return [*(judged(package, rest, ranks, timeout) if rest else []), *found]
         items = [item for item in session.items if item.subject]
         outcomes = [session.pool.run(item) for item in items]
         report = judge(
@@ -60,8 +66,12 @@ def judged(package: Package, entries: Sequence[Entry], ranks: tuple[int, ...], t
             suite={"version": suite_version(), "clauses_sha256": clauses.digest()},
             engine=False,
         )
-    except BadUsage as error:
-        return [Judged.not_installed(entry, str(error)) for entry in entries]
     finally:
         session.close()
     return [Judged(package, tuple(entries), report)]
+
+
+def _not_loadable(session: Session, entries: Sequence[Entry]) -> dict[Entry, str]:
+    """Subjects that cannot be imported: the adapter or a missing dependency is at fault, not the class."""
+    found = {entry: session.pool.preflight(Named(entry.reference, "")) for entry in entries}
+    return {entry: said for entry, (outcome, said) in found.items() if outcome != "pass"}
