@@ -27,3 +27,9 @@ def _has_examples(path: Path) -> bool:
     if path.suffix == ".md":
         return (parts[0] == "docs" and "_build" not in parts) or parts == ("README.md",)
     return path.suffix == ".py" and parts[0] in SOURCES and parts[:2] != ("conformance", "suite")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Called for every path: the suite itself is run by `conformance run`, or when somebody names it."""
+    unasked = config.args_source is not pytest.Config.ArgsSource.ARGS
+    return True if unasked and collection_path == ROOT / "conformance" / "suite" else None

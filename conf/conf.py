@@ -75,6 +75,7 @@ copybutton_exclude = ".linenos, .gp, .go"
 html_theme = "furo"
 html_title = "autograd-conformance"
 html_static_path = [str(ROOT / "docs" / "_static")]
+html_favicon = str(ROOT / "docs" / "_static" / "favicon.svg")
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False

@@ -30,6 +30,7 @@ from sybil.parsers.rest import DocTestParser
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 LONGEST = 120
+ROOT = Path(__file__).parents[1]
 
 
 class FileParser:
@@ -111,7 +112,7 @@ def check_syntax(example: Example) -> str | None:
 
 
 _docstrings = Sybil(
-    parsers=[DocTestParser(FLAGS)], patterns=["*.py"], document_types={".py": PythonDocStringDocument}
+    parsers=[DocTestParser(FLAGS)], path=str(ROOT), patterns=["*.py"], document_types={".py": PythonDocStringDocument}
 ).pytest()
 _pages = Sybil(
     parsers=[
@@ -120,6 +121,7 @@ _pages = Sybil(
         CodeBlockParser("console", run_commands),
         CodeBlockParser("sh", check_syntax),
     ],
+    path=str(ROOT),
     patterns=["*.md"],
 ).pytest()
 
