@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from operator import is_
 from typing import Any
 
 import torch
@@ -38,12 +39,19 @@ LIMITS = (resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_NOFILE, resou
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD, signal.SIGSEGV, signal.SIGABRT, signal.SIGHUP)
 
 
-class _Names(dict[tuple[str, str], int]):
+class _Names(list[dict[str, Any]]):
     """The names of some modules and classes, and what each one holds."""
 
 
-def _identities() -> _Names:
-    return _Names({(place.__name__, name): id(value) for place in PATCHABLE for name, value in vars(place).items()})
+def _names() -> _Names:
+    return _Names(dict(vars(place)) for place in PATCHABLE)
+
+
+def _patched(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """Whether a name holds something else now. A lazy import only adds names, and is no patch."""
+    if len(before) == len(after) and all(map(is_, before.values(), after.values())):
+        return False  # the usual case, and quickly told
+    return any(after.get(name) is not held for name, held in before.items())
 
 
 def _children() -> list[str]:
@@ -91,7 +99,7 @@ FACTS: dict[str, Callable[[], Any]] = {
     "running threads": lambda: sorted(thread.name for thread in threading.enumerate()),
     "child processes": _children,
     "standard streams": lambda: [id(sys.stdout), id(sys.stderr), id(sys.stdin), _is_open(1), _is_open(2)],
-    "names of torch": _identities,
+    "names of torch": _names,
 }
 
 
@@ -136,8 +144,7 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
 
 def _differs(before: Any, after: Any) -> bool:
     if isinstance(before, _Names) and isinstance(after, _Names):
-        # A lazy import adds names to torch; only a name that now holds something else was patched.
-        return any(after.get(name) != held for name, held in before.items())
+        return any(map(_patched, before, after))
     return bool(before != after)
 
 
