@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from conformance.joining import at_odds, joined
 from conformance.outcome import RankOutcome, TestOutcome
@@ -44,9 +46,10 @@ class Key:
 class Pool:
     """One world at a time, the one that the last item needed."""
 
-    def __init__(self, template: Template, settings: Settings) -> None:
+    def __init__(self, template: Template, settings: Settings, worlds: Callable[..., Any] = World) -> None:
         self.template = template
         self.settings = settings
+        self.worlds = worlds  # what makes one: ranks of this machine, or of several
         self.world: World | None = None
         self.key: Key | None = None
         self.unloadable: dict[tuple[str, int], list[RankOutcome]] = {}
@@ -145,7 +148,8 @@ class Pool:
 
     def _new_world(self, key: Key) -> World:
         settings = self.settings
-        world = World(self.template, key.size, settings.backend, settings.device, key.group, settings.debug)
+        where = settings.backend, settings.device
+        world: World = self.worlds(self.template, key.size, *where, key.group, settings.debug)
         outcomes = world.request(None, START_LIMIT)
         if any(outcome.outcome != "pass" for outcome in outcomes):
             lines = [f"rank {outcome.rank}: {outcome.message}\n{outcome.output}" for outcome in outcomes]
@@ -182,7 +186,7 @@ class Pool:
         if not (broken and item.group and at_odds(outcomes)) or self.settings.debug or self._known(item):
             return outcomes
         self.close()
-        looking = Pool(self.template, replace(self.settings, debug=True, timeout=SECOND_LOOK))
+        looking = Pool(self.template, replace(self.settings, debug=True, timeout=SECOND_LOOK), self.worlds)
         try:
             again = looking._outcomes(item)
         except (StartFailed, Broken):

@@ -32,7 +32,7 @@ def main(configuration: dict[str, Any], descriptors: dict[str, int]) -> int:
     """Be one rank until the controller hangs up.
 
     Args:
-        configuration: rank, size, backend, device, group (whether to set one up), port, debug.
+        configuration: rank, size, backend, device, group (whether to set one up), host, port, interface, debug.
         descriptors: control, output, stack and, on rank 0 of a group, listener.
     """
     channel = Channel(socket.socket(fileno=descriptors["control"]))
@@ -75,15 +75,16 @@ class Rank:
         collectives.record(self.log)
 
     def join(self, listener: int | None) -> None:
-        """Set up the process group; every address is a loopback one."""
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo" if sys.platform == "linux" else "lo0")
+        """Set up the process group, on the interface that leads to the other ranks."""
+        if self.configuration["interface"]:
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", self.configuration["interface"])
         if self.configuration.get("debug"):
             os.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"
             dist.set_debug_level_from_env()
         if self.world.device.startswith("cuda"):
             torch.cuda.set_device(self.world.device)
         store = dist.TCPStore(
-            "127.0.0.1",
+            self.configuration["host"],
             self.configuration["port"],
             world_size=self.world.size,
             is_master=self.world.rank == 0,
@@ -140,6 +141,8 @@ class Rank:
             body = getattr(importlib.import_module(request["module"]), request["function"])
             offered = {"subject": self.subject, "world": self.world, **request["cases"]}
             body(**{name: offered[name] for name in request["arguments"]})
+            if self.world.device.startswith("cuda"):
+                torch.cuda.synchronize()  # what a kernel runs into belongs to the test that started it
 
         done = self.attempt(running)
         if done["outcome"] == "bad-subject":  # its inputs, which were good before, now are not

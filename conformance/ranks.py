@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import selectors
 import socket
+import sys
 import time
+from dataclasses import dataclass
 from typing import Any
 
+from conformance.devices import device_of
 from conformance.member import Member
 from conformance.outcome import RankOutcome
 from conformance.pristine import Template
@@ -25,13 +28,33 @@ BROKEN = ("fail", "error", "crash")
 GOOD = {"pass", "not-applicable", "skip"}
 
 
+@dataclass(frozen=True)
+class Place:
+    """The one rank of a larger world that is forked here, and where its process group meets."""
+
+    rank: int
+    local_rank: int
+    host: str
+    port: int
+    interface: str
+    listener: socket.socket | None
+
+
 class World:
     """A number of ranks, forked together; good for many tests until one of them leaves it unusable."""
 
     def __init__(
-        self, template: Template, size: int, backend: str, device: str, group: bool, debug: bool = False
+        self,
+        template: Template,
+        size: int,
+        backend: str,
+        device: str,
+        group: bool,
+        debug: bool = False,
+        place: Place | None = None,
     ) -> None:
         self.template = template
+        self.place = place
         self.size = size
         self.usable = True
         self.preloaded = template.preloaded
@@ -41,19 +64,19 @@ class World:
         self._fork({"size": size, "backend": backend, "device": device, "group": group, "debug": debug})
 
     def _fork(self, common: dict[str, Any]) -> None:
-        listener = socket.socket(socket.AF_INET)
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(self.size + 8)
+        place = self.place or _this_machine(self.size)
+        ranks = range(self.size) if self.place is None else (place.rank,)
+        meeting = {"host": place.host, "port": place.port, "interface": place.interface}
         configurations, descriptors, ends = [], [], []
-        for rank in range(self.size):
+        for rank in ranks:
             ours, theirs = socket.socketpair()
             read_end, write_end = os.pipe()
             stack_file = os.memfd_create("stack") if hasattr(os, "memfd_create") else _unnamed_file()
-            device = common["device"].replace("{rank}", str(rank))
-            configurations.append({**common, "device": device, "rank": rank, "port": listener.getsockname()[1]})
+            device = device_of(common["device"], rank if self.place is None else place.local_rank, self._gpus)
+            configurations.append({**common, **meeting, "device": device, "rank": rank})
             handed = [theirs.detach(), write_end, stack_file]
-            if rank == 0 and common["group"]:
-                handed.append(os.dup(listener.fileno()))
+            if rank == 0 and common["group"] and place.listener is not None:
+                handed.append(os.dup(place.listener.fileno()))
             descriptors.append(handed)
             ends.append((ours, read_end, os.dup(stack_file)))
         try:
@@ -66,14 +89,20 @@ class World:
         finally:
             for descriptor in (number for handed in descriptors for number in handed):
                 os.close(descriptor)
-            listener.close()
-        for rank, (pid, (control, output_end, stack_file)) in enumerate(zip(pids, ends, strict=True)):
+            if place.listener is not None:
+                place.listener.close()
+        for rank, pid, (control, output_end, stack_file) in zip(ranks, pids, ends, strict=True):
             member = Member(rank, pid, control, output_end, stack_file)
             os.set_blocking(output_end, False)
             control.setblocking(False)
             self.members.append(member)
             self.selector.register(control, selectors.EVENT_READ, (self._hear, member))
             self.selector.register(output_end, selectors.EVENT_READ, (self._drain, member))
+
+    @property
+    def _gpus(self) -> int:
+        self.template.wait()
+        return int(self.template.environment.get("gpus", 0))
 
     def request(self, message: dict[str, Any] | None, deadline: float) -> list[RankOutcome]:
         """Put the same request to every rank and wait for all of them, or until the deadline (seconds from now).
@@ -85,37 +114,39 @@ class World:
         late = self._wait(time.monotonic() + deadline)
         outcomes = self._outcomes(deadline, late)
         changed = any(member.reply and member.reply.get("changed") for member in self.members)
-        self.usable = not (late or changed) and self._in_step(outcomes)
+        self.usable = not (late or changed) and in_step(outcomes)
         return outcomes
-
-    def _in_step(self, outcomes: list[RankOutcome]) -> bool:
-        """Whether the ranks can go on together: one that raised alone, or elsewhere, has left the others behind."""
-        words = {outcome.outcome for outcome in outcomes}
-        if words <= GOOD:
-            return True
-        if self.size == 1:
-            return words <= {"fail", "error"}
-        return words <= {"fail", "pass"} and len({tuple(member.collectives) for member in self.members}) == 1
 
     def _wait(self, end: float) -> str:
         """Serve the ranks until all are finished; return why some are not, if so."""
         broken_at: float | None = None
         while not all(member.finished for member in self.members):
             now = time.monotonic()
-            if broken_at is None and any(member.outcome in BROKEN for member in self.members):
+            elsewhere = self._elsewhere()
+            if broken_at is None and (elsewhere or any(member.outcome in BROKEN for member in self.members)):
                 broken_at = now
-            grace = LAST_WORDS if any(member.gone for member in self.members) else GRACE
+            dead = elsewhere == "crash" or any(member.gone for member in self.members)
+            grace = LAST_WORDS if dead else GRACE
             limit = end if broken_at is None else min(end, broken_at + grace)
             if now >= limit:
                 self._ask_for_stacks()
                 return "timeout" if limit == end else "left alone"
-            for key, _ in self.selector.select(limit - now):
+            for key, _ in self.selector.select(min(limit - now, self.pause)):
                 if key.data is None:
                     self.template.take_exits()
                 else:
                     handler, member = key.data
                     handler(member)
             self._exchange()
+        return ""
+
+    @property
+    def pause(self) -> float:
+        """How long to wait for ranks before looking elsewhere, where there is an elsewhere (seconds)."""
+        return float("inf")
+
+    def _elsewhere(self) -> str:
+        """How a rank of this world that runs elsewhere has failed; empty while none has."""
         return ""
 
     def _hear(self, member: Member) -> None:
@@ -185,6 +216,30 @@ class World:
         for member in self.members:
             member.close()
         self.selector.close()
+
+
+def in_step(outcomes: list[RankOutcome]) -> bool:
+    """Whether the ranks can go on together: one that raised alone, or elsewhere, has left the others behind."""
+    words = {outcome.outcome for outcome in outcomes}
+    if words <= GOOD:
+        return True
+    if len(outcomes) == 1:
+        return words <= {"fail", "error"}
+    return words <= {"fail", "pass"} and len({outcome.collectives for outcome in outcomes}) == 1
+
+
+def listening(host: str, size: int) -> socket.socket:
+    """A socket on a free port of one address, for a world of some size to meet at."""
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listener.bind((host, 0))
+    listener.listen(size + 8)
+    return listener
+
+
+def _this_machine(size: int) -> Place:
+    listener = listening("127.0.0.1", size)
+    loopback = "lo" if sys.platform == "linux" else "lo0"
+    return Place(0, 0, "127.0.0.1", listener.getsockname()[1], loopback, listener)
 
 
 def _unnamed_file() -> int:

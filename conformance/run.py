@@ -8,10 +8,12 @@ import io
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from conformance.cli import BAD_USAGE, BROKE
+from conformance.cli import BAD_USAGE, BROKE, INTERRUPTED
+from conformance.cluster_store import Launch, take_launch
 from conformance.discovery import registered
 from conformance.ending import complain, interruptible, let_go_of_output, why
 from conformance.journal import Journal
@@ -57,6 +59,15 @@ def run(arguments: argparse.Namespace, passed_on: Sequence[str]) -> int:
     Raises:
         BadUsage: the request cannot be carried out; nothing was run.
     """
+    launch = take_launch(os.environ)
+    if launch is None:
+        return _alone(arguments, passed_on)
+    from conformance import cluster
+
+    return cluster.follow(launch) if launch.rank else _leading(launch, arguments, passed_on)
+
+
+def _alone(arguments: argparse.Namespace, passed_on: Sequence[str]) -> int:
     with interruptible():
         journal = _resumed(arguments) if arguments.resume else None
         session = Session(options_of(arguments))  # early, so that torch is imported while we read on
@@ -64,6 +75,39 @@ def run(arguments: argparse.Namespace, passed_on: Sequence[str]) -> int:
             return _run(arguments, passed_on, session, journal)
         finally:
             session.close()
+
+
+def _leading(launch: Launch, arguments: argparse.Namespace, passed_on: Sequence[str]) -> int:
+    """Run the tests on ranks of all launched processes; when it is over, say so to the others."""
+    from conformance.cluster import Cluster, sizes
+    from conformance.pristine import Template
+
+    if arguments.workers:
+        raise BadUsage("-n does not go with a launcher: its processes are ranks of one world; leave -n out")
+    template = Template()
+    cluster = Cluster(launch)
+    status = BROKE
+    try:
+        with interruptible():
+            if cluster.again and arguments.report and not arguments.resume:
+                arguments.resume = arguments.report
+            journal = _resumed(arguments) if arguments.resume else None
+            options = options_of(arguments)
+            options = replace(options, ranks=sizes(options.ranks, launch.size))
+            session = Session(options, template=template, cluster=cluster)
+            cluster.gather(template)
+            status = _run(arguments, passed_on, session, journal)
+            session.close()
+    except BadUsage:
+        status = BAD_USAGE
+        raise
+    except KeyboardInterrupt:
+        status = INTERRUPTED
+        raise
+    finally:
+        template.close()
+        cluster.end(status)
+    return status
 
 
 def _resumed(arguments: argparse.Namespace) -> Journal:
@@ -88,6 +132,8 @@ def _run(arguments: argparse.Namespace, passed_on: Sequence[str], session: Sessi
     progress = Progress(console)
     said = io.StringIO()
     expected, journal = _prepare(arguments, journal)
+    if session.cluster and journal:
+        session.cluster.begun()
     recorder = Recorder(session, progress.start, progress.advance, journal)
     try:
         session.items  # noqa: B018 - whatever is wrong with the subjects is said before pytest starts

@@ -9,13 +9,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from conformance import catalogue, clauses
+from conformance.devices import missing
 from conformance.options import BadUsage, Options, checked
 from conformance.plan import Item, Named, plan
 from conformance.pool import Pool, Settings
 from conformance.pristine import Template
+from conformance.ranks import World
+
+if TYPE_CHECKING:
+    from conformance.cluster import Cluster
 
 
 def suite_version() -> str:
@@ -39,9 +44,16 @@ def reference_subjects() -> list[Named]:
 class Session:
     """One run. Torch is imported in another process while this one goes on reading."""
 
-    def __init__(self, options: Options, subjects: Sequence[Named] | None = None) -> None:
+    def __init__(
+        self,
+        options: Options,
+        subjects: Sequence[Named] | None = None,
+        template: Template | None = None,
+        cluster: Cluster | None = None,
+    ) -> None:
         self.options = checked(options, clauses.specs())
-        self.template = Template()
+        self.template = template or Template()
+        self.cluster = cluster
         self._known = subjects
 
     @cached_property
@@ -50,7 +62,9 @@ class Session:
         options = self.options
         # As `python -m` has it: a subject's module is found in the current directory first.
         path = tuple(dict.fromkeys([os.getcwd(), *filter(None, sys.path)]))
-        return Pool(self.template, Settings(options.backend, options.device, options.timeout, path, options.setup))
+        device = "cpu" if self._missing(1, False) else options.device  # then nothing runs, but subjects are looked at
+        settings = Settings(options.backend, device, options.timeout, path, options.setup)
+        return Pool(self.template, settings, self.cluster.world if self.cluster else World)
 
     @cached_property
     def subjects(self) -> list[Named]:
@@ -85,7 +99,21 @@ class Session:
     @cached_property
     def items(self) -> list[Item]:
         """Every test that the run owes, in the order they run."""
-        return plan(catalogue.suite(), clauses.registry(), self.subjects, self.options.ranks)
+        planned = plan(catalogue.suite(), clauses.registry(), self.subjects, self.options.ranks)
+        return [replace(item, why_not=item.why_not or self._missing(item.size, item.group)) for item in planned]
+
+    def _missing(self, size: int, group: bool) -> str:
+        """Why a world of some size cannot be had here; empty where it can."""
+        if self.cluster and size > self.cluster.launch.size:
+            return f"needs {size} ranks; {self.cluster.launch.size} processes were launched"
+        options = self.options
+        if options.device == "cpu" and options.backend == "gloo":
+            return ""  # without waiting for torch, which is being imported elsewhere
+        self.template.wait()
+        facts = self.template.environment
+        gpus = self.cluster.gpus if self.cluster else [1] * int(facts.get("gpus", 0))
+        nccl = bool(facts.get("nccl"))
+        return missing(size, group, backend=options.backend, device=options.device, nccl=nccl, gpus=gpus)
 
     @cached_property
     def environment(self) -> dict[str, Any]:
@@ -99,6 +127,7 @@ class Session:
             "backend": options.backend,
             "device": options.device,
             "ranks": list(options.ranks),
+            **(self.cluster.described if self.cluster else {}),
         }
 
     def close(self) -> None:

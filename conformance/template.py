@@ -240,6 +240,23 @@ class Template:
                 time.sleep(0.005)
 
 
+def counted_gpus() -> int:
+    """How many GPUs there are, counted in a process of its own: a process that has touched CUDA must not fork."""
+    import torch
+
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        with contextlib.suppress(BaseException):
+            os.write(write_end, str(torch.cuda.device_count()).encode())
+        os._exit(0)
+    os.close(write_end)
+    with open(read_end, "rb") as answer:
+        count = answer.read()
+    os.waitpid(pid, 0)
+    return int(count or 0)
+
+
 def main(descriptor: int) -> None:
     """Import what ranks need, say what there is, and serve."""
     primary = socket.socket(fileno=descriptor)
@@ -254,6 +271,7 @@ def main(descriptor: int) -> None:
     template = Template(primary)
     nccl = ".".join(map(str, torch.cuda.nccl.version())) if torch.distributed.is_nccl_available() else ""
     facts = {"torch": torch.__version__, "cuda": torch.version.cuda or "", "nccl": nccl}
+    facts |= {"gpus": str(counted_gpus())} if torch.version.cuda or torch.version.hip else {}
     with contextlib.suppress(BrokenPipeError):  # the run was called off before we were ready
         send(primary, {"ready": os.getpid(), "environment": facts})
     template.run()

@@ -1,0 +1,81 @@
+"""Which machine this is, where others reach it, and whether the launcher's store can still be reached."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+import sys
+import threading
+import time
+
+LOOPBACK = "127.0.0.1"
+SIOCGIFADDR = 0x8915
+#: How often the store's machine is called, and how often in a row it may stay silent.
+CALL_EVERY, CALL_WAIT, SILENT = 5.0, 5.0, 3
+
+
+def machine() -> str:
+    """What tells one machine, or one container, from another.
+
+    >>> machine() == machine()
+    True
+    """
+    network = ""
+    with contextlib.suppress(OSError):
+        network = str(os.stat("/proc/self/ns/net").st_ino)
+    return f"{socket.gethostname()} {network}".strip()
+
+
+def address_towards(host: str, port: int) -> str:
+    """The address of this machine from which packets to ``host`` leave; nothing is sent.
+
+    >>> address_towards("127.0.0.1", 9)
+    '127.0.0.1'
+    """
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.connect(address)
+        return str(probe.getsockname()[0])
+
+
+def interface_of(address: str) -> str:
+    """The name of the network interface that has an address; empty where that cannot be told.
+
+    >>> interface_of("127.0.0.1") in {"lo", "lo0", ""}
+    True
+    """
+    if sys.platform != "linux" or ":" in address:
+        return "lo0" if address == LOOPBACK else ""
+    import fcntl
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for _, name in socket.if_nameindex():
+            with contextlib.suppress(OSError):
+                answer = fcntl.ioctl(probe.fileno(), SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
+                if socket.inet_ntoa(answer[20:24]) == address:
+                    return name
+    return ""
+
+
+def end_when_silent(host: str, port: int, status: int) -> None:
+    """End this process, and so its rank, once the store's machine has been silent for a while.
+
+    A connection over a cable that was cut says nothing, for ever: so a thread of its own keeps calling.
+    """
+    threading.Thread(target=_keep_calling, args=(host, port, status), name="calling the store", daemon=True).start()
+
+
+def _keep_calling(host: str, port: int, status: int) -> None:
+    silent = 0
+    while silent < SILENT:
+        time.sleep(CALL_EVERY)
+        try:
+            socket.create_connection((host, port), CALL_WAIT).close()
+            silent = 0
+        except OSError:
+            silent += 1
+    print(f"conformance: the launcher's store at {host}:{port} is not to be reached any more", file=sys.stderr)
+    # The pristine process sees our end of its connection close, and ends the rank.
+    os._exit(status)

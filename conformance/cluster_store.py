@@ -1,0 +1,135 @@
+"""What supervisors tell each other, as JSON in the launcher's own store."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+#: What a launcher leaves in the environment. Ranks do not see it: their world is not the launcher's.
+LAUNCHED = (
+    "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_NAME",
+    "ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS",
+    "TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_ERROR_FILE",
+)  # fmt: skip
+NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+#: A look at the store costs a message; one that waits looks at most so often, and ever less often (seconds).
+SOON, SELDOM = 0.001, 0.5
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Which of how many processes this is, as the launcher says."""
+
+    rank: int
+    size: int
+    local_rank: int
+    host: str
+    port: int
+    agent_has_store: bool = False
+
+
+def launch_in(environment: Mapping[str, str]) -> Launch | None:
+    """What a launcher says in the environment; None where this process is alone.
+
+    >>> launch_in({"RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "node0", "MASTER_PORT": "29500"})
+    Launch(rank=1, size=4, local_rank=1, host='node0', port=29500, agent_has_store=False)
+    >>> launch_in({"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "node0", "MASTER_PORT": "29500"}) is None
+    True
+    """
+    if not all(environment.get(name) for name in NEEDED):
+        return None
+    try:
+        rank, size, port = (int(environment[name]) for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"))
+        local_rank = int(environment.get("LOCAL_RANK", rank))
+    except ValueError:
+        return None
+    if size < 2 or not 0 <= rank < size:
+        return None
+    agent = environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    return Launch(rank, size, local_rank, environment["MASTER_ADDR"], port, agent)
+
+
+def take_launch(environment: MutableMapping[str, str]) -> Launch | None:
+    """The same, taken out of the environment that ranks are to inherit."""
+    launch = launch_in(environment)
+    if launch is not None:
+        for name in LAUNCHED:
+            environment.pop(name, None)
+    return launch
+
+
+def connect(launch: Launch) -> Any:
+    """A client of the launcher's store; without a launcher that keeps one, the first process does."""
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # every wait that comes to its end would print a warning
+    import torch.distributed as dist
+
+    mine = launch.rank == 0 and not launch.agent_has_store
+    store = dist.TCPStore(
+        launch.host, launch.port, None, is_master=mine, timeout=timedelta(days=7), wait_for_workers=False
+    )
+    return dist.PrefixStore("conformance", store)
+
+
+class Post:
+    """A store of JSON values. It counts what it sends, since that is what grows with the number of ranks."""
+
+    def __init__(self, store: Any, prefix: str = "") -> None:
+        self.store = store
+        self.prefix = prefix
+        self.messages = 0
+
+    def put(self, key: str, value: Any) -> None:
+        """Write one value for all to see."""
+        self.messages += 1
+        self.store.set(self.prefix + key, json.dumps(value))
+
+    def take(self, key: str) -> Any:
+        """Read one value; wait until it is there."""
+        self.messages += 1
+        return json.loads(self.store.get(self.prefix + key))
+
+    def take_all(self, keys: list[str]) -> list[Any]:
+        """Read many values that are there, in one message."""
+        self.messages += 1
+        return [json.loads(value) for value in self.store.multi_get([self.prefix + key for key in keys])]
+
+    def has(self, key: str) -> bool:
+        """Whether there is a value."""
+        self.messages += 1
+        return bool(self.store.check([self.prefix + key]))
+
+    def count(self, key: str, more: int = 0) -> int:
+        """Add to a number that all share, and read it."""
+        self.messages += 1
+        return int(self.store.add(self.prefix + key, more))
+
+    def drop(self, *keys: str) -> None:
+        """Remove what everybody has read."""
+        for key in keys:
+            self.messages += 1
+            self.store.delete_key(self.prefix + key)
+
+
+class Patience:
+    """When to look again: at once in the beginning, ever less often as time goes by."""
+
+    def __init__(self) -> None:
+        self.start = self.last = time.monotonic()
+
+    @property
+    def pause(self) -> float:
+        """Seconds until the next look is due: a twentieth of what has gone by, so that waiting costs few messages."""
+        return min(SELDOM, max(SOON, (time.monotonic() - self.start) / 20))
+
+    def due(self) -> bool:
+        """Whether it is time to look again."""
+        now = time.monotonic()
+        if now - self.last < self.pause:
+            return False
+        self.last = now
+        return True
