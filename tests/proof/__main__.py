@@ -1,4 +1,4 @@
-"""``python -m tests.proof``: compute the kill matrix and the mutation figure, write them down, fail where the proof does."""
+"""``python -m tests.proof``: compute the kill matrix and the mutation figure; fail where the proof does."""
 
 from __future__ import annotations
 

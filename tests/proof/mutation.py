@@ -13,9 +13,11 @@ from conformance.plan import Item, plan
 from conformance.pool import Pool, Settings
 from conformance.pristine import Template
 from conformance.session import reference_subjects
-from tests.proof.matrix import BROKEN, RANKS, TIMEOUT, side_by_side
+from tests.proof.matrix import BROKEN, TIMEOUT, side_by_side
 from tests.proof.mutants import Mutant, mutants
 
+#: Two ranks show what three would, at half the cost.
+RANKS = (1, 2)
 SPEC_IMPL = Path(__file__).parents[2] / "spec_impl"
 
 
