@@ -80,6 +80,4 @@ def forward_mode(call: Callable[..., Any], *pairs: Any) -> tuple[Any, ...]:
         arguments = [forward_ad.make_dual(*pair) if isinstance(pair, tuple) else pair for pair in pairs]
         output = call(*arguments)
         outputs = output if isinstance(output, tuple) else (output,)
-        return tuple(
-            forward_ad.unpack_dual(one).tangent if isinstance(one, torch.Tensor) else None for one in outputs
-        )
+        return tuple(forward_ad.unpack_dual(one).tangent if isinstance(one, torch.Tensor) else None for one in outputs)

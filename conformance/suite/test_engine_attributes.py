@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import torch
 
 from conformance import expect
 from conformance.marks import cases, clause
-from conformance.suite._functions import build, leaf, nothing, tensor
+from conformance.suite._functions import build, leaf, tensor
 from conformance.world import World
 
 REFLECTING = {
@@ -29,14 +28,12 @@ def test_ctx_shows_what_was_asked(world: World, form: str) -> None:
 
     def keep(ctx: Any, inputs: Any, output: Any) -> None:
         given = {
-            "save_for_backward": [(w, None, x), (x,)],
-            "save_for_forward": [(x,), (w, w, None)],
+            "save_for_backward": [(w, x), (x,)],
+            "save_for_forward": [(x,), (w, w)],
             "mark_dirty": [(w,)],
             "mark_non_differentiable": [(), (output[0],)],
         }
-        seen.extend(
-            (f"{name} before anything was asked", getattr(ctx, name), None) for name in REFLECTING.values()
-        )
+        seen.extend((f"{name} before anything was asked", getattr(ctx, name), None) for name in REFLECTING.values())
         for method, choices in given.items():
             for tensors in choices:
                 getattr(ctx, method)(*tensors)
@@ -96,13 +93,9 @@ def test_materialize_grads_can_be_assigned(world: World, form: str, value: bool)
     build(form, lambda x: (x * 2, x + 1), keep, backward=backward).apply(leaf(world, 1.0))[0].backward()
     came = seen[-1][1]
     if value:
-        expect.equal(
-            came, tensor(world, 0.0), "gradient of an unused output where materialize_grads was set True"
-        )
+        expect.equal(came, tensor(world, 0.0), "gradient of an unused output where materialize_grads was set True")
     else:
-        expect.that(
-            came is None, "gradient of an unused output where materialize_grads was set False", came, "None"
-        )
+        expect.that(came is None, "gradient of an unused output where materialize_grads was set False", came, "None")
 
 
 @clause("Function.attributes.reflect")
@@ -141,22 +134,16 @@ def test_grad_fn_knows_its_place_in_the_graph(world: World, form: str) -> None:
         expect.that(isinstance(reached, tuple), "PyTorch's grad_fn.next_functions is a tuple", reached)
         nodes = [one[0] for one in reached if one[0] is not None]
         expected = [one.grad_fn for one in (first, second) if one.requires_grad]
-        same = len(nodes) == len(expected) and all(
-            one is other for one, other in zip(nodes, expected, strict=True)
-        )
-        expect.that(
-            same, "PyTorch's grad_fn.next_functions are the nodes of the inputs, in order", nodes, expected
-        )
+        same = len(nodes) == len(expected) and all(one is other for one, other in zip(nodes, expected, strict=True))
+        expect.that(same, "PyTorch's grad_fn.next_functions are the nodes of the inputs, in order", nodes, expected)
 
 
 @clause("Function.attributes.node")
 @cases(form=["combined", "separate"])
 def test_grad_fn_keeps_notes(world: World, form: str) -> None:
-    """metadata is a dict of the node's own, which keeps what is put there."""
+    """Its metadata is a dict of the node's own, which keeps what is put there."""
     one, other = (_product(form).apply(leaf(world, 2.0), leaf(world, 3.0), 5) for _ in range(2))
-    expect.that(
-        isinstance(one.grad_fn.metadata, dict), "PyTorch's grad_fn.metadata is a dict", one.grad_fn.metadata
-    )
+    expect.that(isinstance(one.grad_fn.metadata, dict), "PyTorch's grad_fn.metadata is a dict", one.grad_fn.metadata)
     one.grad_fn.metadata["note"] = [1]
     expect.equal(one.grad_fn.metadata, {"note": [1]}, "PyTorch's grad_fn.metadata after a note was put there")
     expect.equal(other.grad_fn.metadata, {}, "PyTorch's grad_fn.metadata of another call")
@@ -165,8 +152,9 @@ def test_grad_fn_keeps_notes(world: World, form: str) -> None:
 @clause("Function.attributes.node")
 @cases(form=["combined", "separate"])
 def test_grad_fn_calls_hooks(world: World, form: str) -> None:
-    """register_prehook sees, and may replace, what backward gets; register_hook what it returns; both can be removed."""
-    x, y, seen = leaf(world, 2.0), leaf(world, 3.0), []
+    """A prehook may replace what backward gets, a hook what backward returns, until their handles are removed."""
+    x, y = leaf(world, 2.0), leaf(world, 3.0)
+    seen: list[tuple[Any, ...]] = []
 
     def prehook(grad_outputs: Any) -> Any:
         seen.append(("prehook", grad_outputs[0].item()))
@@ -185,12 +173,8 @@ def test_grad_fn_calls_hooks(world: World, form: str) -> None:
     for handle in handles:
         handle.remove()
     came = torch.autograd.grad(result, (x, y), tensor(world, 7.0))
-    expect.equal(
-        torch.cat(came), tensor(world, 21.0, 14.0), "gradients once the hooks of a grad_fn were removed"
-    )
-    expect.equal(
-        len(seen), 2, "number of times PyTorch called the hooks of a grad_fn, the last of which were removed"
-    )
+    expect.equal(torch.cat(came), tensor(world, 21.0, 14.0), "gradients once the hooks of a grad_fn were removed")
+    expect.equal(len(seen), 2, "number of times PyTorch called the hooks of a grad_fn, the last of which were removed")
 
 
 @clause("Function.attributes.node")
@@ -201,78 +185,9 @@ def test_grad_fn_gives_saved_tensors(world: World, form: str) -> None:
     result = _product(form).apply(x, y, 5)
     for moment in ("before", "after"):
         came = result.grad_fn.saved_tensors
-        expect.equal(
-            len(came), 2, f"number of PyTorch's grad_fn.saved_tensors {moment} maybe_clear_saved_tensors"
-        )
+        expect.equal(len(came), 2, f"number of PyTorch's grad_fn.saved_tensors {moment} maybe_clear_saved_tensors")
         for one, expected in zip(came, (x, y), strict=True):
             expect.equal(one, expected, f"PyTorch's grad_fn.saved_tensors {moment} maybe_clear_saved_tensors")
         result.grad_fn.maybe_clear_saved_tensors()
     (gradient,) = torch.autograd.grad(result, x)
     expect.equal(gradient, y, "gradient after maybe_clear_saved_tensors")
-
-
-def _warned(action: Any) -> tuple[Any, list[type[Warning]]]:
-    """What the action gives, and the categories of the warnings it makes."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        value = action()
-    return value, [warning.category for warning in caught]
-
-
-@clause("Function.attributes.deprecated")
-@cases(form=["combined", "separate"])
-def test_old_members_say_so(world: World, form: str) -> None:
-    """mark_shared_storage warns and does nothing; saved_variables, where it exists, warns and equals saved_tensors."""
-    seen: dict[str, Any] = {}
-    deprecated = (DeprecationWarning, FutureWarning, PendingDeprecationWarning)
-
-    def keep(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.save_for_backward(inputs[0], None, output)
-        seen["mark_shared_storage"] = _warned(lambda: ctx.mark_shared_storage((inputs[0], output)))
-        seen["asked"] = ctx.dirty_tensors, ctx.non_differentiable
-
-    def backward(ctx: Any, grad: Any) -> Any:
-        seen["saved"] = len(ctx.saved_tensors)
-        if hasattr(type(ctx), "saved_variables"):
-            seen["saved_variables"] = *_warned(lambda: ctx.saved_variables), ctx.saved_tensors
-        return grad * 3
-
-    x = leaf(world, 1.0, 2.0)
-    build(form, lambda x: x * 3, keep, backward=backward).apply(x).sum().backward()
-    _, warned = seen["mark_shared_storage"]
-    told = any(issubclass(category, deprecated) for category in warned)
-    expect.that(told, "PyTorch's mark_shared_storage warns that it is deprecated", warned)
-    expect.equal(
-        seen["asked"], (None, None), "tensors marked on ctx, untouched by PyTorch's mark_shared_storage"
-    )
-    expect.equal(seen["saved"], 3, "number of saved tensors, untouched by PyTorch's mark_shared_storage")
-    expect.equal(x.grad, tensor(world, 3.0, 3.0), "gradient where mark_shared_storage was called")
-    if "saved_variables" in seen:
-        came, warned, saved = seen["saved_variables"]
-        told = any(issubclass(category, deprecated) for category in warned)
-        expect.that(told, "PyTorch's saved_variables warns that it is deprecated", warned)
-        expect.equal(len(came), len(saved), "number of PyTorch's saved_variables")
-        for one, other in zip(came, saved, strict=True):
-            expect.equal(one, other, "PyTorch's saved_variables, held against saved_tensors")
-
-
-@clause("Function.attributes.deprecated")
-def test_nothing_is_traceable(world: World) -> None:
-    """is_traceable, where PyTorch still has it, is False on a class that does not set it."""
-    came = getattr(build("separate", lambda x: x), "is_traceable", False)
-    expect.equal(came, False, "PyTorch's is_traceable")
-
-
-@clause("Function.init.instance")
-@cases(form=["combined", "separate"], arguments=[[], [1, "text"]])
-def test_an_instance_warns_and_cannot_be_called(world: World, form: str, arguments: list[Any]) -> None:
-    """Making an instance gives a DeprecationWarning; calling it raises RuntimeError, and forward is not run."""
-    ran: list[Any] = []
-    function = build(form, lambda *inputs: ran.append(inputs), nothing)
-    instance, warned = _warned(lambda: function(*arguments))
-    told = any(issubclass(category, DeprecationWarning) for category in warned)
-    expect.that(told, "PyTorch warns when a Function is made an instance of", warned, "DeprecationWarning")
-    for given in ((), (tensor(world, 1.0),), (leaf(world, 1.0), 2)):
-        what = f"PyTorch: calling an instance of a Function with {len(given)} arguments raises"
-        expect.raises(RuntimeError, lambda given=given: instance(*given), what)
-    expect.equal(len(ran), 0, "number of times PyTorch ran forward for an instance")

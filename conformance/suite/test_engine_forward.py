@@ -8,16 +8,16 @@ import torch
 
 from conformance import expect
 from conformance.marks import cases, clause
-from conformance.suite._functions import build, forward_mode, leaf, nothing, tensor
+from conformance.suite._functions import build, leaf, tensor
 from conformance.world import World
 
 
 @clause("Function.forward.overridden")
 @cases(count=[0, 1, 3])
 def test_combined_form_without_forward_raises(world: World, count: int) -> None:
-    """apply of a class that has only a backward raises NotImplementedError, with any number of arguments."""
+    """To apply a class that has only a backward raises NotImplementedError, with any number of arguments."""
 
-    class Forgotten(torch.autograd.Function):
+    class Forgotten(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
             return grads
@@ -29,9 +29,9 @@ def test_combined_form_without_forward_raises(world: World, count: int) -> None:
 
 @clause("Function.forward.overridden")
 def test_separate_form_without_forward_raises(world: World) -> None:
-    """apply of a class that has a setup_context and no forward raises NotImplementedError, under torch.func as well."""
+    """To apply a class that has a setup_context and no forward raises NotImplementedError, under torch.func as well."""
 
-    class Forgotten(torch.autograd.Function):
+    class Forgotten(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
         def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
             """Store nothing."""
@@ -49,7 +49,7 @@ def test_forward_gets_ctx_and_every_argument(world: World, count: int) -> None:
     """In the combined form forward is called once, with ctx and then every argument as it was given."""
     calls = []
 
-    class Receives(torch.autograd.Function):
+    class Receives(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
         def forward(ctx: Any, *inputs: Any) -> Any:
             calls.append((ctx, inputs))
@@ -83,9 +83,7 @@ def test_forward_gets_ctx_and_every_argument(world: World, count: int) -> None:
         if isinstance(given, torch.Tensor):
             expect.equal(one, given, f"tensor that PyTorch handed to forward as argument {place}")
         else:
-            expect.that(
-                one is given, f"PyTorch handed argument {place} to forward as it was given", one, given
-            )
+            expect.that(one is given, f"PyTorch handed argument {place} to forward as it was given", one, given)
     if result.requires_grad:
         node = result.grad_fn
         expect.that(node is ctx, "ctx of forward is the ctx of the result", node, ctx)
@@ -112,9 +110,7 @@ def test_setup_context_follows_forward_once(world: World, count: int) -> None:
     expect.equal(len(calls[0][1]), count, "number of arguments that PyTorch handed to forward, without ctx")
     _, (ctx, inputs, output) = calls[1]
     expect.that(hasattr(ctx, "save_for_backward"), "PyTorch handed ctx first to setup_context", ctx)
-    expect.that(
-        type(inputs) is tuple, "PyTorch handed the inputs to setup_context as a tuple", type(inputs), tuple
-    )
+    expect.that(type(inputs) is tuple, "PyTorch handed the inputs to setup_context as a tuple", type(inputs), tuple)
     expect.equal(len(inputs), count, "number of inputs that PyTorch handed to setup_context")
     for place, given in enumerate(arguments):
         for name, came in (("forward", calls[0][1][place]), ("setup_context", inputs[place])):
@@ -140,9 +136,7 @@ def test_setup_context_gets_what_forward_returned(world: World, kind: str) -> No
 
     expect.equal(len(seen), 1, "number of times PyTorch called setup_context")
     (came,) = seen
-    expect.that(
-        type(came) is type(returned), "PyTorch handed setup_context what forward returned", came, returned
-    )
+    expect.that(type(came) is type(returned), "PyTorch handed setup_context what forward returned", came, returned)
     if isinstance(returned, tuple):
         expect.equal(len(came), len(returned), "number of outputs that PyTorch handed to setup_context")
         expect.equal(came[1:], returned[1:], "outputs without tensors that PyTorch handed to setup_context")
@@ -175,90 +169,3 @@ def test_defaults_and_names_stand_in_inputs(world: World) -> None:
         first, *others = seen[-1]
         expect.equal(tuple(others), expected, f"inputs after x that PyTorch handed to setup_context {given}")
         expect.equal(first.detach(), x.detach(), f"first input that PyTorch handed to setup_context {given}")
-
-
-@clause("Function.forward.data-on-ctx")
-@cases(form=["combined", "separate"])
-def test_data_on_ctx_reaches_backward(world: World, form: str) -> None:
-    """Whatever is set on ctx in the forward pass is there in backward, for each call its own."""
-    notes = [{"number": 3, "nothing": None, "callable": len}, {"number": 4, "nothing": None, "callable": max}]
-    seen = {}
-
-    def keep(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.note, ctx.number = inputs[1], inputs[1]["number"]
-
-    def backward(ctx: Any, grad: Any) -> Any:
-        seen[int(grad)] = (getattr(ctx, "note", "lost"), getattr(ctx, "number", "lost"))
-        return grad, None
-
-    function = build(form, lambda x, note: x * 1, keep, backward=backward)
-    first, second = (function.apply(leaf(world, 1.0), note) for note in notes)
-    (first * 10 + second * 20).backward()
-    for key, note in ((10, notes[0]), (20, notes[1])):
-        came, expected = seen.get(key, "no call of backward"), (note, note["number"])
-        expect.that(
-            came == expected and came[0] is note,
-            "PyTorch kept in backward what was set on ctx",
-            came,
-            expected,
-        )
-
-
-@clause("Function.forward.data-on-ctx")
-@cases(form=["combined", "separate"])
-def test_data_on_ctx_reaches_jvp(world: World, form: str) -> None:
-    """Whatever is set on ctx in the forward pass is there in jvp, for each call its own."""
-    seen = []
-
-    def keep(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.note, ctx.number = inputs[1], 7
-
-    def jvp(ctx: Any, *tangents: Any) -> Any:
-        seen.append((getattr(ctx, "note", "lost"), getattr(ctx, "number", "lost")))
-        return tensor(world, 1.0)
-
-    function, notes = build(form, lambda x, note: x * 1, keep, jvp=jvp), ({"key": 1}, {"key": 2})
-    for note in notes:
-        forward_mode(function.apply, (tensor(world, 1.0), tensor(world, 1.0)), note)
-    for call, note in enumerate(notes):
-        came = seen[call * len(seen) // 2]
-        same = came == (note, 7) and came[0] is note
-        expect.that(same, "PyTorch kept in jvp what was set on ctx", came, (note, 7))
-
-
-@clause("Function.apply.returns")
-@cases(form=["combined", "separate"], needs_grad=[True, False])
-def test_apply_hands_out_what_forward_returned(world: World, form: str, needs_grad: bool) -> None:
-    """One value for one value, a tuple for a tuple of any length, and whatever is no tensor as it was."""
-    x, one, many = tensor(world, 1.0).requires_grad_(needs_grad), tensor(world, 2.0), [3]
-    returned: list[Any] = [
-        one,
-        (one,),
-        (one, one * 2),
-        (None, one, many, "text"),
-        (),
-        (1, 2),
-        None,
-        5,
-        "text",
-        many,
-    ]
-    for value in returned:
-        came = build(form, lambda x, value=value: value, nothing).apply(x)
-        expect.that(type(came) is type(value), "PyTorch's apply hands out what forward returned", came, value)
-        pairs = list(zip(came, value, strict=False)) if isinstance(value, tuple) else [(came, value)]
-        if isinstance(value, tuple):
-            expect.equal(
-                len(came), len(value), f"number of values that apply hands out for {expect.shown(value)}"
-            )
-        for given, expected in pairs:
-            if isinstance(expected, torch.Tensor):
-                expect.equal(given.detach(), expected, "tensor that PyTorch's apply hands out")
-                expect.equal(given.requires_grad, needs_grad, "whether a result requires grad")
-            else:
-                expect.that(
-                    given is expected,
-                    "PyTorch's apply hands out what is no tensor as it was",
-                    given,
-                    expected,
-                )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,9 +22,7 @@ def test_without_jvp_forward_mode_raises(world: World, form: str) -> None:
     for others in ((), (3, None)):
         what = f"PyTorch: forward mode through a class without jvp, {1 + len(others)} inputs, raises"
         call = function.apply
-        expect.raises(
-            NotImplementedError, lambda others=others: forward_mode(call, (x, direction), *others), what
-        )
+        expect.raises(NotImplementedError, partial(forward_mode, call, (x, direction), *others), what)
     if form == "separate":
         what = "PyTorch: torch.func.jvp of a class without jvp raises"
         expect.raises(NotImplementedError, lambda: torch.func.jvp(function.apply, (x,), (direction,)), what)
@@ -72,9 +71,7 @@ def test_one_value_for_each_input(world: World, form: str) -> None:
         if place in (1, 3):
             expect.equal(one, directions[place // 2], f"tangent that PyTorch handed to jvp for input {place}")
         else:
-            expect.that(
-                one is None, f"PyTorch handed None to jvp for input {place}, which is no tensor", one, "None"
-            )
+            expect.that(one is None, f"PyTorch handed None to jvp for input {place}, which is no tensor", one, "None")
     for place, one in enumerate(outputs):
         expected = directions[place] * (place + 2)
         expect.equal(one, expected, f"tangent of output {place} that PyTorch made of what jvp returned")
@@ -95,9 +92,7 @@ def test_torch_func_hands_the_same_to_jvp(world: World) -> None:
         (tensor(world, 5.0, 6.0), tensor(world, 7.0)[0]),
     )
     _, came = torch.func.jvp(lambda x, y: function.apply(None, x, "text", y, 5), primals, tangents)
-    expect.equal(
-        shapes[0], [None, (2,), None, (), None], "shapes of what PyTorch handed to jvp under torch.func.jvp"
-    )
+    expect.equal(shapes[0], [None, (2,), None, (), None], "shapes of what PyTorch handed to jvp under torch.func.jvp")
     expect.equal(came, tensor(world, 29.0)[0], "tangent under torch.func.jvp")
 
 
@@ -111,9 +106,7 @@ def test_jvp_may_return_none(world: World, form: str, pattern: str) -> None:
         return tuple(makers[letter](x) for letter in pattern)
 
     def keep(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.mark_non_differentiable(
-            *[one for one, letter in zip(output, pattern, strict=True) if letter in "mi"]
-        )
+        ctx.mark_non_differentiable(*[one for one, letter in zip(output, pattern, strict=True) if letter in "mi"])
 
     def jvp(ctx: Any, tangent: Any) -> Any:
         return tuple(tangent * (place + 2) if letter == "t" else None for place, letter in enumerate(pattern))

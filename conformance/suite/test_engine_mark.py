@@ -32,7 +32,7 @@ def _double(when: str, through_data: bool) -> Any:
     if when == "in setup_context":
         return build("separate", compute, lambda ctx, inputs, _: ctx.mark_dirty(inputs[0]), backward=backward)
 
-    class Double(torch.autograd.Function):
+    class Double(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
         def forward(ctx: Any, x: Any, *others: Any) -> Any:
             if when == "before":
@@ -58,9 +58,7 @@ def test_marked_before_or_after_the_change(world: World, through_data: bool, whe
         expect.that(result is changed, f"PyTorch's apply returns {told} as the same object", result, changed)
         expect.equal(result.detach(), tensor(world, 2.0, 4.0), f"values of {told}")
         node = type(changed.grad_fn)
-        expect.that(
-            node is function._backward_cls, f"{told} has the Function's node as grad_fn", changed.grad_fn
-        )
+        expect.that(node is function._backward_cls, f"{told} has the Function's node as grad_fn", changed.grad_fn)
         (gradient,) = torch.autograd.grad((changed * weights).sum(), x)
         expect.equal(gradient, tensor(world, 6.0, 10.0), f"gradient through {told}")
 
@@ -83,7 +81,7 @@ def test_a_view_marked_before_or_after_the_change(world: World, through_data: bo
 def test_overwritten_values_are_not_used(world: World, through_data: bool, when: str) -> None:
     """An earlier operation that needs the overwritten input, or its own overwritten output, raises in backward."""
     function = _double(when, through_data)
-    earlier = {
+    earlier: dict[str, Any] = {
         "a * a, whose input": lambda a: (a * a, a),
         "sin, whose input": lambda a: (a.sin(), a),
         "exp, whose output": lambda a: (a.exp(),) * 2,
@@ -92,13 +90,11 @@ def test_overwritten_values_are_not_used(world: World, through_data: bool, when:
         result, overwritten = operation(leaf(world, 1.0, 2.0) * 1)
         before = overwritten._version
         function.apply(overwritten)
-        what = (
-            f"PyTorch's backward of {name} was overwritten by a Function that marked it dirty {when}, raises"
-        )
+        what = f"PyTorch's backward of {name} was overwritten by a Function that marked it dirty {when}, raises"
         expect.that(overwritten._version > before, f"a tensor marked dirty {when} counts as changed", before)
         if result is overwritten:
             result = result * 1
-        expect.raises(RuntimeError, lambda result=result: result.sum().backward(), what)
+        expect.raises(RuntimeError, result.sum().backward, what)
 
 
 @clause("Function.mark_dirty.protects")
@@ -110,9 +106,7 @@ def test_an_operation_that_needs_no_value_goes_on(world: World, when: str) -> No
     result = a * 3
     _double(when, False).apply(a)
     (gradient,) = torch.autograd.grad(result.sum(), x)
-    expect.equal(
-        gradient, tensor(world, 3.0, 3.0), "gradient of an operation that needs no overwritten value"
-    )
+    expect.equal(gradient, tensor(world, 3.0, 3.0), "gradient of an operation that needs no overwritten value")
 
 
 def _outputs(x: Any, *marked: int) -> Any:
@@ -153,15 +147,13 @@ def test_a_single_marked_output_needs_no_grad(world: World, form: str) -> None:
         for x, y in ((leaf(world, 1.0), leaf(world, 2.0)), (leaf(world, 1.0) * 2, tensor(world, 2.0))):
             result = function.apply(x, y)
             result = result[0] if isinstance(result, tuple) else result
-            expect.equal(
-                result.requires_grad, False, "requires_grad that PyTorch gave to a single marked output"
-            )
+            expect.equal(result.requires_grad, False, "requires_grad that PyTorch gave to a single marked output")
 
 
 @clause("Function.mark_non_differentiable.zero-gradient")
 @cases(form=["combined", "separate"])
 def test_backward_gets_zeros_for_marked_outputs(world: World, form: str) -> None:
-    """backward gets a value for every output: zeros of its shape where it was marked, the gradient elsewhere."""
+    """In backward there is a gradient for every output: zeros of its shape where it was marked."""
     seen: list[tuple[Any, ...]] = []
 
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -174,14 +166,10 @@ def test_backward_gets_zeros_for_marked_outputs(world: World, form: str) -> None
         used = {0, 1, 3} - set(marked)
         torch.stack([outputs[place].sum() for place in used]).sum().backward()
         came = seen[-1]
-        expect.equal(
-            len(came), 4, f"number of gradients that PyTorch handed to backward, with {marked} marked"
-        )
+        expect.equal(len(came), 4, f"number of gradients that PyTorch handed to backward, with {marked} marked")
         for place, (one, output) in enumerate(zip(came, outputs, strict=True)):
             where = f"gradient of output {place}, with {marked} marked"
-            expect.that(
-                isinstance(one, torch.Tensor), f"{where}, that PyTorch handed to backward is a tensor", one
-            )
+            expect.that(isinstance(one, torch.Tensor), f"{where}, that PyTorch handed to backward is a tensor", one)
             expect.equal(tuple(one.shape), tuple(output.shape), f"shape of the {where}")
             value = float(place in used)
             expect.that(bool((one == value).all()), f"PyTorch handed the {where} to backward", one, value)

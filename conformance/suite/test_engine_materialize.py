@@ -67,9 +67,7 @@ def _ones_and_zeros(world: World, received: list[tuple[set[int], tuple[Any, ...]
     for used, values in received:
         expect.equal(len(values), len(SHAPES), f"number of values that {what}")
         for place, came in enumerate(values):
-            expected = torch.full(
-                SHAPES[place], float(place in used), dtype=torch.float64, device=world.device
-            )
+            expected = torch.full(SHAPES[place], float(place in used), dtype=torch.float64, device=world.device)
             expect.equal(came, expected, f"value at place {place}, with {sorted(used)} in use, that {what}")
 
 

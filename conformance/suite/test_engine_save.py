@@ -73,9 +73,7 @@ def test_none_keeps_its_place(world: World, form: str, names: list[str]) -> None
         if name == "none":
             expect.that(came is None, f"PyTorch gives None back at place {place} of {names}", came, "None")
         else:
-            expect.equal(
-                came, {"input": x, "output": output}[name], f"tensor saved at place {place} of {names}"
-            )
+            expect.equal(came, {"input": x, "output": output}[name], f"tensor saved at place {place} of {names}")
 
 
 @clause("Function.save_for_backward.in-place-check")
@@ -93,9 +91,7 @@ def test_a_changed_tensor_is_refused(world: World, form: str, name: str, through
         target.add_(1)
     what = f"PyTorch: reading ctx.saved_tensors raises after the saved {name} tensor was changed in place"
     expect.raises(RuntimeError, loss.backward, what)
-    expect.equal(
-        len(seen), 0, f"number of times ctx.saved_tensors gave the changed {name} tensor to backward"
-    )
+    expect.equal(len(seen), 0, f"number of times ctx.saved_tensors gave the changed {name} tensor to backward")
 
 
 @clause("Function.save_for_backward.in-place-check")
@@ -168,11 +164,9 @@ def test_saved_tensors_go_with_the_graph(world: World, form: str, retain: bool) 
 
 
 @clause("Function.save_for_backward.hooks")
-@cases(
-    form=["combined", "separate"], names=[[], ["input"], ["output", "other"], ["middle", "input", "output"]]
-)
+@cases(form=["combined", "separate"], names=[[], ["input"], ["output", "other"], ["middle", "input", "output"]])
 def test_hooks_see_every_saved_tensor(world: World, form: str, names: list[str]) -> None:
-    """pack gets each saved tensor once, in order; unpack gets what pack returned; backward gets what unpack returned."""
+    """Every saved tensor goes to pack once, in order; what pack returned to unpack; its result to backward."""
     packed: list[torch.Tensor] = []
     unpacked: list[int] = []
     seen: list[Any] = []

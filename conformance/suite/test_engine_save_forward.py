@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -25,7 +26,7 @@ def test_what_is_no_tensor_is_refused(world: World, form: str) -> None:
 
             function = build(form, lambda x: x * 2, keep)
             what = f"PyTorch: save_for_forward refuses {type(wrong).__name__}"
-            expect.raises(Exception, lambda function=function: function.apply(x), what)
+            expect.raises(Exception, partial(function.apply, x), what)
 
 
 def _saved_for_jvp(form: str, names: str, seen: list[Any]) -> Any:

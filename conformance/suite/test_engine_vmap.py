@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -34,11 +35,9 @@ def test_a_class_without_vmap_is_refused(world: World, in_dims: int) -> None:
         expect.equal(function.apply(x), x * 2, "result of a class without vmap, outside torch.vmap")
         mapped = torch.vmap(function.apply, in_dims=in_dims)
         what = f"PyTorch: torch.vmap of a class without a vmap rule, with {sorted(members)}, raises"
-        expect.raises((RuntimeError, NotImplementedError), lambda mapped=mapped: mapped(x), what)
+        expect.raises((RuntimeError, NotImplementedError), partial(mapped, x), what)
         nested = torch.vmap(torch.func.grad(lambda x, function=function: function.apply(x).sum()))
-        expect.raises(
-            (RuntimeError, NotImplementedError), lambda nested=nested: nested(x), f"{what} around grad"
-        )
+        expect.raises((RuntimeError, NotImplementedError), partial(nested, x), f"{what} around grad")
 
 
 @clause("Function.vmap.both-refused")
@@ -75,7 +74,7 @@ TRANSFORMS: dict[str, Callable[[Any, torch.Tensor], Any]] = {
     rule=["vmap", "generate_vmap_rule"],
 )
 def test_combined_form_is_refused(world: World, transform: str, rule: str) -> None:
-    """Each transform of torch.func refuses the combined form, with backward, jvp and vmap rule, naming setup_context."""
+    """Each transform refuses the combined form, even with backward, jvp and a vmap rule, and names setup_context."""
     members: dict[str, Any] = {
         "backward": lambda ctx, grad: grad * 2,
         "jvp": lambda ctx, tangent: tangent * 2,
@@ -113,9 +112,7 @@ def test_info_has_the_batch_size(world: World, size: int, dim: int) -> None:
     torch.vmap(_received(seen).apply, in_dims=dim)(x)
     torch.vmap(lambda one, other: _received(seen).apply(other, 3, one), in_dims=(None, dim))(x, x)
     for info, _, _ in seen:
-        expect.equal(
-            info.batch_size, size, f"PyTorch's info.batch_size for shape {tuple(x.shape)}, in_dims {dim}"
-        )
+        expect.equal(info.batch_size, size, f"PyTorch's info.batch_size for shape {tuple(x.shape)}, in_dims {dim}")
 
 
 @clause("Function.vmap.info")
@@ -136,14 +133,12 @@ def test_info_is_of_the_right_level(world: World) -> None:
 
     def vmap(info: Any, in_dims: Any, x: Any) -> Any:
         seen.append((info.batch_size, info.randomness))
-        return function.apply(x), 0
+        return twice.apply(x), 0
 
-    function = build("separate", lambda x: x * 2, vmap=vmap)
-    inner = torch.vmap(function.apply, randomness="same")
+    twice: Any = build("separate", lambda x: x * 2, vmap=vmap)
+    inner = torch.vmap(twice.apply, randomness="same")
     torch.vmap(inner, randomness="different")(_numbers(world, 3, 5, 2))
-    expect.equal(
-        seen, [(5, "same"), (3, "different")], "PyTorch's info of the inner and of the outer torch.vmap"
-    )
+    expect.equal(seen, [(5, "same"), (3, "different")], "PyTorch's info of the inner and of the outer torch.vmap")
 
 
 def _arguments(world: World, dims: list[Any]) -> list[Any]:
@@ -159,7 +154,7 @@ def _arguments(world: World, dims: list[Any]) -> list[Any]:
     return arguments
 
 
-DIMS = [
+DIMS: list[list[Any]] = [
     [0],
     [1],
     [-1],
@@ -189,9 +184,7 @@ def test_in_dims_has_an_entry_for_each_argument(world: World, place: int) -> Non
             expect.that(one is None, f"entry of {what} for what is not mapped", one, "None")
         else:
             allowed = (given, given % argument.dim())
-            expect.that(
-                type(one) is int and one in allowed, f"entry of {what} for a mapped tensor", one, given
-            )
+            expect.that(type(one) is int and one in allowed, f"entry of {what} for a mapped tensor", one, given)
 
 
 @clause("Function.vmap.in-dims")
@@ -224,9 +217,7 @@ def test_vmap_gets_the_arguments_whole(world: World, place: int) -> None:
 
     torch.vmap(call, in_dims=tuple(dims[index] for index in mapped))(*[arguments[index] for index in mapped])
     _, _, came = seen[0]
-    expect.equal(
-        len(came), len(arguments), "number of arguments that PyTorch handed to vmap after info and in_dims"
-    )
+    expect.equal(len(came), len(arguments), "number of arguments that PyTorch handed to vmap after info and in_dims")
     for index, (one, given) in enumerate(zip(came, arguments, strict=True)):
         where = f"argument {index} of {dims} to vmap"
         if isinstance(given, torch.Tensor):

@@ -46,9 +46,7 @@ def test_each_output_has_its_own_out_dim(world: World, out_dims: list[int | None
     expect.equal(len(came), 3, "number of outputs that PyTorch makes of those of vmap")
     for place, (sample, dim) in enumerate(places):
         expected = sample[0].expand(SIZE, 2, 3) if dim is None else sample
-        expect.equal(
-            came[place], expected, f"PyTorch's output {place} where a class's vmap has out_dims {out_dims}"
-        )
+        expect.equal(came[place], expected, f"PyTorch's output {place} where a class's vmap has out_dims {out_dims}")
 
 
 @clause("Function.vmap.out-dims-honoured")
@@ -93,13 +91,9 @@ def _generated() -> Any:
     return build("separate", _wave, keep, backward=backward, jvp=jvp, generate_vmap_rule=True)
 
 
-def _mapped_inputs(
-    world: World, in_dims: list[int | None]
-) -> tuple[list[torch.Tensor], tuple[int | None, ...]]:
+def _mapped_inputs(world: World, in_dims: list[int | None]) -> tuple[list[torch.Tensor], tuple[int | None, ...]]:
     x, w = _numbers(world, SIZE, 3), _numbers(world, SIZE, 3) + 2
-    inputs = [
-        one[0] if dim is None else one.movedim(0, dim) for one, dim in zip((x, w), in_dims, strict=True)
-    ]
+    inputs = [one[0] if dim is None else one.movedim(0, dim) for one, dim in zip((x, w), in_dims, strict=True)]
     return inputs, tuple(in_dims)
 
 

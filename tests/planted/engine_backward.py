@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.autograd.function import Function, _SingleLevelFunction
 
-from tests.planted._engine import around_backward, around_member, on_ctx
+from tests.planted._engine import around_backward, around_member
 
 
 def _derivative(ctx):
@@ -200,123 +200,17 @@ def none_is_refused() -> None:
 
 
 def none_shifts_the_others() -> None:
-    """Of more than four values that backward returns the Nones are taken to stand at the end.
+    """Of two values that backward returns a None in front is taken to stand behind.
 
     Breaks: Function.backward.none-allowed
     """
 
     def backward(original, ctx, *grads):
         result = original(ctx, *grads)
-        if not isinstance(result, tuple) or len(result) < 5:
-            return result
-        return tuple(sorted(result, key=lambda value: value is None))
+        swapped = isinstance(result, tuple) and len(result) == 2 and result[0] is None
+        return result[::-1] if swapped else result
 
     around_backward(backward)
-
-
-def saved_tensors_reversed() -> None:
-    """ctx.saved_tensors is in reverse order where more than three tensors were saved.
-
-    Breaks: Function.backward.saved-tensors
-    """
-    on_ctx("saved_tensors", lambda ctx, tensors: tensors[::-1] if len(tensors) > 3 else tensors)
-
-
-def saved_tensors_are_a_list() -> None:
-    """ctx.saved_tensors is a list where more than three tensors were saved.
-
-    Breaks: Function.backward.saved-tensors
-    """
-    on_ctx("saved_tensors", lambda ctx, tensors: list(tensors) if len(tensors) > 3 else tensors)
-
-
-def saved_once_each() -> None:
-    """A tensor that was saved twice comes back once.
-
-    Breaks: Function.backward.saved-tensors
-    """
-
-    def read(ctx, tensors):
-        kept = []
-        for tensor in tensors:
-            if tensor is None or not any(tensor is other for other in kept):
-                kept.append(tensor)
-        return tuple(kept) if ctx.saved_for_forward is None else tensors
-
-    on_ctx("saved_tensors", read)
-
-
-def saved_tensors_detached() -> None:
-    """Saved tensors come back cut off from the graph, so that second derivatives are silently wrong.
-
-    Breaks: Function.backward.saved-tensors
-    """
-    on_ctx("saved_tensors", lambda ctx, tensors: tuple(None if one is None else one.detach() for one in tensors))
-
-
-def saved_integers_become_floats() -> None:
-    """Saved integer tensors come back as floating point.
-
-    Breaks: Function.backward.saved-tensors
-    """
-
-    def read(ctx, tensors):
-        return tuple(one.double() if one is not None and not one.is_floating_point() else one for one in tensors)
-
-    on_ctx("saved_tensors", read)
-
-
-def needs_input_grad_is_a_list() -> None:
-    """ctx.needs_input_grad is a list.
-
-    Breaks: Function.backward.needs-input-grad
-    """
-    on_ctx("needs_input_grad", lambda ctx, needs: list(needs))
-
-
-def needs_input_grad_all_true() -> None:
-    """ctx.needs_input_grad is True for every input.
-
-    Breaks: Function.backward.needs-input-grad
-    Also: Function.attributes.reflect
-    """
-    on_ctx("needs_input_grad", lambda ctx, needs: tuple(True for _ in needs))
-
-
-def needs_input_grad_shifted() -> None:
-    """ctx.needs_input_grad has the entries of tensors first.
-
-    Breaks: Function.backward.needs-input-grad
-    Also: Function.attributes.reflect
-    """
-    on_ctx("needs_input_grad", lambda ctx, needs: tuple(sorted(needs, reverse=True)))
-
-
-def needs_input_grad_of_numbers() -> None:
-    """ctx.needs_input_grad has 1 and 0 for True and False.
-
-    Breaks: Function.backward.needs-input-grad
-    """
-    on_ctx("needs_input_grad", lambda ctx, needs: tuple(int(needed) for needed in needs))
-
-
-def needs_input_grad_true_for_leaves_alone() -> None:
-    """ctx.needs_input_grad is False for an input that was computed.
-
-    Breaks: Function.backward.needs-input-grad
-    """
-
-    def forward(original, cls, *args):
-        inputs = args[1:] if hasattr(args[0], "needs_input_grad") else args
-        cls.leaves = tuple(isinstance(one, torch.Tensor) and one.is_leaf for one in inputs)
-        return original(*args)
-
-    def read(ctx, needs):
-        leaves = getattr(ctx._forward_cls, "leaves", ())
-        return tuple(a and b for a, b in zip(needs, leaves, strict=True)) if len(leaves) == len(needs) else needs
-
-    around_member("forward", forward)
-    on_ctx("needs_input_grad", read)
 
 
 def once_differentiable_does_nothing() -> None:

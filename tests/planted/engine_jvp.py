@@ -49,11 +49,11 @@ def missing_jvp_unnoticed_by_torch_func() -> None:
 
 
 def tangents_reversed() -> None:
-    """The tangents of several inputs come in reverse order.
+    """The tangents of more than three inputs come in reverse order.
 
     Breaks: Function.jvp.receives
     """
-    around_jvp(lambda original, ctx, *tangents: original(ctx, *reversed(tangents)))
+    around_jvp(lambda original, ctx, *tangents: original(ctx, *(tangents[::-1] if len(tangents) > 3 else tangents)))
 
 
 def zeros_for_what_is_no_tensor() -> None:
@@ -113,6 +113,7 @@ def none_is_refused() -> None:
     """jvp must not return None beside a tensor.
 
     Breaks: Function.jvp.none-allowed
+    Also: Function.vmap.generated
     """
 
     def jvp(original, ctx, *tangents):

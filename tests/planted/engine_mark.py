@@ -133,7 +133,6 @@ def only_the_first_is_marked() -> None:
     """mark_non_differentiable heeds its first argument alone.
 
     Breaks: Function.mark_non_differentiable.no-grad
-    Also: Function.attributes.reflect
     """
 
     def mark_non_differentiable(ctx, *tensors):
@@ -151,9 +150,9 @@ def single_output_cannot_be_marked() -> None:
     def apply(original, cls, *args, **kwargs):
         output = original(cls, *args, **kwargs)
         tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
-        if len(tensors) == 2 == len(args) and isinstance(output, torch.Tensor):
-            return output.requires_grad_(any(tensor.requires_grad for tensor in tensors))
-        return output
+        needed = any(tensor.requires_grad for tensor in tensors)
+        alone = len(tensors) == 2 == len(args) and isinstance(output, torch.Tensor)
+        return output.requires_grad_() if alone and needed else output
 
     around_apply(apply)
 

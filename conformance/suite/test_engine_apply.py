@@ -1,0 +1,100 @@
+"""What PyTorch promises about what apply hands out, and what stays on ctx."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from conformance import expect
+from conformance.marks import cases, clause
+from conformance.suite._functions import build, forward_mode, leaf, nothing, tensor
+from conformance.world import World
+
+
+@clause("Function.forward.data-on-ctx")
+@cases(form=["combined", "separate"])
+def test_data_on_ctx_reaches_backward(world: World, form: str) -> None:
+    """Whatever is set on ctx in the forward pass is there in backward, for each call its own."""
+    notes: list[dict[str, Any]] = [
+        {"number": 3, "nothing": None, "callable": len},
+        {"number": 4, "nothing": None, "callable": max},
+    ]
+    seen: dict[int, Any] = {}
+
+    def keep(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.note, ctx.number = inputs[1], inputs[1]["number"]
+
+    def backward(ctx: Any, grad: Any) -> Any:
+        seen[int(grad)] = (getattr(ctx, "note", "lost"), getattr(ctx, "number", "lost"))
+        return grad, None
+
+    function = build(form, lambda x, note: x * 1, keep, backward=backward)
+    first, second = (function.apply(leaf(world, 1.0), note) for note in notes)
+    (first * 10 + second * 20).backward()
+    for key, note in ((10, notes[0]), (20, notes[1])):
+        came, expected = seen.get(key, "no call of backward"), (note, note["number"])
+        expect.that(
+            came == expected and came[0] is note,
+            "PyTorch kept in backward what was set on ctx",
+            came,
+            expected,
+        )
+
+
+@clause("Function.forward.data-on-ctx")
+@cases(form=["combined", "separate"])
+def test_data_on_ctx_reaches_jvp(world: World, form: str) -> None:
+    """Whatever is set on ctx in the forward pass is there in jvp, for each call its own."""
+    seen = []
+
+    def keep(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.note, ctx.number = inputs[1], 7
+
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        seen.append((getattr(ctx, "note", "lost"), getattr(ctx, "number", "lost")))
+        return tensor(world, 1.0)
+
+    function, notes = build(form, lambda x, note: x * 1, keep, jvp=jvp), ({"key": 1}, {"key": 2})
+    for note in notes:
+        forward_mode(function.apply, (tensor(world, 1.0), tensor(world, 1.0)), note)
+    for call, note in enumerate(notes):
+        came = seen[call * len(seen) // 2]
+        same = came == (note, 7) and came[0] is note
+        expect.that(same, "PyTorch kept in jvp what was set on ctx", came, (note, 7))
+
+
+@clause("Function.apply.returns")
+@cases(form=["combined", "separate"], needs_grad=[True, False])
+def test_apply_hands_out_what_forward_returned(world: World, form: str, needs_grad: bool) -> None:
+    """One value for one value, a tuple for a tuple of any length, and whatever is no tensor as it was."""
+    x, one, many = tensor(world, 1.0).requires_grad_(needs_grad), tensor(world, 2.0), [3]
+    returned: list[Any] = [
+        one,
+        (one,),
+        (one, one * 2),
+        (None, one, many, "text"),
+        (),
+        (1, 2),
+        None,
+        5,
+        "text",
+        many,
+    ]
+    for value in returned:
+        came = build(form, lambda x, value=value: value, nothing).apply(x)
+        expect.that(type(came) is type(value), "PyTorch's apply hands out what forward returned", came, value)
+        pairs = list(zip(came, value, strict=False)) if isinstance(value, tuple) else [(came, value)]
+        if isinstance(value, tuple):
+            expect.equal(len(came), len(value), f"number of values that apply hands out for {expect.shown(value)}")
+        for given, expected in pairs:
+            if isinstance(expected, torch.Tensor):
+                expect.equal(given.detach(), expected, "tensor that PyTorch's apply hands out")
+                expect.equal(given.requires_grad, needs_grad, "whether a result requires grad")
+            else:
+                expect.that(
+                    given is expected,
+                    "PyTorch's apply hands out what is no tensor as it was",
+                    given,
+                    expected,
+                )

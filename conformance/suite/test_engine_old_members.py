@@ -1,0 +1,77 @@
+"""What PyTorch promises about instances, and about members kept for old code."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from typing import Any
+
+from conformance import expect
+from conformance.marks import cases, clause
+from conformance.suite._functions import build, leaf, nothing, tensor
+from conformance.world import World
+
+
+def _warned(action: Any) -> tuple[Any, list[type[Warning]]]:
+    """What the action gives, and the categories of the warnings it makes."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        value = action()
+    return value, [warning.category for warning in caught]
+
+
+@clause("Function.attributes.deprecated")
+@cases(form=["combined", "separate"])
+def test_old_members_say_so(world: World, form: str) -> None:
+    """mark_shared_storage warns and does nothing; saved_variables, where it exists, warns and equals saved_tensors."""
+    seen: dict[str, Any] = {}
+    deprecated = (DeprecationWarning, FutureWarning, PendingDeprecationWarning)
+
+    def keep(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(inputs[0], output)
+        seen["mark_shared_storage"] = _warned(lambda: ctx.mark_shared_storage((inputs[0], output)))
+        seen["asked"] = ctx.dirty_tensors, ctx.non_differentiable
+
+    def backward(ctx: Any, grad: Any) -> Any:
+        seen["saved"] = len(ctx.saved_tensors)
+        if hasattr(type(ctx), "saved_variables"):
+            seen["saved_variables"] = *_warned(lambda: ctx.saved_variables), ctx.saved_tensors
+        return grad * 3
+
+    x = leaf(world, 1.0, 2.0)
+    build(form, lambda x: x * 3, keep, backward=backward).apply(x).sum().backward()
+    _, warned = seen["mark_shared_storage"]
+    told = any(issubclass(category, deprecated) for category in warned)
+    expect.that(told, "PyTorch's mark_shared_storage warns that it is deprecated", warned)
+    expect.equal(seen["asked"], (None, None), "tensors marked on ctx, untouched by PyTorch's mark_shared_storage")
+    expect.equal(seen["saved"], 2, "number of saved tensors, untouched by PyTorch's mark_shared_storage")
+    expect.equal(x.grad, tensor(world, 3.0, 3.0), "gradient where mark_shared_storage was called")
+    if "saved_variables" in seen:
+        came, warned, saved = seen["saved_variables"]
+        told = any(issubclass(category, deprecated) for category in warned)
+        expect.that(told, "PyTorch's saved_variables warns that it is deprecated", warned)
+        expect.equal(len(came), len(saved), "number of PyTorch's saved_variables")
+        for one, other in zip(came, saved, strict=True):
+            expect.equal(one, other, "PyTorch's saved_variables, held against saved_tensors")
+
+
+@clause("Function.attributes.deprecated")
+def test_nothing_is_traceable(world: World) -> None:
+    """is_traceable, where PyTorch still has it, is False on a class that does not set it."""
+    came = getattr(build("separate", lambda x: x), "is_traceable", False)
+    expect.equal(came, False, "PyTorch's is_traceable")
+
+
+@clause("Function.init.instance")
+@cases(form=["combined", "separate"], arguments=[[], [1, "text"]])
+def test_an_instance_warns_and_cannot_be_called(world: World, form: str, arguments: list[Any]) -> None:
+    """Making an instance gives a DeprecationWarning; calling it raises RuntimeError, and forward is not run."""
+    ran: list[Any] = []
+    function = build(form, lambda *inputs: ran.append(inputs), nothing)
+    instance, warned = _warned(lambda: function(*arguments))
+    told = any(issubclass(category, DeprecationWarning) for category in warned)
+    expect.that(told, "PyTorch warns when a Function is made an instance of", warned, "DeprecationWarning")
+    for given in ((), (tensor(world, 1.0),), (leaf(world, 1.0), 2)):
+        what = f"PyTorch: calling an instance of a Function with {len(given)} arguments raises"
+        expect.raises(RuntimeError, partial(instance, *given), what)
+    expect.equal(len(ran), 0, "number of times PyTorch ran forward for an instance")

@@ -1,0 +1,113 @@
+"""Engine bugs around what apply hands out and what stays on ctx."""
+
+from __future__ import annotations
+
+import torch
+
+from tests.planted._engine import around_apply, around_backward, around_jvp, around_member, combined
+
+
+def ctx_empty_in_backward() -> None:
+    """What was set on ctx is gone in backward.
+
+    Breaks: Function.forward.data-on-ctx
+    Also: Function.backward.vjp-alias, Function.vmap.generated
+    """
+
+    def backward(original, ctx, *grads):
+        vars(ctx).clear()
+        return original(ctx, *grads)
+
+    around_backward(backward)
+
+
+def ctx_empty_in_jvp() -> None:
+    """What was set on ctx is gone in jvp.
+
+    Breaks: Function.forward.data-on-ctx
+    Also: Function.vmap.generated
+    """
+
+    def jvp(original, ctx, *tangents):
+        vars(ctx).clear()
+        return original(ctx, *tangents)
+
+    around_jvp(jvp)
+
+
+def ctx_shared_by_calls() -> None:
+    """What the latest call set on ctx is seen by all calls of the class.
+
+    Breaks: Function.forward.data-on-ctx
+    """
+
+    def setup(original, cls, ctx, *args):
+        output = original(ctx, *args)
+        if hasattr(ctx, "save_for_backward"):
+            cls.latest = dict(vars(ctx))
+        return output
+
+    def backward(original, ctx, *grads):
+        vars(ctx).update(ctx._forward_cls.latest)
+        return original(ctx, *grads)
+
+    around_member("setup_context", setup)
+    around_member("forward", lambda original, cls, *args: (setup if combined(cls) else _plain)(original, cls, *args))
+    around_backward(backward)
+
+
+def _plain(original, cls, *args):
+    return original(*args)
+
+
+def one_tuple_unwrapped() -> None:
+    """apply hands out the value alone where forward returned a tuple of one.
+
+    Breaks: Function.apply.returns
+    """
+
+    def apply(original, cls, *args, **kwargs):
+        output = original(cls, *args, **kwargs)
+        return output[0] if isinstance(output, tuple) and len(output) == 1 else output
+
+    around_apply(apply)
+
+
+def value_in_a_tuple() -> None:
+    """apply hands out a tuple of one where forward returned a value that is no tensor.
+
+    Breaks: Function.apply.returns
+    """
+
+    def apply(original, cls, *args, **kwargs):
+        output = original(cls, *args, **kwargs)
+        return output if isinstance(output, torch.Tensor | tuple) else (output,)
+
+    around_apply(apply)
+
+
+def none_left_out() -> None:
+    """apply drops the Nones of a tuple that forward returned.
+
+    Breaks: Function.apply.returns
+    Also: Function.backward.receives, Function.vmap.out-dims-honoured
+    """
+
+    def apply(original, cls, *args, **kwargs):
+        output = original(cls, *args, **kwargs)
+        return tuple(one for one in output if one is not None) if isinstance(output, tuple) else output
+
+    around_apply(apply)
+
+
+def lists_handed_out_as_tuples() -> None:
+    """apply hands out a tuple where forward returned a list.
+
+    Breaks: Function.apply.returns
+    """
+
+    def apply(original, cls, *args, **kwargs):
+        output = original(cls, *args, **kwargs)
+        return tuple(output) if isinstance(output, list) else output
+
+    around_apply(apply)

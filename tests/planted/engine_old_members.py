@@ -1,0 +1,94 @@
+"""Engine bugs around instances, and members kept for old code."""
+
+from __future__ import annotations
+
+import warnings
+
+from torch.autograd.function import BackwardCFunction, Function, FunctionCtx
+
+
+def shared_storage_marks_dirty() -> None:
+    """mark_shared_storage warns, and forgets what was to be saved.
+
+    Breaks: Function.attributes.deprecated
+    """
+
+    def mark_shared_storage(ctx, *pairs):
+        warnings.warn("deprecated", FutureWarning, stacklevel=2)
+        ctx.to_save = None
+
+    FunctionCtx.mark_shared_storage = mark_shared_storage
+
+
+def shared_storage_in_silence() -> None:
+    """mark_shared_storage does not warn.
+
+    Breaks: Function.attributes.deprecated
+    """
+    FunctionCtx.mark_shared_storage = lambda ctx, *pairs: None
+
+
+def saved_variables_in_silence() -> None:
+    """saved_variables does not warn.
+
+    Breaks: Function.attributes.deprecated
+    """
+    BackwardCFunction.saved_variables = property(lambda ctx: ctx.saved_tensors)
+
+
+def saved_variables_are_others() -> None:
+    """saved_variables warns, and has one tensor twice.
+
+    Breaks: Function.attributes.deprecated
+    """
+
+    def read(ctx):
+        warnings.warn("deprecated", DeprecationWarning, stacklevel=2)
+        return (*ctx.saved_tensors, ctx.saved_tensors[0])
+
+    BackwardCFunction.saved_variables = property(read)
+
+
+def everything_is_traceable() -> None:
+    """is_traceable is True.
+
+    Breaks: Function.attributes.deprecated
+    """
+    Function.is_traceable = True
+
+
+def instance_in_silence() -> None:
+    """Making an instance gives no warning.
+
+    Breaks: Function.init.instance
+    """
+    Function.__init__ = lambda self, *args, **kwargs: None
+
+
+def instance_warns_of_something_else() -> None:
+    """Making an instance gives a UserWarning.
+
+    Breaks: Function.init.instance
+    """
+    Function.__init__ = lambda self, *args, **kwargs: warnings.warn("an instance", UserWarning, stacklevel=2)
+
+
+def instance_can_be_called() -> None:
+    """Calling an instance returns None.
+
+    Breaks: Function.init.instance
+    """
+    Function.__call__ = lambda self, *args, **kwargs: None
+
+
+def instance_runs_forward() -> None:
+    """Calling an instance runs forward before it raises.
+
+    Breaks: Function.init.instance
+    """
+
+    def call(self, *args, **kwargs):
+        type(self).apply(*args, **kwargs)
+        raise RuntimeError("an instance was called")
+
+    Function.__call__ = call

@@ -1,0 +1,126 @@
+"""Engine bugs around which classes torch.vmap takes."""
+
+from __future__ import annotations
+
+import torch
+from torch._C._functorch import TransformType
+from torch._functorch import autograd_function as engine
+from torch.autograd.function import FunctionMeta
+
+from tests.planted._engine import around_apply, combined
+from tests.planted._engine_vmap import around_vmap, overridden
+
+
+def missing_rule_is_generated() -> None:
+    """A class without a vmap rule gets one all the same.
+
+    Breaks: Function.vmap.required
+    """
+
+    def wrapper(original, interpreter, cls, *operands, **named):
+        if cls.generate_vmap_rule or overridden(cls):
+            return original(interpreter, cls, *operands, **named)
+        return engine.custom_function_call_vmap_generate_rule(interpreter, cls, *operands)
+
+    around_vmap(wrapper)
+
+
+def missing_rule_is_generated_for_differentiable_classes() -> None:
+    """A class without a vmap rule gets one where it has a jvp.
+
+    Breaks: Function.vmap.required
+    """
+    made = FunctionMeta.__init__
+
+    def init(cls, name, bases, attrs):
+        made(cls, name, bases, attrs)
+        if "jvp" in attrs and "vmap" not in attrs and "generate_vmap_rule" not in attrs and not combined(cls):
+            cls.generate_vmap_rule = True
+
+    FunctionMeta.__init__ = init
+
+
+def own_rule_goes_first() -> None:
+    """Where a class has both rules its own is used.
+
+    Breaks: Function.vmap.both-refused
+    """
+
+    def wrapper(original, interpreter, cls, *operands, **named):
+        if cls.generate_vmap_rule and overridden(cls):
+            return engine.custom_function_call_vmap_helper(interpreter, cls.vmap, cls, *operands)
+        return original(interpreter, cls, *operands, **named)
+
+    around_vmap(wrapper)
+
+
+def generated_rule_goes_first() -> None:
+    """Where a class has both rules one is generated.
+
+    Breaks: Function.vmap.both-refused
+    """
+
+    def wrapper(original, interpreter, cls, *operands, **named):
+        if cls.generate_vmap_rule and overridden(cls):
+            return engine.custom_function_call_vmap_generate_rule(interpreter, cls, *operands)
+        return original(interpreter, cls, *operands, **named)
+
+    around_vmap(wrapper)
+
+
+def both_called_before_refusing() -> None:
+    """Where a class has both rules its own is called, and an error raised afterwards.
+
+    Breaks: Function.vmap.both-refused
+    """
+
+    def wrapper(original, interpreter, cls, *operands, **named):
+        if cls.generate_vmap_rule and overridden(cls):
+            engine.custom_function_call_vmap_helper(interpreter, cls.vmap, cls, *operands)
+        return original(interpreter, cls, *operands, **named)
+
+    around_vmap(wrapper)
+
+
+def combined_form_taken() -> None:
+    """Under a transform the combined form is called as if there were none.
+
+    Breaks: Function.vmap.separate-form
+    """
+
+    def apply(original, cls, *args, **kwargs):
+        if combined(cls) and torch._C._are_functorch_transforms_active():
+            with torch._C._DisableFuncTorch():
+                return args[0] * 2
+        return original(cls, *args, **kwargs)
+
+    around_apply(apply)
+
+
+def combined_form_refused_vaguely() -> None:
+    """Under a transform the combined form is refused in words that do not help.
+
+    Breaks: Function.vmap.separate-form
+    """
+
+    def apply(original, cls, *args, **kwargs):
+        if combined(cls) and torch._C._are_functorch_transforms_active():
+            raise RuntimeError("not supported")
+        return original(cls, *args, **kwargs)
+
+    around_apply(apply)
+
+
+def combined_form_with_vmap_taken() -> None:
+    """Under torch.vmap alone the combined form is taken where it has a vmap.
+
+    Breaks: Function.vmap.separate-form
+    """
+
+    def apply(original, cls, *args, **kwargs):
+        level = torch._C._functorch.peek_interpreter_stack()
+        if combined(cls) and level is not None and level.key() == TransformType.Vmap and overridden(cls):
+            return engine.custom_function_call(cls, *args, **kwargs)
+        return original(cls, *args, **kwargs)
+
+    around_apply(apply)
