@@ -138,7 +138,10 @@ def tables(data: Mapping[str, Any]) -> str:
     made = data["machine"]
     lines = [HERE, "", f"Measured on {made['date']}: {made['processor']}, torch {made['torch']}, load {made['load']}."]
     lines += ["", *summary(data["ours"]), "", "## Every fault", "", *ours_table(data["ours"])]
-    lines += ["", "## The same faults in PyTorch's harnesses", "", *peer_table(data)]
+    lines += ["", "## The same faults in PyTorch's harnesses", ""]
+    lines += ["Of three tests the second has the fault; `next` is what is said of the third. Where a harness has a"]
+    lines += [f"deadline, it was 45 seconds; what had not ended by itself after {PEER_LIMIT:.0f} seconds was ended."]
+    lines += ["`end` is after the last collective, where rank 0 needs rank 1 no more.", "", *peer_table(data)]
     return "\n".join(lines) + "\n"
 
 
