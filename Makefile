@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help conformance test gates docs docs-serve bench kill-matrix public clean
+.PHONY: help conformance test gates docs docs-serve results bench kill-matrix public clean
 
 help:  ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ docs: $(VENV)/.docs  ## Build the site into docs/_build/html.
 
 docs-serve: docs  ## Show the site at http://127.0.0.1:8000.
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory docs/_build/html 8000
+
+results: $(VENV)/.test  ## Run everything again whose reports the site shows.
+	$(BIN)/python conf/results.py $(ARGS)
 
 bench: $(VENV)/.test  ## Measure speed, side by side with other harnesses and gathers.
 	$(BIN)/python -m benchmarks

@@ -72,6 +72,7 @@ def _forget_pages(app: Sphinx) -> None:
 
 def _prepare(environment: jinja2.Environment, app: Sphinx) -> None:
     environment.globals["facts_of"] = lambda name: members.classes().get(name, {})
+    environment.filters["names"] = members.names
     environment.globals["main_modules"] = lambda: {clause.module.rpartition(".")[2] for clause in clauses.registry().values()}
     environment.globals["inherited"] = lambda own: members.inherited(set(own), app.config)
 
@@ -80,8 +81,8 @@ def _skip(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any)
     """Leave out constants, and attributes that have their text in a table."""
     if what == "data":
         return True
-    if what == "method" and name.startswith("spec_impl.") and name.endswith(".__init__"):
-        return False  # it has clauses
+    if what == "method" and name.endswith(".__init__") and obj.docstring and not obj.inherited:
+        return False  # it may have clauses
     if what == "attribute" and name.startswith("spec_impl.function."):
         return True
     return None

@@ -65,6 +65,20 @@ def inherited(own: set[str], config: Config) -> list[Member]:
     return [_for_page(member, config) for member in missing]
 
 
+def names(signature: str) -> str:
+    """A signature without its annotations, for a table.
+
+    >>> names("(ctx: Any, *grads: torch.Tensor) -> None")
+    '(ctx, *grads)'
+    """
+    function = ast.parse(f"def f{signature}: ...").body[0]
+    assert isinstance(function, ast.FunctionDef)
+    for argument in ast.walk(function.args):
+        if isinstance(argument, ast.arg):
+            argument.annotation = None
+    return f"({ast.unparse(function.args)})"
+
+
 def attributes(doc: str) -> Iterator[Member]:
     """The attributes that the contract's docstring lists."""
     part = re.search(r"^Attributes:\n((?:[ ]+.*\n|\n)+)", doc, re.MULTILINE)

@@ -8,22 +8,21 @@ function matches(element, form) {
     ["spec", "level", "party", "fate"].every((name) => !form[name] || !form[name].value || element.dataset[name] === form[name].value);
 }
 
-function shownColumns(table, form) {
-  return [...table.tHead.rows[0].cells].map((cell) =>
-    ["environment", "group"].every((name) => !form[name]?.value || !cell.dataset[name] || cell.dataset[name] === form[name].value));
+// A column stays where it is asked for and has something in the rows that stay; tables without verdicts keep theirs.
+function shownColumns(table, form, rows) {
+  return [...table.tHead.rows[0].cells].map((cell, number) =>
+    ["environment", "group"].every((name) => !form[name]?.value || !cell.dataset[name] || cell.dataset[name] === form[name].value) &&
+    (!cell.dataset.environment || !rows.length || rows.some((row) => row.cells[number].dataset.verdict)));
 }
 
 function filter(form, table) {
-  const columns = shownColumns(table, form);
-  [...table.rows].forEach((row) => [...row.cells].forEach((cell, number) => { cell.hidden = !columns[number]; }));
-  let count = 0;
-  for (const row of table.tBodies[0].rows) {
-    const verdict = form.verdict?.value;
-    const among = [...row.cells].filter((cell) => !cell.hidden).map((cell) => cell.dataset.verdict);
-    row.hidden = !matches(row, form) || (verdict && !among.includes(verdict));
-    count += row.hidden ? 0 : 1;
-  }
-  form.count.value = `${count} of ${table.tBodies[0].rows.length} rows`;
+  const rows = [...table.tBodies[0].rows].filter((row) => matches(row, form));
+  const columns = shownColumns(table, form, rows);
+  const verdict = form.verdict?.value;
+  const stay = new Set(rows.filter((row) => !verdict || [...row.cells].some((cell, number) => columns[number] && cell.dataset.verdict === verdict)));
+  for (const row of table.rows) [...row.cells].forEach((cell, number) => { cell.hidden = !columns[number]; });
+  for (const row of table.tBodies[0].rows) row.hidden = !stay.has(row);
+  form.count.value = `${stay.size} of ${table.tBodies[0].rows.length} rows`;
 }
 
 document.querySelectorAll("form.filters").forEach((form) => {
