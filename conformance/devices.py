@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 
@@ -52,3 +53,20 @@ def missing(
     if backend == "nccl" and group and not nccl:
         return "this PyTorch is built without NCCL"
     return ""
+
+
+def counted_gpus() -> int:
+    """How many GPUs there are, counted in a process of its own: a process that has touched CUDA must not fork."""
+    import torch
+
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        with contextlib.suppress(BaseException):
+            os.write(write_end, str(torch.cuda.device_count()).encode())
+        os._exit(0)
+    os.close(write_end)
+    with open(read_end, "rb") as answer:
+        count = answer.read()
+    os.waitpid(pid, 0)
+    return int(count or 0)

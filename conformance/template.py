@@ -25,6 +25,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from conformance.devices import counted_gpus
+
 PRELOAD = (
     "torch",
     "torch.distributed",
@@ -238,23 +240,6 @@ class Template:
             else:
                 self.end_strays()
                 time.sleep(0.005)
-
-
-def counted_gpus() -> int:
-    """How many GPUs there are, counted in a process of its own: a process that has touched CUDA must not fork."""
-    import torch
-
-    read_end, write_end = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        with contextlib.suppress(BaseException):
-            os.write(write_end, str(torch.cuda.device_count()).encode())
-        os._exit(0)
-    os.close(write_end)
-    with open(read_end, "rb") as answer:
-        count = answer.read()
-    os.waitpid(pid, 0)
-    return int(count or 0)
 
 
 def main(descriptor: int) -> None:

@@ -1,0 +1,155 @@
+"""Machines for tests of the cluster mode: torchrun on this one, and nodes made of network namespaces."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
+SUITE = ("-m", "conformance", "run")
+LIMIT = 150.0
+
+
+def environment() -> dict[str, str]:
+    """What launched processes see: this checkout, one thread each."""
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+
+
+def finish(process: subprocess.Popen[str], limit: float = LIMIT) -> tuple[int, str]:
+    """Wait for a process; its status and what it printed. One that hangs is ended with all it started."""
+    try:
+        output, _ = process.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGTERM)
+        output, _ = process.communicate(timeout=60)
+        raise AssertionError(f"still running after {limit:g} s:\n{output}") from None
+    return process.returncode, output
+
+
+def start(command: Sequence[str], folder: Path) -> subprocess.Popen[str]:
+    """Start a command in a folder of its own, its output kept."""
+    return subprocess.Popen(
+        list(command), cwd=folder, env=environment(), text=True, start_new_session=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+
+
+def alone(folder: Path, *words: str) -> tuple[int, str]:
+    """An ordinary run on this machine."""
+    return finish(start([sys.executable, *SUITE, *words], folder))
+
+
+def launched(folder: Path, size: int, *words: str) -> tuple[int, str]:
+    """The same under torchrun, with so many processes."""
+    return finish(start([*TORCHRUN, "--standalone", f"--nproc-per-node={size}", *SUITE, *words], folder))
+
+
+def verdicts(report: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The verdict of each clause, and for each test its outcome and those of its ranks."""
+    subjects = json.loads((report / "report.json").read_text(encoding="utf-8"))["subjects"]
+    clauses = {f"{subject['subject']} {clause['id']}": clause for subject in subjects for clause in subject["clauses"]}
+    tests = [test for clause in clauses.values() for test in clause["tests"]]
+    return (
+        {name: clause["verdict"] for name, clause in clauses.items()},
+        {test["nodeid"]: (test["outcome"], [rank["outcome"] for rank in test["ranks"]]) for test in tests},
+    )
+
+
+@dataclass
+class Nodes:
+    """Two nodes, joined by a cable; each is a network namespace with a host name of its own."""
+
+    folder: Path
+    names: tuple[str, str] = ("cnfA", "cnfB")
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def launch(self, node: int, port: int, *words: str, options: Sequence[str] = ()) -> subprocess.Popen[str]:
+        """Start torchrun on one node, with two processes."""
+        address = f"10.77.0.{node + 1}"
+        torchrun = [
+            *TORCHRUN, "--nnodes=2", "--nproc-per-node=2", "--rdzv-backend=c10d", f"--rdzv-endpoint=10.77.0.1:{port}",
+            "--rdzv-id=test", "--rdzv-conf=timeout=60", f"--local-addr={address}", *options, *SUITE, *words,
+        ]  # fmt: skip
+        name = self.names[node]
+        as_host = ["unshare", "--uts", "sh", "-c", f'hostname {name}; exec "$@"', "sh"]
+        process = start(["ip", "netns", "exec", name, *as_host, *torchrun], self.folder)
+        self.started.append(process)
+        return process
+
+    def kill(self, node: int) -> None:
+        """End every process of a node at once, as when its power fails."""
+        listing = subprocess.run(["ip", "netns", "pids", self.names[node]], capture_output=True, text=True, check=False)
+        for pid in listing.stdout.split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+
+    def pids(self, node: int) -> list[str]:
+        """The processes of a node."""
+        listing = subprocess.run(["ip", "netns", "pids", self.names[node]], capture_output=True, text=True, check=False)
+        return listing.stdout.split()
+
+    def delay(self, milliseconds: int) -> None:
+        """Make the cable slow.
+
+        Raises:
+            subprocess.CalledProcessError: the kernel has no netem.
+        """
+        self._inside(0, "tc", "qdisc", "add", "dev", "cable0", "root", "netem", "delay", f"{milliseconds}ms")
+
+    def _inside(self, node: int, *words: str) -> None:
+        subprocess.run(["ip", "netns", "exec", self.names[node], *words], check=True, capture_output=True)
+
+
+@contextlib.contextmanager
+def two_nodes(folder: Path) -> Iterator[Nodes]:
+    """Make the namespaces, and take them away again.
+
+    Raises:
+        PermissionError: this process may not make any, or there is no ``ip``.
+    """
+    nodes = Nodes(folder, (f"cnfA{os.getpid()}", f"cnfB{os.getpid()}"))
+    if not (shutil.which("ip") and shutil.which("unshare")):
+        raise PermissionError("needs the commands ip (package iproute2) and unshare")
+    try:
+        for name in nodes.names:
+            _ip("netns", "add", name)
+        cable = ["cable0", "netns", nodes.names[0], "type", "veth", "peer", "name", "cable1", "netns", nodes.names[1]]
+        _ip("link", "add", *cable)
+        for place, name in enumerate(nodes.names):
+            _ip("-n", name, "address", "add", f"10.77.0.{place + 1}/24", "dev", f"cable{place}")
+            _ip("-n", name, "link", "set", f"cable{place}", "up")
+            _ip("-n", name, "link", "set", "lo", "up")
+        yield nodes
+    finally:
+        for place in (0, 1):
+            nodes.kill(place)
+        for process in nodes.started:
+            process.communicate()
+        for name in nodes.names:
+            subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
+
+
+def _ip(*words: str) -> None:
+    done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise PermissionError(f"needs the right to make network namespaces: {done.stderr.strip()}")
+
+
+def wait_for(condition: Any, limit: float = 90.0) -> None:
+    """Wait until a condition holds."""
+    end = time.monotonic() + limit
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.05)

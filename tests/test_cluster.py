@@ -1,0 +1,126 @@
+"""The suite under torchrun: the same verdicts as on one machine, and runs that survive what happens to a rank."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from conformance.cluster import sizes
+from conformance.cluster_store import launch_in, take_launch
+from conformance.cluster_world import blamed
+from conformance.devices import device_of, missing
+from conformance.outcome import RankOutcome
+from tests.cluster_nodes import alone, launched, verdicts
+
+GATHER = ("spec_impl.ksuit:AllGatherGradAutograd", "--spec", "AllGatherGradAutograd")
+FEW = "gradient_is_the_sum or exchange or own_memory"
+FAULTY = """
+import os, signal, time
+import torch.distributed as dist
+from spec_impl.ksuit import AllGatherGradAutograd
+
+class Dies(AllGatherGradAutograd):
+    @staticmethod
+    def forward(ctx, x):
+        if dist.get_rank() == 1:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return AllGatherGradAutograd.forward(ctx, x)
+
+class Hangs(AllGatherGradAutograd):
+    @staticmethod
+    def forward(ctx, x):
+        if dist.get_rank() == 2:
+            time.sleep(600)
+        return AllGatherGradAutograd.forward(ctx, x)
+"""
+
+
+def test_verdicts_are_those_of_a_run_on_one_machine(tmp_path: Path) -> None:
+    """The same tests, outcomes and ranks, whoever starts the ranks; subsets of the world among them."""
+    words = [*GATHER, "--ranks", "2,3", "-k", FEW, "--report"]
+    alone(tmp_path, *words, "one")
+    status, output = launched(tmp_path, 3, *words, "many")
+    assert verdicts(tmp_path / "one") == verdicts(tmp_path / "many"), output
+    passed = [ranks for outcome, ranks in verdicts(tmp_path / "many")[1].values() if outcome == "pass"]
+    assert {len(ranks) for ranks in passed} >= {2, 3}
+    environment = json.loads((tmp_path / "many" / "report.json").read_text())["environment"]
+    assert (environment["launched"], environment["machines"]) == (3, 1)
+    assert status == 1  # -k leaves the verdict incomplete
+    assert output.count("PyTorch 2") == 1, "one process alone reports"
+
+
+def test_a_rank_that_dies_or_hangs_costs_no_other_test(tmp_path: Path) -> None:
+    """After a crash and after a hang all processes form a new world; the outcomes are those of one machine."""
+    (tmp_path / "faulty.py").write_text(FAULTY)
+    words = ["faulty:Dies", "faulty:Hangs", *GATHER, "--ranks", "2,3", "--timeout", "3", "-k"]
+    words += ["gradient_is_the_sum and float64", "--report"]
+    alone(tmp_path, *words, "one")
+    _, output = launched(tmp_path, 3, *words, "many")
+    one, many = verdicts(tmp_path / "one"), verdicts(tmp_path / "many")
+    assert one == many, output
+    outcomes = {outcome for outcome, _ in many[1].values()}
+    assert {"crash", "timeout", "pass"} <= outcomes
+
+
+def test_nccl_without_gpus_is_incomplete(tmp_path: Path) -> None:
+    """What is missing is said, nothing crashes, and the verdict never is that it conforms."""
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("this machine has GPUs")
+    words = ["spec_impl.torchlogix:GradFactor", "--spec", "GradFactor", "--backend", "nccl", "-k", "grad_factor"]
+    status, output = alone(tmp_path, *words, "--report", "out")
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert status == 1
+    assert report["subjects"][0]["verdict"] == "incomplete"
+    assert "needs 1 GPU, found 0" in output
+    assert "Traceback" not in output
+
+
+def test_what_is_missing_for_gpus() -> None:
+    """A world that NCCL cannot form here is not run, and the reason says what would be needed."""
+    nccl = {"backend": "nccl", "device": "cuda", "nccl": True, "environment": {}}
+    assert missing(2, True, gpus=[1], **nccl) == "needs 2 GPUs, found 1"
+    assert missing(1, True, gpus=[1], **nccl) == ""
+    assert missing(2, True, gpus=[1, 1, 0, 0], **nccl) == ""
+    assert missing(4, True, gpus=[1, 1, 0, 0], **nccl) == "needs 4 GPUs, found 2"
+    shared = {**nccl, "environment": {"NCCL_MULTI_RANK_GPU_ENABLE": "1"}}
+    assert missing(2, True, gpus=[1], **shared) == ""
+    assert missing(2, True, gpus=[1], **{**nccl, "backend": "gloo"}) == "", "ranks on Gloo share a GPU"
+    assert "NCCL" in missing(1, True, gpus=[1], **{**nccl, "nccl": False})
+    assert "--device cuda" in missing(2, True, gpus=[], **{**nccl, "device": "cpu"})
+    assert missing(1, False, gpus=[], **{**nccl, "device": "cpu"}) == ""
+
+
+def test_each_rank_has_the_gpu_of_its_place_on_its_machine() -> None:
+    """Local rank r takes GPU r; where ranks share, they take turns."""
+    assert [device_of("cuda", rank, 2) for rank in range(3)] == ["cuda:0", "cuda:1", "cuda:0"]
+    assert device_of("cuda:1", 0, 2) == "cuda:1"
+
+
+def test_the_launcher_is_read_once_and_hidden_from_ranks() -> None:
+    """Ranks do not see the launcher's variables, which tell of another world than theirs."""
+    given = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "node0", "MASTER_PORT": "29500", "LOCAL_RANK": "0"}
+    environment = {**given, "HOME": "/"}
+    launch = take_launch(environment)
+    assert launch is not None
+    assert (launch.rank, launch.size, launch.local_rank) == (1, 2, 0)
+    assert environment == {"HOME": "/"}
+    for wrong in ({"RANK": "x"}, {"RANK": "2"}, {"MASTER_PORT": ""}, {"WORLD_SIZE": "1"}):
+        assert launch_in({**given, **wrong}) is None
+
+
+def test_worlds_are_those_that_fit_unless_others_are_asked_for() -> None:
+    """The usual worlds as far as they fit, and the whole; what was asked for is never changed."""
+    assert sizes((1, 2, 3, 4), 2) == (1, 2)
+    assert sizes((1, 2, 3, 4), 16) == (1, 2, 3, 4, 16)
+    assert sizes((2, 64), 4) == (2, 64)
+
+
+def test_the_rank_that_is_behind_is_to_blame() -> None:
+    """Of several late ranks, those that have entered more collectives wait for the one that has not."""
+    late = [RankOutcome(0, "timeout", collectives=("a", "b")), RankOutcome(1, "timeout", collectives=("a",))]
+    assert [outcome.left_alone for outcome in blamed(late)] == [True, False]
+    finished = [RankOutcome(0, "pass"), RankOutcome(1, "timeout", collectives=("a",))]
+    assert not any(outcome.left_alone for outcome in blamed(finished))
