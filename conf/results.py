@@ -57,7 +57,11 @@ def keep(report: Path, name: str) -> None:
 
 def _said(value: Any, needed: set[str]) -> Any:
     if isinstance(value, dict):
-        return {key: _said(part, needed) for key, part in value.items() if part not in ("", [], None) or key in needed | {"engine", "subjects"}}
+        return {
+            key: _said(part, needed)
+            for key, part in value.items()
+            if part not in ("", [], None) or key in needed | {"engine", "subjects"}
+        }
     return [_said(part, needed) for part in value] if isinstance(value, list) else value
 
 

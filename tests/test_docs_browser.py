@@ -26,13 +26,14 @@ pytestmark = [
 AXE = ROOT / ".cache" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 FLAGS = "--no-sandbox --disable-gpu --disable-background-networking --disable-sync --no-first-run".split()
 CLAUSE = "AllGatherGradAutograd.backward.sum"
-SHOWN = (
-    "index", "start", "guides/first-function", "guides/your-function", "guides/many-ranks", "guides/read-a-failure",
-    "guides/known-deviations", "guides/ci", "guides/cluster", "guides/add", "specification", "clauses", "results", "proof",
-    "how-it-works", "contributing", "reference/options", "reference/report", "reference/python", "search", "genindex",
-    "api/spec_impl/function/index", "api/spec_impl/ksuit/index", "api/spec_impl/towhee/index", "api/spec_impl/torchlogix/index",
-    "api/spec_impl/megatron/index", "api/spec_impl/nested_io/index", "source/spec_impl/ksuit.py",
-)  # fmt: skip
+SHOWN = """
+index start guides/first-function guides/your-function guides/many-ranks guides/read-a-failure guides/known-deviations
+guides/ci guides/cluster guides/add specification clauses results proof how-it-works contributing reference/options
+reference/report reference/python search genindex api/spec_impl/function/index api/spec_impl/ksuit/index
+api/spec_impl/towhee/index api/spec_impl/torchlogix/index api/spec_impl/megatron/index api/spec_impl/nested_io/index
+source/spec_impl/ksuit.py
+""".split()
+WIDE = "index results clauses api/spec_impl/ksuit/index guides/many-ranks".split()
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -71,10 +72,14 @@ def page(browser):
     context = browser.new_context()
     found = context.new_page()
     wrong: list[str] = []
-    found.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
-    found.on("pageerror", lambda error: wrong.append(str(error)))
-    found.on("requestfailed", lambda request: wrong.append(f"failed: {request.url}") if went_wrong(request) else None)
-    found.on("response", lambda response: wrong.append(f"{response.status} {response.url}") if response.status >= 400 else None)
+
+    def listen(event, what) -> None:
+        found.on(event, lambda said: wrong.extend([text] if (text := what(said)) else []))
+
+    listen("console", lambda said: said.text if said.type == "error" else "")
+    listen("pageerror", str)
+    listen("requestfailed", lambda request: f"failed: {request.url}" if went_wrong(request) else "")
+    listen("response", lambda response: f"{response.status} {response.url}" if response.status >= 400 else "")
     yield found
     context.close()
     assert not wrong
@@ -145,40 +150,26 @@ def test_every_clause_table_filters(page, address):
         assert 0 <= visible_rows(page) < everything
 
 
+def findings(page) -> list[str]:
+    """What axe-core finds on a page that is serious or critical."""
+    page.add_script_tag(path=AXE)
+    found = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
+    grave = [finding for finding in found if finding["impact"] in {"serious", "critical"}]
+    return [f"{one['id']} at {one['nodes'][0]['target']}: {one['nodes'][0]['failureSummary'][:200]}" for one in grave]
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="no axe-core: npm install --prefix .cache/axe axe-core@4.10.3")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_fit_a_narrow_screen_and_are_accessible(browser, address, scheme):
-    if not AXE.exists():
-        pytest.skip("axe-core is not installed: npm install --prefix .cache/axe axe-core@4.10.3")
-    context = browser.new_context(viewport={"width": 380, "height": 800}, color_scheme=scheme)
+@pytest.mark.parametrize(("width", "names"), [(380, SHOWN), (1300, WIDE)], ids=["narrow", "wide"])
+def test_pages_fit_the_screen_and_are_accessible(browser, address, scheme, width, names):
+    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
     found = context.new_page()
     problems = []
-    for name in SHOWN:
+    for name in names:
         found.goto(f"{address}/{name}.html")
         wide = found.evaluate("document.documentElement.scrollWidth - innerWidth")
-        if wide > 0:
-            problems.append(f"{name}: {wide} pixels too wide")
-        found.add_script_tag(path=AXE)
-        for finding in found.evaluate("axe.run({resultTypes: ['violations']})")["violations"]:
-            if finding["impact"] in {"serious", "critical"}:
-                where = "; ".join(str(node["target"]) for node in finding["nodes"][:3])
-                problems.append(f"{name}: {finding['id']}: {where}: {finding['nodes'][0]['failureSummary'][:200]}")
-    context.close()
-    assert not problems, "\n".join(problems)
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_wide_pages_are_accessible(browser, address, scheme):
-    if not AXE.exists():
-        pytest.skip("axe-core is not installed: npm install --prefix .cache/axe axe-core@4.10.3")
-    context = browser.new_context(viewport={"width": 1300, "height": 900}, color_scheme=scheme)
-    found = context.new_page()
-    problems = []
-    for name in ("index", "results", "clauses", "api/spec_impl/ksuit/index", "guides/many-ranks"):
-        found.goto(f"{address}/{name}.html")
-        found.add_script_tag(path=AXE)
-        for finding in found.evaluate("axe.run({resultTypes: ['violations']})")["violations"]:
-            if finding["impact"] in {"serious", "critical"}:
-                problems.append(f"{name}: {finding['id']}: {finding['nodes'][0]['target']}: {finding['nodes'][0]['failureSummary'][:200]}")
+        problems += [f"{name}: {wide} pixels too wide"] if wide > 0 else []
+        problems += [f"{name}: {finding}" for finding in findings(found)]
     context.close()
     assert not problems, "\n".join(problems)
 

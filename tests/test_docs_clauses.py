@@ -43,7 +43,7 @@ def test_an_id_used_twice_is_a_warning(tmp_path):
 
 
 def test_a_dangling_reference_is_a_warning(tmp_path):
-    assert "clause reference target not found: No.such.clause" in build(tmp_path, ":clause:`No.such.clause`").replace("'", "")
+    assert "'clause' reference target not found: No.such.clause" in build(tmp_path, ":clause:`No.such.clause`")
 
 
 def test_a_clause_without_a_test_is_a_warning(tmp_path):

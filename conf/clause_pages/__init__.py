@@ -1,7 +1,8 @@
 """The one Sphinx extension of this site: it puts clauses, and what was proved of them, on pages.
 
-``directive`` and ``margin`` make the box of a clause; ``index``, ``results``, ``proof``, ``reference`` and ``pictures`` are the
-directives of single pages; ``members`` and ``sources`` complete the API pages; ``published`` writes what programs read.
+``directive`` and ``margin`` make the box of a clause; ``index``, ``results``, ``proof``, ``reference`` and ``pictures``
+are the directives of single pages; ``members`` and ``sources`` complete the API pages; ``published`` writes what
+programs read.
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ def _forget_pages(app: Sphinx) -> None:
 def _prepare(environment: jinja2.Environment, app: Sphinx) -> None:
     environment.globals["facts_of"] = lambda name: members.classes().get(name, {})
     environment.filters["names"] = members.names
-    environment.globals["main_modules"] = lambda: {clause.module.rpartition(".")[2] for clause in clauses.registry().values()}
+    environment.globals["main_modules"] = lambda: {
+        clause.module.rpartition(".")[2] for clause in clauses.registry().values()
+    }
     environment.globals["inherited"] = lambda own: members.inherited(set(own), app.config)
 
 

@@ -71,5 +71,7 @@ class Clause(SphinxDirective):
         ]
         if self.options.get("versions"):
             parts.append(tag("span", self.options["versions"], class_="badge party"))
-        parts.append(tag("span", f"said by {' '.join(seeds)}" if seeds else "in no document", class_="said", title=said))
+        parts.append(
+            tag("span", f"said by {' '.join(seeds)}" if seeds else "in no document", class_="said", title=said)
+        )
         return tag("div", together(*parts), class_="clause-head")

@@ -23,8 +23,8 @@ def tag(name: str, /, *children: str, **attributes: str | bool | None) -> Markup
     for key, value in attributes.items():
         if value is None or value is False:
             continue
-        key = key.rstrip("_").replace("_", "-")
-        words.append(key if value is True else f'{key}="{escape(str(value))}"')
+        name_of_it = key.rstrip("_").replace("_", "-")
+        words.append(name_of_it if value is True else f'{name_of_it}="{escape(str(value))}"')
     inside = "".join(child if isinstance(child, Markup) else escape(child) for child in children)
     head = " ".join([name, *words])
     return Markup(f"<{head}>" if name in {"input", "br"} else f"<{head}>{inside}</{name}>")

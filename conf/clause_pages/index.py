@@ -84,7 +84,12 @@ def _row(record: Record, clause: Clause, docname: str) -> Markup:
         tag("td", clause.party),
         tag("td", str(len(record.tests.get(clause.id, ())))),
         tag("td", str(len(record.bugs_of.get(clause.id, ())))),
-        tag("td", tag("span", f"{MARKS.get(verdict, '…')} {verdict or 'not run'}", class_=f"verdict {verdict_class(verdict)}")),
+        tag(
+            "td",
+            tag(
+                "span", f"{MARKS.get(verdict, '…')} {verdict or 'not run'}", class_=f"verdict {verdict_class(verdict)}"
+            ),
+        ),
         **row_data(clause),
     )
 

@@ -13,7 +13,10 @@ _HEADER = """# Sphinx inventory version 2
 
 
 def write_inventories(folder: Path, target: Path) -> dict[str, Path]:
-    """Pack every ``NAME.txt`` of ``folder`` into ``target/NAME.inv``; a line reads ``name domain:role priority uri dispname``."""
+    """Pack every ``NAME.txt`` of ``folder`` into ``target/NAME.inv``.
+
+    A line reads ``name domain:role priority uri dispname``.
+    """
     target.mkdir(parents=True, exist_ok=True)
     return {path.stem: _write(path, target / f"{path.stem}.inv") for path in sorted(folder.glob("*.txt"))}
 

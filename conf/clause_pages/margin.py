@@ -11,7 +11,7 @@ from clause_pages.record import ENGINE, ROOT, Bug, Record, Run
 from conformance.catalogue import Test
 from conformance.report.model import BROKEN, VERDICTS
 
-MARKS = {"pass": "✓", "not-applicable": "–", "skipped": "…", **dict.fromkeys(BROKEN, "✗")}
+MARKS = {"pass": "✓", "not-applicable": "–", "skipped": "…", **dict.fromkeys(BROKEN, "✗")}  # noqa: RUF001
 
 
 def margin(record: Record, identifier: str, docname: str) -> Markup:
@@ -78,7 +78,9 @@ def _tests(tests: Iterable[Test], docname: str) -> Markup:
 
 def _bugs(bugs: Iterable[Bug], docname: str) -> Markup:
     proof = link(docname, "proof.html")
-    rows = [tag("li", tag("a", bug.name, href=f"{proof}#bug-{bug.implementation}"), " ", prose(bug.text)) for bug in bugs]
+    rows = [
+        tag("li", tag("a", bug.name, href=f"{proof}#bug-{bug.implementation}"), " ", prose(bug.text)) for bug in bugs
+    ]
     return together(tag("p", "Planted bugs killed"), tag("ul", *rows)) if rows else tag("p", "No planted bug yet.")
 
 
@@ -92,7 +94,9 @@ def _verdicts(judged: Iterable[tuple[Run, Mapping[str, Any]]], docname: str) -> 
     rows = []
     for environment, verdicts in groups.items():
         for verdict in sorted(verdicts, key=VERDICTS.index):
-            names = ", ".join("PyTorch itself" if run.implementation == ENGINE else run.implementation for run in verdicts[verdict])
+            names = ", ".join(
+                "PyTorch itself" if run.implementation == ENGINE else run.implementation for run in verdicts[verdict]
+            )
             mark = tag("span", f"{MARKS[verdict]} {verdict}", class_=f"verdict {verdict_class(verdict)}")
             rows.append(tag("li", mark, f" {environment}: {names}"))
     return together(tag("p", "Verdicts (", tag("a", "all results", href=results), ")"), tag("ul", *rows))

@@ -54,7 +54,7 @@ class Chart(SphinxDirective):
         columns = columns_of(record.runs)
         if not columns:
             return []
-        caption = "Clauses that each implementation keeps, breaks, or has nothing to do with; the numbers are in the matrix below."
+        caption = "Clauses that each implementation keeps, breaks, or has nothing to do with; the matrix names them."
         return [raw(_figure(chart(columns), caption))]
 
 

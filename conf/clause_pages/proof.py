@@ -1,4 +1,4 @@
-"""``.. proof::`` and ``.. kill-matrix::``: the figures of the proof, and every planted bug with the clause that killed it."""
+"""``.. proof::`` and ``.. kill-matrix::``: the figures of the proof, and which clause killed which planted bug."""
 
 from __future__ import annotations
 
@@ -55,13 +55,21 @@ def _figures(record: Record) -> Markup:
     tests = sum(len(tests) for tests in record.tests.values())
     rows = [
         (f"{len(record.registry)}", f"clauses, of which {asserted} are asserted by {tests} tests"),
-        (f"{caught} of {len(record.bugs)}", f"planted bugs caught by the clause they break; {precise} without accusing another"),
+        (
+            f"{caught} of {len(record.bugs)}",
+            f"planted bugs caught by the clause they break; {precise} without accusing another",
+        ),
         (f"{killing} of {len(record.registry)}", "clauses that have killed a planted bug"),
         (f"{len(record.correct)}", "correct implementations that nothing may accuse"),
     ]
     if record.mutants:
         survived = len(record.mutants["survivors"])
-        rows.append((f"{record.mutants['killed']} of {record.mutants['mutants']}", f"mutants of the reference killed; {survived} survived"))
+        rows.append(
+            (
+                f"{record.mutants['killed']} of {record.mutants['mutants']}",
+                f"mutants of the reference killed; {survived} survived",
+            )
+        )
     items = [tag("div", tag("dt", number), tag("dd", words)) for number, words in rows]
     return tag("dl", *items, class_="figures")
 
@@ -80,7 +88,10 @@ def _row(record: Record, bug: Bug, docname: str) -> Markup:
         "tr",
         tag("th", _name(bug, docname), tag("p", prose(bug.text)), scope="row"),
         tag("td", tag("a", bug.breaks, href=link(docname, page_of(clause))) if clause else bug.breaks),
-        tag("td", tag("span", f"{'✓' if bug.caught else '✗'} {fate}", class_=f"verdict {'good' if bug.caught else 'bad'}")),
+        tag(
+            "td",
+            tag("span", f"{'✓' if bug.caught else '✗'} {fate}", class_=f"verdict {'good' if bug.caught else 'bad'}"),
+        ),
         tag("td", ", ".join(bug.also) or "nothing"),
         id=f"bug-{bug.implementation}",
         data_fate=fate,

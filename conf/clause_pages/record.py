@@ -91,7 +91,11 @@ def read() -> Record:
         tests[test.clause].append(test)
     matrix, mutants = DOCS / "data" / "kill-matrix.json", DOCS / "data" / "mutants.json"
     rows = _json(matrix).get("rows", ())
-    reports = [path for path in sorted((DOCS / "results").rglob("*.json")) if {"environment", "engine", "subjects"} <= _json(path).keys()]
+    reports = [
+        path
+        for path in sorted((DOCS / "results").rglob("*.json"))
+        if {"environment", "engine", "subjects"} <= _json(path).keys()
+    ]
     bugs = [_bug(row) for row in rows if row["breaks"]]
     correct = [row["implementation"] for row in rows if not row["breaks"]]
     runs = [run for path in reports for run in _runs(path)]

@@ -45,7 +45,9 @@ class Options(SphinxDirective):
 
 
 def _section(name: str, text: str, parser: argparse.ArgumentParser) -> nodes.section:
-    section = nodes.section("", nodes.title("", "", nodes.literal("", f"conformance {name}")), ids=[f"conformance-{name}"])
+    section = nodes.section(
+        "", nodes.title("", "", nodes.literal("", f"conformance {name}")), ids=[f"conformance-{name}"]
+    )
     section += nodes.paragraph("", f"{text[:1].upper()}{text[1:]}.")
     parser.formatter_class = lambda prog: argparse.HelpFormatter(prog, width=80)
     usage = " ".join(parser.format_usage().removeprefix("usage: ").split())
@@ -120,7 +122,9 @@ def _type(value: Mapping[str, Any]) -> Markup:
         name = value["$ref"].rpartition("/")[2]
         return tag("code", "outcome") if name == "outcome" else tag("a", name, href=f"#schema-{name}")
     if "enum" in value or "const" in value:
-        return together(*(together(tag("code", json.dumps(one)), " ") for one in value.get("enum", [value.get("const")])))
+        return together(
+            *(together(tag("code", json.dumps(one)), " ") for one in value.get("enum", [value.get("const")]))
+        )
     if value.get("type") == "array":
         return together("list of ", _type(value["items"]))
     kinds = value.get("type", "anything")

@@ -68,7 +68,7 @@ def _link_signatures(app: Sphinx, doctree: nodes.document) -> None:
         if place:
             uri = link(app.env.current_document.docname, f"source/{place[0]}.html#L-{place[1]}")
             inside = nodes.inline("", "[source]", classes=["viewcode-link"])
-            signature += nodes.reference("", "", inside, internal=True, refuri=uri, classes=["source-link"])
+            signature.append(nodes.reference("", "", inside, internal=True, refuri=uri, classes=["source-link"]))
 
 
 def _place(module: str, name: str) -> tuple[str, int] | None:
