@@ -9,6 +9,7 @@ import torch
 
 from conformance.diagnosis import likely_cause
 from conformance.outcome import Deviation
+from conformance.storage import freed
 
 __all__ = ["close", "equal", "raises", "shown", "that"]
 
@@ -23,6 +24,8 @@ def shown(value: object) -> str:
         return _safe_repr(value)
     shape = "x".join(str(size) for size in value.shape) or "0-d"
     head = f"tensor[{shape}] {str(value.dtype).removeprefix('torch.')}"
+    if freed(value):
+        return f"{head}, whose memory was given back"
     try:
         flat = value.detach().cpu().reshape(-1)
         numbers = ", ".join(_number(item) for item in flat[:6].tolist())

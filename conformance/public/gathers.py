@@ -8,14 +8,14 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from conformance.specs import Launch
+from conformance.specs import Launch, apply
 
 
 def bound(prepare: Callable[[torch.Tensor], tuple[Any, ...]]) -> Callable[..., Any]:
     """Call a class or a function with what ``prepare`` makes of the tensor."""
 
     def call(function: Any, x: torch.Tensor) -> Any:
-        return _applied(function, *prepare(x))
+        return apply(function, *prepare(x))
 
     return call
 
@@ -25,7 +25,7 @@ def as_tuple(*more: Any) -> Callable[..., Any]:
 
     def call(function: Any, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         # Copies, so that what the entries share is not held against the gather.
-        return tuple(part[0].clone() for part in _applied(function, x[None], *more).split(1))
+        return tuple(part[0].clone() for part in apply(function, x[None], *more).split(1))
 
     return call
 
@@ -37,8 +37,4 @@ def with_launch(function: Any, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 def joined(function: Any, x: torch.Tensor, args: Any) -> torch.Tensor:
     """A gather that returns a tuple, as towhee's, which joins it; with one rank there may be no process group."""
-    return x.clone() if args.world_size == 1 else torch.cat(_applied(function, x))
-
-
-def _applied(function: Any, *args: Any) -> Any:
-    return function.apply(*args) if isinstance(function, type) else function(*args)
+    return x.clone() if args.world_size == 1 else torch.cat(apply(function, x))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,11 +10,16 @@ import torch
 import torch.distributed as dist
 
 from conformance.public.gathers import as_tuple
-from conformance.public.packages import enter
+from conformance.public.packages import bare, enter
 from conformance.specs import random
 from conformance.subject import Subject
 
-enter("megatron-core")
+_folder = enter("megatron-core")
+for _parent in ("megatron.core.fusions", "megatron.core.transformer.moe"):
+    bare(_folder, _parent)
+if _folder.is_dir():
+    # Its utilities and its groups import each other; with the package's own __init__ the groups come first.
+    importlib.import_module("megatron.core.parallel_state")
 # It makes room for what it gathers on the current CUDA device; here that is the CPU.
 torch.cuda.current_device = lambda: torch.device("cpu")
 

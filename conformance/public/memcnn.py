@@ -14,24 +14,17 @@ from conformance.subject import Subject
 enter("memcnn")
 
 
-def _weights() -> Iterator[tuple[Any, ...]]:
-    yield random((2, 2, 3, 3), 1), *(random((1, 1, 3, 3), seed) for seed in (2, 3))
+def _halves() -> Iterator[tuple[Any, ...]]:
+    """Only ``x`` is differentiated: the weights are the modules' own, and copies of them would be others."""
+    torch.manual_seed(1)
+    first, second = (torch.nn.Conv2d(1, 1, 3, padding=1, dtype=torch.float64) for _ in range(2))
+    weights = (weight.detach() for layer in (first, second) for weight in layer.parameters())
+    yield random((2, 2, 3, 3), 1), first, second, *weights
 
 
-def _convolution(weight: torch.Tensor) -> torch.nn.Module:
-    """The module whose parameter the class gets twice: within the module, and as an input to differentiate."""
-    layer = torch.nn.Conv2d(1, 1, 3, padding=1, bias=False, dtype=weight.dtype)
-    layer.weight = torch.nn.Parameter(weight.detach())
-    return layer
-
-
-def _coupled(function: Any, x: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> Any:
-    return function.apply(x, _convolution(first), _convolution(second), first, second)
-
-
-additive_block = Subject("memcnn.models.additive:AdditiveBlockFunction", inputs=_weights, call=_coupled)
-additive_block_2 = Subject("memcnn.models.additive:AdditiveBlockFunction2", inputs=_weights, call=_coupled)
-additive_inverse = Subject("memcnn.models.additive:AdditiveBlockInverseFunction", inputs=_weights, call=_coupled)
+additive_block = Subject("memcnn.models.additive:AdditiveBlockFunction", inputs=_halves)
+additive_block_2 = Subject("memcnn.models.additive:AdditiveBlockFunction2", inputs=_halves)
+additive_inverse = Subject("memcnn.models.additive:AdditiveBlockInverseFunction", inputs=_halves)
 
 
 def _forth(x: torch.Tensor) -> torch.Tensor:

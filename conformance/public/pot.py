@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,9 +17,7 @@ def __getattr__(name: str) -> Any:
     """The classes live inside the backend object; this gives them a name that can be imported."""
     if name not in {"ValFunction", "MatrixSqrtFunction"}:
         raise AttributeError(name)
-    from ot.backend import TorchBackend
-
-    return getattr(TorchBackend(), name)
+    return getattr(importlib.import_module("ot.backend").TorchBackend(), name)
 
 
 def _value() -> Iterator[tuple[Any, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,12 +16,11 @@ enter("revtorch")
 
 
 def _blocks() -> Any:
-    from revtorch import ReversibleBlock
-
+    block = importlib.import_module("revtorch").ReversibleBlock
     torch.manual_seed(1)
     layers = [torch.nn.Linear(2, 2, dtype=torch.float64) for _ in range(4)]
     pairs = zip(layers[::2], layers[1::2], strict=True)
-    return torch.nn.ModuleList(ReversibleBlock(torch.nn.Sequential(f, torch.nn.Tanh()), g) for f, g in pairs)
+    return torch.nn.ModuleList(block(torch.nn.Sequential(f, torch.nn.Tanh()), g) for f, g in pairs)
 
 
 def _kept() -> Iterator[tuple[Any, ...]]:

@@ -39,4 +39,15 @@ def _invertible() -> Iterator[tuple[Any, ...]]:
     yield _forth, _back, 1, 1, random((4, 3), 1)
 
 
-invertible = Subject("torch_geometric.nn.models.rev_gnn:InvertibleFunction", inputs=_invertible)
+invertible_no_weights = Subject("torch_geometric.nn.models.rev_gnn:InvertibleFunction", inputs=_invertible)
+
+
+def _with_weight() -> Iterator[tuple[Any, ...]]:
+    yield random((4, 3), 1), random((3,), 2)
+
+
+def _scaled(function: Any, x: torch.Tensor, weight: torch.Tensor) -> Any:
+    return function.apply(lambda x: x * weight, lambda y: y / weight, 1, 1, x, weight)
+
+
+invertible = Subject("torch_geometric.nn.models.rev_gnn:InvertibleFunction", inputs=_with_weight, call=_scaled)

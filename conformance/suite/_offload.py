@@ -8,6 +8,7 @@ import torch
 from torch.autograd.graph import saved_tensors_hooks
 
 from conformance.graph import contexts_behind
+from conformance.storage import freed
 from conformance.suite._contract import Case, Run
 from conformance.suite._making import Making
 
@@ -59,7 +60,7 @@ def _of_modules(run: Run) -> Iterator[torch.Tensor]:
 
 def _overwrite(tensors: list[torch.Tensor]) -> None:
     with torch.no_grad():
-        for tensor in tensors:
+        for tensor in (tensor for tensor in tensors if not freed(tensor)):
             number = tensor.dtype.is_floating_point or tensor.dtype.is_complex
             # Through .data: the version counter stays, for it is not a change in place that is tried here.
             tensor.data.fill_(float("nan") if number else 0)

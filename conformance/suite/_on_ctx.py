@@ -11,6 +11,8 @@ import torch
 
 #: Objects are looked into so many deep; what a program builds around its tensors has no end.
 DEPTH = 4
+#: Size of the state of a CUDA generator (bytes).
+CUDA_STATE = 16
 #: Things that own tensors of their own, or lead to the whole program.
 OPAQUE = (
     torch.nn.Module,
@@ -42,11 +44,18 @@ def tensors_on(ctx: Any, foreign: Iterable[Any] = ()) -> Iterator[tuple[str, tor
 
 def _walk(way: str, value: Any, depth: int, seen: set[int]) -> Iterator[tuple[str, torch.Tensor]]:
     if isinstance(value, torch.Tensor):
-        yield way, value
+        if not _is_generator_state(value):
+            yield way, value
     elif depth and id(value) not in seen and not isinstance(value, OPAQUE):
         seen.add(id(value))
         for step, inner in _inside(value):
             yield from _walk(way + step, inner, depth - 1, seen)
+
+
+def _is_generator_state(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is the state of a random number generator, which no hook may carry off and round."""
+    sizes = {torch.default_generator.get_state().numel(), CUDA_STATE}
+    return tensor.dtype is torch.uint8 and tensor.dim() == 1 and tensor.numel() in sizes
 
 
 def _inside(value: Any) -> Iterator[tuple[str, Any]]:
