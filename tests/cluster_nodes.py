@@ -83,7 +83,11 @@ class Nodes:
             "--rdzv-id=test", "--rdzv-conf=timeout=60", f"--local-addr={address}", *options, *SUITE, *words,
         ]  # fmt: skip
         name = self.names[node]
-        as_host = ["unshare", "--uts", "sh", "-c", f'hostname {name}; exec "$@"', "sh"]
+        hosts = self.folder / "hosts"
+        named = (f"10.77.0.{place + 1} {other}" for place, other in enumerate(self.names))
+        hosts.write_text("\n".join(["127.0.0.1 localhost", *named, ""]))
+        as_host = ["unshare", "--uts", "--mount", "sh", "-ec"]
+        as_host += [f'hostname {name}; mount --bind {hosts} /etc/hosts; exec "$@"', "sh"]
         process = start(["ip", "netns", "exec", name, *as_host, *torchrun], self.folder)
         self.started.append(process)
         return process
@@ -147,7 +151,7 @@ def _ip(*words: str) -> None:
         raise PermissionError(f"needs the right to make network namespaces: {done.stderr.strip()}")
 
 
-def wait_for(condition: Any, limit: float = 90.0) -> None:
+def wait_for(condition: Any, limit: float = LIMIT) -> None:
     """Wait until a condition holds."""
     end = time.monotonic() + limit
     while not condition():
