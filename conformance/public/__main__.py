@@ -9,11 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from conformance.public.packages import PACKAGES, Package, install, package
+from conformance.public.page import rewrite
 from conformance.public.result import Row, rows, show, write
 from conformance.public.run import Judged, judged
 from conformance.public.table import entries
 
-RESULTS = Path("docs/results/public.json")
+RESULTS = Path("docs/data/public.json")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.report:
         for result in found:
             result.keep(Path(given.report))
-    return _recorded(table, whole=not given.names, update=given.update)
+    return _recorded(table, given.update)
 
 
 def _one(entry: Package, given: argparse.Namespace) -> list[Judged]:
@@ -42,11 +43,13 @@ def _one(entry: Package, given: argparse.Namespace) -> list[Judged]:
     return judged(entry, entries((entry,)), given.ranks, given.timeout)
 
 
-def _recorded(table: list[Row], whole: bool, update: bool) -> int:
+def _recorded(table: list[Row], update: bool) -> int:
     known = {row.reference: row for row in Row.read(RESULTS)} if RESULTS.exists() else {}
     if update:
-        kept = {} if whole else known
-        write([*{**kept, **{row.reference: row for row in table}}.values()], RESULTS)
+        newer = {row.reference: row for row in table}
+        rows_now = [{**known, **newer}[entry.reference] for entry in entries() if entry.reference in {**known, **newer}]
+        write(rows_now, RESULTS)
+        rewrite(rows_now)
         return 0
     news = [row for row in table if row.reference not in known or not row.same_as(known[row.reference])]
     for row in news:
@@ -62,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--ranks", default=(1, 2, 3), type=_ranks, help="worlds for the gathers (default 1,2,3)")
     parser.add_argument("--timeout", default=30.0, type=float, help="deadline of a test, in seconds")
     parser.add_argument("--jobs", default=2, type=int, help="packages that are tested side by side (default 2)")
-    parser.add_argument("--update", action="store_true", help=f"write {RESULTS} instead of comparing with it")
+    parser.add_argument("--update", action="store_true", help=f"write {RESULTS}, and the table of the docs")
     return parser
 
 

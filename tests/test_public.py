@@ -1,0 +1,88 @@
+"""The table of published implementations: its entries make sense, and those that are installed can be loaded."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from conformance import clauses
+from conformance.plan import Named
+from conformance.pool import Pool, Settings
+from conformance.pristine import Template
+from conformance.public.packages import PACKAGES, package
+from conformance.public.result import Row
+from conformance.public.table import Entry, adapter_file, entries
+
+ENTRIES = entries()
+RESULTS = Path("docs/data/public.json")
+
+
+def test_every_package_is_pinned_and_has_subjects():
+    for entry in PACKAGES:
+        assert entry.version or entry.name.startswith("torch."), entry
+        assert all("==" in need for need in entry.needs), entry
+        assert entries((entry,)), f"{adapter_file(entry).name} has no subject"
+
+
+def test_names_on_the_command_line_are_unambiguous():
+    assert all(package(entry.key) is entry for entry in PACKAGES)
+
+
+def test_the_table_is_as_large_as_promised():
+    published = {entry.package.name for entry in ENTRIES if entry.package.version}
+    assert len({entry.target for entry in ENTRIES}) >= 25
+    assert len(published) >= 10
+
+
+def test_every_entry_names_a_spec_and_a_target():
+    for entry in ENTRIES:
+        assert entry.spec in clauses.specs(), entry
+        assert re.fullmatch(r"[\w.]+:\w+", entry.target), entry
+
+
+def test_every_adapter_is_in_the_table():
+    adapters = {entry.adapter for entry in PACKAGES}
+    for file in adapter_file(PACKAGES[0]).parent.glob("*.py"):
+        holds = any("= Subject(" in line for line in file.read_text(encoding="utf-8").splitlines())
+        assert not holds or file.stem in adapters, f"{file.name} has subjects that nobody runs"
+
+
+def test_the_page_names_every_subject_that_fails():
+    page = Path("docs/public.md").read_text(encoding="utf-8")
+    for row in Row.read(RESULTS):
+        if row.verdict == "fails":
+            assert row.subject in page, f"{row.reference} fails, and docs/public.md does not say why"
+
+
+def test_every_subject_has_a_verdict_on_record():
+    assert {row.reference for row in Row.read(RESULTS)} == {entry.reference for entry in ENTRIES}
+
+
+def test_records_hold_no_path_of_the_machine_they_were_made_on():
+    assert not re.search(r"/(home|work|root|Users)/", json.dumps(RESULTS.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("script", sorted(Path("docs/public").glob("*.py")), ids=lambda script: script.stem)
+def test_scripts_read_as_python(script):
+    tree = ast.parse(script.read_text(encoding="utf-8"))
+    assert ast.get_docstring(tree)
+
+
+@pytest.fixture(scope="module")
+def pool():
+    template = Template()
+    ranks = Pool(template, Settings(path=(str(Path.cwd()),), timeout=60))
+    yield ranks
+    ranks.close()
+    template.close()
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.reference.partition("public.")[2])
+def test_a_subject_whose_package_is_installed_can_be_loaded(entry: Entry, pool: Pool):
+    if not entry.package.installed:
+        pytest.skip(f"python -m conformance.public {entry.package.key} installs it")
+    assert pool.preflight(Named(entry.reference, "")) == ("pass", entry.spec)
