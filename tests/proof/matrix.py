@@ -53,7 +53,9 @@ class Row:
 
 def items_of(implementation: Implementation) -> list[Item]:
     """The tests that an implementation goes through: the engine's for an engine bug, else all that concern it."""
-    subject = Named(implementation.reference, implementation.spec, implementation.inputs, implementation.reference)
+    subject = Named(
+        implementation.reference, implementation.spec, implementation.inputs, implementation.reference
+    )
     subjects = [] if implementation.engine else [subject]
     items = plan(catalogue.suite(), clauses.registry(), subjects, RANKS)
     return [item for item in items if item.test.about_engine == implementation.engine and not item.why_not]
@@ -107,7 +109,10 @@ def compute(implementations: Sequence[Implementation], said: Callable[[Row], Non
 
 
 def side_by_side(
-    job: Callable[[Template, Task], Result], tasks: Sequence[Task], said: Callable[[Result], None]
+    job: Callable[[Template, Task], Result],
+    tasks: Sequence[Task],
+    said: Callable[[Result], None],
+    workers: int = WORKERS,
 ) -> list[Result]:
     """Do the tasks in a few threads, each with a pristine process of its own."""
     waiting: queue.SimpleQueue[Task] = queue.SimpleQueue()
@@ -130,7 +135,7 @@ def side_by_side(
         finally:
             template.close()
 
-    threads = [threading.Thread(target=work) for _ in range(WORKERS)]
+    threads = [threading.Thread(target=work) for _ in range(workers)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,29 +42,50 @@ class Mutant:
     """A changed module: where, what was changed, and the whole new source."""
 
     module: str
+    function: str
     line: int
     change: str
     before: str
     source: str
+    occurrence: int = 1
 
     @property
     def name(self) -> str:
-        """Stable as long as the line stands as it is."""
-        return f"{self.module}.py: {self.change}: {self.before}"
+        """Unique, and stable as long as the function stands as it is."""
+        again = f" ({self.occurrence})" if self.occurrence > 1 else ""
+        return f"{self.module}.{self.function}: {self.change}: {self.before}{again}"
 
 
 def mutants(file: Path) -> Iterator[Mutant]:
-    """Every mutant of a module, in the order of the syntax tree."""
+    """Every mutant of a module, in the order of the source."""
     source = file.read_text(encoding="utf-8")
     lines = source.splitlines()
     tree = ast.parse(source)
-    for place, node in enumerate(ast.walk(tree)):
+    seen: Counter[Mutant] = Counter()
+    for place, (function, node) in enumerate(_within(tree, "")):
         for change, alter in alterations(node):
             mutated = copy.deepcopy(tree)
-            alter(next(twin for number, twin in enumerate(ast.walk(mutated)) if number == place))
+            alter(next(twin for number, (_, twin) in enumerate(_within(mutated, "")) if number == place))
             line = getattr(node, "lineno", 1)
             text = ast.unparse(ast.fix_missing_locations(mutated))
-            yield Mutant(file.stem, line, change, lines[line - 1].strip(), text)
+            mutant = Mutant(file.stem, function, line, change, lines[line - 1].strip(), text)
+            alike = replace(mutant, line=0, source="")
+            seen[alike] += 1
+            yield replace(mutant, occurrence=seen[alike])
+
+
+def _within(node: ast.AST, function: str) -> Iterator[tuple[str, ast.AST]]:
+    """Every node of a tree with the qualified name of the function or class that it stands in, or is.
+
+    Words for people and types for checkers are left out: no behaviour hangs on them.
+    """
+    if isinstance(node, ast.Raise | ast.JoinedStr | ast.arguments):
+        return
+    if isinstance(node, ast.ClassDef | ast.FunctionDef):
+        function = f"{function}.{node.name}".lstrip(".")
+    yield function, node
+    for child in ast.iter_child_nodes(node):
+        yield from _within(child, function)
 
 
 def alterations(node: ast.AST) -> Iterator[tuple[str, Alteration]]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conformance import catalogue, clauses
+from conformance.outcome import RankOutcome
 from conformance.plan import Item, plan
 from conformance.pool import Pool, Settings
 from conformance.pristine import Template
@@ -18,6 +19,8 @@ from tests.proof.mutants import Mutant, mutants
 
 #: Two ranks show what three would, at half the cost.
 RANKS = (1, 2)
+#: Mutants that hang cost time and no work: more of them at once than there are cores.
+WORKERS = 4
 SPEC_IMPL = Path(__file__).parents[2] / "spec_impl"
 
 
@@ -40,36 +43,80 @@ def all_mutants() -> list[Mutant]:
     return [mutant for file in files for mutant in mutants(file)]
 
 
-def items_by_module() -> Mapping[str, list[Item]]:
-    """For each module of the reference the tests that its classes go through; shared modules are everybody's."""
+def items_for() -> Callable[[Mutant], list[Item]]:
+    """What says which tests a mutant goes through: those of the classes that its code is part of."""
     tests, registry = catalogue.suite(), clauses.registry()
-    items: dict[str, list[Item]] = {}
+    by_class = {
+        subject.reference.partition(":")[2]: _likeliest_first(plan(tests, registry, [subject], RANKS))
+        for subject in reference_subjects()
+    }
+    homes: dict[str, list[str]] = {}
     for subject in reference_subjects():
-        module = subject.reference.partition(":")[0].rpartition(".")[2]
-        own = [item for item in plan(tests, registry, [subject], RANKS) if item.subject and not item.why_not]
-        # The spec's own tests first: they are the likeliest to notice.
-        own.sort(key=lambda item: (item.size, item.group, registry[item.test.clause].spec == "Function"))
-        items.setdefault(module, []).extend(own)
-    shared = [item for own in items.values() for item in own if item.test.ranks]
-    return {file.stem: items.get(file.stem, shared) for file in SPEC_IMPL.glob("*.py")}
+        module, _, name = subject.reference.partition(":")
+        homes.setdefault(module.rpartition(".")[2], []).append(name)
+    users = {file.stem: _users(file.stem, homes) for file in SPEC_IMPL.glob("*.py")}
+
+    def items(mutant: Mutant) -> list[Item]:
+        owner = mutant.function.partition(".")[0]
+        names = [owner] if owner in by_class else homes.get(mutant.module) or users[mutant.module]
+        return [item for name in names for item in by_class[name]]
+
+    return items
+
+
+def _users(module: str, homes: Mapping[str, Sequence[str]]) -> list[str]:
+    """The classes that a shared module works for. The separate forms do all that the others do, and more."""
+    using = [home for home in homes if f" {module}" in _imports(SPEC_IMPL / f"{home}.py")]
+    return [name for home in using for name in homes[home] if name.endswith("Separate")]
+
+
+def _imports(file: Path) -> str:
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return "\n".join(
+        line.replace("spec_impl.", "") for line in lines if line.startswith(("import", "from spec_impl"))
+    )
+
+
+def _likeliest_first(items: Sequence[Item]) -> list[Item]:
+    """The tests of a class by how soon they are likely to notice something; worlds stay together.
+
+    Several ranks come before one, the spec's own tests before those of every Function, which need one world only.
+    """
+    registry, first = clauses.registry(), set()
+    own = []
+    for item in items:
+        general = registry[item.test.clause].spec == "Function"
+        if not item.subject or item.why_not or (general and item.size > 1):
+            continue
+        again = (item.test, item.size) in first
+        first.add((item.test, item.size))
+        own.append(((-item.size, item.group, general, again, item.test.transforms), item))
+    return [item for _, item in sorted(own, key=lambda pair: pair[0])]
+
+
+class _Hasty(Pool):
+    """Looks at a failure once: nobody reads its words here."""
+
+    def _second_look(self, item: Item, outcomes: list[RankOutcome]) -> list[RankOutcome]:
+        return outcomes
 
 
 def compute(wanted: Sequence[Mutant], said: Callable[[Fate], None]) -> list[Fate]:
     """Hold every mutant against the tests of its module, until one notices it."""
-    items = items_by_module()
+    items = items_for()
 
     def job(template: Template, mutant: Mutant) -> Fate:
         with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
             home = Path(folder) / "spec_impl"
             shutil.copytree(SPEC_IMPL, home, ignore=shutil.ignore_patterns("__pycache__"))
             (home / f"{mutant.module}.py").write_text(mutant.source, encoding="utf-8")
-            pool = Pool(template, Settings(timeout=TIMEOUT, path=(folder,)))
+            pool = _Hasty(template, Settings(timeout=TIMEOUT, path=(folder,)))
             try:
-                return Fate(mutant, _killer(pool, items[mutant.module]))
+                return Fate(mutant, _killer(pool, items(mutant)))
             finally:
                 pool.close()
 
-    fates = side_by_side(job, wanted, said)
+    fates = side_by_side(job, wanted, said, WORKERS)
     place = {mutant.name: number for number, mutant in enumerate(wanted)}
     return sorted(fates, key=lambda fate: place[fate.mutant.name])
 
