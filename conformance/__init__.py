@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from conformance.check import ConformanceError, check
+    from conformance.checking import ConformanceError, check
     from conformance.subject import Subject
 
 __all__ = ["ConformanceError", "Subject", "check"]
 
-_HOMES = {"ConformanceError": "check", "Subject": "subject", "check": "check"}
+_HOMES = {"ConformanceError": "checking", "Subject": "subject", "check": "checking"}
 
 
 def __getattr__(name: str) -> Any:
@@ -23,5 +23,5 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     value = getattr(import_module(f"conformance.{_HOMES[name]}"), name)
-    globals()[name] = value  # or the submodule of the same name would take its place
+    globals()[name] = value
     return value

@@ -65,7 +65,8 @@ class Item:
     def reproduce(self) -> str:
         """The command that runs this test alone, or the call of ``check`` that does."""
         if self.subject and not self.subject.reference:
-            return f"check({self.subject.label.partition(':')[2]}, ..., only={self.test.clause!r})"
+            name = self.subject.label.rpartition(":")[2].rpartition("<locals>.")[2]
+            return f"check({name}, ..., only={self.test.clause!r})"
         words = ["conformance", "run"]
         if self.subject:
             words += [self.subject.reference, "--spec", self.subject.spec]

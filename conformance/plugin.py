@@ -100,7 +100,7 @@ def conformance_check() -> Any:
     >>> def test_my_function(conformance_check):
     ...     conformance_check(MyFunction, (torch.randn(3, dtype=torch.float64, requires_grad=True),))
     """
-    from conformance.check import check
+    from conformance.checking import check
 
     return check
 

@@ -202,8 +202,11 @@ def check_subject(subject: Subject) -> Subject:
         raise BadSubject(f"{reference!r} is a {kind}, not a Function class, a callable or a Subject")
     if isinstance(subject.target, type) and subject.function is None:
         raise BadSubject(f"{reference!r} is a class, but no subclass of torch.autograd.Function")
-    if isinstance(subject.inputs, str):
-        subject = replace(subject, inputs=load(subject.inputs))
+    for name in ("call", "formula"):
+        given = getattr(subject, name)
+        if given is not None and not callable(given):
+            raise BadSubject(f"{reference!r}: {name}= is a {type(given).__name__}, not a function")
+    subject = replace(subject, inputs=_checked_inputs(subject))
     if subject.spec not in SPECS:
         raise BadSubject(f"no spec named {subject.spec!r}; there are {', '.join(SPECS)}")
     if subject.gradient_kind not in {"numeric", "declared", "spec"}:
@@ -211,5 +214,17 @@ def check_subject(subject: Subject) -> Subject:
     if subject.gradient_kind == "declared" and subject.formula is None:
         raise BadSubject(f"{reference!r}: gradient='declared' needs formula=, a function of (args, grads)")
     if subject.spec == "Function" and subject.inputs is None:
-        raise BadSubject(f"{reference!r} needs sample inputs: --inputs module:callable, which yields argument tuples")
+        ways = "--inputs module:callable, Subject(inputs=...), or check(function, (x, 2.0))"
+        raise BadSubject(f"{reference!r} needs sample inputs, tuples of arguments: {ways}")
     return subject
+
+
+def _checked_inputs(subject: Subject) -> Any:
+    """The inputs as they are needed: a callable, or tuples that can be gone through more than once."""
+    inputs = load(subject.inputs) if isinstance(subject.inputs, str) else subject.inputs
+    if inputs is None or callable(inputs):
+        return inputs
+    if not isinstance(inputs, Iterable):
+        kind = type(inputs).__name__
+        raise BadSubject(f"the inputs of {subject.label} are a {kind}; give a callable that yields tuples of arguments")
+    return tuple(inputs)

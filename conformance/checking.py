@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import importlib
+import difflib
 import platform
 import sys
-import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from conformance import catalogue, clauses
-from conformance.joining import joined
-from conformance.outcome import Deviation, NotApplicable, RankOutcome, Skipped, TestOutcome, clipped
+from conformance.handing import in_process, payload
+from conformance.options import MOST_RANKS
+from conformance.outcome import TestOutcome
 from conformance.plan import Item, Named, plan
 from conformance.pool import Pool, Settings
 from conformance.pristine import Template
 from conformance.report.model import Report
 from conformance.session import suite_version
-from conformance.subject import BadSubject, Subject, check_subject
+from conformance.subject import BadSubject, Subject, check_subject, load
 from conformance.verdict import Planned, SubjectInfo, judge
+from conformance.world import World
 
 
 class ConformanceError(AssertionError):
@@ -46,27 +46,33 @@ def check(
     """Hold a Function against the contract, or against a spec, and raise unless it conforms.
 
     With one rank and no spec that gathers, everything runs in the calling process: quick, and in your debugger.
-    Otherwise rank processes are started, which import the Function by its name.
+    Otherwise rank processes are started; a Function that crashes or hangs there leaves the caller alone. What is at
+    the top of a module is imported on the ranks; a class or lambda made inside a function is sent to them.
+
+    One example is enough: the suite itself calls with every combination of inputs that need a gradient, with
+    incoming gradients of every layout, with batches along every dimension for vmap, and in double precision where a
+    derivative is measured. Other shapes, strides and dtypes are examples of their own.
 
     Args:
         function: a Function class, a callable, or a :class:`~conformance.Subject`.
         cases: tuples of arguments to call it with, for spec ``Function``. Tensors that require grad are
-            differentiated; float64 makes the numerical checks sharp. The caller's tensors are not touched.
+            differentiated, all of them where none does; float64 makes the numerical checks sharp. Tensors may be
+            nested in tuples, lists and dicts. The suite works on copies of tensors and NumPy arrays.
         spec: the spec it claims to keep; ``"Function"`` is the contract alone.
         ranks: world sizes for clauses that need several ranks.
         call: ``call(function, *args)``, for a signature other than the documented one.
         gradient: ``"declared"`` where the gradient is no true derivative on purpose; needs ``formula``.
         formula: ``formula(args, grads)`` gives the expected gradient of every argument.
         strict: raise for broken should and quality clauses too, which otherwise only show in the report.
-        only: run the tests of this clause alone.
+        only: run the tests of this clause alone; the name of a test will do as well.
         timeout: deadline of one test on one rank, in seconds, where rank processes are started.
 
     Returns:
         The report, with a verdict for every clause.
 
     Raises:
-        ConformanceError: some clause is broken.
-        ValueError: the arguments make no subject that can be tested.
+        ConformanceError: some clause is broken; its text tells of each, and its ``report`` holds everything.
+        ValueError: the arguments make no subject that can be tested; one line says why.
 
     >>> import torch
     >>> class Double(torch.autograd.Function):
@@ -79,20 +85,22 @@ def check(
     >>> check(Double, (torch.randn(3, dtype=torch.float64, requires_grad=True),)).subjects[0].verdict
     'conforms'
     """
-    sizes = (ranks,) if isinstance(ranks, int) else tuple(ranks)
+    sizes = _sizes(ranks)
+    if not (isinstance(timeout, int | float) and 0 < timeout <= 86_400):
+        raise ValueError(f"timeout={timeout!r}: give a number of seconds above 0 and at most 86400")
     try:
         subject = _subject(function, cases, spec, call, gradient, formula)
     except BadSubject as error:
         raise ValueError(str(error)) from None
-    if not sizes or any(size < 1 for size in sizes):
-        raise ValueError(f"ranks={ranks!r}: give world sizes of 1 or more")
     label = subject.label
     on_ranks = max(sizes) > 1 or subject.gathers
-    named = Named("", subject.spec, None, label, _payload(subject) if on_ranks else "")
+    named = Named("", subject.spec, None, label, payload(subject) if on_ranks else "")
     registry = clauses.registry()
     items = [item for item in plan(catalogue.suite(), registry, [named], sizes) if item.subject]
     chosen = [item for item in items if only in {"", item.test.clause, item.test.function}]
-    outcomes = _on_ranks(chosen, timeout) if on_ranks else [_here(item, subject) for item in chosen]
+    if not chosen:
+        raise ValueError(_nothing_chosen(only, items))
+    outcomes = _on_ranks(chosen, timeout) if on_ranks else in_process(chosen, subject)
     report = judge(
         outcomes,
         [Planned(item.nodeid, item.test.clause, item.label, item.spec, item.size) for item in items],
@@ -107,6 +115,21 @@ def check(
     return report
 
 
+def _sizes(ranks: int | Sequence[int]) -> tuple[int, ...]:
+    """World sizes, each one checked."""
+    sizes = tuple(ranks) if isinstance(ranks, list | tuple | range | set) else (ranks,)
+    if not sizes or not all(type(size) is int and 1 <= size <= MOST_RANKS for size in sizes):
+        raise ValueError(f"ranks={ranks!r}: give a world size of 1 or more, or several as in (2, 3)")
+    return tuple(sorted(set(sizes)))
+
+
+def _nothing_chosen(only: str, items: Sequence[Item]) -> str:
+    known = sorted({name for item in items for name in (item.test.clause, item.test.function)})
+    near = difflib.get_close_matches(only, known, 2) if isinstance(only, str) else []
+    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "; `conformance list` shows all clauses"
+    return f"only={only!r}: no clause or test of that name concerns this subject{hint}"
+
+
 def _subject(
     function: Any,
     cases: tuple[tuple[Any, ...], ...],
@@ -115,56 +138,23 @@ def _subject(
     gradient: str,
     formula: Callable[..., Any] | None,
 ) -> Subject:
-    from conformance.subject import load
-
     subject = function if isinstance(function, Subject) else Subject(function)
     if isinstance(subject.target, str):
-        subject = replace(subject, target=load(subject.target), name=subject.label)
+        subject = replace(subject, target=_loaded(subject.target), name=subject.label)
     given: dict[str, Any] = {"spec": spec, "call": call, "gradient": gradient, "formula": formula, "inputs": cases}
-    subject = replace(subject, **{name: value for name, value in given.items() if value})
-    return check_subject(subject)
+    subject = check_subject(replace(subject, **{name: value for name, value in given.items() if value}))
+    if not callable(subject.inputs) or not subject.gathers:
+        subject.samples(World())  # inputs that cannot be used are said at once; a gather's may need their ranks
+    return subject
 
 
-def _here(item: Item, subject: Subject) -> TestOutcome:
-    """Run one item in this process."""
-    from conformance import footprint
-    from conformance.world import World
-
-    start = time.perf_counter()
-    offered = {"subject": subject, "world": World(), **dict(item.case)}
-    outcome, message, likely = "pass", "", ""
+def _loaded(reference: str) -> Any:
     try:
-        body = getattr(importlib.import_module(item.test.module), item.test.function)
-        with footprint.restored(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the suite provokes warnings; the caller's filters are for the caller
-            body(**{name: offered[name] for name in item.test.arguments})
-    except NotApplicable as error:
-        outcome, message = "not-applicable", str(error)
-    except Skipped as error:
-        outcome, message = "skip", str(error)
-    except Deviation as error:
-        outcome, message, likely = "fail", str(error), error.likely
+        return load(reference)
+    except BadSubject:
+        raise
     except Exception as error:
-        from conformance.rank import explain
-
-        outcome, message = "error", explain(error)
-    found = RankOutcome(0, outcome, clipped(message), likely)
-    return joined(item, [found], time.perf_counter() - start)
-
-
-def _payload(subject: Subject) -> str:
-    """The subject as text that a rank can make it from again; classes of a module go by their name."""
-    import base64
-
-    import cloudpickle
-
-    try:
-        return base64.b64encode(cloudpickle.dumps(subject)).decode()
-    except Exception as error:
-        raise ValueError(
-            f"{subject.label} cannot be handed to rank processes: {type(error).__name__}: {error}; "
-            "define it at the top of a module"
-        ) from error
+        raise BadSubject(f"importing {reference!r} raises {type(error).__name__}: {error}") from error
 
 
 def _on_ranks(items: Sequence[Item], timeout: float) -> list[TestOutcome]:

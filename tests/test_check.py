@@ -1,0 +1,252 @@
+"""``check`` from within one's own tests: what it tells, and that the calling process notices nothing else."""
+
+from __future__ import annotations
+
+import random
+import re
+import sys
+import time
+import warnings
+
+import numpy
+import pytest
+import torch
+
+from conformance import ConformanceError, Subject, check
+
+GATHER = "AllGatherGradAutograd"
+FACTOR = "Function.backward.gradient"
+COUNT = "Function.backward.count"
+
+
+class Square(torch.autograd.Function):
+    """Right in every respect, with rules for every transform."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x):
+        return x * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        (x,) = ctx.saved_tensors
+        return 2 * x * tangent
+
+
+class WrongTwice(torch.autograd.Function):
+    """A wrong factor, and an incoming gradient changed in place."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.mul_(6)
+
+
+def example(*shape: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    return torch.ones(shape or (3,), dtype=dtype).cumsum(0).requires_grad_()
+
+
+def test_a_function_that_keeps_the_contract_passes():
+    report = check(Square, (example(),))
+    assert report.subjects[0].verdict == "conforms"
+
+
+def test_the_whole_contract_takes_half_a_second_of_this_process_at_most():
+    check(Square, (example(),))
+    start = time.process_time()  # other processes of a busy machine do not count
+    check(Square, (example(),))
+    assert time.process_time() - start <= 0.5
+
+
+def test_an_error_names_every_broken_clause_in_the_order_of_a_failure():
+    with pytest.raises(ConformanceError) as caught:
+        check(WrongTwice, (example(),), strict=True)
+    text = str(caught.value)
+    broken = [clause.id for clause in caught.value.report.subjects[0].clauses if clause.broken]
+    assert {FACTOR, "Function.backward.grads-untouched"} <= set(broken)
+    assert all(name in text for name in broken)
+    parts = [
+        FACTOR,
+        "The value returned at an input's place is the gradient",
+        "rank 0 of 1",
+        "came:",
+        "expected:",
+        "looks like the right value times 3",
+        f"check(WrongTwice, ..., only='{FACTOR}')",
+        f"#clause-{FACTOR}",
+    ]
+    places = [text.index(parts[0])]
+    for part in parts[1:]:
+        places.append(text.index(part, places[-1]))
+    assert places == sorted(places)
+
+
+def test_the_command_that_reproduces_a_failure_runs_that_clause_alone():
+    with pytest.raises(ConformanceError) as caught:
+        check(WrongTwice, (example(),), only=FACTOR)
+    results = caught.value.report.subjects[0].clauses
+    assert [clause.id for clause in results if clause.verdict != "skipped"] == [FACTOR]
+    assert check(Square, (example(),), only=FACTOR)
+
+
+def test_broken_quality_clauses_raise_only_when_strict():
+    class Careless(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad.mul_(2)
+
+    assert check(Careless, (example(),)).subjects[0].verdict == "deviates"
+    with pytest.raises(ConformanceError, match=r"test_broken.*Careless deviates"):
+        check(Careless, (example(),), strict=True)
+
+
+def test_the_process_is_left_as_it_was():
+    class Rude(Square):
+        @staticmethod
+        def forward(x):
+            torch.set_default_dtype(torch.float16)
+            torch.set_grad_enabled(False)
+            torch.manual_seed(3)
+            random.seed(3)
+            numpy.random.seed(3)
+            warnings.simplefilter("ignore")
+            return x * x
+
+    x, array = example(4, 3).detach().t(), numpy.arange(3.0)
+    before, version, strides = x.clone(), x._version, x.stride()
+
+    def state() -> list[object]:
+        return [
+            torch.get_default_dtype(),
+            torch.is_grad_enabled(),
+            torch.get_rng_state().tolist(),
+            random.getstate(),
+            numpy.random.get_state()[1].tolist(),
+            list(warnings.filters),
+            array.tolist(),
+        ]
+
+    def spoil(function, x, array):
+        array *= 0
+        return function.apply(x)
+
+    earlier = state()
+    with pytest.raises(ConformanceError):
+        check(Rude, (x, array), call=spoil, strict=True)
+    assert state() == earlier
+    assert torch.equal(x, before)
+    assert (x._version, x.stride(), x.requires_grad, x.grad) == (version, strides, False, None)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_the_callers_grad_mode_makes_no_difference(mode):
+    with mode():
+        assert check(Square, (torch.ones(3, dtype=torch.float64),)).subjects[0].verdict == "conforms"
+        with pytest.raises(ConformanceError, match="looks like the right value times 3"):
+            check(WrongTwice, (example(),))
+
+
+def test_a_function_that_exits_does_not_end_the_caller():
+    class Exits(Square):
+        @staticmethod
+        def backward(ctx, grad):
+            sys.exit(0)
+
+    with pytest.raises(ConformanceError, match="SystemExit: 0"):
+        check(Exits, (example(),))
+
+
+def test_an_interrupt_reaches_the_caller():
+    class Interrupted(Square):
+        @staticmethod
+        def backward(ctx, grad):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        check(Interrupted, (example(),))
+
+
+def test_a_declared_gradient_is_judged_by_its_formula():
+    class Round(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.round()
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad
+
+    point = (torch.tensor([0.2, 1.3, -2.4], dtype=torch.float64, requires_grad=True),)
+    with pytest.raises(ConformanceError, match="a surrogate of a step function"):
+        check(Round, point)
+    assert check(Round, point, gradient="declared", formula=lambda args, grads: grads)
+    with pytest.raises(ConformanceError, match=FACTOR):
+        check(Round, point, formula=lambda args, grads: (2 * grads[0],))
+
+
+def test_a_subject_may_be_given_by_name():
+    subject = Subject("tests.test_check:Square", inputs=[(example(),)])
+    assert check(subject).subjects[0].subject == "tests.test_check:Square"
+    assert check("tests.test_check:Square", (example(),)).subjects[0].verdict == "conforms"
+
+
+BAD = {
+    "no function": (lambda: check(5, (example(),)), "is a int, not a Function class"),
+    "another class": (lambda: check(dict, (example(),)), "no subclass of torch.autograd.Function"),
+    "no inputs": (lambda: check(Square), "needs sample inputs"),
+    "a bare tensor": (lambda: check(Square, example()), "yield a Tensor, not a tuple"),
+    "inputs that raise": (lambda: check(Subject(Square, inputs=lambda: [1 / 0])), "raise ZeroDivisionError"),
+    "inputs that are none": (lambda: check(Subject(Square, inputs=5)), "are a int; give a callable"),
+    "an unknown spec": (lambda: check(Square, (1.0,), spec="Gather"), "no spec named 'Gather'; there are"),
+    "an unknown gradient": (lambda: check(Square, (1.0,), gradient="none"), "not 'none'"),
+    "no formula": (lambda: check(Square, (1.0,), gradient="declared"), "needs formula="),
+    "a formula that is none": (lambda: check(Square, (1.0,), formula=3), "formula= is a int, not a function"),
+    "a call that is none": (lambda: check(Square, (1.0,), call=3), "call= is a int, not a function"),
+    "no rank": (lambda: check(Square, (1.0,), ranks=0), "ranks=0: give"),
+    "no worlds": (lambda: check(Square, (1.0,), ranks=()), r"ranks=\(\): give"),
+    "ranks as text": (lambda: check(Square, (1.0,), ranks="2"), "ranks='2': give"),
+    "no time": (lambda: check(Square, (1.0,), timeout=0), "timeout=0: give"),
+    "an unknown clause": (
+        lambda: check(Square, (1.0,), only="Function.backward.counts"),
+        "did you mean 'Function.backward.count'",
+    ),
+    "no such module": (lambda: check("nowhere:Square", (1.0,)), "no module named 'nowhere'"),
+    "no such attribute": (lambda: check("tests.test_check:Sqare", (1.0,)), "has no attribute 'Sqare'"),
+    "no reference": (lambda: check("Square", (1.0,)), "does not read module:attribute"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_arguments_are_told_on_one_line(case):
+    call, said = BAD[case]
+    with pytest.raises(ValueError, match=said) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+def test_the_fixture_is_check(conformance_check):
+    assert conformance_check is check
+
+
+def test_no_escape_codes_in_an_error():
+    with pytest.raises(ConformanceError) as caught:
+        check(WrongTwice, (example(),))
+    assert not re.search("\x1b", str(caught.value))
