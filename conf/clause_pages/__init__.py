@@ -7,6 +7,7 @@ programs read.
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import jinja2
@@ -62,11 +63,17 @@ def _read_record(app: Sphinx) -> None:
 
 
 def _forget_pages(app: Sphinx) -> None:
-    """Have autoapi write its pages again where they are gone, or where what they are made of has changed."""
+    """Remove the pages that autoapi wrote of what is gone or was made in another way; it will write them again."""
+    pages = record.DOCS / "api"
     parts = [path for end in ("rst", "toml", "py") for path in members.CONF.rglob(f"*.{end}")]
     made_of = [(path.name, path.read_text("utf-8")) for path in sorted(parts)]
-    missing = not (record.DOCS / "api").is_dir()
-    if missing or getattr(app.env, "clause_pages_made_of", None) != made_of:
+    if getattr(app.env, "clause_pages_made_of", None) != made_of:
+        shutil.rmtree(pages, ignore_errors=True)
+    for page in pages.rglob("index.rst"):
+        module = record.ROOT / page.parent.relative_to(pages)
+        if not module.is_dir() and not module.with_suffix(".py").exists():
+            shutil.rmtree(page.parent)
+    if not pages.is_dir():
         app.env.autoapi_source_hashes = None  # type: ignore[attr-defined]
     app.env.clause_pages_made_of = made_of  # type: ignore[attr-defined]
 
