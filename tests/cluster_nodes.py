@@ -94,15 +94,17 @@ class Nodes:
 
     def kill(self, node: int) -> None:
         """End every process of a node at once, as when its power fails."""
-        listing = subprocess.run(["ip", "netns", "pids", self.names[node]], capture_output=True, text=True, check=False)
-        for pid in listing.stdout.split():
+        for pid in self._pids(node):
             with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
 
-    def pids(self, node: int) -> list[str]:
-        """The processes of a node."""
+    def running(self, node: int, word: str) -> bool:
+        """Whether a process of a node has a word in its command line."""
+        return any(word in _command(pid) for pid in self._pids(node))
+
+    def _pids(self, node: int) -> list[int]:
         listing = subprocess.run(["ip", "netns", "pids", self.names[node]], capture_output=True, text=True, check=False)
-        return listing.stdout.split()
+        return [int(pid) for pid in listing.stdout.split()]
 
     def delay(self, milliseconds: int) -> None:
         """Make the cable slow.
@@ -140,9 +142,16 @@ def two_nodes(folder: Path) -> Iterator[Nodes]:
         for place in (0, 1):
             nodes.kill(place)
         for process in nodes.started:
-            process.communicate()
+            if process.stdout and not process.stdout.closed:
+                process.communicate()
         for name in nodes.names:
             subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
+
+
+def _command(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace").replace("\0", " ")
+    return ""
 
 
 def _ip(*words: str) -> None:

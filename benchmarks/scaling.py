@@ -1,0 +1,88 @@
+"""Draws docs/scaling.md and its plot from docs/data/many-ranks.json: ``python -m benchmarks.scaling``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from benchmarks.page import DATA, PLOTS, ROOT, _plot, _table, _where
+
+PAGE = ROOT / "docs" / "scaling.md"
+
+TEMPLATE = ROOT / "benchmarks" / "scaling.md"
+
+
+def main() -> int:
+    """Write the page."""
+    data = json.loads((DATA / "many-ranks.json").read_text(encoding="utf-8"))
+    parts = {"ranks": "\n".join(_ranks(data)), "post": "\n".join(_post(data)), **_at_ten_thousand(data["slopes"])}
+    text = TEMPLATE.read_text(encoding="utf-8")
+    for name, part in parts.items():
+        text = text.replace("{{" + name + "}}", part.rstrip() + "\n" * ("\n" in part))
+    PAGE.write_text(text, encoding="utf-8")
+    return 0
+
+
+def _ranks(data: dict[str, Any]) -> list[str]:
+    rows, slopes = data["ranks"], data["slopes"]
+    cells = [
+        (
+            str(row["ranks"]),
+            f"{row['ready']['least'] * 1000:.0f} ms",
+            f"{row['test']['least'] * 1000:.1f} ms ({row['test']['median'] * 1000:.1f})",
+            f"{row['messages']:g}",
+            f"{row['bytes'] / 1024:.1f} KiB",
+            f"{row['shared_mib']:g} MiB",
+            f"{row['private_mib']:g} MiB",
+        )
+        for row in rows
+    ]
+    head = (
+        "ranks", "world ready, subject loaded", "one test, least (median)", "messages", "bytes",
+        "memory of a rank, shared pages divided", "of that its own",
+    )  # fmt: skip
+    sizes = [str(row["ranks"]) for row in rows]
+    lines = [
+        ("until ready, s", *(f"{row['ready']['least']}" for row in rows)),
+        ("one test, s", *(f"{row['test']['least']}" for row in rows)),
+    ]
+    _plot(PLOTS / "many-ranks.svg", sizes, lines, "Seconds against the number of ranks, two cores")
+    ready, test = slopes["ready seconds"], slopes["test seconds"]
+    said = (
+        f"By a straight line through these rows, each further rank adds {ready['each'] * 1000:.0f} ms until the world "
+        f"is ready, {test['each'] * 1000:.1f} ms to a test on these cores, and {slopes['messages']['each']:g} messages "
+        "between it and the controller.\n"
+    )
+    picture = "![Seconds until a world is ready, and of one test, at 2 to 64 ranks](_static/many-ranks.svg)\n"
+    return [_table(head, cells), picture, said, _where(data["machine"])]
+
+
+def _post(data: dict[str, Any]) -> list[str]:
+    cells = [
+        (
+            str(row["ranks"]),
+            f"{row['test']['least'] * 1000:.1f} ms ({row['test']['median'] * 1000:.1f})",
+            f"{row['of_the_first']:g}",
+            f"{row['of_each_other']:g}",
+        )
+        for row in data["post"]
+    ]
+    head = ("ranks", "order to joined outcome, least (median)", "messages of the first", "of each other")
+    slopes = data["slopes"]
+    said = (
+        f"Each further rank adds {slopes['store seconds']['each'] * 1e6:.0f} µs and "
+        f"{slopes['store messages']['each']:.1f} messages to a test.\n"
+    )
+    return [_table(head, cells), said]
+
+
+def _at_ten_thousand(slopes: dict[str, Any]) -> dict[str, str]:
+    def at(name: str) -> float:
+        return float(slopes[name]["at_none"] + 10_000 * slopes[name]["each"])
+
+    return {"store messages": f"{at('store messages'):,.0f}", "store seconds": f"{at('store seconds'):.1f}"}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
