@@ -173,6 +173,8 @@ def _prepare(arguments: argparse.Namespace, journal: Journal | None) -> tuple[tu
     try:
         expected = read_expect(arguments.expect, registry()) if arguments.expect else ()
         folder = prepare(arguments.report) if arguments.report else None
+        if arguments.reproduce:
+            prepare(arguments.reproduce)
     except (ReportError, ExpectError) as error:
         raise BadUsage(str(error)) from None
     if arguments.write_expect and Path(arguments.write_expect).exists():
@@ -216,7 +218,7 @@ def _refusal(said: str) -> str:
 
 def _finish(arguments: argparse.Namespace, report: Report, expected: Sequence[Expectation]) -> int:
     """Show and write the report; whatever cannot be written is said in a line, after all the rest is done."""
-    from conformance import expectations
+    from conformance import expectations, reproduce
     from conformance.report import github
     from conformance.report.model import ReportError
     from conformance.report.sheet import terminal
@@ -230,6 +232,7 @@ def _finish(arguments: argparse.Namespace, report: Report, expected: Sequence[Ex
     works: list[Callable[[], object]] = [lambda: show(report, console, verbose=arguments.verbose)]
     works += [lambda: console.print("\n".join(problems), style="red")] if problems else []
     works += [lambda: write_all(report, folder)] if folder else []
+    works += [lambda: reproduce.carry_out(arguments, report)] if arguments.reproduce else []
     works += [lambda: expectations.write_expect(report, arguments.write_expect)] if arguments.write_expect else []
     works += [lambda: github.publish(report, sys.stdout), sys.stdout.flush]
     unwritten = False

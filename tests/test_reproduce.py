@@ -1,0 +1,162 @@
+"""``--reproduce DIR``: scripts that show each failure with torch alone, and are content once the bug is gone."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from conformance import bundle, catalogue, shown
+from conformance.plan import Item, Named
+from tests.faults.command import run
+
+BUGS = Path(__file__).parent / "reproduced"
+GATHER_SUM = "AllGatherGradAutograd.backward.sum"
+#: By bug: the clause it breaks, and whether a few lines are enough to show it.
+EXPECTED = {
+    "Doubled": ("Function.backward.gradient", True),
+    "OneMissing": ("Function.backward.count", True),
+    "Changes": ("Function.backward.grads-untouched", True),
+    "Viewed": ("Function.backward.any-layout", True),
+    "Kept": ("Function.forward.no-tensor-on-ctx", True),
+    "Detached": ("Function.backward.double", True),
+    "Saved": ("Function.save_for_backward.once", False),
+    "Rule": ("Function.jvp.tangent", True),
+}
+TESTS = {test.function: test for test in catalogue.suite()}
+#: The tests that see them; all others of the suite would only take time here.
+SEEING = " or ".join(
+    [
+        "test_gradient_is_the_derivative",
+        "test_one_value_for_each_input",
+        "test_incoming_gradients_are_left_alone",
+        "test_layout_of_incoming_gradients",
+        "test_ctx_holds_no_tensor",
+        "test_second_derivative_is_right_or_refused",
+        "test_save_for_backward_is_called_once",
+        "test_tangent_is_the_directional",
+    ]
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def alone(tmp_path_factory) -> Path:
+    """A folder that comes first on the path, in which this suite cannot be imported."""
+    folder = tmp_path_factory.mktemp("alone")
+    for name in ("conformance", "spec_impl", "tests"):
+        (folder / f"{name}.py").write_text("raise ImportError('torch alone was promised')")
+    os.environ["TORCH_ALONE"] = str(folder)
+    return folder
+
+
+def script(path: Path, **environment: str) -> tuple[int, str]:
+    """Run a script where only torch and the module with the bugs can be imported."""
+    around = os.environ | {"PYTHONPATH": os.environ["TORCH_ALONE"]} | environment
+    done = subprocess.run(
+        [sys.executable, str(path)], cwd=BUGS, env=around, capture_output=True, text=True, timeout=120
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("reproduce")
+    subjects = [f"bugs:{name}" for name in EXPECTED]
+    words = ["--inputs", "bugs:inputs", "--reproduce", str(folder / "scripts"), "-k", SEEING]
+    status, out, err = run("run", *subjects, *words, cwd=BUGS, within=400)
+    assert status == 1, out + err
+    assert "shown with torch alone" in out
+    return folder / "scripts"
+
+
+@pytest.fixture(scope="module")
+def ran(written: Path) -> dict[str, tuple[tuple[int, str], tuple[int, str]]]:
+    """What each script says of the bug, and of the class once it is mended."""
+    paths = {name: written / f"bugs_{name}-{clause}.py" for name, (clause, _) in EXPECTED.items()}
+    with ThreadPoolExecutor(2) as two:
+        broken = dict(zip(paths, two.map(script, paths.values()), strict=True))
+        mended = dict(zip(paths, two.map(lambda path: script(path, FIXED="1"), paths.values()), strict=True))
+    return {name: (broken[name], mended[name]) for name in paths}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_script_exits_1_while_the_bug_is_there_and_0_once_it_is_fixed(ran, name):
+    (status, said), (mended, content) = ran[name]
+    assert status == 1, said
+    assert mended == 0, content
+    assert "Traceback" not in said + content
+
+
+def test_scripts_print_what_came_and_what_is_right(ran):
+    for name, words in {
+        "Doubled": ["numerical", "analytical"],
+        "OneMissing": ["backward returned 1 values; forward had 2 inputs"],
+        "Changes": ["handed in as", "after backward it is [[0.0"],
+        "Kept": ["ctx.x holds a tensor"],
+        "Saved": ["save_for_backward"],
+    }.items():
+        assert all(word in ran[name][0][1] for word in words), ran[name][0][1]
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_script_begins_with_the_clause_what_came_and_which_torch(written, name):
+    clause, short = EXPECTED[name]
+    text = (written / f"bugs_{name}-{clause}.py").read_text("utf-8")
+    doc = ast.get_docstring(ast.parse(text)) or ""
+    assert doc.startswith(f"{clause}: ")
+    assert f"bugs:{name} does not keep this with PyTorch 2." in doc
+    assert "status 1 while the bug is there" in doc
+    assert (len(text.splitlines()) < 120) == short
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_a_gather_is_shown_on_ranks_of_its_own(tmp_path, size):
+    path = tmp_path / "gather.py"
+    modules = "import os\nimport sys\nimport tempfile\nimport types\nimport torch\n"
+    modules += "import torch.distributed as dist\nimport torch.multiprocessing as mp\nsys.path.insert(0, os.getcwd())\n"
+    path.write_text(f"{modules}from bugs import Gather as Function\n{shown.gather(GATHER_SUM, size)}")
+    status, said = script(path)
+    assert status == 1, said
+    assert all(f"rank {rank} of {size}: gradient" in said for rank in range(size))
+    assert "the sum over all ranks is" in said
+    assert script(path, FIXED="1")[0] == 0
+
+
+def test_a_test_of_the_suite_runs_on_ranks_out_of_a_script(tmp_path):
+    path = tmp_path / "whole.py"
+    test = TESTS["test_gradient_is_that_of_all_losses_together"]
+    subject = Named("bugs:Gather", "AllGatherGradAutograd", None, "bugs:Gather")
+    path.write_text(bundle.script(Item(test, subject, 2, True, test.cases[0]), 60.0))
+    status, said = script(path)
+    assert status == 1, said
+    assert "came:" in said and "expected:" in said
+    status, said = script(path, FIXED="1")
+    assert status == 0, said
+
+
+def test_a_clause_of_the_engine_runs_out_of_a_script(tmp_path):
+    path = tmp_path / "engine.py"
+    test = next(test for test in TESTS.values() if test.about_engine and test.clause == "Function.backward.receives")
+    path.write_text(bundle.script(Item(test, None, 1, False, test.cases[0]), 60.0))
+    status, said = script(path)
+    assert (status, "in order" in said) == (0, True), said
+
+
+def test_hostile_words_stay_inside_the_docstring():
+    from tests.made_up import GATHER, made, outcome
+
+    from conformance.report.failures import Failure
+    from conformance.reproduce import Wanted, _docstring
+
+    hostile = 'ends """\nimport os; os.abort()\n\\"""\x1b[31m \\'
+    test = outcome(f"{GATHER}.backward.sum", "fail", message=hostile)
+    report = made(test)
+    wanted = Wanted(report.subjects[0], report.subjects[0].clauses[0], Failure(test), None, "2.13.0")
+    tree = ast.parse(_docstring(wanted))
+    assert len(tree.body) == 1
+    assert "\x1b" not in _docstring(wanted)
