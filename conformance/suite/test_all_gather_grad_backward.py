@@ -170,6 +170,16 @@ def test_gradient_keeps_no_larger_buffer_alive(subject: Subject, world: World) -
     keeps_no_more(world, came)
 
 
+@clause("AllGatherGradAutograd.backward.own-memory")
+@ranks(1, 2)
+def test_gradient_keeps_no_part_of_what_came_in(subject: Subject, world: World) -> None:
+    """Where the incoming gradients are parts of a larger tensor, the gradient of x does not keep that alive."""
+    x, table = _leaf(world, (64, 4)), cotangents(world, (64, 4), torch.float64)
+    parts = torch.stack([*table[world.rank], *table[world.rank]]).unbind()
+    came = gradient(entries(subject, world, x), x, parts[: world.size])
+    keeps_no_more(world, came)
+
+
 @clause("AllGatherGradAutograd.backward.one-rank")
 @ranks(1)
 @cases(shape=[(), (3,), (2, 0), (2, 3)])
