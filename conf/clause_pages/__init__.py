@@ -8,6 +8,7 @@ programs read.
 from __future__ import annotations
 
 import shutil
+from collections import defaultdict
 from typing import Any
 
 import jinja2
@@ -31,6 +32,7 @@ from clause_pages import (
     sources,
 )
 from conformance import clauses
+from conformance.report.model import page_of
 
 #: Names that annotations use and that no page documents.
 UNDOCUMENTED = {"Body", "Sample", "Spec", "Report", "_Call"}
@@ -48,6 +50,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     if "autoapi.extension" in app.extensions:
         app.connect("autoapi-skip-member", _skip)
     app.connect("autodoc-process-docstring", _tidy, priority=100)
+    app.connect("env-get-outdated", _with_other_tests)
     app.connect("missing-reference", _resolve, priority=400)
     app.config.autoapi_prepare_jinja_env = lambda environment: _prepare(environment, app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
@@ -76,6 +79,19 @@ def _forget_pages(app: Sphinx) -> None:
     if not pages.is_dir():
         app.env.autoapi_source_hashes = None  # type: ignore[attr-defined]
     app.env.clause_pages_made_of = made_of  # type: ignore[attr-defined]
+
+
+def _with_other_tests(app: Sphinx, env: BuildEnvironment, *_: set[str]) -> list[str]:
+    """Called before pages are read: those whose clauses have got other tests, which may stand in any file."""
+    tests: dict[str, list[object]] = defaultdict(list)
+    for clause in app.clause_record.registry.values():  # type: ignore[attr-defined]
+        found = app.clause_record.tests.get(clause.id, ())  # type: ignore[attr-defined]
+        shown = [(test.file.name, test.line, test.function, test.doc) for test in found]
+        for page in (page_of(clause).partition(".html")[0], "clauses", "proof"):
+            tests[page].append((clause.id, shown))
+    before = getattr(env, "clause_pages_tests", {})
+    env.clause_pages_tests = tests  # type: ignore[attr-defined]
+    return [page for page in tests if page in env.found_docs and tests[page] != before.get(page)]
 
 
 def _prepare(environment: jinja2.Environment, app: Sphinx) -> None:

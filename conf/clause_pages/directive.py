@@ -41,7 +41,8 @@ class Clause(SphinxDirective):
         record = self.env.app.clause_record  # type: ignore[attr-defined]
         if not record.tests.get(identifier):
             log.warning("clause %s is asserted by no test", identifier, location=self.get_location())
-        self._depend_on(record, identifier)
+        for path in record.files:
+            self.env.note_dependency(str(path))
         anchor = f"clause-{identifier}"
         box = nodes.container(classes=["clause", f"level-{self.options.get('level', '')}"])
         box["ids"].append(anchor)
@@ -53,12 +54,6 @@ class Clause(SphinxDirective):
         box += self.parse_content_to_nodes()
         box += raw(margin(record, identifier, self.env.docname))
         return [box]
-
-    def _depend_on(self, record, identifier: str) -> None:
-        for path in record.files:
-            self.env.note_dependency(str(path))
-        for test in record.tests.get(identifier, ()):
-            self.env.note_dependency(str(test.file))
 
     def _head(self, identifier: str, anchor: str) -> str:
         level, party = self.options.get("level", ""), self.options.get("party", "function")
