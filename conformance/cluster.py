@@ -37,7 +37,6 @@ class Cluster:
         self.launch = launch
         self.epoch = itertools.count(1)
         self.store = connect(launch)
-        self.again = Post(self.store).has("begun")
         self.facts: list[dict[str, Any]] = []
         self.seat: Seat | None = None
 
@@ -67,10 +66,6 @@ class Cluster:
         self._hold_together()
         if self.launch.local_rank == 0:
             net.end_when_silent(self.launch.host, self.launch.port, 1)
-
-    def begun(self) -> None:
-        """Note, for the next attempt of the same launch, that this one keeps a journal to go on with."""
-        Post(self.store).put("begun", True)
 
     def _hold_together(self) -> None:
         for rank, fact in enumerate(self.facts):

@@ -28,15 +28,15 @@ class Journal:
         self.lost = ""
         self.file: TextIO | None = None
 
-    def begin(self, arguments: argparse.Namespace) -> None:
-        """Start anew.
+    def begin(self, arguments: argparse.Namespace, launcher: str = "") -> None:
+        """Start anew; the launcher, if any, is noted, so that its next attempt can go on.
 
         Raises:
             OSError: the file cannot be written.
         """
         self.path.unlink(missing_ok=True)
         self.file = self.path.open("w", encoding="utf-8")
-        self._write({"asked": _asked(arguments), "clauses_sha256": clauses.digest()})
+        self._write({"asked": _asked(arguments), "clauses_sha256": clauses.digest(), "launcher": launcher})
 
     def go_on(self, arguments: argparse.Namespace, defaults: argparse.Namespace) -> None:
         """Take over what an earlier run asked for, and its outcomes.
@@ -58,6 +58,15 @@ class Journal:
             raise BadUsage(f"--resume {str(self.path.parent)!r}: the clauses have changed since; start anew")
         _take_over(lines[0]["asked"], arguments, defaults)
         self.outcomes = [outcome for outcome in map(_outcome, lines[1:]) if outcome is not None]
+
+    def begun_by(self, launcher: str) -> bool:
+        """Whether this very launcher began the run, in an attempt before this one."""
+        try:
+            with self.path.open(encoding="utf-8", errors="replace") as file:
+                head = _parsed(file.readline()) or {}
+        except OSError:
+            return False
+        return bool(launcher) and head.get("launcher") == launcher
 
     def note(self, data: Mapping[str, Any]) -> None:
         """Write an outcome down. A disk that is full does not end the run."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conformance.cli import BAD_USAGE, BROKE, INTERRUPTED
-from conformance.cluster_store import Launch, take_launch
+from conformance.cluster_store import Launch, launcher, take_launch
 from conformance.discovery import registered
 from conformance.ending import complain, interruptible, let_go_of_output, why
 from conformance.journal import Journal
@@ -89,7 +89,7 @@ def _leading(launch: Launch, arguments: argparse.Namespace, passed_on: Sequence[
     status = BROKE
     try:
         with interruptible():
-            if cluster.again and arguments.report and not arguments.resume:
+            if arguments.report and not arguments.resume and Journal(Path(arguments.report)).begun_by(launcher()):
                 arguments.resume = arguments.report
             journal = _resumed(arguments) if arguments.resume else None
             options = options_of(arguments)
@@ -131,9 +131,7 @@ def _run(arguments: argparse.Namespace, passed_on: Sequence[str], session: Sessi
     console = terminal(sys.stdout)  # pytest's own words go elsewhere
     progress = Progress(console)
     said = io.StringIO()
-    expected, journal = _prepare(arguments, journal)
-    if session.cluster and journal:
-        session.cluster.begun()
+    expected, journal = _prepare(arguments, journal, under_launcher=session.cluster is not None)
     recorder = Recorder(session, progress.start, progress.advance, journal)
     try:
         session.items  # noqa: B018 - whatever is wrong with the subjects is said before pytest starts
@@ -163,7 +161,9 @@ def _run(arguments: argparse.Namespace, passed_on: Sequence[str], session: Sessi
     return _finish(arguments, report, expected)
 
 
-def _prepare(arguments: argparse.Namespace, journal: Journal | None) -> tuple[tuple[Expectation, ...], Journal | None]:
+def _prepare(
+    arguments: argparse.Namespace, journal: Journal | None, under_launcher: bool
+) -> tuple[tuple[Expectation, ...], Journal | None]:
     """See to it, before anything runs, that all that is to be read and written at the end can be."""
     from conformance.clauses import registry
     from conformance.expectations import ExpectError, read_expect
@@ -182,7 +182,7 @@ def _prepare(arguments: argparse.Namespace, journal: Journal | None) -> tuple[tu
     if journal is None and folder is not None:
         journal = Journal(folder)
         try:
-            journal.begin(arguments)
+            journal.begin(arguments, launcher() if under_launcher else "")
         except OSError as error:
             raise BadUsage(f"cannot write {journal.path}: {error.strerror}") from None
     return expected, journal

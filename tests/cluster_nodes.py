@@ -80,7 +80,7 @@ class Nodes:
         address = f"10.77.0.{node + 1}"
         torchrun = [
             *TORCHRUN, "--nnodes=2", "--nproc-per-node=2", "--rdzv-backend=c10d", f"--rdzv-endpoint=10.77.0.1:{port}",
-            "--rdzv-id=test", "--rdzv-conf=timeout=60", f"--local-addr={address}", *options, *SUITE, *words,
+            "--rdzv-id=test", "--rdzv-conf=timeout=60,keep_alive_interval=2", f"--local-addr={address}", *options, *SUITE, *words,
         ]  # fmt: skip
         name = self.names[node]
         hosts = self.folder / "hosts"
@@ -88,6 +88,8 @@ class Nodes:
         hosts.write_text("\n".join(["127.0.0.1 localhost", *named, ""]))
         as_host = ["unshare", "--uts", "--mount", "sh", "-ec"]
         as_host += [f'hostname {name}; mount --bind {hosts} /etc/hosts; exec "$@"', "sh"]
+        # Otherwise torch 2.13 keeps a node that comes later from finding the first one's store.
+        as_host = ["env", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1", *as_host]
         process = start(["ip", "netns", "exec", name, *as_host, *torchrun], self.folder)
         self.started.append(process)
         return process
