@@ -40,7 +40,9 @@ def _one(entry: Package, given: argparse.Namespace) -> list[Judged]:
         install(entry)
     except RuntimeError as error:
         return [Judged.not_installed(one, str(error)) for one in entries((entry,))]
-    return judged(entry, entries((entry,)), given.ranks, given.timeout)
+    found = judged(entry, entries((entry,)), given.ranks, given.timeout)
+    print(f"{entry.label}: {len(entries((entry,)))} subjects", file=sys.stderr)
+    return found
 
 
 def _recorded(table: list[Row], update: bool) -> int:
@@ -63,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("names", nargs="*", metavar="NAME", help="packages; all where none is named")
     parser.add_argument("--report", metavar="DIR", help="also write report.json and the rest for each package")
     parser.add_argument("--ranks", default=(1, 2, 3), type=_ranks, help="worlds for the gathers (default 1,2,3)")
-    parser.add_argument("--timeout", default=30.0, type=float, help="deadline of a test, in seconds")
+    parser.add_argument("--timeout", default=120.0, type=float, help="deadline of a test, in seconds")
     parser.add_argument("--jobs", default=2, type=int, help="packages that are tested side by side (default 2)")
     parser.add_argument("--update", action="store_true", help=f"write {RESULTS}, and the table of the docs")
     return parser
