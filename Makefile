@@ -12,7 +12,7 @@ help:  ## Say what there is.
 conformance: $(VENV)/.run  ## Hold the reference implementation against every clause.
 	$(BIN)/conformance run $(ARGS)
 
-test: $(VENV)/.test  ## Run the tests of the suite itself.
+test: $(VENV)/.test $(VENV)/.docs  ## Run the tests of the suite itself.
 	$(BIN)/python -m pytest $(ARGS)
 
 gates: $(VENV)/.test  ## Lint, types, and the registry's own gate.
