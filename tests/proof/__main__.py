@@ -98,6 +98,8 @@ def _mutants(only: str, write: bool) -> list[str]:
     problems = [
         problem for problem, fate in zip(problems, survivors, strict=True) if fate.mutant.name not in explained
     ]
+    alive = {fate.mutant.name for fate in survivors}
+    problems += [f"explained, but no survivor: {name}" for name in explained if only in name and name not in alive]
     killed = len(fates) - len(survivors)
     print(f"{len(fates)} mutants of the reference: {killed} killed, {len(survivors)} survived")
     if write:
