@@ -80,7 +80,8 @@ class Nodes:
         address = f"10.77.0.{node + 1}"
         torchrun = [
             *TORCHRUN, "--nnodes=2", "--nproc-per-node=2", "--rdzv-backend=c10d", f"--rdzv-endpoint=10.77.0.1:{port}",
-            "--rdzv-id=test", "--rdzv-conf=timeout=60,keep_alive_interval=2", f"--local-addr={address}", *options, *SUITE, *words,
+            "--rdzv-id=test", "--rdzv-conf=timeout=60,keep_alive_interval=2", f"--local-addr={address}", *options,
+            *SUITE, *words,
         ]  # fmt: skip
         name = self.names[node]
         hosts = self.folder / "hosts"
@@ -107,17 +108,6 @@ class Nodes:
     def _pids(self, node: int) -> list[int]:
         listing = subprocess.run(["ip", "netns", "pids", self.names[node]], capture_output=True, text=True, check=False)
         return [int(pid) for pid in listing.stdout.split()]
-
-    def delay(self, milliseconds: int) -> None:
-        """Make the cable slow.
-
-        Raises:
-            subprocess.CalledProcessError: the kernel has no netem.
-        """
-        self._inside(0, "tc", "qdisc", "add", "dev", "cable0", "root", "netem", "delay", f"{milliseconds}ms")
-
-    def _inside(self, node: int, *words: str) -> None:
-        subprocess.run(["ip", "netns", "exec", self.names[node], *words], check=True, capture_output=True)
 
 
 @contextlib.contextmanager

@@ -91,7 +91,7 @@ def test_a_node_that_comes_back_resumes_the_run(nodes: Nodes, tmp_path: Path) ->
     journal = (tmp_path / "out" / "outcomes.jsonl").read_text().splitlines()
     nodes.kill(1)
     other.communicate()
-    again = nodes.launch(1, 29513, *words, options=options)
+    nodes.launch(1, 29513, *words, options=options)
     _, output = finish(first)
     lines = (tmp_path / "out" / "outcomes.jsonl").read_text().splitlines()
     assert lines[: len(journal)] == journal, "what was finished stays"
