@@ -1,5 +1,5 @@
 # Two commands matter: `make conformance` and `make test`. Each sets up what it needs, in .venv.
-PYTHON ?= python3.11
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
