@@ -64,8 +64,7 @@ class Cluster:
         self.seat = Seat(0, self.launch.local_rank, self.launch.size, post, address, interface, machines)
         post.put("welcome", [fact["nonce"] for fact in self.facts])
         self._hold_together()
-        if self.launch.local_rank == 0:
-            net.end_when_silent(self.launch.host, self.launch.port, 1)
+        net.end_when_silent(self.launch.host, self.launch.port, self.launch.size)
 
     def _hold_together(self) -> None:
         for rank, fact in enumerate(self.facts):
@@ -145,8 +144,7 @@ def follow(launch: Launch) -> int:
     template = Template()
     try:
         store = connect(launch)
-        if launch.local_rank == 0:
-            net.end_when_silent(launch.host, launch.port, 1)
+        net.end_when_silent(launch.host, launch.port, launch.size)
         template.wait()
         seat = join(launch, store, facts(launch, template))
         for epoch in itertools.count(1):

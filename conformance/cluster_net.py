@@ -12,8 +12,9 @@ import time
 
 LOOPBACK = "127.0.0.1"
 SIOCGIFADDR = 0x8915
-#: How often the store's machine is called, and how often in a row it may stay silent.
-CALL_EVERY, CALL_WAIT, SILENT = 5.0, 5.0, 3
+#: How often the store's machine is called (seconds), by all supervisors together, and how often in a row in vain.
+CALL_EVERY, CALLS_A_SECOND = 5.0, 50
+CALL_WAIT, SILENT = 5.0, 3
 
 
 def machine() -> str:
@@ -59,18 +60,18 @@ def interface_of(address: str) -> str:
     return ""
 
 
-def end_when_silent(host: str, port: int, status: int) -> None:
+def end_when_silent(host: str, port: int, size: int) -> None:
     """End this process, and so its rank, once the store's machine has been silent for a while.
 
     A connection over a cable that was cut says nothing, for ever: so a thread of its own keeps calling.
     """
-    threading.Thread(target=_keep_calling, args=(host, port, status), name="calling the store", daemon=True).start()
+    threading.Thread(target=_keep_calling, args=(host, port, size), name="calling the store", daemon=True).start()
 
 
-def _keep_calling(host: str, port: int, status: int) -> None:
+def _keep_calling(host: str, port: int, size: int) -> None:
     silent = 0
     while silent < SILENT:
-        time.sleep(CALL_EVERY)
+        time.sleep(max(CALL_EVERY, size / CALLS_A_SECOND))
         try:
             socket.create_connection((host, port), CALL_WAIT).close()
             silent = 0
@@ -78,4 +79,4 @@ def _keep_calling(host: str, port: int, status: int) -> None:
             silent += 1
     print(f"conformance: the launcher's store at {host}:{port} is not to be reached any more", file=sys.stderr)
     # The pristine process sees our end of its connection close, and ends the rank.
-    os._exit(status)
+    os._exit(1)
