@@ -37,7 +37,8 @@ def _generic(came: torch.Tensor, expected: torch.Tensor) -> str:
     if not bool(torch.isfinite(came.abs()).all()):
         return "not a number or infinite"
     if _near(came, expected):
-        return "right to five digits: rounded on the way"
+        single = came.to(torch.complex64 if came.dtype.is_complex else torch.float32)
+        return f"right to five digits: {'float32' if bool((came == single).all()) else 'rounded'} on the way"
     if bool((came == 0).all()):
         return "the gradient was dropped: all zeros" if bool((expected != 0).any()) else ""
     if _near(came, -expected):

@@ -148,10 +148,9 @@ def test_a_clause_of_the_engine_runs_out_of_a_script(tmp_path):
 
 
 def test_hostile_words_stay_inside_the_docstring():
-    from tests.made_up import GATHER, made, outcome
-
     from conformance.report.failures import Failure
     from conformance.reproduce import Wanted, _docstring
+    from tests.made_up import GATHER, made, outcome
 
     hostile = 'ends """\nimport os; os.abort()\n\\"""\x1b[31m \\'
     test = outcome(f"{GATHER}.backward.sum", "fail", message=hostile)

@@ -116,7 +116,14 @@ def gradient(outputs: Any, x: torch.Tensor, grads: Any) -> torch.Tensor | None:
     return found
 
 
-def same_gradient(world: World, came: torch.Tensor | None, table: Table, what: str = "", **tolerance: float) -> None:
+def same_gradient(
+    world: World,
+    came: torch.Tensor | None,
+    table: Table,
+    what: str = "",
+    earlier: Table | None = None,
+    **tolerance: float,
+) -> None:
     """Hold this rank's gradient to be the sum of what every rank holds for its entry."""
     rank, expected = world.rank, added_up(table, world.rank)
     where = f"the gradient of x on rank {rank} of {world.size}{what}"
@@ -124,7 +131,8 @@ def same_gradient(world: World, came: torch.Tensor | None, table: Table, what: s
     if came is None:
         raise Deviation(name, None, expect.shown(expected), "the graph is cut: x gets no gradient")
     tolerance = tolerance or exact_to(expected.dtype)
-    expect.close(came, expected, name, alternatives=gradient_mistakes(table, rank), **tolerance)
+    stale = {} if earlier is None else {"a stale buffer: the gradient of an earlier call": added_up(earlier, rank)}
+    expect.close(came, expected, name, alternatives=stale | gradient_mistakes(table, rank), **tolerance)
 
 
 def keeps_no_more(world: World, came: torch.Tensor | None) -> None:

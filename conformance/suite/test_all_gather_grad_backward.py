@@ -142,7 +142,7 @@ def test_each_call_has_its_own_sum(subject: Subject, world: World) -> None:
         call: gradient(calls[call], xs[call], [grad.clone() for grad in tables[call][world.rank]]) for call in (1, 0)
     }
     for call, name in enumerate(("first", "second")):
-        same_gradient(world, came[call], tables[call], f" in the {name} of two calls")
+        same_gradient(world, came[call], tables[call], f" in the {name} of two calls", earlier=tables[1 - call])
 
 
 @clause("AllGatherGradAutograd.backward.sum")

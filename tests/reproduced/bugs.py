@@ -1,6 +1,7 @@
 """Functions with a bug each; ``FIXED=1`` in the environment mends them."""
 
 import os
+
 import torch
 import torch.distributed as dist
 from torch.autograd.function import once_differentiable

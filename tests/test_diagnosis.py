@@ -1,0 +1,118 @@
+"""The likely cause that a failure names, for bugs as they are really made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from conformance import ConformanceError, catalogue, check
+from conformance.diagnosis import likely_cause
+from conformance.plan import Item, Named
+from conformance.pool import Pool, Settings
+from conformance.pristine import Template
+
+SPEC = "AllGatherGradAutograd"
+TESTS = {test.function: test for test in catalogue.suite()}
+SUM, CALLS = "test_gradient_is_the_sum_over_ranks", "test_each_call_has_its_own_sum"
+#: Planted gather: the test, the number of ranks, and what its failure must look like.
+GATHERS = {
+    "Mean": (SUM, 3, "mean over ranks instead of sum"),
+    "LocalSlice": (SUM, 2, "slice instead of sum: rank 0's own gradient alone"),
+    "TimesSize": (SUM, 3, "the sum times 3, the number of ranks"),
+    "SliceTimesSize": (SUM, 3, "slice instead of sum, times 3, the number of ranks"),
+    "OwnSlicesAllReduced": (SUM, 2, "gradients of different entries are mixed"),
+    "NextRank": (SUM, 3, "the gradient of entry 1, which belongs to rank 1"),
+    "ReversedRanks": (SUM, 2, "the gradient of entry 1, which belongs to rank 1"),
+    "Largest": (SUM, 2, "the largest over ranks instead of the sum"),
+    "FirstSumKept": (CALLS, 2, "a stale buffer: the gradient of an earlier call"),
+}
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Pool]:
+    template = Template()
+    pool = Pool(template, Settings(path=(".",)))
+    yield pool
+    pool.close()
+    template.close()
+
+
+@pytest.mark.parametrize("name", GATHERS)
+def test_a_gather_that_is_wrong_is_named_as_what_it_does(pool: Pool, name: str) -> None:
+    function, size, said = GATHERS[name]
+    reference = f"tests.planted.all_gather_grad:{name}"
+    test = TESTS[function]
+    outcome = pool.run(Item(test, Named(reference, SPEC, None, reference), size, True, test.cases[0]))
+    assert outcome.outcome == "fail", outcome.message
+    assert said in outcome.likely, outcome.message
+
+
+class Linear(torch.autograd.Function):
+    """Multiplies by a square matrix; ``spoil`` is what is done to the gradient of x."""
+
+    spoil = staticmethod(lambda right: right)
+
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return x @ w
+
+    @classmethod
+    def spoiling(cls, how):
+        return type("Spoilt", (cls,), {"spoil": staticmethod(how), "backward": staticmethod(_backward(how))})
+
+
+def _backward(how):
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        return how(grad @ w.t()), x.t() @ grad
+
+    return backward
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    {
+        "sign": (lambda right: -right, "the sign is turned"),
+        "factor": (lambda right: right * 3, "the right value times 3"),
+        "half": (lambda right: right / 2, "the right value times 0.5"),
+        "zeros": (torch.zeros_like, "all zeros"),
+        "transposed": (lambda right: right.t(), "transposed"),
+        "off by one": (lambda right: right.roll(1, 0), "shifted by one or more entries"),
+        "not a number": (lambda right: right * float("nan"), "not a number"),
+        "half precision": (lambda right: right.half().double(), "a lower precision on the way"),
+    }.values(),
+)
+def test_a_gradient_that_is_wrong_is_named_as_what_it_looks_like(how, said):
+    generator = torch.Generator().manual_seed(0)
+    x, w = (torch.randn(3, 3, dtype=torch.float64, generator=generator).requires_grad_() for _ in range(2))
+    with pytest.raises(ConformanceError) as caught:
+        check(Linear.spoiling(how), (x, w), only="test_gradient_is_the_derivative")
+    (test,) = [
+        test
+        for clause in caught.value.report.subjects[0].clauses
+        for test in clause.tests
+        if clause.id == "Function.backward.gradient" and test.outcome == "fail"
+    ]
+    assert said in test.likely
+    assert "looks like" in str(caught.value)
+
+
+def test_single_precision_is_told_from_rounding():
+    right = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64) / 7
+    assert likely_cause(right.float().double(), right, {}) == "right to five digits: float32 on the way"
+    assert likely_cause(right * (1 + 1e-7), right, {}) == "right to five digits: rounded on the way"
+
+
+def test_a_stale_buffer_is_named_where_a_test_knows_what_was_there_before():
+    earlier, right = torch.tensor([1.0, 5.0]), torch.tensor([2.0, 3.0])
+    assert likely_cause(earlier, right, {"the values of an earlier call": earlier}) == "the values of an earlier call"
+
+
+def test_values_that_tell_nothing_are_given_no_cause():
+    right = torch.tensor([1.0, 2.0, 3.0])
+    for came in (torch.tensor([7.0, 1.0, 4.0]), torch.zeros(2), torch.zeros(0), 5, None):
+        assert not likely_cause(came, right, {})
+    assert not likely_cause(right, torch.zeros(3), {})
