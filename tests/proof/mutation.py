@@ -62,7 +62,8 @@ def items_for() -> Callable[[Mutant], list[Item]]:
 
     def items(mutant: Mutant) -> list[Item]:
         if mutant.module not in homes:
-            return [item for name in users[mutant.module] for item in by_class_shared[name]]
+            own = [item for name in users[mutant.module] for item in by_class_shared[name]]
+            return [item for item in own if registry[item.test.clause].spec != "Function"]
         owner = mutant.function.partition(".")[0]
         names = [owner] if owner in by_class else homes[mutant.module]
         return [item for name in names for item in by_class[name]]
