@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from conformance import clauses
@@ -18,6 +18,7 @@ from conformance.verdict import Planned, SubjectInfo, judge
 
 #: How often the files are looked at (seconds). An editor's save is done by the next look but one.
 LOOK = 0.05
+Stamp = tuple[int, int]
 GOOD = {"pass", "not-applicable", "skip"}
 
 
@@ -25,14 +26,17 @@ def watch(arguments: argparse.Namespace) -> int:
     """Carry out ``conformance watch``; Ctrl-C ends it."""
     if not (arguments.subjects or arguments.packages):
         raise BadUsage("watch needs a subject, for example: conformance watch mypackage.layers:MyFunction")
+    # Python tells a compiled file from a newer source by whole seconds, and saves may follow more quickly.
+    os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
     session = Session(options_of(arguments))
     try:
         items = [item for item in session.items if item.subject]
         session.pool.expects_transforms = any(item.test.transforms for item in items)
         while True:
+            before = stamps(watched(session))
             items = one_round(session, items)
             print("waiting for a file to be saved; Ctrl-C ends", flush=True)
-            wait_for_change(watched(session))
+            wait_for_change(stamps(watched(session)) | before)  # a save during the round counts
     except KeyboardInterrupt:
         return 0
     finally:
@@ -83,26 +87,26 @@ def watched(session: Session) -> set[str]:
     return own or session.pool.files
 
 
-def wait_for_change(files: Iterable[str]) -> None:
-    """Return once one of the files was saved."""
-    before = _stamps(files)
-    while _stamps(files) == before:
+def wait_for_change(before: Mapping[str, Stamp]) -> None:
+    """Return once one of the files is no longer as it was."""
+    while stamps(before) == before:
         time.sleep(LOOK)
-    settled = _stamps(files)
+    settled = stamps(before)
     while True:  # an editor may write in several steps
         time.sleep(LOOK / 2)
-        now = _stamps(files)
+        now = stamps(before)
         if now == settled:
             return
         settled = now
 
 
-def _stamps(files: Iterable[str]) -> dict[str, tuple[int, int]]:
-    stamps = {}
+def stamps(files: Iterable[str]) -> dict[str, Stamp]:
+    """When each file was last saved, and its size."""
+    found = {}
     for file in files:
         try:
-            found = os.stat(file)
-            stamps[file] = (found.st_mtime_ns, found.st_size)
+            status = os.stat(file)
+            found[file] = (status.st_mtime_ns, status.st_size)
         except OSError:
-            stamps[file] = (0, 0)
-    return stamps
+            found[file] = (0, 0)
+    return found

@@ -1,0 +1,143 @@
+"""The command line: what cannot be used ends with status 4 and a line or two; list and explain tell what there is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conformance import clauses
+from conformance.cli import main
+
+LAYERS = """
+import torch
+
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+number = 5
+
+class Other:
+    pass
+
+def inputs():
+    yield (torch.ones(3, dtype=torch.float64, requires_grad=True),)
+
+def no_tuples():
+    yield torch.ones(3)
+
+def raising():
+    raise ValueError("no data here")
+
+def nothing():
+    return []
+"""
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    (tmp_path / "layers.py").write_text(LAYERS)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+TWICE = ("run", "layers:Twice", "--inputs", "layers:inputs")
+#: What is wrong: the words of the command, and what must be said.
+BAD = {
+    "no such module": (("run", "layrs:Twice"), "no module named 'layrs'"),
+    "no such attribute": (("run", "layers:Thrice"), "module 'layers' has no attribute 'Thrice'"),
+    "no reference": (("run", "layers"), "does not read module:attribute"),
+    "not a Function": (("run", "layers:number"), "is a int, not a Function class, a callable or a Subject"),
+    "another class": (("run", "layers:Other"), "no subclass of torch.autograd.Function"),
+    "no inputs": (("run", "layers:Twice"), "needs sample inputs"),
+    "wrong spec": (("run", "layers:Twice", "--spec", "Gather"), "no such spec; there are Function"),
+    "ranks 0": ((*TWICE, "--ranks", "0"), "--ranks '0': give world sizes from 1"),
+    "ranks x": ((*TWICE, "--ranks", "x"), "--ranks 'x': give world sizes from 1"),
+    "ranks -1": ((*TWICE, "--ranks=-1"), "--ranks '-1'"),
+    "no time": ((*TWICE, "--timeout", "0"), "--timeout '0': give a number of seconds above 0"),
+    "backend": ((*TWICE, "--backend", "mpi"), "--backend 'mpi': give gloo or nccl"),
+    "inputs that are no tuples": (
+        ("run", "layers:Twice", "--inputs", "layers:no_tuples"),
+        "yield a Tensor, not a tuple",
+    ),
+    "inputs that raise": (("run", "layers:Twice", "--inputs", "layers:raising"), "raise ValueError: no data here"),
+    "inputs that are none": (("run", "layers:Twice", "--inputs", "layers:nothing"), "yield nothing"),
+    "inputs of nothing": (("run", "--inputs", "layers:inputs"), "--inputs needs a subject"),
+    "report folder": ((*TWICE, "--report", "layers.py/x"), "cannot write reports to layers.py/x"),
+    "script folder": ((*TWICE, "--reproduce", "layers.py/x"), "cannot write reports to layers.py/x"),
+    "expectations": ((*TWICE, "--expect", "none.toml"), "none.toml"),
+    "expectations there": ((*TWICE, "--write-expect", "layers.py"), "there is such a file"),
+    "no package": (("run", "--from", "nobody"), "no installed package of that name registers subjects"),
+    "no command": ((), "COMMAND"),
+    "unknown command": (("rum",), "invalid choice: 'rum'"),
+    "unknown option": (("run", "--rank", "2,x"), "--rank"),
+    "unknown clause": (("explain", "Function.backward.cuont"), "did you mean Function.backward.count"),
+    "no report": (("verify", "none.json"), "cannot read none.json"),
+    "no reports": (("compare", "none.json", "none.json"), "cannot read none.json"),
+    "no package to scan": (("scan", "nobody_has_this"), "nobody_has_this"),
+    "nothing to watch": (("watch",), "watch needs a subject"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_ends_with_status_4_and_a_line_or_two(here, capfd, case):
+    words, said = BAD[case]
+    assert main(words) == 4
+    told = capfd.readouterr()
+    assert said in told.err, told.err
+    assert not told.out.strip()
+    assert len(told.err.strip().splitlines()) <= 2
+    assert "Traceback" not in told.err
+
+
+def test_list_names_every_clause(capsys):
+    assert main(["list"]) == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in clauses.registry())
+
+
+def test_list_as_json(capsys):
+    assert main(["list", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [clause["id"] for clause in data] == list(clauses.registry())
+    assert all(clause["text"] and clause["level"] and clause["tests"] for clause in data)
+
+
+def test_explain_tells_text_level_sources_and_tests(capsys):
+    assert main(["explain", "Function.backward.count"]) == 0
+    out = capsys.readouterr().out
+    for word in ("must", "sources", "spec_impl/function.py", "test_one_value_for_each_input"):
+        assert word in out
+
+
+@pytest.mark.parametrize("command", ["", "run", "list", "explain", "scan", "verify", "compare", "watch"])
+def test_help_is_there_for_every_command(capsys, command):
+    assert main([*filter(None, [command]), "--help"]) == 0
+    assert "usage: conformance" in capsys.readouterr().out
+
+
+def test_neither_help_nor_list_imports_torch():
+    code = "import sys; from conformance.cli import main; main(['list']); main(['run', '--help'])"
+    code += "; sys.exit('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=Path(__file__).parent.parent)
+    assert done.returncode == 0, done.stderr
+
+
+def test_python_m_is_the_same_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "conformance", "explain", "Function.backward.count"],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parent.parent,
+    )
+    assert done.returncode == 0
+    assert "Function.backward.count" in done.stdout

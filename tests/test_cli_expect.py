@@ -1,0 +1,100 @@
+"""Expectations, verify and compare through the real command, on one run that deviates."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from conformance.cli import main
+from tests.faults.command import run
+
+LAYERS = """
+import os
+import torch
+
+class Careless(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2 if os.environ.get("MENDED") else grad.mul_(2)
+
+def inputs():
+    yield (torch.ones(3, dtype=torch.float64, requires_grad=True),)
+"""
+RUN = ["run", "layers:Careless", "--inputs", "layers:inputs", "--ranks", "1"]
+CLAUSE = "Function.backward.grads-untouched"
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory):
+    """A run that writes its report and a first file of expectations."""
+    folder = tmp_path_factory.mktemp("expect")
+    (folder / "layers.py").write_text(LAYERS)
+    status, _, _ = run(*RUN, "--report", "old", "--write-expect", "known.toml", "--strict", cwd=folder)
+    mended, _, _ = run(*RUN, "--report", "new", cwd=folder, env={"MENDED": "1"})
+    return folder, status, mended
+
+
+@pytest.fixture
+def here(first, monkeypatch):
+    monkeypatch.chdir(first[0])
+    return first[0]
+
+
+def test_strict_fails_on_a_broken_quality_clause(first):
+    assert first[1:] == (1, 0)
+
+
+def test_a_first_file_names_the_clause_and_the_subject(here):
+    text = Path("known.toml").read_text()
+    assert CLAUSE in text
+    assert "layers:Careless" in text
+
+
+def expecting(here: Path, name: str, *words: str, **environment: str) -> tuple[int, str]:
+    """The clauses of backward alone, with a file of expectations: the status, and what is printed."""
+    status, out, err = run(*RUN, "--expect", name, *words, cwd=here, env=environment)
+    return status, out + err
+
+
+def test_what_is_expected_fails_nothing(here):
+    reasoned = re.sub(r'reason = ".*"', 'reason = "it is ours to change"', Path("known.toml").read_text())
+    Path("reasoned.toml").write_text(reasoned)
+    status, said = expecting(here, "reasoned.toml", "--strict")
+    assert status == 0, said
+    assert "2 broken as expected" in said
+    assert f"{CLAUSE}: it is ours to change" in said
+
+
+def test_an_expectation_whose_clause_now_passes_or_that_has_expired_is_an_error(here):
+    known = Path("known.toml").read_text().rstrip()
+    Path("expired.toml").write_text(f"{known}\nexpires = 2020-01-01\n")
+    status, said = expecting(here, "expired.toml")
+    assert (status, "2020-01-01" in said) == (1, True), said
+    status, said = expecting(here, "known.toml", MENDED="1")
+    assert (status, CLAUSE in said) == (1, True), said
+
+
+def test_verify_finds_a_report_in_order_and_a_forged_one_not(here, capsys):
+    assert main(["verify", "old/report.json"]) == 0
+    assert "in order" in capsys.readouterr().out
+    data = json.loads(Path("old/report.json").read_text())
+    (forged,) = [clause for clause in data["subjects"][0]["clauses"] if clause["id"] == CLAUSE]
+    forged["verdict"] = "pass"
+    Path("forged.json").write_text(json.dumps(data))
+    assert main(["verify", "forged.json"]) == 1
+    assert CLAUSE in capsys.readouterr().out
+
+
+def test_compare_tells_what_was_mended_and_what_got_worse(here, capsys):
+    assert main(["compare", "old/report.json", "new/report.json"]) == 0
+    assert CLAUSE in capsys.readouterr().out
+    assert main(["compare", "new/report.json", "old/report.json"]) == 1
+    assert main(["compare", "--json", "new/report.json", "old/report.json"]) == 1
+    assert CLAUSE in capsys.readouterr().out

@@ -1,0 +1,74 @@
+"""``conformance watch``: tests again whenever a file of the subject is saved, what failed first."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+
+from conformance.watch import stamps, wait_for_change
+from tests.faults.command import Running
+
+LAYERS = """
+import torch
+
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * FACTOR
+
+def inputs():
+    yield (torch.ones(3, dtype=torch.float64, requires_grad=True),)
+"""
+
+
+def read_until(out, words: str) -> str:
+    said = ""
+    while words not in said:
+        line = out.readline().decode()
+        assert line, f"it ended after: {said}"
+        said += line
+    return said
+
+
+def test_a_saved_file_is_tested_again_and_an_interrupt_ends_it(tmp_path):
+    file = tmp_path / "layers.py"
+    file.write_text(LAYERS.replace("FACTOR", "3"))
+    with Running("watch", "layers:Twice", "--inputs", "layers:inputs", cwd=tmp_path) as running:
+        hurry = threading.Timer(120, running.process.kill)
+        hurry.start()
+        out = running.process.stdout
+        said = read_until(out, "waiting for a file")
+        assert "fails" in said
+        assert "looks like the right value times 1.5" in said
+        file.write_text(LAYERS.replace("FACTOR", "2"))
+        said = read_until(out, "waiting for a file")
+        assert "conforms" in said
+        running.send(signal.SIGINT)
+        status, _, err = running.end()
+        hurry.cancel()
+        assert (status, err) == (0, "")
+        assert not running.gone(5.0)
+
+
+def test_a_change_is_seen_once_the_file_has_settled(tmp_path):
+    file = tmp_path / "a.py"
+    file.write_text("1")
+    seen, before = threading.Event(), stamps([str(file)])
+
+    def watch() -> None:
+        wait_for_change(before)
+        seen.set()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    assert not seen.wait(0.2)
+    Path(file).write_text("22")
+    os.utime(file)
+    assert seen.wait(5)
+    thread.join()
