@@ -141,4 +141,3 @@ def _forms(numbers: int, rank: int, world: int) -> dict[str, Callable[[], object
         "bare: all-gather, reduce-scatter": bare_collectives,
         "bare: two all-to-all": two_exchanges,
     }
-

@@ -87,7 +87,7 @@ def _test(node: ast.FunctionDef, file: Path) -> Test:
 
 @cache
 def _transforms(file: Path) -> bool:
-    """Whether a module, or a helper of the suite that it imports, uses torch.func or vmap: that costs ranks a long import."""
+    """Whether a module, or a helper of the suite that it imports, uses torch.func or vmap: a long import for ranks."""
     text = file.read_text(encoding="utf-8")
     helpers = re.findall(r"^from conformance\.suite\.(_\w+) import", text, re.MULTILINE)
     return bool(re.search(r"torch\.func|\bvmap\(", text)) or any(

@@ -120,9 +120,7 @@ def _product(base: Any) -> Any:
         def jvp_extended(ctx: Any, by_tensor: Any, by_weight: Any, _: None) -> Any:
             tensors, weights = ctx.saved_tensors
             triples = zip(tensors.items(), weights, by_weight, strict=True)
-            return {
-                name: ctx.scale * (by_tensor[name] * w + tensor * w_t) for (name, tensor), w, w_t in triples
-            }
+            return {name: ctx.scale * (by_tensor[name] * w + tensor * w_t) for (name, tensor), w, w_t in triples}
 
     return Static if hasattr(base, "setup_context_extended") else Instance
 

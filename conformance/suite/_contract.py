@@ -65,11 +65,7 @@ class Case:
             seed: another seed for other random numbers.
         """
         wanted = set(self.active if needed is None else needed)
-        leaves = {
-            at: value.detach().clone().requires_grad_()
-            for at, value in enumerate(self.values)
-            if at in wanted
-        }
+        leaves = {at: value.detach().clone().requires_grad_() for at, value in enumerate(self.values) if at in wanted}
         copies = [_argument(value, leaves.get(at)) for at, value in enumerate(self.values)]
         args = tuple(pytree.tree_unflatten(copies, self.structure))
         reseed(seed)
@@ -180,10 +176,7 @@ def differentiated(subject: Subject, world: World) -> list[tuple[Case, Run]]:
 
 def has_backward(subject: Subject) -> bool:
     """Whether there is a derivative to ask for: a class that leaves ``apply`` alone needs a backward or a vjp."""
-    own = (
-        subject.function is not None
-        and subject.function.apply.__func__ is torch.autograd.Function.apply.__func__
-    )
+    own = subject.function is not None and subject.function.apply.__func__ is torch.autograd.Function.apply.__func__
     return not own or subject.defines("backward") or subject.defines("vjp")
 
 

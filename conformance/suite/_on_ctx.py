@@ -77,6 +77,4 @@ def _inside(value: Any) -> Iterator[tuple[str, Any]]:
 def _attributes(value: Any) -> dict[str, Any]:
     found = dict(getattr(value, "__dict__", {}))
     slots = (name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ()))
-    return found | {
-        name: getattr(value, name) for name in slots if isinstance(name, str) and hasattr(value, name)
-    }
+    return found | {name: getattr(value, name) for name in slots if isinstance(name, str) and hasattr(value, name)}

@@ -21,9 +21,7 @@ def pulled(
     """
     try:
         return tuple(
-            torch.autograd.grad(
-                outputs, leaves, cotangents, allow_unused=True, create_graph=create_graph, **options
-            )
+            torch.autograd.grad(outputs, leaves, cotangents, allow_unused=True, create_graph=create_graph, **options)
         )
     except RuntimeError as error:
         if create_graph or ".grad()" not in str(error):

@@ -41,9 +41,7 @@ def recording(subject: Subject, *members: str) -> tuple[Subject, Notes]:
     }
     kind: Any = type(subject.function)
     names = {name: getattr(subject.function, name) for name in ("__module__", "__qualname__", "__doc__")}
-    return replace(
-        subject, target=kind(subject.function.__name__, (subject.function,), {**names, **watched})
-    ), notes
+    return replace(subject, target=kind(subject.function.__name__, (subject.function,), {**names, **watched})), notes
 
 
 def _noting(method: Callable[..., Any], calls: list[Noted]) -> Callable[..., Any]:

@@ -146,9 +146,7 @@ def nearby(case: Case, world: World, tries: int = 2) -> Iterator[Case]:
     for attempt in range(tries):
         values = {at: case.values[at].detach() for at in case.active}
         noise = {
-            at: 0.02
-            * typical(value)
-            * world.tensor(world.rank, tuple(value.shape), value.dtype, "near", attempt, at)
+            at: 0.02 * typical(value) * world.tensor(world.rank, tuple(value.shape), value.dtype, "near", attempt, at)
             for at, value in values.items()
         }
         yield case.having({at: value + noise[at] for at, value in values.items()})

@@ -9,9 +9,7 @@ from conformance.suite._watched import Look, judged
 from conformance.witness import EARLY, Call, Step
 
 
-def steps(
-    looks: list[Look], method: str, phases: tuple[str, ...] | None = None
-) -> Iterator[tuple[Look, Call, Step]]:
+def steps(looks: list[Look], method: str, phases: tuple[str, ...] | None = None) -> Iterator[tuple[Look, Call, Step]]:
     """Every call of one method of ctx that was seen, in these phases if any are given."""
     for look in looks:
         for call in look.witness.calls:

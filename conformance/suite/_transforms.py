@@ -35,13 +35,10 @@ def apart(case: Case, given: Mapping[int, torch.Tensor]) -> Tensors:
 def tangents(case: Case, direction: Direction) -> Tensors:
     """The tangent of every output; zeros where an output got none."""
     with fwd.dual_level():
-        duals = {
-            at: fwd.make_dual(case.values[at].detach().clone(), u.clone()) for at, u in direction.items()
-        }
+        duals = {at: fwd.make_dual(case.values[at].detach().clone(), u.clone()) for at, u in direction.items()}
         parts = [fwd.unpack_dual(output) for output in outputs(case, duals)]
         return tuple(
-            (torch.zeros_like(part.primal) if part.tangent is None else part.tangent).detach().clone()
-            for part in parts
+            (torch.zeros_like(part.primal) if part.tangent is None else part.tangent).detach().clone() for part in parts
         )
 
 

@@ -39,9 +39,7 @@ class Batch:
     @property
     def whole(self) -> dict[int, torch.Tensor]:
         """The tensors of the one call: the mapped ones stacked."""
-        mapped = {
-            at: torch.stack([values[at] for values in self.samples], dim) for at, dim in self.in_dims.items()
-        }
+        mapped = {at: torch.stack([values[at] for values in self.samples], dim) for at, dim in self.in_dims.items()}
         return {**self.samples[0], **mapped}
 
     def map(
@@ -81,9 +79,7 @@ def batches(subject: Subject, world: World, few: bool = False) -> Iterator[Batch
         NotApplicable: the class does not support torch.vmap, or nothing can be compared.
     """
     need(subject.function is not None, "a plain callable: nothing says that it is made for torch.vmap")
-    need(
-        subject.separate, "the combined form cannot be used under torch.vmap: override setup_context for that"
-    )
+    need(subject.separate, "the combined form cannot be used under torch.vmap: override setup_context for that")
     need(subject.defines("vmap") or subject.generates_vmap, "it has neither vmap nor generate_vmap_rule")
     found = [case for case in every_case(subject, world) if tensors(case)]
     need(found, "no sample has a tensor")
@@ -113,8 +109,7 @@ def choices(case: Case) -> list[InDims]:
     """The in_dims to try: all there are, or, where those are too many, some, with every dimension of every tensor."""
     changed = _changed(case)
     options = {
-        at: [*range(tensor.dim() + 1), *([] if at in changed else [None])]
-        for at, tensor in tensors(case).items()
+        at: [*range(tensor.dim() + 1), *([] if at in changed else [None])] for at, tensor in tensors(case).items()
     }
     if prod(map(len, options.values())) <= CHOICES + 1:
         chosen = list(product(*options.values()))
@@ -124,8 +119,7 @@ def choices(case: Case) -> list[InDims]:
         chosen = [tuple(option[turn % len(option)] for option in options.values()) for turn in range(longest)]
         chosen += [tuple(map(draw, options.values())) for _ in range(CHOICES - longest)]
     found = [
-        {at: dim for at, dim in zip(options, dims, strict=True) if dim is not None}
-        for dims in dict.fromkeys(chosen)
+        {at: dim for at, dim in zip(options, dims, strict=True) if dim is not None} for dims in dict.fromkeys(chosen)
     ]
     return [in_dims for in_dims in found if in_dims]
 
@@ -144,9 +138,7 @@ def variants(case: Case, count: int = SIZE) -> list[dict[int, torch.Tensor]]:
     where the subject does not take that.
     """
     plain = tensors(case)
-    scaled = [
-        {at: x * (1 - 0.15 * index) if smooth(x) else x for at, x in plain.items()} for index in range(count)
-    ]
+    scaled = [{at: x * (1 - 0.15 * index) if smooth(x) else x for at, x in plain.items()} for index in range(count)]
     rolled = [
         {at: x if smooth(x) else x.flatten().roll(index).view(x.shape) for at, x in values.items()}
         for index, values in enumerate(scaled)

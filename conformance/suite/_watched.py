@@ -52,9 +52,7 @@ def watched(subject: Subject, world: World, everything: bool = False) -> list[Lo
         if any(getattr(function, "jvp", None) is not torch.autograd.Function.jvp for function in functions):
             looks += [_look(functions, case, None, dual=True, lenient=True) for case in samples]
         if not subject.gathers:
-            looks += [
-                _look(functions, case, lambda run: _twice(run, world), lenient=True) for case in samples
-            ]
+            looks += [_look(functions, case, lambda run: _twice(run, world), lenient=True) for case in samples]
     return looks
 
 
@@ -118,13 +116,9 @@ def _twice(run: Run, world: World) -> Pairs:
 def _dual(case: Case) -> Run:
     with forward_ad.dual_level():
         duals = {
-            at: forward_ad.make_dual(
-                case.values[at].detach().clone(), torch.ones_like(case.values[at]).detach()
-            )
+            at: forward_ad.make_dual(case.values[at].detach().clone(), torch.ones_like(case.values[at]).detach())
             for at in case.active
         }
-        args = tuple(
-            pytree.tree_unflatten([duals.get(at, v) for at, v in enumerate(case.plain)], case.structure)
-        )
+        args = tuple(pytree.tree_unflatten([duals.get(at, v) for at, v in enumerate(case.plain)], case.structure))
         reseed(0)
         return Run.of(case, args, {})

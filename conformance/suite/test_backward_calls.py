@@ -64,9 +64,7 @@ def test_every_choice_of_inputs_gets_its_gradients(subject: Subject, world: Worl
             raise Deviation(f"gradients {among}", f"{type(came).__name__}: {came}", "the gradients") from came
         for at in chosen:
             gradient = torch.zeros_like(whole[at]) if came[at] is None else came[at]
-            expect.close(
-                gradient, whole[at], f"gradient of {case.names[at]} {among}, against that when all do"
-            )
+            expect.close(gradient, whole[at], f"gradient of {case.names[at]} {among}, against that when all do")
 
 
 def _choices(case: Case) -> Iterator[tuple[int, ...]]:
@@ -76,9 +74,7 @@ def _choices(case: Case) -> Iterator[tuple[int, ...]]:
         yield from combinations(case.active, size)
 
 
-def _part(
-    case: Case, chosen: tuple[int, ...], cotangents: dict[int, torch.Tensor]
-) -> dict[int, torch.Tensor | None]:
+def _part(case: Case, chosen: tuple[int, ...], cotangents: dict[int, torch.Tensor]) -> dict[int, torch.Tensor | None]:
     run = case.run(needed=chosen)
     if not run.outputs:
         return dict.fromkeys(chosen)
@@ -236,8 +232,4 @@ def test_unused_outputs_count_as_zero(subject: Subject, world: World) -> None:
 
 
 def _none_unmet(error: Exception) -> str:
-    return (
-        "backward does not expect None, which set_materialize_grads(False) asks for"
-        if "None" in str(error)
-        else ""
-    )
+    return "backward does not expect None, which set_materialize_grads(False) asks for" if "None" in str(error) else ""

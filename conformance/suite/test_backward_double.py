@@ -45,9 +45,7 @@ def _judge(group: str, finding: Finding, point: Case) -> None:
 
 def _likely(finding: Finding) -> str:
     if math.isnan(finding.analytic) or math.isinf(finding.analytic):
-        return (
-            "backward is made of operations with no finite derivative there: sqrt or a power at 0, or 0 / 0"
-        )
+        return "backward is made of operations with no finite derivative there: sqrt or a power at 0, or 0 / 0"
     if finding.analytic == 0.0 and finding.numeric != 0.0:
         return "backward uses what autograd does not see: a detached tensor, a saved intermediate, a plain collective"
     return "backward uses an intermediate value of forward, of which autograd knows nothing"
@@ -67,15 +65,11 @@ class _Second:
     @classmethod
     def of(cls, point: Case, world: World) -> _Second:
         plain = point.run()
-        plain.gradients(
-            plain.cotangents(world)
-        )  # what raises here refuses the first derivative, and that is an error
+        plain.gradients(plain.cotangents(world))  # what raises here refuses the first derivative, and that is an error
         run = point.run()
         cotangents = [cotangent.requires_grad_() for cotangent in run.cotangents(world)]
         leaves = list(run.leaves.values())
-        weights = [
-            world.tensor(world.rank, tuple(x.shape), x.dtype, "weight", at) for at, x in enumerate(leaves)
-        ]
+        weights = [world.tensor(world.rank, tuple(x.shape), x.dtype, "weight", at) for at, x in enumerate(leaves)]
         try:
             first = filled(run.gradients(cotangents, create_graph=True), run)
             found = _pulled(first, weights, [*leaves, *cotangents])
@@ -88,13 +82,8 @@ class _Second:
         """What differences say along all inputs, and along all incoming gradients."""
         point, still = self.run.case, [torch.zeros_like(cotangent) for cotangent in self.cotangents]
         steps = {at: _direction(world, point.values[at].detach(), "input", at) for at in self.run.leaves}
-        along = [
-            _direction(world, cotangent.detach(), "cotangent", at)
-            for at, cotangent in enumerate(self.cotangents)
-        ]
-        groups: list[tuple[str, dict[int, torch.Tensor], list[torch.Tensor]]] = [
-            ("its incoming gradients", {}, along)
-        ]
+        along = [_direction(world, cotangent.detach(), "cotangent", at) for at, cotangent in enumerate(self.cotangents)]
+        groups: list[tuple[str, dict[int, torch.Tensor], list[torch.Tensor]]] = [("its incoming gradients", {}, along)]
         if inputs:
             groups.append(("its inputs", steps, still))
         return [(name, self._finding(world, moves, turns)) for name, moves, turns in groups]
@@ -105,9 +94,7 @@ class _Second:
 
         def loss(step: float) -> tuple[float, float]:
             point = self.run.case
-            run = point.having(
-                {at: point.values[at].detach() + step * move for at, move in moves.items()}
-            ).run()
+            run = point.having({at: point.values[at].detach() + step * move for at, move in moves.items()}).run()
             turned = [c.detach() + step * turn for c, turn in zip(self.cotangents, turns, strict=True)]
             return paired(self.weights, filled(run.gradients(turned), run))
 

@@ -106,9 +106,7 @@ def _wrong(
     if gradient is None:
         return Deviation(what, "None: no gradient at all", expect.shown(expected), "the gradient was dropped")
     likely = likely_cause(gradient, expected, {}) or _declared(gradient, expected)
-    return Deviation(
-        what, expect.shown(gradient), f"{expect.shown(expected)} by differences of forward", likely
-    )
+    return Deviation(what, expect.shown(gradient), f"{expect.shown(expected)} by differences of forward", likely)
 
 
 def _declared(gradient: torch.Tensor, expected: torch.Tensor) -> str:

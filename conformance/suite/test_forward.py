@@ -137,15 +137,11 @@ def test_two_calls_in_flight_do_not_mix(subject: Subject, world: World) -> None:
             if one is None or whole is None:
                 expect.that(one is whole, f"gradient of {run.case.names[at]} of {name}", one, whole)
             else:
-                expect.close(
-                    one, whole, f"gradient of {run.case.names[at]} of {name}, against that of the call alone"
-                )
+                expect.close(one, whole, f"gradient of {run.case.names[at]} of {name}, against that of the call alone")
 
 
 def _shifted(case: Case) -> Case:
-    return case.having(
-        {at: value.detach() * 0.75 for at, value in enumerate(case.values) if at in case.active}
-    )
+    return case.having({at: value.detach() * 0.75 for at, value in enumerate(case.values) if at in case.active})
 
 
 def _alone(case: Case, world: World) -> tuple[Run, Gradients]:
@@ -161,9 +157,7 @@ def test_outputs_survive_the_next_call(subject: Subject, world: World) -> None:
         tensors = case.run().tensors
         before = [tensor.detach().clone() for tensor in tensors]
         _shifted(case).run()
-        found += [
-            (case, index, old, new) for index, (old, new) in enumerate(zip(before, tensors, strict=True))
-        ]
+        found += [(case, index, old, new) for index, (old, new) in enumerate(zip(before, tensors, strict=True))]
     for case, index, old, new in found:
         if not same_values(old, new):
             raise Deviation(

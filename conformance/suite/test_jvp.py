@@ -39,9 +39,7 @@ def test_one_value_for_each_output(subject: Subject, world: World) -> None:
     need(returned, "its call does not reach the jvp of the class under test")
     for forward, jvp in zip(notes.of("forward"), returned, strict=False):
         came, expected = len(many(jvp.returned)), len(many(forward.returned))
-        expect.that(
-            came == expected, "number of values that jvp returns, against the outputs", came, expected
-        )
+        expect.that(came == expected, "number of values that jvp returns, against the outputs", came, expected)
 
 
 @clause("Function.jvp.tangent")
@@ -149,7 +147,5 @@ def _gradients(case: Case, cotangents: list[torch.Tensor]) -> dict[int, torch.Te
 
 def _of(case: Case, direction: Direction) -> str:
     return (
-        ""
-        if len(direction) == len(case.active)
-        else f", with a tangent for {case.name(next(iter(direction)))} alone"
+        "" if len(direction) == len(case.active) else f", with a tangent for {case.name(next(iter(direction)))} alone"
     )

@@ -35,9 +35,7 @@ def test_only_inputs_are_marked_dirty_and_all_are_returned(subject: Subject, wor
     for look, call, step in steps(looks, "mark_dirty", EARLY):
         for index, value in enumerate(step.given):
             name = f"argument {index} of mark_dirty, {call.function.__name__}, {look.case.label}"
-            expect.that(
-                _among(value, call.inputs), f"{name}: an input of forward", value, "one of the inputs"
-            )
+            expect.that(_among(value, call.inputs), f"{name}: an input of forward", value, "one of the inputs")
             expect.that(
                 _among(value, _outputs(call.output)),
                 f"{name}: is returned",

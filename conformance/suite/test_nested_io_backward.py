@@ -59,9 +59,7 @@ def test_single_result_gives_a_single_gradient(subject: Subject, world: World) -
 @clause("NestedIOFunction.backward.nested")
 def test_result_of_backward_is_matched_by_nesting(subject: Subject, world: World) -> None:
     """Each gradient that backward_extended returns goes to the tensor that stands in its place, dicts by key."""
-    a, b, c, d = (
-        world.tensor(0, (2, size), torch.float64, "matched").requires_grad_() for size in (1, 2, 3, 4)
-    )
+    a, b, c, d = (world.tensor(0, (2, size), torch.float64, "matched").requires_grad_() for size in (1, 2, 3, 4))
 
     def forward(named: Any, rest: Any, scale: float) -> Any:
         return [named["a"].sum() + named["b"].sum(), rest[1][0].sum() + rest[1][1][0].sum()]
@@ -203,15 +201,11 @@ def test_an_instance_can_be_called_again(subject: Subject, world: World) -> None
 
     members = {"forward_extended": forward_extended, "backward_extended": _cube_backward}
     instance = type("Written", (subject.function,), members)()
-    first, second, third = (
-        world.tensor(0, (3,), torch.float64, "leaf", at).requires_grad_() for at in range(3)
-    )
+    first, second, third = (world.tensor(0, (3,), torch.float64, "leaf", at).requires_grad_() for at in range(3))
     one, two = tensors_in(instance(first)), tensors_in(instance(second, third))
     gradients = torch.autograd.grad(two[0].sum() + two[1].sum(), [second, third])
     gradients += torch.autograd.grad(one[0].sum(), [first])
-    for gradient, leaf, name in zip(
-        gradients, (second, third, first), ("second", "second", "first"), strict=True
-    ):
+    for gradient, leaf, name in zip(gradients, (second, third, first), ("second", "second", "first"), strict=True):
         expect.close(gradient, 3 * leaf.detach() ** 2, f"gradient of the {name} call of one instance")
 
 

@@ -66,12 +66,8 @@ def test_nested_tensors_have_a_graph(subject: Subject, world: World) -> None:
     x, y = (world.tensor(0, (3,), torch.float64, key) for key in "xy")
     with_grad = call({"x": x, "more": [y.clone().requires_grad_()]})["sum"]
     without = call({"x": x, "more": [y]})["sum"]
-    expect.that(
-        with_grad.requires_grad, "requires_grad of the result, an argument in a list requires it", False, True
-    )
-    expect.that(
-        not without.requires_grad, "requires_grad of the result, no argument requires it", True, False
-    )
+    expect.that(with_grad.requires_grad, "requires_grad of the result, an argument in a list requires it", False, True)
+    expect.that(not without.requires_grad, "requires_grad of the result, no argument requires it", True, False)
     expect.that(not any(recorded), "gradients are recorded while forward_extended runs", True, False)
 
 
@@ -95,9 +91,7 @@ def test_argument_of_another_type_is_refused(subject: Subject, world: World, kin
         f"a {kind} among the arguments is refused with its type",
         match=kind,
     )
-    expect.that(
-        "inner" in str(error), f"the error says where the {kind} stands", error, "a path with 'inner' in it"
-    )
+    expect.that("inner" in str(error), f"the error says where the {kind} stands", error, "a path with 'inner' in it")
 
 
 @clause("NestedIOFunction.forward.bad-type")
@@ -115,9 +109,7 @@ def test_result_of_another_type_is_refused(subject: Subject, world: World, kind:
         f"a {kind} in the result is refused with its type",
         match=kind,
     )
-    expect.that(
-        "inner" in str(error), f"the error says where the {kind} stands", error, "a path with 'inner' in it"
-    )
+    expect.that("inner" in str(error), f"the error says where the {kind} stands", error, "a path with 'inner' in it")
 
 
 @clause("NestedIOFunction.mark_dirty.nested")

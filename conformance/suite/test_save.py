@@ -55,9 +55,7 @@ def test_hooks_can_carry_saved_tensors_away(subject: Subject, world: World) -> N
     for run, came, right in found:
         name = f"{run.case.label} with saved tensors carried away and back"
         if isinstance(came, Exception):
-            raise Deviation(
-                f"gradients of {name}", f"{type(came).__name__}: {came}", "the gradients", BESIDE
-            ) from came
+            raise Deviation(f"gradients of {name}", f"{type(came).__name__}: {came}", "the gradients", BESIDE) from came
         for at, one, other in zip(run.leaves, filled(came, run), filled(right, run), strict=True):
             if not _close(one, other):
                 raise Deviation(

@@ -52,9 +52,7 @@ def test_result_is_no_view(subject: Subject, world: World, requires_grad: bool) 
     for name, inp in _views(world):
         result = subject(inp, requires_grad)
         expect.that(result._base is None, f"_base of the result for an input: {name}", result._base, "None")
-        expect.that(
-            not result._is_view(), f"autograd's word on the result for an input: {name}", "a view", "no view"
-        )
+        expect.that(not result._is_view(), f"autograd's word on the result for an input: {name}", "a view", "no view")
 
 
 @clause("MakeViewlessTensor.forward.viewless")
@@ -64,12 +62,8 @@ def test_result_is_no_view_without_gradients(subject: Subject, world: World) -> 
         with torch.no_grad():
             quiet = subject(view(_base(world)), False)
         plain = subject(view(_base(world, grad=False)), False)
-        expect.that(
-            quiet._base is None, f"_base of the result under no_grad, input: {name}", quiet._base, "None"
-        )
-        expect.that(
-            plain._base is None, f"_base of the result, input without grad: {name}", plain._base, "None"
-        )
+        expect.that(quiet._base is None, f"_base of the result under no_grad, input: {name}", quiet._base, "None")
+        expect.that(plain._base is None, f"_base of the result, input without grad: {name}", plain._base, "None")
 
 
 @clause("MakeViewlessTensor.forward.shares-data")
@@ -163,9 +157,7 @@ def test_graph_is_kept_when_asked(subject: Subject, world: World) -> None:
         result = helper(inp, True, True)
         expect.that(result._base is None, f"_base with keep_graph=True, input: {name}", result._base, "None")
         _same_memory(result, inp, f"{name}, keep_graph=True")
-        expect.that(
-            result.requires_grad and not result.is_leaf, f"a graph, input: {name}", "a leaf", "a grad_fn"
-        )
+        expect.that(result.requires_grad and not result.is_leaf, f"a graph, input: {name}", "a leaf", "a grad_fn")
         came, onward = torch.autograd.grad(result, [inp, leaf], weight.clone(), allow_unused=True)
         (right,) = torch.autograd.grad(view(leaf), leaf, weight.clone())
         expect.that(came is not None, f"gradient of an input: {name}, keep_graph=True", "None", "a gradient")

@@ -67,9 +67,7 @@ def _judge(noted: Noted) -> None:
     same = isinstance(out_dims, tuple) and len(out_dims) == len(output)
     expect.that(same, f"{OUT_DIMS}{given}", out_dims, f"a tuple of {len(output)}")
     for part, dim in zip(output, out_dims, strict=True):
-        expect.that(
-            dim is None or isinstance(dim, int), f"each entry of out_dims{given}", dim, "an int or None"
-        )
+        expect.that(dim is None or isinstance(dim, int), f"each entry of out_dims{given}", dim, "an int or None")
         _fits(part, dim, info.batch_size, given)
 
 
@@ -90,10 +88,7 @@ def _kind(value: object) -> str:
 @clause("Function.vmap.batched")
 def test_batch_equals_its_samples(subject: Subject, world: World) -> None:
     """For every choice of in_dims the outputs are those of the samples, called one by one."""
-    found = [
-        (batch, batch.map(partial(outputs, batch.case)), _by_sample(batch))
-        for batch in batches(subject, world)
-    ]
+    found = [(batch, batch.map(partial(outputs, batch.case)), _by_sample(batch)) for batch in batches(subject, world)]
     for batch, came, expected in found:
         agree(came, expected, f"{batch}: output")
 
@@ -139,10 +134,7 @@ def _nested(subject: Subject, world: World) -> Iterator[tuple[Batch, list[Batch]
             (every[len(every) // 2], every[0]),
         ):
             rows = [
-                [
-                    {at: values[row * SIZE * (at in outer) + column][at] for at in values[0]}
-                    for column in range(SIZE)
-                ]
+                [{at: values[row * SIZE * (at in outer) + column][at] for at in values[0]} for column in range(SIZE)]
                 for row in range(2)
             ]
             found = [make(case, inner, row) for row in rows]

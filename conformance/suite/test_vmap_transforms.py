@@ -159,9 +159,7 @@ def _gradients(batch: Batch, world: World) -> Reference:
 
 def _direction(case: Case, world: World, index: int) -> Direction:
     return {
-        at: world.tensor(
-            world.rank, tuple(case.values[at].shape), case.values[at].dtype, "direction", at, index
-        )
+        at: world.tensor(world.rank, tuple(case.values[at].shape), case.values[at].dtype, "direction", at, index)
         for at in case.active
     }
 

@@ -38,9 +38,7 @@ def _matching(pattern, value):
     if isinstance(pattern, torch.Tensor):
         return [value]
     if isinstance(pattern, dict):
-        return [
-            x for key, part in pattern.items() for x in _matching(part, None if value is None else value[key])
-        ]
+        return [x for key, part in pattern.items() for x in _matching(part, None if value is None else value[key])]
     if isinstance(pattern, tuple | list):
         values = [None] * len(pattern) if value is None else value
         return [x for part, inner in zip(pattern, values, strict=True) for x in _matching(part, inner)]

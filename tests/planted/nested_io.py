@@ -65,8 +65,7 @@ class NoneDropped(NestedIOFunction):
     def forward(self, *args):
         nested = unflatten(self._arguments, args)
         changed = [
-            [inner for inner in part if inner is not None] if isinstance(part, list) else part
-            for part in nested
+            [inner for inner in part if inner is not None] if isinstance(part, list) else part for part in nested
         ]
         result = self.forward_extended(*changed)
         self._result, tensors = flatten(result, "result")
@@ -92,9 +91,7 @@ class FlatDicts(NestedIOFunctionSeparate):
     @staticmethod
     def forward(call, *tensors):
         nested = unflatten(call.arguments, tensors)
-        changed = (
-            nested if _by_name(call.function) else _changed(nested, dicts=lambda parts: list(parts.values()))
-        )
+        changed = nested if _by_name(call.function) else _changed(nested, dicts=lambda parts: list(parts.values()))
         result = call.function.forward_extended(*changed)
         call.result, flat = flatten(result, "result")
         return tuple(flat)

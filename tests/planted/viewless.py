@@ -98,11 +98,7 @@ class StridesLost(_Right):
     @staticmethod
     def forward(ctx, inp, requires_grad):
         fresh = torch.empty(0, dtype=inp.dtype)
-        return (
-            fresh.set_(inp.untyped_storage(), inp.storage_offset(), inp.shape)
-            if inp.numel() <= 12
-            else inp.detach()
-        )
+        return fresh.set_(inp.untyped_storage(), inp.storage_offset(), inp.shape) if inp.numel() <= 12 else inp.detach()
 
 
 class GradientDoubled(_Right):
@@ -251,11 +247,7 @@ class HelperForgetsTheFlag(_Right):
     def make_viewless_tensor(inp, requires_grad, keep_graph):
         if inp._base is None:
             return inp
-        return (
-            HelperForgetsTheFlag.apply(inp, requires_grad)
-            if keep_graph
-            else _without_graph(inp, inp.requires_grad)
-        )
+        return HelperForgetsTheFlag.apply(inp, requires_grad) if keep_graph else _without_graph(inp, inp.requires_grad)
 
 
 class HelperKeepsViews(_Right):
@@ -277,9 +269,7 @@ class HelperAlwaysMakes(_Right):
 
     @staticmethod
     def make_viewless_tensor(inp, requires_grad, keep_graph):
-        return (
-            HelperAlwaysMakes.apply(inp, requires_grad) if keep_graph else _without_graph(inp, requires_grad)
-        )
+        return HelperAlwaysMakes.apply(inp, requires_grad) if keep_graph else _without_graph(inp, requires_grad)
 
 
 class HelperSetsTheFlag(_Right):
@@ -292,6 +282,4 @@ class HelperSetsTheFlag(_Right):
     def make_viewless_tensor(inp, requires_grad, keep_graph):
         if inp._base is None:
             return inp.requires_grad_(requires_grad) if inp.is_leaf else inp
-        return (
-            HelperSetsTheFlag.apply(inp, requires_grad) if keep_graph else _without_graph(inp, requires_grad)
-        )
+        return HelperSetsTheFlag.apply(inp, requires_grad) if keep_graph else _without_graph(inp, requires_grad)

@@ -9,9 +9,7 @@ SPEC = "Function"
 
 
 def _random(*shape, seed=31):
-    return torch.randn(
-        shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
-    ).requires_grad_()
+    return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).requires_grad_()
 
 
 def inputs():

@@ -95,9 +95,7 @@ def _mutants(only: str, write: bool) -> list[str]:
     print()
     survivors = [fate for fate in fates if fate.survived]
     problems = [f"mutant survives: line {fate.mutant.line} of {fate.mutant.name}" for fate in survivors]
-    problems = [
-        problem for problem, fate in zip(problems, survivors, strict=True) if fate.mutant.name not in explained
-    ]
+    problems = [problem for problem, fate in zip(problems, survivors, strict=True) if fate.mutant.name not in explained]
     alive = {fate.mutant.name for fate in survivors}
     problems += [f"explained, but no survivor: {name}" for name in explained if only in name and name not in alive]
     killed = len(fates) - len(survivors)

@@ -53,9 +53,7 @@ class Row:
 
 def items_of(implementation: Implementation) -> list[Item]:
     """The tests that an implementation goes through: the engine's for an engine bug, else all that concern it."""
-    subject = Named(
-        implementation.reference, implementation.spec, implementation.inputs, implementation.reference
-    )
+    subject = Named(implementation.reference, implementation.spec, implementation.inputs, implementation.reference)
     subjects = [] if implementation.engine else [subject]
     items = plan(catalogue.suite(), clauses.registry(), subjects, RANKS)
     return [item for item in items if item.test.about_engine == implementation.engine and not item.why_not]

@@ -79,9 +79,7 @@ def _users(module: str, homes: Mapping[str, Sequence[str]]) -> list[str]:
 
 def _imports(file: Path) -> str:
     lines = file.read_text(encoding="utf-8").splitlines()
-    return "\n".join(
-        line.replace("spec_impl.", "") for line in lines if line.startswith(("import", "from spec_impl"))
-    )
+    return "\n".join(line.replace("spec_impl.", "") for line in lines if line.startswith(("import", "from spec_impl")))
 
 
 def _likeliest_first(items: Sequence[Item]) -> list[Item]:
