@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ def installed(tmp_path_factory) -> Path:
     """A folder that the library was installed into, from a copy, so that nothing is built in the checkout."""
     folder = tmp_path_factory.mktemp("library")
     target, source = folder / "site", folder / "source"
-    subprocess.run(["cp", "-r", str(HERE / "library"), str(source)], check=True)
+    shutil.copytree(HERE / "library", source)
     options = ["--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check", "--target", str(target)]
     subprocess.run([sys.executable, "-m", "pip", "install", *options, str(source)], check=True, timeout=120)
     return target
@@ -32,7 +33,7 @@ def run(installed: Path, *words: str, cwd: Path) -> subprocess.CompletedProcess[
 
 
 def test_the_librarys_own_tests_pass(installed, tmp_path):
-    tests = HERE / "library" / "tests"
+    tests = shutil.copytree(HERE / "library" / "tests", tmp_path / "own")
     plugin = [] if _registered() else ["-p", "conformance.plugin"]
     options = ["-q", "-p", "no:cacheprovider", "-c", os.devnull, f"--rootdir={tmp_path}", "-W", "error", *plugin]
     done = run(installed, "-m", "pytest", str(tests), *options, cwd=tmp_path)
