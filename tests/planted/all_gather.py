@@ -260,6 +260,7 @@ class Summed(Joined):
     """Added up over ranks, then cut out (towhee's AllGather2): another family's gradient.
 
     Breaks: AllGather.backward.local-slice
+    Also: Function.backward.double
     """
 
     @staticmethod
@@ -274,6 +275,7 @@ class Mean(Joined):
     """Averaged over ranks, then cut out.
 
     Breaks: AllGather.backward.local-slice
+    Also: Function.backward.double
     """
 
     @staticmethod
@@ -332,6 +334,8 @@ class OneRowARank(Joined):
     """Takes it that every rank has as many rows as there were in the latest call.
 
     Breaks: AllGather.backward.local-slice
+    Also: Function.backward.any-layout, Function.backward.needs-input-grad-honoured
+    Also: Function.backward.repeatable, Function.save_for_backward.hooks-suffice
     Also: Function.forward.calls-independent
     """
 
@@ -401,6 +405,10 @@ class GradientForArgs(Joined):
     """A zero for args, which is no tensor.
 
     Breaks: AllGather.backward.none-for-args
+    Also: Function.backward.any-layout, Function.backward.double
+    Also: Function.backward.needs-input-grad-honoured, Function.backward.repeatable
+    Also: Function.forward.calls-independent, Function.forward.deterministic
+    Also: Function.forward.frees-memory, Function.save_for_backward.hooks-suffice
     Also: AllGather.backward.local-slice, AllGather.backward.own-memory
     Also: Function.backward.gradient
     """
@@ -414,6 +422,10 @@ class OneGradient(Joined):
     """Nothing at all for args (pytorch-lightning 6624).
 
     Breaks: AllGather.backward.none-for-args
+    Also: Function.backward.any-layout, Function.backward.double
+    Also: Function.backward.needs-input-grad-honoured, Function.backward.repeatable
+    Also: Function.forward.calls-independent, Function.forward.deterministic
+    Also: Function.forward.frees-memory, Function.save_for_backward.hooks-suffice
     Also: AllGather.backward.local-slice, AllGather.backward.own-memory
     Also: Function.backward.count, Function.backward.gradient
     """
@@ -440,6 +452,7 @@ class TangentsAddedUp(SeparateForm):
     """All tangents added up, N times.
 
     Breaks: AllGather.jvp.gather
+    Also: Function.vmap.batched
     """
 
     @staticmethod
@@ -453,6 +466,7 @@ class TangentsReversed(SeparateForm):
     """Tangents of the last rank first.
 
     Breaks: AllGather.jvp.gather
+    Also: Function.vmap.batched
     """
 
     @staticmethod
@@ -464,6 +478,7 @@ class SamplesJoined(SeparateForm):
     """Joins along the dimension of samples.
 
     Breaks: AllGather.vmap.batched
+    Also: Function.vmap.batched
     """
 
     @staticmethod
@@ -475,6 +490,7 @@ class SamplesNotMoved(SeparateForm):
     """Says that samples are last, and leaves them where they were.
 
     Breaks: AllGather.vmap.batched
+    Also: Function.vmap.batched, Function.vmap.out-dims
     """
 
     @staticmethod
@@ -486,6 +502,7 @@ class SamplesShuffledAcrossRanks(SeparateForm):
     """Under vmap the rows of the last rank come first.
 
     Breaks: AllGather.vmap.batched
+    Also: Function.vmap.batched
     """
 
     @staticmethod
@@ -498,6 +515,7 @@ class BatchedWithoutGraph(SeparateForm):
     """Under vmap the graph is cut.
 
     Breaks: AllGather.vmap.batched
+    Also: Function.vmap.batched
     """
 
     @staticmethod

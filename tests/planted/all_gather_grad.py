@@ -256,6 +256,7 @@ def own_entry_put_in(x):
     """Gathers without a graph and puts x in its place: other ranks' losses never reach it.
 
     Breaks: AllGatherGradAutograd.backward.sum
+    Also: AllGatherGradAutograd.backward.own-memory
     """
     entries = gathered(x)
     entries[rank()] = x.clone()

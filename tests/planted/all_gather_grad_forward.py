@@ -325,6 +325,7 @@ class BuffersUsedAgain(StackedAllReduce):
     """A second call writes into what the first one returned.
 
     Breaks: AllGatherGradAutograd.forward.own-memory
+    Also: Function.forward.calls-independent
     Also: AllGatherGradAutograd.forward.any-layout, AllGatherGradAutograd.backward.sum
     """
 

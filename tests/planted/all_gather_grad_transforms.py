@@ -36,6 +36,7 @@ class TangentsAddedUp(SeparateForm):
     """The sum of all tangents, as if it were a gradient.
 
     Breaks: AllGatherGradAutograd.jvp.gather
+    Also: Function.vmap.batched
     """
 
     @staticmethod
@@ -47,6 +48,7 @@ class TangentsReversed(SeparateForm):
     """Tangents from the last rank to the first.
 
     Breaks: AllGatherGradAutograd.jvp.gather
+    Also: Function.vmap.batched
     """
 
     @staticmethod
@@ -70,6 +72,7 @@ class BatchNotMoved(SeparateForm):
     """Says that the samples are in front, and leaves them where they were.
 
     Breaks: AllGatherGradAutograd.vmap.batched
+    Also: Function.vmap.batched, Function.vmap.out-dims
     """
 
     @staticmethod
@@ -81,6 +84,7 @@ class BatchSaidToBeLast(SeparateForm):
     """Moves the samples to the front, and says where they were before.
 
     Breaks: AllGatherGradAutograd.vmap.batched
+    Also: Function.vmap.batched, Function.vmap.out-dims
     """
 
     @staticmethod
@@ -92,6 +96,7 @@ class FirstSampleForAll(SeparateForm):
     """Gathers one sample for all.
 
     Breaks: AllGatherGradAutograd.vmap.batched
+    Also: Function.vmap.batched
     """
 
     @staticmethod
@@ -104,6 +109,7 @@ class BatchLocal(SeparateForm):
     """Under vmap every entry is this rank's own.
 
     Breaks: AllGatherGradAutograd.vmap.batched
+    Also: Function.vmap.batched
     """
 
     @staticmethod
@@ -115,6 +121,7 @@ class BatchedWithoutGraph(SeparateForm):
     """Under vmap the graph is cut.
 
     Breaks: AllGatherGradAutograd.vmap.batched
+    Also: Function.vmap.batched
     """
 
     @staticmethod
@@ -126,6 +133,7 @@ class LastEntryUnbatched(SeparateForm):
     """Says that the last entry is the same for all samples.
 
     Breaks: AllGatherGradAutograd.vmap.batched
+    Also: Function.vmap.batched
     """
 
     @staticmethod
@@ -138,6 +146,7 @@ class RuleLeftToPyTorch(SeparateForm):
     """Asks for a generated rule, which cannot see through collectives.
 
     Breaks: AllGatherGradAutograd.vmap.batched
+    Also: Function.vmap.batched
     """
 
     generate_vmap_rule = True

@@ -68,10 +68,12 @@ def _implementation(
     node: ast.ClassDef | ast.FunctionDef, module: str, spec: str, inputs: str | None, engine: bool
 ) -> Implementation:
     doc = ast.get_docstring(node) or ""
-    fields = dict(FIELD.findall(doc))
-    also = tuple(name.strip() for name in fields.get("Also", "").split(",") if name.strip())
+    fields = FIELD.findall(doc)
+    breaks = next((names.strip() for field, names in fields if field == "Breaks"), "")
+    also = ",".join(names for field, names in fields if field == "Also")
+    names = tuple(name.strip() for name in also.split(",") if name.strip())
     text = " ".join(FIELD.sub("", doc).split())
-    return Implementation(f"{module}:{node.name}", spec, inputs, text, fields.get("Breaks", ""), also, engine)
+    return Implementation(f"{module}:{node.name}", spec, inputs, text, breaks, names, engine)
 
 
 def _assigns(node: ast.stmt, name: str) -> bool:
