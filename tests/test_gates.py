@@ -1,0 +1,40 @@
+"""The gates: no clause without a test and a planted bug, no test without a clause, and a proof that is up to date."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from conformance import catalogue, clauses
+from tests.proof import implementations
+
+MATRIX = json.loads((Path(__file__).parents[1] / "docs" / "data" / "kill-matrix.json").read_text(encoding="utf-8"))
+
+
+def test_every_clause_is_asserted_by_a_test():
+    asserted = {test.clause for test in catalogue.suite()}
+    assert set(clauses.registry()) - asserted == set()
+
+
+def test_every_test_asserts_a_clause_that_a_docstring_states():
+    assert {test.clause for test in catalogue.suite()} - set(clauses.registry()) == set()
+
+
+def test_every_planted_bug_names_clauses_that_there_are():
+    named = {name for bug in implementations.planted() for name in (bug.breaks, *bug.also)}
+    assert named - set(clauses.registry()) == set()
+
+
+def test_the_matrix_holds_every_implementation_and_no_other():
+    there = {found.reference for found in (*implementations.planted(), *implementations.correct())}
+    assert {row["implementation"] for row in MATRIX["rows"]} == there, "run python -m tests.proof matrix"
+
+
+def test_every_clause_has_killed_a_bug():
+    killed = {row["breaks"] for row in MATRIX["rows"] if row["caught"]}
+    assert set(clauses.registry()) - killed == set()
+
+
+def test_no_bug_survived_and_nothing_correct_was_accused():
+    assert [row["implementation"] for row in MATRIX["rows"] if row["breaks"] and not row["caught"]] == []
+    assert [row["implementation"] for row in MATRIX["rows"] if not row["precise"]] == []
