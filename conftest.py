@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -33,3 +34,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Called for every path: the suite itself is run by `conformance run`, or when somebody names it."""
     unasked = config.args_source is not pytest.Config.ArgsSource.ARGS
     return True if unasked and collection_path == ROOT / "conformance" / "suite" else None
+
+
+# Run by nohup or in the background of a script, a process starts with these ignored, and so do the runs that it tests.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)

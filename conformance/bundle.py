@@ -79,10 +79,14 @@ def main(rank, folder, wrong):
 '''
 END = """
 if __name__ == "__main__":
+    import time
+
     wrong = mp.get_context("spawn").Array("i", SIZE)
     with tempfile.TemporaryDirectory() as folder:
         workers = mp.spawn(main, args=(folder, wrong), nprocs=SIZE, join=False)
-        ended = workers.join(timeout={timeout})
+        limit, ended = time.monotonic() + {timeout}, False
+        while not ended and time.monotonic() < limit:
+            ended = workers.join(timeout=1)  # True once all have ended; one that did is no reason to stop
         for process in workers.processes:
             process.kill() if process.is_alive() else None
     print("" if ended else "not every rank came to its end")
