@@ -23,8 +23,8 @@ def graph_lost(study: Study) -> Iterator[Finding]:
 
 
 def _guards(method: ast.FunctionDef) -> bool:
-    """Whether backward looks at the grad mode itself."""
-    watched = {"is_grad_enabled", "set_grad_enabled"}
+    """Whether backward looks at the grad mode itself, or refuses as reentrant checkpoints do."""
+    watched = {"is_grad_enabled", "set_grad_enabled", "_is_checkpoint_valid"}
     return any(isinstance(node, ast.Attribute | ast.Name) and _last(node) in watched for node in ast.walk(method))
 
 
