@@ -12,6 +12,7 @@ from conformance.cluster_store import Patience, Post
 from conformance.outcome import RankOutcome
 from conformance.pristine import Broken, Template
 from conformance.ranks import BROKEN, Place, World, in_step, listening
+from conformance.template import TRANSFORMS
 
 #: How long after its own end a request may lack another supervisor's word, before that one counts as lost (seconds).
 LOST = 20.0
@@ -106,14 +107,14 @@ class ClusterWorld:
         self.seat, self.post, self.epoch = seat, seat.post, epoch
         self.size: int = opening["size"]
         self.usable = True
-        self.preloaded = template.preloaded
+        self.knows_transforms = template.knows_transforms
         self.number = 0
         host = seat.address if len(set(seat.machines[: self.size])) > 1 else LOOPBACK
         interface = seat.interface if host != LOOPBACK else "lo"
         listener = listening(host, self.size)
         port = listener.getsockname()[1]
         place = Place(0, seat.local_rank, host, port, interface, listener)
-        opening |= {"epoch": epoch, "host": host, "port": port, "preload": template.preloaded}
+        opening |= {"epoch": epoch, "host": host, "port": port, "transforms": template.knows_transforms}
         self.post.put(f"world/{epoch}", opening)
         try:
             self.share = Share(template, opening, place, self.post)
@@ -182,8 +183,8 @@ def blamed(outcomes: list[RankOutcome]) -> list[RankOutcome]:
 
 def answer(template: Template, seat: Seat, opening: dict[str, Any]) -> None:
     """Another supervisor's part in a world: fork its rank, pass on each request, until the world is closed."""
-    if opening["preload"]:
-        template.preload()
+    if opening["transforms"]:
+        template.preload(TRANSFORMS)
     one_machine = opening["host"] == LOOPBACK
     interface = "lo" if one_machine else seat.interface
     place = Place(seat.rank, seat.local_rank, opening["host"], opening["port"], interface, None)

@@ -12,6 +12,8 @@ import torch
 import torch.distributed as dist
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from conformance.call_log import Log
+
 #: Methods of a process group that move data; c10d's Python functions and the autograd ones all go through them.
 METHODS = (
     "allgather", "allgather_into_tensor_coalesced", "allgather_coalesced", "_allgather_base", "allreduce",
@@ -23,29 +25,9 @@ FUNCTIONAL = (
     "all_gather_tensor", "all_gather_tensor_autograd", "all_reduce", "all_to_all_single",
     "all_to_all_single_autograd", "broadcast", "reduce_scatter_tensor", "reduce_scatter_tensor_autograd",
 )  # fmt: skip
-KEPT = 256
 #: Operators of these namespaces move data between ranks, those named here aside.
 NAMESPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd")
 LOCAL = ("wait_tensor", "_wrap_tensor_autograd")
-
-
-class Log:
-    """Counts collectives and tells the controller of each as it starts."""
-
-    def __init__(self, tell: Callable[[dict[str, Any]], None]) -> None:
-        self.tell = tell
-        self.count = 0
-
-    def clear(self) -> None:
-        """Begin a test."""
-        self.count = 0
-
-    def started(self, name: str, values: tuple[Any, ...]) -> None:
-        """Note one collective; beyond a number of them only the count goes on."""
-        self.count += 1
-        if self.count <= KEPT:
-            with contextlib.suppress(OSError):
-                self.tell({"event": "collective", "text": f"{name}({', '.join(_described(values))})"})
 
 
 def record(log: Log) -> None:
@@ -97,7 +79,7 @@ class _Counting(TorchDispatchMode):  # type: ignore[misc]
 def _noted(function: Callable[..., Any], name: str, log: Log, skip: int) -> Callable[..., Any]:
     @functools.wraps(function)
     def noted(*args: Any, **options: Any) -> Any:
-        log.started(name, args[skip:])
+        log.note(f"{name}({', '.join(_described(args[skip:]))})")
         return function(*args, **options)
 
     return noted

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import contextlib
 import gc
-import glob
 import os
 import random
 import resource
@@ -55,11 +54,19 @@ def _patched(before: dict[str, Any], after: dict[str, Any]) -> bool:
 
 
 def _children() -> list[str]:
-    found: list[str] = []
-    for name in glob.glob("/proc/self/task/*/children"):
-        with contextlib.suppress(OSError), open(name) as listing:
-            found += listing.read().split()
-    return sorted(found)
+    found: list[bytes] = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir("/proc/self/task"):
+            with contextlib.suppress(OSError):  # the thread has ended
+                listing = os.open(f"/proc/self/task/{task}/children", os.O_RDONLY)
+                found += os.read(listing, 4096).split()
+                os.close(listing)
+    return sorted(map(bytes.decode, found))
+
+
+def _environment() -> dict[Any, Any]:
+    """The environment as it is stored: decoding it takes longer than all other facts together."""
+    return dict(getattr(os.environ, "_data", os.environ))
 
 
 def _umask() -> int:
@@ -87,7 +94,7 @@ FACTS: dict[str, Callable[[], Any]] = {
     "number of threads": torch.get_num_threads,
     "default process group": lambda: id(distributed_c10d._get_default_group()) if dist.is_initialized() else None,
     "working directory": os.getcwd,
-    "environment variables": lambda: dict(os.environ),
+    "environment variables": _environment,
     "signal handlers": lambda: [signal.getsignal(number) for number in SIGNALS],
     "signal mask": lambda: sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())),
     "timers": lambda: [signal.getitimer(which)[0] > 0 for which in TIMERS],

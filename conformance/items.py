@@ -15,9 +15,6 @@ from conformance.plugin import SESSION, session_of
 from conformance.pool import StartFailed
 from conformance.pristine import Broken
 
-#: So many tests in a row go to one worker of pytest-xdist.
-TOGETHER = 32
-
 
 class ClauseBroken(Exception):
     """A test's outcome that is no pass."""
@@ -38,8 +35,8 @@ class SuiteModule(pytest.File):
         for place, item in enumerate(items):
             if item.test.file == self.path:
                 ranked = RankItem.from_parent(self, name=item.name, entry=item, place=place)
-                # With pytest-xdist, neighbours go to one worker, since they share a world of ranks.
-                ranked.add_marker(pytest.mark.xdist_group(f"{item.label}-{item.size}-{place // TOGETHER}"))
+                # With pytest-xdist, tests that share a world of ranks go to one worker.
+                ranked.add_marker(pytest.mark.xdist_group(f"{item.label}-{item.size}-{item.group}"))
                 yield ranked
 
 

@@ -9,6 +9,7 @@ import socket
 from dataclasses import dataclass, field
 from typing import Any
 
+from conformance.call_log import read_log
 from conformance.outcome import OUTCOMES, RankOutcome, clipped
 from conformance.wire import Frames, Garbled, pack
 
@@ -16,7 +17,6 @@ from conformance.wire import Frames, Garbled, pack
 OUTPUT_KEPT = 16_384
 #: How much is read at once, so that a rank that prints for ever does not keep the controller from its clock (bytes).
 READ_AT_ONCE = 1 << 20
-COLLECTIVES_KEPT = 256
 #: How long a rank that does not read may keep the controller from writing to it (seconds).
 PUT_LIMIT = 5.0
 REPLIES = {*OUTCOMES, "bad-subject"}
@@ -31,10 +31,10 @@ class Member:
     control: socket.socket
     output_end: int
     stack_file: int
+    log_file: int
     frames: Frames = field(default_factory=Frames)
     serial: int = 0
     output: bytearray = field(default_factory=bytearray)
-    collectives: list[str] = field(default_factory=list)
     reply: dict[str, Any] | None = None
     offered: list[Any] = field(default_factory=list)
     gone: bool = False
@@ -55,9 +55,9 @@ class Member:
         """Put a request; None where the rank has something to say unasked."""
         self.reply = None
         self.output.clear()
-        self.collectives.clear()
         self.offered.clear()
         os.ftruncate(self.stack_file, 0)
+        os.ftruncate(self.log_file, 0)
         if message is not None:
             self.serial += 1
             self.put({**message, "serial": self.serial})
@@ -89,10 +89,7 @@ class Member:
 
     def _take(self, message: dict[str, Any]) -> None:
         event = message.get("event")
-        if event == "collective":
-            self.collectives.append(clipped(str(message.get("text")), 300))
-            del self.collectives[:-COLLECTIVES_KEPT]
-        elif event == "exchange":
+        if event == "exchange":
             self.offered.append(message.get("value"))
         elif event == "ready" and self.serial == 0:
             self.reply = {"outcome": "pass", "message": ""}
@@ -147,9 +144,15 @@ class Member:
         return b""
 
     @property
+    def collectives(self) -> list[str]:
+        """The collectives that the rank has entered since the last request."""
+        return read_log(self.log_file)
+
+    @property
     def last_collective(self) -> str:
         """The last collective that the rank entered, as the end of a sentence."""
-        return f"; the last collective it entered: {self.collectives[-1]}" if self.collectives else ""
+        entered = self.collectives
+        return f"; the last collective it entered: {entered[-1]}" if entered else ""
 
     def said(self) -> RankOutcome:
         """What the rank itself says of the request."""
@@ -190,3 +193,4 @@ class Member:
         self.control.close()
         os.close(self.output_end)
         os.close(self.stack_file)
+        os.close(self.log_file)

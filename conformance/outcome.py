@@ -6,7 +6,7 @@ Everything here is plain data that crosses process borders as JSON, never as pic
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 #: Worst first: a test's outcome is the worst of its ranks' outcomes.
@@ -106,7 +106,7 @@ class RankOutcome:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, ready for :func:`json.dumps`."""
-        return {**asdict(self), "collectives": list(self.collectives), "changed": list(self.changed)}
+        return {**vars(self), "collectives": list(self.collectives), "changed": list(self.changed)}
 
 
 @dataclass(frozen=True)
@@ -136,4 +136,4 @@ class TestOutcome:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, ready for :func:`json.dumps`."""
-        return {**asdict(self), "ranks": [rank.to_json() for rank in self.ranks]}
+        return {**vars(self), "ranks": [rank.to_json() for rank in self.ranks]}

@@ -48,17 +48,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in in_order(items) if item.nodeid not in done]
 
 
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Called at the end: no process outlives the run."""
-    session = config.stash.get(SESSION, None)
-    if session is not None:
-        session.close()
-
-
 def session_of(config: pytest.Config) -> Session:
     """The run that belongs to this pytest run, made when the suite is first collected."""
     if SESSION not in config.stash:
         config.stash[SESSION] = _new_session(config)
+        config.add_cleanup(config.stash[SESSION].close)  # no process outlives the run
     return config.stash[SESSION]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from conformance.patience import Patience
 from conformance.plan import Item, Named
 from conformance.pristine import Broken, Template
 from conformance.ranks import World
+from conformance.template import TRANSFORMS
 
 #: How long new ranks may take to report; a machine under load is slow, not broken (seconds).
 START_LIMIT = 60.0
@@ -55,7 +56,14 @@ class Pool:
         self.unloadable: dict[tuple[str, int], list[RankOutcome]] = {}
         self.patience = Patience()
         self.files: set[str] = set()  # what the subjects so far are made of
-        self.expects_transforms = False  # some of the tests to come need torch.func
+        self.modules: tuple[str, ...] = ()  # what the tests to come import
+        self.transforms: tuple[str, ...] = ()  # and what torch.func does, where some of them need it
+
+    def look_ahead(self, items: Iterable[Item]) -> None:
+        """Take note of what is to be run, so that modules are imported once and not on every rank."""
+        tests = [item.test for item in items]
+        self.modules = tuple(sorted({test.module for test in tests}))
+        self.transforms = TRANSFORMS if any(test.transforms for test in tests) else ()
 
     def run(self, item: Item) -> TestOutcome:
         """Run one item on all its ranks."""
@@ -115,8 +123,8 @@ class Pool:
     def _outcomes(self, item: Item) -> list[RankOutcome]:
         key = Key(item.subject, item.size, item.group)
         known = self._known(item)
-        if item.test.transforms and not (self.world and self.world.preloaded):
-            self.template.preload()
+        if item.test.transforms and not (self.world and self.world.knows_transforms):
+            self.template.preload(TRANSFORMS)
             self.key = None
         if known is None and (self.world is None or self.key != key or not self.world.usable):
             known = self._replace(key)
@@ -155,8 +163,8 @@ class Pool:
             lines = [f"rank {outcome.rank}: {outcome.message}\n{outcome.output}" for outcome in outcomes]
             world.close()
             raise StartFailed(f"{key.size} ranks did not start with {settings.backend}:\n" + "\n".join(lines))
-        if self.expects_transforms:
-            self.template.preload()  # while these ranks are busy
+        for modules in (self.modules, self.transforms):
+            self.template.preload(modules)  # while these ranks are busy
         return world
 
     def _load(self, world: World, subject: Named | None, sample: bool = False) -> list[RankOutcome]:

@@ -11,9 +11,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from conformance.template import receive, send
+from conformance.template import TRANSFORMS, receive, send
 
-#: Three descriptors a rank and rank 0's listener, in one message that takes 250.
+#: Four descriptors a rank and rank 0's listener, in one message that takes 250.
 RANKS_A_MESSAGE = 60
 
 
@@ -46,7 +46,7 @@ class Template:
         self.socket = ours
         self.environment: dict[str, str] = {}
         self._ready = False
-        self.preloaded = False
+        self.imported: set[str] = set()
 
     def restart(self) -> None:
         """Start anew after the process was killed, by a subject or for want of memory; its ranks died with it."""
@@ -76,7 +76,7 @@ class Template:
             for configuration, own in zip(configurations[start:], descriptors[start:], strict=True):
                 if len(part) == RANKS_A_MESSAGE:
                     break
-                names = ("control", "output", "stack", "listener")[: len(own)]
+                names = ("control", "output", "stack", "log", "listener")[: len(own)]
                 places = {name: len(handed) + place for place, name in enumerate(names)}
                 part.append({**configuration, "descriptors": places})
                 handed.extend(own)
@@ -94,11 +94,17 @@ class Template:
                 raise Broken(answer["why"])
         return pids
 
-    def preload(self) -> None:
-        """Have torch.func imported too; ranks forked before this was asked for would import it by themselves."""
-        if not self.preloaded:
-            self.preloaded = True
-            send(self.socket, {"op": "preload"})
+    def preload(self, modules: Sequence[str]) -> None:
+        """Have more modules imported; ranks forked before that import them by themselves."""
+        missing = [name for name in modules if name not in self.imported]
+        if missing:
+            self.imported.update(missing)
+            send(self.socket, {"op": "preload", "modules": missing})
+
+    @property
+    def knows_transforms(self) -> bool:
+        """Whether ranks that are forked now find torch.func imported."""
+        return self.imported.issuperset(TRANSFORMS)
 
     def kill(self, pids: Sequence[int]) -> None:
         """Kill processes and all they started."""

@@ -19,6 +19,7 @@ import torch
 import torch.distributed as dist
 
 from conformance import collectives, footprint
+from conformance.call_log import Log
 from conformance.outcome import Deviation, NotApplicable, Skipped, clipped
 from conformance.subject import BadSubject, Subject, check_subject, resolve
 from conformance.wire import Channel
@@ -33,13 +34,13 @@ def main(configuration: dict[str, Any], descriptors: dict[str, int]) -> int:
 
     Args:
         configuration: rank, size, backend, device, group (whether to set one up), host, port, interface, debug.
-        descriptors: control, output, stack and, on rank 0 of a group, listener.
+        descriptors: control, output, stack, log and, on rank 0 of a group, listener.
     """
     channel = Channel(socket.socket(fileno=descriptors["control"]))
     _standard_streams(descriptors["output"])
     faulthandler.enable(file=descriptors["stack"], all_threads=False)
     faulthandler.register(signal.SIGUSR1, file=descriptors["stack"], all_threads=True)
-    rank = Rank(channel, configuration, descriptors.get("listener"))
+    rank = Rank(channel, configuration, descriptors["log"], descriptors.get("listener"))
     rank.serve()
     return 0
 
@@ -57,12 +58,12 @@ def _standard_streams(output: int) -> None:
 class Rank:
     """One rank of a world: answers the controller's requests one by one."""
 
-    def __init__(self, channel: Channel, configuration: dict[str, Any], listener: int | None) -> None:
+    def __init__(self, channel: Channel, configuration: dict[str, Any], log: int, listener: int | None) -> None:
         self.channel = channel
         self.configuration = configuration
         self.subject: Subject | None = None
         self.memory = footprint.Memory()
-        self.log = collectives.Log(channel.send)
+        self.log = Log(log)
         self.world = World(
             rank=configuration["rank"],
             size=configuration["size"],
@@ -134,8 +135,7 @@ class Rank:
         """Run one test body and report its outcome and what it changed around it."""
         before = footprint.take()
         self.log.clear()
-        torch.manual_seed(0)
-        random.seed(0)
+        seed()
 
         def running() -> None:
             body = getattr(importlib.import_module(request["module"]), request["function"])
@@ -173,6 +173,14 @@ class Rank:
             "likely": likely,
             "seconds": time.perf_counter() - start,
         }
+
+
+def seed() -> None:
+    """Set the seeds of a test. ``torch.manual_seed`` also prepares devices that nobody uses, for milliseconds."""
+    torch.default_generator.manual_seed(0)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(0)
+    random.seed(0)
 
 
 def named(request: dict[str, Any]) -> Subject | None:

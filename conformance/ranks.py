@@ -57,7 +57,7 @@ class World:
         self.place = place
         self.size = size
         self.usable = True
-        self.preloaded = template.preloaded
+        self.knows_transforms = template.knows_transforms
         self.selector = selectors.DefaultSelector()
         self.selector.register(template.socket, selectors.EVENT_READ, None)
         self.members: list[Member] = []
@@ -69,21 +69,21 @@ class World:
         meeting = {"host": place.host, "port": place.port, "interface": place.interface}
         configurations, descriptors, ends = [], [], []
         for rank in ranks:
-            ours, theirs = socket.socketpair()
+            control, theirs = socket.socketpair()
             read_end, write_end = os.pipe()
-            stack_file = os.memfd_create("stack") if hasattr(os, "memfd_create") else _unnamed_file()
+            stack_file, log_file = _file_in_memory("stack"), _file_in_memory("log")
             device = device_of(common["device"], rank if self.place is None else place.local_rank, self._gpus)
             configurations.append({**common, **meeting, "device": device, "rank": rank})
-            handed = [theirs.detach(), write_end, stack_file]
+            handed = [theirs.detach(), write_end, stack_file, log_file]
             if rank == 0 and common["group"] and place.listener is not None:
                 handed.append(os.dup(place.listener.fileno()))
             descriptors.append(handed)
-            ends.append((ours, read_end, os.dup(stack_file)))
+            ends.append((control, read_end, os.dup(stack_file), os.dup(log_file)))
         try:
             pids = self.template.fork(configurations, descriptors)
         except BaseException:
-            for control, output_end, stack_file in ends:
-                Member(-1, -1, control, output_end, stack_file).close()
+            for own in ends:
+                Member(-1, -1, *own).close()
             self.selector.close()
             raise
         finally:
@@ -91,13 +91,13 @@ class World:
                 os.close(descriptor)
             if place.listener is not None:
                 place.listener.close()
-        for rank, pid, (control, output_end, stack_file) in zip(ranks, pids, ends, strict=True):
-            member = Member(rank, pid, control, output_end, stack_file)
-            os.set_blocking(output_end, False)
-            control.setblocking(False)
+        for rank, pid, own in zip(ranks, pids, ends, strict=True):
+            member = Member(rank, pid, *own)
+            os.set_blocking(member.output_end, False)
+            member.control.setblocking(False)
             self.members.append(member)
-            self.selector.register(control, selectors.EVENT_READ, (self._hear, member))
-            self.selector.register(output_end, selectors.EVENT_READ, (self._drain, member))
+            self.selector.register(member.control, selectors.EVENT_READ, (self._hear, member))
+            self.selector.register(member.output_end, selectors.EVENT_READ, (self._drain, member))
 
     @property
     def _gpus(self) -> int:
@@ -242,7 +242,9 @@ def _this_machine(size: int) -> Place:
     return Place(0, 0, "127.0.0.1", listener.getsockname()[1], loopback, listener)
 
 
-def _unnamed_file() -> int:
+def _file_in_memory(name: str) -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create(name)
     import tempfile
 
     with tempfile.TemporaryFile() as file:

@@ -52,7 +52,7 @@ class Recorder:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Called once the selection stands."""
         entries = [item.entry for item in session.items if isinstance(item, RankItem)]
-        self.session.pool.expects_transforms = any(entry.test.transforms for entry in entries)
+        self.session.pool.look_ahead(entries)
         self._start({entry.nodeid for entry in entries})
 
     @pytest.hookimpl(optionalhook=True)

@@ -34,6 +34,8 @@ QUIET = (
     "no:cacheprovider",
     "-p",
     "no:warnings",
+    "-p",
+    "no:logging",
     "--noconftest",
 )
 

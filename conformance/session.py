@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from conformance import catalogue, clauses
+from conformance.catalogue import Test
 from conformance.devices import missing
 from conformance.options import BadUsage, Options, checked
 from conformance.plan import Item, Named, plan
@@ -29,6 +30,18 @@ def suite_version() -> str:
         return version("autograd-conformance")
     except PackageNotFoundError:
         return "0"
+
+
+def promised_tests() -> tuple[Test, ...]:
+    """The suite's tests of what the installed PyTorch promises: some clauses came with a release."""
+    from conformance.verdict import matches_version
+
+    try:
+        torch = version("torch")  # what is installed says so without being imported
+    except PackageNotFoundError:
+        torch = ""
+    registry = clauses.registry()
+    return tuple(test for test in catalogue.suite() if matches_version(registry[test.clause].versions, torch))
 
 
 def reference_subjects() -> list[Named]:
@@ -99,7 +112,7 @@ class Session:
     @cached_property
     def items(self) -> list[Item]:
         """Every test that the run owes, in the order they run."""
-        planned = plan(catalogue.suite(), clauses.registry(), self.subjects, self.options.ranks)
+        planned = plan(promised_tests(), clauses.registry(), self.subjects, self.options.ranks)
         return [replace(item, why_not=item.why_not or self._missing(item.size, item.group)) for item in planned]
 
     def _missing(self, size: int, group: bool) -> str:

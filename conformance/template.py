@@ -37,7 +37,11 @@ PRELOAD = (
     "conformance.specs",
 )
 #: What torch.func imports when it is first used: as long again as torch itself, so only where tests need it.
-TRANSFORMS = ("torch._dynamo.compiled_autograd", "torch._functorch.eager_transforms")
+TRANSFORMS = (
+    "torch._dynamo.compiled_autograd",
+    "torch._functorch.eager_transforms",
+    "torch._decomp.decompositions_for_jvp",
+)
 MESSAGE_LIMIT = 65_536
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 MAX_DESCRIPTORS = 250
@@ -71,11 +75,11 @@ def prctl(option: int, value: int) -> None:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def import_transforms() -> None:
-    """Import what torch.func needs, and take away the empty cache folder that this makes."""
+def preload(modules: Sequence[str]) -> None:
+    """Import what ranks would import one by one, and take away the empty cache folder that torch.func makes."""
     cache = "TORCHINDUCTOR_CACHE_DIR"
     given = cache in os.environ
-    for name in TRANSFORMS:
+    for name in modules:
         importlib.import_module(name)
     if not given and cache in os.environ:
         with contextlib.suppress(OSError):
@@ -127,7 +131,7 @@ class Template:
         elif message["op"] == "fork":
             send(sock, self.fork(sock, message, descriptors))
         elif message["op"] == "preload":
-            import_transforms()
+            preload(message["modules"])
         elif message["op"] == "kill":
             self.kill(message["pids"])
 
@@ -261,6 +265,7 @@ def main(descriptor: int) -> None:
         send(primary, {"ready": os.getpid(), "environment": facts})
     template.run()
     template.end()
+    os._exit(0)  # taking the interpreter apart takes a while, and libraries complain of what they left behind
 
 
 if __name__ == "__main__":

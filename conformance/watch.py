@@ -31,7 +31,7 @@ def watch(arguments: argparse.Namespace) -> int:
     session = Session(options_of(arguments))
     try:
         items = [item for item in session.items if item.subject]
-        session.pool.expects_transforms = any(item.test.transforms for item in items)
+        session.pool.look_ahead(items)
         while True:
             before = stamps(watched(session))
             items = one_round(session, items)

@@ -25,6 +25,8 @@ _PIECE = 1 << 21
 
 # A description is [dtype, dimensions, sizes...]; PyTorch's operators take at most 64 dimensions.
 _SIZES = 64
+_DESCRIPTION = 8 * (2 + _SIZES)
+_START = 4096 - _DESCRIPTION
 _DTYPES = sorted({value for value in vars(torch).values() if isinstance(value, torch.dtype)}, key=str)
 
 
@@ -45,29 +47,51 @@ def dense(x: torch.Tensor) -> torch.Tensor:
     return x.detach().resolve_conj().resolve_neg().contiguous()
 
 
-def agree(x: torch.Tensor, group: Any) -> None:
-    """Make sure that ``x`` has the same shape and dtype on all ranks.
+def agree(x: torch.Tensor, group: Any) -> list[torch.Tensor]:
+    """Make sure that the contiguous ``x`` has the same shape and dtype on all ranks.
 
-    One small exchange of fixed size, so that it cannot itself be upset by what it looks for.
+    One exchange of fixed size, so that it cannot itself be upset by what it looks for. It carries the first
+    bytes of ``x`` as well, and so the whole of a small one.
+
+    Returns:
+        The first bytes of every rank's ``x``, for :func:`gather_into`.
 
     Raises:
         ValueError: on every rank, where two ranks differ; the message says what each one has.
     """
     rank, size = place(group)
     sizes = [*x.shape, *[0] * _SIZES][:_SIZES]
-    mine = torch.tensor([_DTYPES.index(x.dtype), x.dim(), *sizes], device=x.device)
-    everyone = [torch.empty_like(mine) for _ in range(size)]
-    gather_into(everyone, mine, group)
-    rows = torch.stack(everyone).tolist()
+    description = torch.tensor([_DTYPES.index(x.dtype), x.dim(), *sizes], device=x.device).view(torch.uint8)
+    message = torch.empty(_DESCRIPTION + _START, dtype=torch.uint8, device=x.device)
+    start = _raw(x)[:_START]
+    message[:_DESCRIPTION] = description
+    message[_DESCRIPTION : _DESCRIPTION + len(start)] = start
+    arrived = torch.empty((size, len(message)), dtype=torch.uint8, device=x.device)
+    if x.device.type == "cpu":
+        dist.all_to_all_single(arrived, message.repeat(size, 1), group=group)
+    else:
+        dist.all_gather_into_tensor(arrived, message, group=group)
+    rows = arrived[:, :_DESCRIPTION].contiguous().view(torch.int64).tolist()
     if any(row != rows[rank] for row in rows):
         said = (f"rank {s} has {_DTYPES[row[0]]} {tuple(row[2 : 2 + row[1]])}" for s, row in enumerate(rows))
         raise ValueError(f"the ranks do not agree on what is gathered: {', '.join(said)}")
+    return list(arrived[:, _DESCRIPTION:])
 
 
-def gather_into(places: Sequence[torch.Tensor], x: torch.Tensor, group: Any) -> None:
-    """Write rank s's ``x`` into ``places[s]``; all are contiguous, of one shape and dtype."""
+def gather_into(places: Sequence[torch.Tensor], x: torch.Tensor, starts: Sequence[torch.Tensor], group: Any) -> None:
+    """Write rank s's ``x`` into ``places[s]``; all are contiguous, of one shape and dtype.
+
+    Args:
+        places: One tensor for each rank.
+        x: This rank's tensor.
+        starts: What :func:`agree` returned; nothing more has to be sent where that is all.
+        group: The process group; None is the default one.
+    """
     rank, _ = place(group)
-    if x.device.type == "cpu":
+    if x.nbytes <= _START:
+        for target, start in zip(places, starts, strict=True):
+            _raw(target).copy_(start[: x.nbytes])
+    elif x.device.type == "cpu":
         places[rank].copy_(x)
         _send_and_receive([x] * len(places), places, group)
     else:

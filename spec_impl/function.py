@@ -233,8 +233,17 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
            :level: quality
            :seeds: K L M N
 
-           In the separate form an argument given by name, and one left at its default, stand in ``inputs``
-           where forward's signature has them.
+           In the separate form an argument that is left at its default stands in ``inputs`` where forward's
+           signature has it.
+
+        .. clause:: Function.setup_context.keywords
+           :party: engine
+           :level: quality
+           :seeds: K L M N
+           :versions: torch>=2.13
+
+           In the separate form apply takes arguments by name, and each of them stands in ``inputs`` where
+           forward's signature has it.
 
         Example:
             >>> import torch

@@ -255,9 +255,10 @@ def _gather(x: torch.Tensor, group: Any) -> tuple[torch.Tensor, ...]:
     _, size = exchange.place(group)
     if size == 1:
         return (exchange.dense(x).clone(),)
-    exchange.agree(x, group)
-    gathered = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(size)]
-    exchange.gather_into(gathered, exchange.dense(x), group)
+    x = exchange.dense(x)
+    starts = exchange.agree(x, group)
+    gathered = [torch.empty_like(x) for _ in range(size)]
+    exchange.gather_into(gathered, x, starts, group)
     return tuple(gathered)
 
 

@@ -144,7 +144,9 @@ def test_frames_come_whole_however_they_are_cut(message: dict[str, object], size
 )
 def test_whatever_a_rank_says_is_an_outcome_or_a_crash(message: dict[str, object]) -> None:
     ours, theirs = socket.socketpair()
-    member = Member(0, os.getpid(), ours, os.open(os.devnull, os.O_RDONLY), os.memfd_create("stack"))
+    member = Member(
+        0, os.getpid(), ours, os.open(os.devnull, os.O_RDONLY), *(os.memfd_create(name) for name in ("stack", "log"))
+    )
     with ours, theirs:
         theirs.sendall(pack(message))
         member.hear()

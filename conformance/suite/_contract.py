@@ -176,8 +176,15 @@ def differentiated(subject: Subject, world: World) -> list[tuple[Case, Run]]:
 
 def has_backward(subject: Subject) -> bool:
     """Whether there is a derivative to ask for: a class that leaves ``apply`` alone needs a backward or a vjp."""
-    own = subject.function is not None and subject.function.apply.__func__ is torch.autograd.Function.apply.__func__
-    return not own or subject.defines("backward") or subject.defines("vjp")
+    return _has_own_apply(subject.function) or subject.defines("backward") or subject.defines("vjp")
+
+
+def _has_own_apply(function: Any) -> bool:
+    """Whether a class, or one it derives from, replaces ``apply``; a subject that is no class is called as it is."""
+    if function is None:
+        return True
+    bases = function.__mro__[: function.__mro__.index(torch.autograd.Function)]
+    return any("apply" in vars(base) for base in bases)
 
 
 def in_double(case: Case) -> Case:

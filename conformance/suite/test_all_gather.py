@@ -60,7 +60,7 @@ def test_order_is_that_of_ranks_not_of_arrival(subject: Subject, world: World, f
     """Rows stand in the order of ranks, whichever rank comes first and whichever last."""
     tensors = held(world, (2, 2), torch.float32)
     behind = world.rank if first == "first" else world.size - 1 - world.rank
-    time.sleep(0.03 * behind)
+    time.sleep(0.02 * behind)
     came = subject(tensors[world.rank].clone(), launch(world))
     _same_join(world, came, tensors, f" when the {first} rank comes first")
 

@@ -126,7 +126,7 @@ def test_sum_does_not_wait_on_the_order_of_ranks(subject: Subject, world: World)
     """The sum is right when ranks come to backward one after the other."""
     x, table = _leaf(world, (4,)), cotangents(world, (4,), torch.float64)
     gathered = entries(subject, world, x)
-    time.sleep(0.03 * (world.size - 1 - world.rank))
+    time.sleep(0.02 * (world.size - 1 - world.rank))
     came = gradient(gathered, x, [grad.clone() for grad in table[world.rank]])
     same_gradient(world, came, table, " when ranks come late")
 

@@ -145,8 +145,26 @@ def test_setup_context_gets_what_forward_returned(world: World, kind: str) -> No
 
 
 @clause("Function.setup_context.defaults")
-def test_defaults_and_names_stand_in_inputs(world: World) -> None:
-    """An argument given by name, or left at its default, has the place in inputs that forward's signature gives it."""
+def test_defaults_stand_in_inputs(world: World) -> None:
+    """An argument left at its default has the place in inputs that forward's signature gives it."""
+    _calls_end_in_inputs(world, [((), {}, (2, 1.5, None)), ((3,), {}, (3, 1.5, None)), ((3, 4.0), {}, (3, 4.0, None))])
+
+
+@clause("Function.setup_context.keywords")
+def test_names_stand_in_inputs(world: World) -> None:
+    """An argument given by name has the place in inputs that forward's signature gives it."""
+    calls: list[tuple[tuple[Any, ...], dict[str, Any], tuple[Any, ...]]] = [
+        ((), {"scale": 4.0}, (2, 4.0, None)),
+        ((), {"shift": "s", "exponent": 5}, (5, 1.5, "s")),
+        ((3,), {"scale": 2.0}, (3, 2.0, None)),
+    ]
+    _calls_end_in_inputs(world, calls)
+    _calls_end_in_inputs(world, [((), {"scale": 2.0}, (2, 2.0, None))], all_by_name=True)
+
+
+def _calls_end_in_inputs(
+    world: World, calls: list[tuple[tuple[Any, ...], dict[str, Any], tuple[Any, ...]]], all_by_name: bool = False
+) -> None:
     seen: list[tuple[Any, ...]] = []
 
     def compute(x: Any, exponent: int = 2, scale: float = 1.5, shift: Any = None) -> Any:
@@ -156,16 +174,10 @@ def test_defaults_and_names_stand_in_inputs(world: World) -> None:
         seen.append(inputs)
 
     function, x = build("separate", compute, keep), leaf(world, 2.0)
-    calls: list[tuple[Any, dict[str, Any], tuple[Any, ...]]] = [
-        ((x,), {}, (2, 1.5, None)),
-        ((x, 3), {}, (3, 1.5, None)),
-        ((x,), {"scale": 4.0}, (2, 4.0, None)),
-        ((x,), {"shift": "s", "exponent": 5}, (5, 1.5, "s")),
-        ((), {"scale": 2.0, "x": x}, (2, 2.0, None)),
-    ]
-    for arguments, named, expected in calls:
-        function.apply(*arguments, **named)
-        given = f"for {len(arguments)} arguments and {', '.join(named) or 'none'} by name"
-        first, *others = seen[-1]
-        expect.equal(tuple(others), expected, f"inputs after x that PyTorch handed to setup_context {given}")
+    for others, named, expected in calls:
+        arguments, names = ((), {**named, "x": x}) if all_by_name else ((x, *others), named)
+        function.apply(*arguments, **names)
+        given = f"for {len(arguments)} arguments and {', '.join(names) or 'none'} by name"
+        first, *rest = seen[-1]
+        expect.equal(tuple(rest), expected, f"inputs after x that PyTorch handed to setup_context {given}")
         expect.equal(first.detach(), x.detach(), f"first input that PyTorch handed to setup_context {given}")

@@ -12,7 +12,10 @@ from torch.autograd.function import BackwardCFunction, FunctionMeta
 
 def around_apply(wrapper: Callable[..., Any]) -> None:
     """``wrapper(original, cls, *args, **kwargs)`` stands in for ``Function.apply``."""
-    original = vars(torch.autograd.Function)["apply"].__func__
+    inherited = vars(torch.autograd.Function)["apply"]  # written in C since torch 2.15
+
+    def original(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        return inherited.__get__(None, cls)(*args, **kwargs)
 
     def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
         return wrapper(original, cls, *args, **kwargs)

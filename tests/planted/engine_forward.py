@@ -176,7 +176,7 @@ def defaults_left_out() -> None:
 def names_come_last() -> None:
     """Arguments given by name stand behind the others in inputs, in the order given.
 
-    Breaks: Function.setup_context.defaults
+    Breaks: Function.setup_context.keywords
     """
 
     def apply(original, cls, *args, **kwargs):
