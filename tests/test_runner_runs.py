@@ -108,6 +108,14 @@ def test_workers_side_by_side_find_the_same(tmp_path: Path) -> None:
     assert set(same[0].values()) == {"pass", "error"}
 
 
+def test_workers_side_by_side_test_the_reference(tmp_path: Path) -> None:
+    """Without a subject nothing has asked the controller's own template for its environment before the workers end."""
+    status, out, err = run("run", "-k", "test_special_values_are_kept", "-n", "2", "--report", "out", cwd=tmp_path)
+    assert (status, err) == (1, ""), out  # the rest of the suite was not selected
+    environment = json.loads((tmp_path / "out" / "report.json").read_text())["environment"]
+    assert environment["torch"]
+
+
 def test_workers_side_by_side_are_interrupted_and_resumed(tmp_path: Path) -> None:
     with Running(*SLOW, "-n", "2", cwd=tmp_path) as running:
         until(lambda: len(journal(tmp_path / "out")) >= 2)

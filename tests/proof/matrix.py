@@ -68,6 +68,7 @@ def settings_of(implementation: Implementation, *path: str) -> Settings:
 def held_against(pool: Pool, implementation: Implementation) -> Row:
     """Run an implementation. A bug that two ranks show needs no third; a correct one must pass with three too."""
     items = items_of(implementation)
+    pool.look_ahead(items)
     few = [item for item in items if item.size < max(RANKS)]
     outcomes = [pool.run(item) for item in few]
     if implementation.breaks and row(implementation, outcomes).caught:

@@ -116,8 +116,10 @@ def compute(wanted: Sequence[Mutant], said: Callable[[Fate], None]) -> list[Fate
             shutil.copytree(SPEC_IMPL, home, ignore=shutil.ignore_patterns("__pycache__"))
             (home / f"{mutant.module}.py").write_text(mutant.source, encoding="utf-8")
             pool = _Hasty(template, Settings(timeout=TIMEOUT, path=(folder,)))
+            own = items(mutant)
+            pool.look_ahead(own)
             try:
-                return Fate(mutant, _killer(pool, items(mutant)))
+                return Fate(mutant, _killer(pool, own))
             finally:
                 pool.close()
 
