@@ -17,11 +17,12 @@ from typing import Any
 from benchmarks.measure import ROOT
 
 SIZES = {"1 KiB": 256, "64 KiB": 16_384, "1 MiB": 262_144, "16 MiB": 4_194_304, "64 MiB": 16_777_216}
+MEMORY = "peak memory"
 COUNTS = {"1 KiB": 60, "64 KiB": 40, "1 MiB": 20, "16 MiB": 6, "64 MiB": 4}
 
 
 def measure(worlds: tuple[int, ...]) -> list[dict[str, Any]]:
-    """Seconds a form takes on the slowest rank, as medians, and as shares of the ksuit form's."""
+    """Seconds a form takes on the slowest rank, as medians, and as shares of the ksuit form's; its peak memory."""
     import torch.multiprocessing as mp
 
     sys.path.insert(0, str(ROOT / "benchmarks" / "peers"))
@@ -39,7 +40,8 @@ def measure(worlds: tuple[int, ...]) -> list[dict[str, Any]]:
 
 def _joined(results: dict[Any, list[float]], world: int) -> list[dict[str, Any]]:
     rows = []
-    for label, form in dict.fromkeys((label, form) for _, label, form in results):
+    for label, form in dict.fromkeys((label, form) for _, label, form in results if form != MEMORY):
+        memory = {rank: dict(results[rank, label, MEMORY]) for rank in range(world)}
         times = [max(step) for step in zip(*(results[rank, label, form] for rank in range(world)), strict=True)]
         base = [max(step) for step in zip(*(results[rank, label, "ksuit form"] for rank in range(world)), strict=True)]
         shares = [own / other for own, other in zip(times, base, strict=True)]
@@ -53,6 +55,7 @@ def _joined(results: dict[Any, list[float]], world: int) -> list[dict[str, Any]]
                 "least": round(min(shares), 3),
                 "most": round(max(shares), 3),
                 "runs": len(times),
+                "peak_mib": round(max(own[form] for own in memory.values()), 2),
             }
         )
     return rows
@@ -79,6 +82,7 @@ def _on_rank(rank: int, world: int, port: int, results: Any) -> None:
                 times[name].append(_timed(once))
         for name, own in times.items():
             results[rank, label, name] = own
+        results[rank, label, MEMORY] = [(name, _peak(once)) for name, once in forms.items()]
     torch.distributed.destroy_process_group()
 
 
@@ -89,6 +93,33 @@ def _timed(once: Callable[[], object]) -> float:
     start = time.perf_counter()
     once()
     return time.perf_counter() - start
+
+
+def _peak(once: Callable[[], object]) -> float:
+    """By how much the process grows while a form runs, results included (MiB): the most of three calls."""
+    import gc
+
+    grown = []
+    for _ in range(3):
+        gc.collect()
+        dist_barrier()
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # forget the highest point so far
+        before = _status("VmRSS")
+        once()
+        grown.append((_status("VmHWM") - before) / 1024)
+    return max(grown)
+
+
+def dist_barrier() -> None:
+    """Start together."""
+    import torch.distributed as dist
+
+    dist.barrier()
+
+
+def _status(field: str) -> int:
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
 
 
 def _forms(numbers: int, rank: int, world: int) -> dict[str, Callable[[], object]]:

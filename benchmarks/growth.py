@@ -8,7 +8,8 @@ from typing import Any
 from benchmarks.harness import command
 from benchmarks.measure import figures, in_turn
 
-SUBJECTS = [f"spec_impl.{name}" for name in ("torchlogix:GradFactor", "megatron:MakeViewlessTensor")]
+#: The same subject under other names: each one is a subject of its own, with its own ranks.
+SUBJECTS = [f"benchmarks.peers.alike:GradFactor{number}" for number in range(8)]
 
 
 def measure(rounds: int) -> dict[str, Any]:
@@ -17,6 +18,9 @@ def measure(rounds: int) -> dict[str, Any]:
     ladders = {
         "tests at 2 ranks": {str(count): command("this suite", 2, count) for count in (1, 100, 500, 1000)},
         "ranks, 50 tests": {str(size): command("this suite", size, 50) for size in (1, 2, 4, 8, 16, 32)},
+        "subjects, one rank": {
+            str(count): [*run, *SUBJECTS[:count], "--spec", "GradFactor", "--ranks", "1"] for count in (1, 2, 4, 8)
+        },
         "workers (-n), the whole reference": {
             name: [*run, *options] for name, options in {"none": [], "1": ["-n", "1"], "2": ["-n", "2"]}.items()
         },

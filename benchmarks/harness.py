@@ -14,6 +14,8 @@ from benchmarks.measure import ROOT, Figure, figures, in_turn, ratios
 PEERS = ROOT / "benchmarks" / "peers"
 #: Above this many checks a harness that starts processes for every test is not run; its cost is linear.
 MOST = {"MultiProcessTestCase": 20, "spawn per test": 20}
+#: The most checks that are run at some world sizes: with eight ranks on few cores everybody is slow.
+MOST_AT = {8: 100}
 NAMES = {
     "this suite": "ours.py",
     "MultiThreadedTestCase (no isolation)": "threaded.py",
@@ -38,6 +40,8 @@ def measure(rounds: int, worlds: tuple[int, ...], counts: tuple[int, ...]) -> di
     cells: list[dict[str, Any]] = []
     for world in worlds:
         for checks in counts:
+            if checks > MOST_AT.get(world, checks):
+                continue
             names = [name for name in (*NAMES, TORCHRUN) if checks <= MOST.get(name, checks)]
             commands = {"import torch": [sys.executable, "-c", "import torch"]}
             commands |= {name: command(name, world, checks) for name in names}
@@ -76,11 +80,16 @@ def further(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def memory(worlds: tuple[int, ...]) -> list[dict[str, Any]]:
     """Proportional memory of a rank, at its peak, in MiB: of all processes of a harness, shared out over the ranks."""
     found = []
+    smaller: dict[str, tuple[int, float]] = {}
     for world in worlds:
         for name in (*NAMES, TORCHRUN):
             peaks = [_peak(command(name, world, 20 if name not in MOST else 2)) for _ in range(2)]
-            figure = Figure.of([peak / world for peak in peaks])
-            found.append({"harness": name, "world": world, "mib": figure.to_json()})
+            row = {"harness": name, "world": world, "mib": Figure.of([peak / world for peak in peaks]).to_json()}
+            if name in smaller:
+                size, peak = smaller[name]
+                row["further"] = round((min(peaks) - peak) / (world - size), 1)
+            smaller[name] = world, min(peaks)
+            found.append(row)
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +23,27 @@ ratios round by round, so a machine whose speed drifts is fair to all. None of t
 
 def main() -> int:
     """Write the page from whatever was measured."""
-    parts = [HEAD]
-    for name, draw in (("start", _start), ("harness", _harness), ("gathers", _gathers), ("growth", _growth)):
-        file = DATA / f"bench-{name}.json"
-        if file.exists():
-            data = json.loads(file.read_text(encoding="utf-8"))
-            parts += [*draw(data["figures"]), _where(data["machine"])]
-        else:
-            parts.append(f"## {name.capitalize()}\n\nNot run yet.\n")
+    parts = [HEAD, *_goals()]
+    for name, draw in PARTS.items():
+        data = _data(f"bench-{name}")
+        parts += (
+            [*draw(data["figures"]), _where(data["machine"])] if data else [f"## {name.capitalize()}\n\nNot run.\n"]
+        )
     PAGE.write_text("\n".join(parts), encoding="utf-8")
     return 0
+
+
+def _data(name: str) -> Any:
+    file = DATA / f"{name}.json"
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+
+
+def _goals() -> list[str]:
+    """What was to be reached, what was measured, and whether that is enough."""
+    from benchmarks.goals import goals
+
+    rows = [(goal.what, goal.wanted, goal.measured, goal.verdict) for goal in goals(_data)]
+    return ["## Goals\n", _table(("what", "goal", "measured", "met"), rows)]
 
 
 def _where(machine: dict[str, str]) -> str:
@@ -80,12 +91,18 @@ def _harness(figures: dict[str, Any]) -> list[str]:
         parts.append(_table((f"{world} ranks", *(f"{checks} checks" for checks in counts)), rows))
     rows = [(cell["harness"], str(cell["world"]), f"{cell['cpu_ms']:.3g} ms") for cell in figures["further"]]
     parts += ["Processor time of each further test:\n", _table(("harness", "ranks", "processor time"), rows)]
-    rows = [(cell["harness"], str(cell["world"]), _figure(cell["mib"], " MiB")) for cell in figures["memory"]]
+    rows = [
+        (cell["harness"], str(cell["world"]), _figure(cell["mib"], " MiB"), _more(cell)) for cell in figures["memory"]
+    ]
     parts += [
         "Peak memory of all processes of a harness (proportional set size), shared out over the ranks:\n",
-        _table(("harness", "ranks", "memory for each rank"), rows),
+        _table(("harness", "ranks", "memory for each rank", "of a further rank"), rows),
     ]
     return parts
+
+
+def _more(cell: dict[str, Any]) -> str:
+    return f"{cell['further']:.3g} MiB" if "further" in cell else ""
 
 
 def _gathers(rows: list[dict[str, Any]]) -> list[str]:
@@ -93,7 +110,8 @@ def _gathers(rows: list[dict[str, Any]]) -> list[str]:
         "## Gathers\n",
         "Forward and backward of one gather, on Gloo; time on the slowest rank as a share of the ksuit form's, round "
         "by round. The bare exchanges move the same data and do no more: they are the limit. The reference also makes "
-        "sure, with one small exchange, that all ranks bring the same shape and dtype; no other form does.\n",
+        "sure, with one exchange of 4 KiB, that all ranks bring the same shape and dtype; no other form does. The second "
+        "table says by how much a rank's process grows during a call, results included.\n",
     ]
     for world in sorted({row["world"] for row in rows}):
         own = [row for row in rows if row["world"] == world]
@@ -103,11 +121,32 @@ def _gathers(rows: list[dict[str, Any]]) -> list[str]:
             (form, *(f"{by_place[form, size]['share']:.2f}" for size in sizes))
             for form in dict.fromkeys(row["form"] for row in own)
         ]
+        peaks = [
+            (form, *(f"{by_place[form, size].get('peak_mib', 0):.3g}" for size in sizes))
+            for form in dict.fromkeys(row["form"] for row in own)
+        ]
         base = [f"{by_place['ksuit form', size]['milliseconds']:.3g} ms" for size in sizes]
         parts.append(_table((f"{world} ranks", *sizes), [*lines, ("(the ksuit form takes)", *base)]))
+        parts.append(_table((f"{world} ranks: growth at the peak, MiB", *sizes), peaks))
         _plot(PLOTS / f"bench-gathers-{world}.svg", sizes, lines, f"{world} ranks: share of the ksuit form's time")
         parts.append(f"![Share of the ksuit form's time at {world} ranks](_static/bench-gathers-{world}.svg)\n")
     return parts
+
+
+def _watch(figures: dict[str, Any]) -> list[str]:
+    rows = [(f"`{spec}`", _figure(figure, " s")) for spec, figure in figures.items()]
+    text = "From saving a file to the end of the round, every test of the spec at one and two ranks.\n"
+    return ["## Watch\n", text, _table(("spec", "seconds"), rows)]
+
+
+def _docs(figures: dict[str, Any]) -> list[str]:
+    rows = [
+        (clauses, name, _figure(cell["wall"], " s"), _figure(cell["cpu"], " s"))
+        for clauses, kinds in figures.items()
+        for name, cell in kinds.items()
+    ]
+    text = "The whole site, as `make docs` builds it. The tenfold repeats every clause under nine other ids.\n"
+    return ["## Docs\n", text, _table(("clauses", "build", "seconds", "processor time"), rows)]
 
 
 def _growth(ladders: dict[str, Any]) -> list[str]:
@@ -117,6 +156,14 @@ def _growth(ladders: dict[str, Any]) -> list[str]:
     return parts
 
 
+PARTS: dict[str, Callable[[Any], list[str]]] = {
+    "start": _start,
+    "harness": _harness,
+    "gathers": _gathers,
+    "growth": _growth,
+    "watch": _watch,
+    "docs": _docs,
+}
 COLOURS = ("#3b76b8", "#c4652a", "#3a8f5b", "#8b5fb0", "#b23b52", "#7a7a7a", "#a08a2a")
 
 

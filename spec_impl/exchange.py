@@ -68,9 +68,10 @@ def agree(x: torch.Tensor, group: Any) -> list[torch.Tensor]:
     message[_DESCRIPTION : _DESCRIPTION + len(start)] = start
     arrived = torch.empty((size, len(message)), dtype=torch.uint8, device=x.device)
     if x.device.type == "cpu":
-        dist.all_to_all_single(arrived, message.repeat(size, 1), group=group)
+        arrived[rank] = message
+        _send_and_receive([message] * size, list(arrived), group)
     else:
-        dist.all_gather_into_tensor(arrived, message, group=group)
+        dist.all_gather_into_tensor(arrived.view(-1), message, group=group)
     rows = arrived[:, :_DESCRIPTION].contiguous().view(torch.int64).tolist()
     if any(row != rows[rank] for row in rows):
         said = (f"rank {s} has {_DTYPES[row[0]]} {tuple(row[2 : 2 + row[1]])}" for s, row in enumerate(rows))

@@ -43,7 +43,10 @@ def main(world: int, checks: int) -> int:
             config.stash[plugin.SESSION] = session
 
     arguments = [str(suite), "-c", "/dev/null", f"--rootdir={ROOT}", "-q", "-p", "no:cacheprovider"]
-    return int(pytest.main([*arguments, "-p", "conformance.plugin"], plugins=[Attach]))
+    try:
+        return int(pytest.main([*arguments, "-p", "conformance.plugin"], plugins=[Attach]))
+    finally:
+        session.close()
 
 
 if __name__ == "__main__":

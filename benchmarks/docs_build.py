@@ -1,0 +1,65 @@
+"""What a build of the site costs: the first one and one with nothing changed, with one and ten times the clauses."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import ROOT, Figure, Run, once
+
+PARTS = ("conf", "docs", "spec_impl", "conformance", "tests")
+FILES = ("pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", "tox.ini", "Makefile")
+CLAUSE = re.compile(r"(?m)^(?P<indent> *)\.\. clause:: (?P<id>\S+)\n(?:(?P=indent) .*\n|\s*\n)*")
+
+
+def measure(rounds: int) -> dict[str, Any]:
+    """Wall and processor seconds of each kind of build, by number of clauses."""
+    found: dict[str, Any] = {}
+    for times in (1, 10):
+        runs: dict[str, list[Run]] = {"the first": [], "nothing changed": []}
+        clauses = 0
+        for _ in range(rounds):
+            with tempfile.TemporaryDirectory(prefix="site-") as folder:
+                home = Path(folder)
+                clauses = copy_of_the_site(home, times)
+                for own in runs.values():
+                    own.append(build(home, strict=times == 1))
+        found[str(clauses)] = {
+            name: {
+                "wall": Figure.of([run.wall for run in own]).to_json(),
+                "cpu": Figure.of([run.cpu for run in own]).to_json(),
+                "failed": any(run.status for run in own),
+            }
+            for name, own in runs.items()
+        }
+    return found
+
+
+def copy_of_the_site(home: Path, times: int) -> int:
+    """What a build reads, in a folder of its own, each clause several times under other ids; how many there are."""
+    for part in PARTS:
+        shutil.copytree(ROOT / part, home / part, ignore=shutil.ignore_patterns("_build", "api", "__pycache__"))
+    for name in FILES:
+        shutil.copy(ROOT / name, home / name)
+    count = 0
+    for file in sorted((home / "spec_impl").glob("*.py")):
+        text, found = CLAUSE.subn(lambda match: _repeated(match, times), file.read_text(encoding="utf-8"))
+        file.write_text(text, encoding="utf-8")
+        count += found
+    return count * times
+
+
+def _repeated(match: re.Match[str], times: int) -> str:
+    block, identifier = match[0], match["id"]
+    more = [block.replace(identifier, f"{identifier}-{number}", 1) for number in range(2, times + 1)]
+    return "".join([block, *more])
+
+
+def build(home: Path, strict: bool) -> Run:
+    """One build, as `make docs` does it. Repeated clauses have no tests of their own, and are warned of."""
+    command = [sys.executable, "-m", "sphinx", "-q", "-b", "html", "-n", *(["-W", "--keep-going"] if strict else [])]
+    return once([*command, "-c", str(home / "conf"), str(home / "docs"), str(home / "docs" / "_build" / "html")])

@@ -1,0 +1,152 @@
+"""The goals for speed and memory, each held against what was measured last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+Data = Callable[[str], Any]
+KSUIT, LIMIT = "ksuit form", "bare: two all-to-all"
+REFERENCE = "reference"
+PEERS = ("torch.distributed.nn", "all_gather_tensor_autograd")
+#: Why a goal is not met, where that is known; shown when it is not.
+WHY = {
+    "watch": "a two-rank gather test waits for Gloo's threads to wake each other, about 1 ms for each exchange here",
+    "limit": "a gather also makes sure of shapes, makes autograd's graph and adds up; the bare exchange does none of it",
+    "small": "a small gather is all latency, and the exchange that finds out a mismatch is part of it",
+    "start": "includes the checks themselves, with torch.func's own import, which takes as long as torch's",
+}
+
+
+@dataclass(frozen=True)
+class Goal:
+    """One line of the table."""
+
+    what: str
+    wanted: str
+    measured: str
+    met: bool | None
+    why: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """As the page says it."""
+        if self.met is None:
+            return "not run"
+        return "yes" if self.met else f"no: {self.why}" if self.why else "no"
+
+
+def goals(data: Data) -> Iterator[Goal]:
+    """Every goal, from the data files by name."""
+    yield from _start(data("bench-start"))
+    yield from _harness(data("bench-harness"))
+    yield from _faults(data("faults"))
+    yield from _growth(data("bench-growth"))
+    yield from _watch(data("bench-watch"))
+    yield from _gathers(data("bench-gathers"))
+    yield from _docs(data("bench-docs"))
+
+
+def _at_most(what: str, value: float, most: float, unit: str, why: str = "", suffix: str = "") -> Goal:
+    return Goal(what, f"at most {most:g}{unit}", f"{value:.3g}{unit}{suffix}", value <= most, why)
+
+
+def _start(data: Any) -> Iterator[Goal]:
+    if not data:
+        return
+    light = data["figures"]["against python -c pass"]
+    for name in ("conformance list", "conformance explain"):
+        yield _at_most(f"`{name}`", light[name]["seconds"]["median"], 0.2, " s")
+    heavy = data["figures"]["against import torch"]
+    ratio = heavy["conformance run, one spec"]["ratio"]["median"]
+    what = "`conformance run`, one subject and spec, 2 ranks, against `import torch`"
+    yield Goal(what, "at most 1.5, plus the checks", f"{ratio:.2f}, checks included", ratio <= 1.5, WHY["start"])
+
+
+def _harness(data: Any) -> Iterator[Goal]:
+    if not data:
+        return
+    figures = data["figures"]
+    ratio = {(cell["harness"], cell["world"], cell["checks"]): cell["ratio"]["median"] for cell in figures["cells"]}
+    seconds = {(cell["harness"], cell["world"], cell["checks"]): cell["seconds"]["median"] for cell in figures["cells"]}
+    for checks, most in ((1, 1.3), (20, 1.4), (100, 1.8)):
+        what = f"{checks} two-rank gather test{'s' * (checks > 1)}, start included, against `import torch`"
+        yield _at_most(what, ratio["this suite", 2, checks], most, "")
+    threads = "MultiThreadedTestCase (no isolation)"
+    for checks in (1, 20, 100, 1000):
+        if (threads, 2, checks) in ratio:
+            share = ratio["this suite", 2, checks] / ratio[threads, 2, checks]
+            yield Goal(f"the same, {checks}, against MultiThreadedTestCase", "faster", f"{share:.2f} of it", share < 1)
+    if ("this suite", 2, 1000) in seconds:
+        more = seconds["this suite", 2, 1000] - seconds["this suite", 2, 1]
+        yield _at_most("1,000 tests at 2 ranks, after the start", more, 6, " s")
+    further = {cell["harness"]: cell["cpu_ms"] for cell in figures["further"] if cell["world"] == 2}
+    times = further["MultiProcessTestCase"] / further["this suite"]
+    what = "each further two-rank test against MultiProcessTestCase, processor time"
+    yield Goal(what, "1,000 times cheaper", f"{times:,.0f} times", times >= 1000)
+    for cell in figures["memory"]:
+        if cell["harness"] == "this suite" and cell["world"] == 4 and "further" in cell:
+            yield _at_most("memory of a further rank at 4 ranks, proportional", cell["further"], 45, " MiB")
+
+
+def _faults(data: Any) -> Iterator[Goal]:
+    if not data:
+        return
+    from statistics import median
+
+    for ranks, most in ((2, 0.15), (4, 0.3)):
+        found = [row["recovery"] for row in data["ours"] if row["ranks"] == ranks and row["recovery"] is not None]
+        what = f"from a fault on one rank to the next good test, {ranks} ranks (median of {len(found)} faults)"
+        yield _at_most(what, median(found), most, " s")
+
+
+def _growth(data: Any) -> Iterator[Goal]:
+    if not data:
+        return
+    ladder = data["figures"]["workers (-n), the whole reference"]
+    best = min(ladder, key=lambda name: ladder[name]["median"])
+    suffix = "" if best == "none" else f" with -n {best}"
+    yield _at_most("the whole reference run, worlds 1 to 4", ladder[best]["median"], 15, " s", suffix=suffix)
+
+
+def _watch(data: Any) -> Iterator[Goal]:
+    for spec, figure in (data["figures"] if data else {}).items():
+        yield _at_most(
+            f"`watch`: from a save to the verdict, {spec}, 2 ranks", figure["median"], 0.5, " s", WHY["watch"]
+        )
+
+
+def _gathers(data: Any) -> Iterator[Goal]:
+    if not data:
+        return
+    rows = {(row["world"], row["size"], row["form"]): row for row in data["figures"]}
+    for size in ("1 MiB", "64 MiB"):
+        if (4, size, REFERENCE) not in rows:
+            continue
+        own, ksuit = rows[4, size, REFERENCE], rows[4, size, KSUIT]
+        yield _at_most(f"reference gather, {size}, 4 ranks, against the ksuit form", own["share"], 0.6, "")
+        what = f"its peak memory, {size}, 4 ranks, against the ksuit form"
+        share = own["peak_mib"] / max(ksuit["peak_mib"], 0.01)
+        yield Goal(what, "no more", f"{share:.2f} of it", share <= 1)
+        peer = min(rows[4, size, form]["share"] for form in PEERS)
+        what = f"reference gather, {size}, 4 ranks, against the fastest peer"
+        yield Goal(what, "faster", f"{own['share'] / peer:.2f} of it", own["share"] < peer)
+        limit = rows[4, size, LIMIT]["share"]
+        what = f"reference gather, {size}, 4 ranks, against the two fastest raw exchanges"
+        yield _at_most(what, own["share"] / limit, 1.5, "", WHY["limit"])
+    for world in (2, 4):
+        if (world, "1 KiB", REFERENCE) in rows:
+            share = rows[world, "1 KiB", REFERENCE]["share"]
+            what = f"small gather, 1 KiB, {world} ranks, against the ksuit form"
+            yield Goal(what, "no slower", f"{share:.2f} of its time", share <= 1, WHY["small"])
+
+
+def _docs(data: Any) -> Iterator[Goal]:
+    if not data:
+        return
+    kinds = next(iter(data["figures"].values()))
+    times = kinds["the first"]["wall"]["median"] / kinds["nothing changed"]["wall"]["median"]
+    yield Goal(
+        "docs: a build with nothing changed against the first", "5 times faster", f"{times:.1f} times", times >= 5
+    )
