@@ -13,7 +13,7 @@ PEERS = ("torch.distributed.nn", "all_gather_tensor_autograd")
 #: Why a goal is not met, where that is known; shown when it is not.
 WHY = {
     "watch": "a two-rank gather test waits for Gloo's threads to wake each other, about 1 ms for each exchange here",
-    "limit": "a gather also makes sure of shapes, makes autograd's graph and adds up; the bare exchange does none of it",
+    "limit": "a gather also makes sure of shapes, builds autograd's graph and adds up; the bare exchange does not",
     "small": "a small gather is all latency, and the exchange that finds out a mismatch is part of it",
     "start": "includes the checks themselves, with torch.func's own import, which takes as long as torch's",
 }

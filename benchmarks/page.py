@@ -110,8 +110,8 @@ def _gathers(rows: list[dict[str, Any]]) -> list[str]:
         "## Gathers\n",
         "Forward and backward of one gather, on Gloo; time on the slowest rank as a share of the ksuit form's, round "
         "by round. The bare exchanges move the same data and do no more: they are the limit. The reference also makes "
-        "sure, with one exchange of 4 KiB, that all ranks bring the same shape and dtype; no other form does. The second "
-        "table says by how much a rank's process grows during a call, results included.\n",
+        "sure, with one exchange of 4 KiB, that all ranks bring the same shape and dtype; no other form does. The "
+        "second table says by how much a rank's process grows during a call, results included.\n",
     ]
     for world in sorted({row["world"] for row in rows}):
         own = [row for row in rows if row["world"] == world]
