@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.cable import Hub
+
 ROOT = Path(__file__).parents[1]
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
 SUITE = ("-m", "conformance", "run")
@@ -69,18 +71,20 @@ def verdicts(report: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 @dataclass
 class Nodes:
-    """Two nodes, joined by a cable; each is a network namespace with a host name of its own."""
+    """Nodes that are joined by a cable or a hub; each is a network namespace with a host name of its own."""
 
     folder: Path
-    names: tuple[str, str] = ("cnfA", "cnfB")
+    names: tuple[str, ...]
+    processes: int = 2
     started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def launch(self, node: int, port: int, *words: str, options: Sequence[str] = ()) -> subprocess.Popen[str]:
-        """Start torchrun on one node, with two processes."""
+        """Start torchrun on one node."""
         address = f"10.77.0.{node + 1}"
         torchrun = [
-            *TORCHRUN, "--nnodes=2", "--nproc-per-node=2", "--rdzv-backend=c10d", f"--rdzv-endpoint=10.77.0.1:{port}",
-            "--rdzv-id=test", "--rdzv-conf=timeout=60,keep_alive_interval=2", f"--local-addr={address}", *options,
+            *TORCHRUN, f"--nnodes={len(self.names)}", f"--nproc-per-node={self.processes}", "--rdzv-id=test",
+            "--rdzv-backend=c10d", f"--rdzv-endpoint=10.77.0.1:{port}",
+            "--rdzv-conf=timeout=60,keep_alive_interval=2", f"--local-addr={address}", *options,
             *SUITE, *words,
         ]  # fmt: skip
         name = self.names[node]
@@ -112,32 +116,65 @@ class Nodes:
 
 @contextlib.contextmanager
 def two_nodes(folder: Path) -> Iterator[Nodes]:
-    """Make the namespaces, and take them away again.
+    """Two nodes with a cable between them: a pair of virtual Ethernet devices.
 
     Raises:
         PermissionError: this process may not make any, or there is no ``ip``.
     """
-    nodes = Nodes(folder, (f"cnfA{os.getpid()}", f"cnfB{os.getpid()}"))
+    with _namespaces(folder, 2) as nodes:
+        first, second = nodes.names
+        _ip("link", "add", "cable0", "netns", first, "type", "veth", "peer", "name", "cable1", "netns", second)
+        _set_up(nodes)
+        yield nodes
+
+
+@contextlib.contextmanager
+def hub(folder: Path, count: int, processes: int, delay: float = 0.0) -> Iterator[Nodes]:
+    """Nodes on a hub, where every frame takes a while (seconds).
+
+    Raises:
+        PermissionError: this process may not make any, or there is no ``ip``.
+    """
+    with _namespaces(folder, count, processes) as nodes:
+        devices = [f"cable{place}" for place in range(count)]
+        with Hub(devices, delay):
+            for device, name in zip(devices, nodes.names, strict=True):
+                _ip("link", "set", device, "netns", name)
+            _set_up(nodes)
+            try:
+                yield nodes
+            finally:
+                _end(nodes)
+
+
+def _set_up(nodes: Nodes) -> None:
+    for place, name in enumerate(nodes.names):
+        _ip("-n", name, "address", "add", f"10.77.0.{place + 1}/24", "dev", f"cable{place}")
+        _ip("-n", name, "link", "set", f"cable{place}", "up")
+        _ip("-n", name, "link", "set", "lo", "up")
+
+
+@contextlib.contextmanager
+def _namespaces(folder: Path, count: int, processes: int = 2) -> Iterator[Nodes]:
+    nodes = Nodes(folder, tuple(f"cnf{letter}{os.getpid()}" for letter in "ABCDEFGH"[:count]), processes)
     if not (shutil.which("ip") and shutil.which("unshare")):
         raise PermissionError("needs the commands ip (package iproute2) and unshare")
     try:
         for name in nodes.names:
             _ip("netns", "add", name)
-        cable = ["cable0", "netns", nodes.names[0], "type", "veth", "peer", "name", "cable1", "netns", nodes.names[1]]
-        _ip("link", "add", *cable)
-        for place, name in enumerate(nodes.names):
-            _ip("-n", name, "address", "add", f"10.77.0.{place + 1}/24", "dev", f"cable{place}")
-            _ip("-n", name, "link", "set", f"cable{place}", "up")
-            _ip("-n", name, "link", "set", "lo", "up")
         yield nodes
     finally:
-        for place in (0, 1):
-            nodes.kill(place)
-        for process in nodes.started:
-            if process.stdout and not process.stdout.closed:
-                process.communicate()
+        _end(nodes)
         for name in nodes.names:
             subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
+
+
+def _end(nodes: Nodes) -> None:
+    for place in range(len(nodes.names)):
+        nodes.kill(place)
+    for process in nodes.started:
+        if process.stdout and not process.stdout.closed:
+            process.communicate()
 
 
 def _command(pid: int) -> str:

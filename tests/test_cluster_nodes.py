@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster_nodes import Nodes, alone, finish, two_nodes, verdicts, wait_for
+from tests.cluster_nodes import Nodes, alone, finish, hub, two_nodes, verdicts, wait_for
 
 GATHER = ("spec_impl.ksuit:AllGatherGradAutograd", "--spec", "AllGatherGradAutograd", "--ranks", "2,4")
 FEW = ("-k", "gradient_is_the_sum and float64", "--timeout", "20", "--report")
@@ -51,6 +51,23 @@ def test_two_nodes_give_the_verdicts_of_one_machine(nodes: Nodes, tmp_path: Path
     assert json.loads((tmp_path / "many" / "report.json").read_text())["environment"]["machines"] == 2
     assert "PyTorch 2" in outputs[0]
     assert "PyTorch 2" not in outputs[1]
+
+
+@pytest.mark.parametrize(("count", "processes", "delay"), [(3, 1, 0.0), (2, 2, 0.05)], ids=["three-hosts", "50-ms"])
+def test_more_nodes_and_slow_cables_give_the_same_verdicts(
+    tmp_path: Path, count: int, processes: int, delay: float
+) -> None:
+    """Three hosts; and two so far apart that every message takes 50 ms each way."""
+    words = (*GATHER[:3], "--ranks", str(count * processes), *FEW)
+    alone(tmp_path, *words, "one")
+    try:
+        with hub(tmp_path, count, processes, delay) as nodes:
+            launched = [nodes.launch(place, 29514, *words, "many") for place in range(count)]
+            outputs = [finish(process)[1] for process in launched]
+    except PermissionError as error:
+        pytest.skip(str(error))
+    assert verdicts(tmp_path / "one") == verdicts(tmp_path / "many"), outputs
+    assert json.loads((tmp_path / "many" / "report.json").read_text())["environment"]["machines"] == count
 
 
 def test_a_cut_cable_ends_the_run_with_a_report(nodes: Nodes, tmp_path: Path) -> None:
