@@ -44,7 +44,7 @@ clean:  ## Remove what was built; the virtual environment stays.
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.run: conf/requirements.txt pyproject.toml | $(VENV)/bin/python
+$(VENV)/.run: conf/requirements.txt conf/requirements-run.txt pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet -r conf/requirements.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -1,7 +1,9 @@
 """``python conf/results.py``: run the suite and keep its reports where the site finds them.
 
 One report for the reference, and one for each published implementation that ``conformance.public`` knows.
-Keys that say nothing are left out, which the schema allows and which makes the files a third of the size.
+Keys that say nothing are left out, which the schema allows and which makes the files a third of the size. With
+``--brief`` the tests and the words of clauses that hold are left out as well: of a release beside the main one the
+verdicts are what a reader wants.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +26,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("part", nargs="?", choices=["all", "reference", "public", "keep"], default="all")
     parser.add_argument("--name", default="reference", help="what the file of the reference is called")
     parser.add_argument("--from", dest="source", type=Path, help="with keep: a report.json that is there already")
+    parser.add_argument("--brief", action="store_true", help="keep tests and words of broken clauses alone")
     words = list(sys.argv[1:] if argv is None else argv)
     cut = words.index("--") if "--" in words else len(words)
     arguments, more = parser.parse_args(words[:cut]), words[cut + 1 :]
     if arguments.part == "keep":
-        keep(arguments.source, arguments.name)
+        keep(arguments.source, arguments.name, arguments.brief)
         return 0
     with tempfile.TemporaryDirectory() as folder:
         if arguments.part in {"all", "reference"}:
             command = [sys.executable, "-m", "conformance", "run", "--report", folder, *more]
             subprocess.run(command, check=False)
-            keep(Path(folder) / "report.json", arguments.name)
+            keep(Path(folder) / "report.json", arguments.name, arguments.brief)
         if arguments.part in {"all", "public"}:
             subprocess.run([sys.executable, "-m", "conformance.public", "--report", f"{folder}/public"], check=False)
             for report in sorted(Path(folder, "public").glob("*/report.json")):
@@ -42,17 +45,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def keep(report: Path, name: str) -> None:
+def keep(report: Path, name: str, brief: bool = False) -> None:
     """Write a report to the results, without the keys that say nothing."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     text = report.read_text("utf-8")
     for place, name_of_it in ((f"{RESULTS.parents[1]}/", ""), (f"{sys.prefix}/", ""), (f"{sys.base_prefix}/", "")):
         text = text.replace(place, name_of_it)  # where this machine keeps things is nobody's business
     data = json.loads(text)
+    if brief:
+        _shorten(clause for part in ({"clauses": data["engine"]}, *data["subjects"]) for clause in part["clauses"])
     needed = {"reason", "message", "reproduce", "ranks", "tests", "exitcode"}
     target = RESULTS / f"{name}.json"
     target.write_text(json.dumps(_said(data, needed), ensure_ascii=False, separators=(",", ":")) + "\n", "utf-8")
     print(f"{target.name}: {target.stat().st_size // 1024} KiB")
+
+
+def _shorten(clauses: Iterable[dict[str, Any]]) -> None:
+    for clause in clauses:
+        if clause["verdict"] in {"pass", "not-applicable"}:
+            clause["tests"] = []
+            clause.pop("text", None)
 
 
 def _said(value: Any, needed: set[str]) -> Any:

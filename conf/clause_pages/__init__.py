@@ -1,8 +1,8 @@
 """The one Sphinx extension of this site: it puts clauses, and what was proved of them, on pages.
 
-``directive`` and ``margin`` make the box of a clause; ``index``, ``results``, ``proof``, ``reference`` and ``pictures``
-are the directives of single pages; ``members`` and ``sources`` complete the API pages; ``published`` writes what
-programs read.
+``directive`` and ``margin`` make the box of a clause; ``index``, ``results``, ``releases``, ``proof``, ``reference``
+and ``pictures`` are the directives of single pages; ``members`` and ``sources`` complete the API pages; ``published``
+writes what programs read.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from clause_pages import (
     published,
     record,
     reference,
+    releases,
     results,
     sources,
 )
@@ -40,7 +41,7 @@ UNDOCUMENTED = {"Body", "Sample", "Spec", "Report", "_Call"}
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx when the site is configured."""
-    for part in (directive, index, mathml, pictures, proof, published, reference, results, sources):
+    for part in (directive, index, mathml, pictures, proof, published, reference, releases, results, sources):
         part.setup(app)
     app.add_config_value("clause_files", [], "env")
     app.connect("config-inited", _name_the_files)

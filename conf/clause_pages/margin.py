@@ -85,18 +85,18 @@ def _bugs(bugs: Iterable[Bug], docname: str) -> Markup:
 
 
 def _verdicts(judged: Iterable[tuple[Run, Mapping[str, Any]]], docname: str) -> Markup:
-    groups: dict[str, dict[str, list[Run]]] = defaultdict(lambda: defaultdict(list))
+    places: dict[tuple[str, str], list[str]] = defaultdict(list)
     for run, found in judged:
-        groups[f"{run.environment} ({run.date})"][found["verdict"]].append(run)
+        name = "PyTorch itself" if run.implementation == ENGINE else run.implementation
+        places[name, found["verdict"]].append(f"{run.environment} ({run.date})")
+    groups: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+    for (name, verdict), where in places.items():
+        groups[verdict, tuple(sorted(set(where)))].append(name)
     results = link(docname, "results.html")
     if not groups:
         return tag("p", "In no committed report.")
     rows = []
-    for environment, verdicts in groups.items():
-        for verdict in sorted(verdicts, key=VERDICTS.index):
-            names = ", ".join(
-                "PyTorch itself" if run.implementation == ENGINE else run.implementation for run in verdicts[verdict]
-            )
-            mark = tag("span", f"{MARKS[verdict]} {verdict}", class_=f"verdict {verdict_class(verdict)}")
-            rows.append(tag("li", mark, f" {environment}: {names}"))
+    for (verdict, where), names in sorted(groups.items(), key=lambda group: (VERDICTS.index(group[0][0]), group[0][1])):
+        mark = tag("span", f"{MARKS[verdict]} {verdict}", class_=f"verdict {verdict_class(verdict)}")
+        rows.append(tag("li", mark, f" {', '.join(names)}: {'; '.join(where)}"))
     return together(tag("p", "Verdicts (", tag("a", "all results", href=results), ")"), tag("ul", *rows))

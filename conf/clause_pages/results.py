@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,14 +32,24 @@ def setup(app: Sphinx) -> None:
 
 @dataclass(frozen=True)
 class Column:
-    """One column of the matrix: an implementation in an environment, all its specs together."""
+    """One column of the matrix: an implementation, all its specs together, in environments that gave the same."""
 
     group: str
     name: str
-    environment: str
+    environments: tuple[str, ...]
     date: str
     verdict: str
     clauses: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def where(self) -> str:
+        """The environments in few words: what they share is said once."""
+        if len(self.environments) == 1:
+            return self.environments[0]
+        parts = [environment.partition(", ")[::2] for environment in self.environments]
+        around = list(dict.fromkeys(rest for _, rest in parts))
+        releases = [release.removeprefix("PyTorch ").partition("+")[0] for release, _ in parts]
+        return f"PyTorch {', '.join(dict.fromkeys(releases))}; {' and '.join(around)}"
 
 
 class Results(SphinxDirective):
@@ -52,7 +63,7 @@ class Results(SphinxDirective):
         columns = columns_of(record.runs)
         if not columns:
             return [raw(tag("p", "No report has been committed yet."))]
-        environments = list(dict.fromkeys(column.environment for column in columns))
+        environments = list(dict.fromkeys(place for column in columns for place in column.environments))
         controls = filters(
             record.registry.values(),
             choice("Verdict", "verdict", ("pass", "broken", "skipped", "not-applicable")),
@@ -71,19 +82,34 @@ def columns_of(runs: Sequence[Run]) -> list[Column]:
     for run in runs:
         group = 0 if run.implementation == ENGINE else 1 if run.about_reference else 2
         name = run.implementation.partition(":")[2] if group == 1 else run.implementation
-        found.append(Column(GROUPS[group], name, run.environment, run.date, run.verdict, run.clauses))
-    found = _newest(found)
-    return sorted(found, key=lambda column: (GROUPS.index(column.group), column.name, column.environment))
+        found.append(Column(GROUPS[group], name, (run.environment,), run.date, run.verdict, run.clauses))
+    found = _agreeing(sorted(_newest(found), key=lambda column: _release(column.environments[0])))
+    return sorted(found, key=lambda column: (GROUPS.index(column.group), column.name))
 
 
 def _newest(columns: Sequence[Column]) -> list[Column]:
     """Where two reports judge the same thing in the same environment, the newer one counts."""
-    kept: dict[tuple[str, str], Column] = {}
+    kept: dict[tuple[str, tuple[str, ...]], Column] = {}
     for column in sorted(columns, key=lambda column: column.date):
-        before = kept.get((column.name, column.environment))
+        before = kept.get((column.name, column.environments))
         clauses = {**(before.clauses if before else {}), **column.clauses}
-        kept[column.name, column.environment] = replace(column, clauses=clauses)
+        kept[column.name, column.environments] = replace(column, clauses=clauses)
     return list(kept.values())
+
+
+def _agreeing(columns: Iterable[Column]) -> list[Column]:
+    """Where an implementation got the same verdicts in several environments, one column says so for all."""
+    kept: dict[tuple[object, ...], Column] = {}
+    for column in columns:
+        verdicts = tuple(sorted((name, found["verdict"]) for name, found in column.clauses.items()))
+        key = (column.name, column.verdict, verdicts)
+        before = kept.get(key, replace(column, environments=()))
+        kept[key] = replace(column, environments=(*before.environments, *column.environments))
+    return list(kept.values())
+
+
+def _release(environment: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", environment.partition(",")[0].partition("+")[0])]
 
 
 def _matrix(record: Record, columns: Sequence[Column], docname: str) -> Markup:
@@ -91,10 +117,10 @@ def _matrix(record: Record, columns: Sequence[Column], docname: str) -> Markup:
         tag(
             "th",
             tag("span", column.name, class_="who"),
-            tag("span", f"{column.environment}", class_="where"),
+            tag("span", column.where, class_="where"),
             tag("span", column.verdict or "", class_="overall"),
             scope="col",
-            data_environment=column.environment,
+            data_environment="|".join(column.environments),
             data_group=column.group,
         )
         for column in columns
@@ -139,7 +165,7 @@ def _failure(clause: Clause, found: Mapping[str, Any], number: int, column: Colu
     return tag(
         "article",
         tag("h3", f"{column.name}: ", tag("a", clause.id, href=link(docname, page_of(clause)))),
-        tag("p", f"{found['verdict']}, {column.environment}, {column.date}.{more}"),
+        tag("p", f"{found['verdict']}, {column.where}, {column.date}.{more}"),
         tag("p", prose(clause.text)),
         tag("pre", first, tabindex="0"),
         id=f"failed-{number}-{clause.id}",

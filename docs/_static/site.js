@@ -11,7 +11,7 @@ function matches(element, form) {
 // A column stays where it is asked for and has something in the rows that stay; tables without verdicts keep theirs.
 function shownColumns(table, form, rows) {
   return [...table.tHead.rows[0].cells].map((cell, number) =>
-    ["environment", "group"].every((name) => !form[name]?.value || !cell.dataset[name] || cell.dataset[name] === form[name].value) &&
+    ["environment", "group"].every((name) => !form[name]?.value || !cell.dataset[name] || cell.dataset[name].split("|").includes(form[name].value)) &&
     (!cell.dataset.environment || !rows.length || rows.some((row) => row.cells[number].dataset.verdict)));
 }
 

@@ -1,0 +1,168 @@
+"""``.. releases::``, ``.. departures::``, ``.. release-members::``: what differs from one PyTorch to the next.
+
+Verdicts come from the committed reports, the rest from ``docs/data/release-VERSION.json``, which ``conf/releases.py``
+writes.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from clause_pages.html import Markup, link, prose, raw, tag, together
+from clause_pages.index import scrolling
+from clause_pages.margin import MARKS, verdict_class
+from clause_pages.record import DOCS, ENGINE, ROOT, Record, Run
+from conformance.report.model import page_of
+
+DEPARTURES = ROOT / "conf" / "departures.py"
+
+
+def setup(app: Sphinx) -> None:
+    """Add the directives."""
+    app.add_directive("releases", Releases)
+    app.add_directive("departures", Departures)
+    app.add_directive("release-members", Members)
+
+
+class _FromReleases(SphinxDirective):
+    def asked(self) -> Mapping[str, Mapping[str, Any]]:
+        """What each release answered, the oldest first."""
+        paths = sorted((DOCS / "data").glob("release-*.json"), key=lambda path: order(path.stem.partition("-")[2]))
+        for path in (*paths, DEPARTURES):
+            self.env.note_dependency(str(path))
+        return {path.stem.partition("-")[2]: json.loads(path.read_text("utf-8")) for path in paths}
+
+
+class Releases(SphinxDirective):
+    """Called once: a row for every release that was run, and the clauses whose verdict depends on it."""
+
+    def run(self) -> list[nodes.Node]:
+        """Make both tables."""
+        record: Record = self.env.app.clause_record  # type: ignore[attr-defined]
+        for path in record.files:
+            self.env.note_dependency(str(path))
+        found = _by_release(record.runs)
+        return [raw(together(_summary(found), _differences(record, found, self.env.docname)))]
+
+
+class Departures(_FromReleases):
+    """Called once: the functions of ``departures.py`` by their docstrings, and which release does what they ask for."""
+
+    def run(self) -> list[nodes.Node]:
+        """Make the table; a docstring is Markdown, as the page is."""
+        asked = self.asked()
+        rows = []
+        for function in ast.parse(DEPARTURES.read_text("utf-8")).body:
+            if isinstance(function, ast.FunctionDef) and not function.name.startswith("_"):
+                where, _, what = (ast.get_docstring(function) or "").partition("\n\n")
+                marks = ["yes" if data["departures"].get(function.name) else "no" for data in asked.values()]
+                rows.append(f"| {where} | {' '.join(what.split())} | {' | '.join(marks)} |")
+        head = f"| where | what was seen | {' | '.join(asked)} |"
+        return self.parse_text_to_nodes("\n".join([head, "|---" * (2 + len(asked)) + "|", *rows]))
+
+
+class Members(_FromReleases):
+    """Called once: the public members that are not the same in all releases."""
+
+    def run(self) -> list[nodes.Node]:
+        """Make the table."""
+        asked = self.asked()
+        changed: dict[tuple[str, Sequence[str]], list[str]] = defaultdict(list)
+        for owner in next(iter(asked.values()))["members"] if asked else ():
+            members = [data["members"][owner] for data in asked.values()]
+            for name in sorted(set().union(*members)):
+                states = tuple(found.get(name, "") for found in members)
+                if len(set(states)) > 1:
+                    changed[name, states].append(owner)
+        rows = [
+            tag(
+                "tr",
+                tag("th", tag("code", name), scope="row"),
+                tag("td", ", ".join(owners)),
+                tag("td", tag("ul", *_spans(list(asked), states), class_="plain")),
+            )
+            for (name, states), owners in sorted(changed.items())
+        ]
+        return [raw(scrolling(_table(("Member", "Of", "In releases"), rows), "members that came, went or changed"))]
+
+
+def order(version: str) -> list[int]:
+    """A version as numbers, so that 2.9 comes before 2.11."""
+    return [int(part) for part in version.partition("+")[0].split(".") if part.isdigit()]
+
+
+def _by_release(runs: Iterable[Run]) -> Mapping[str, Sequence[Run]]:
+    """What was run of the reference on each release, the oldest release first."""
+    found: dict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        if run.about_reference:
+            found[run.environment].append(run)
+    return dict(sorted(found.items(), key=lambda item: order(item[0].split()[1].strip(","))))
+
+
+def _summary(found: Mapping[str, Sequence[Run]]) -> Markup:
+    rows = []
+    for environment, runs in found.items():
+        engine = [clause["verdict"] for run in runs if run.implementation == ENGINE for clause in run.clauses.values()]
+        classes = [run.verdict for run in runs if run.implementation != ENGINE]
+        asked = len(engine) - engine.count("not-applicable")
+        cells = (f"{engine.count('pass')} of {asked}", f"{classes.count('conforms')} of {len(classes)}", runs[0].date)
+        rows.append(tag("tr", tag("th", environment, scope="row"), *(tag("td", cell) for cell in cells)))
+    heads = ("Environment", "Engine clauses kept", "Reference classes that conform", "Run on")
+    return scrolling(_table(heads, rows), "releases that were run")
+
+
+def _differences(record: Record, found: Mapping[str, Sequence[Run]], docname: str) -> Markup:
+    """Clauses that are promised for some releases, and those whose verdict is not the same everywhere."""
+    verdicts: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    for environment, runs in found.items():
+        for run in runs:
+            for identifier, clause in run.clauses.items():
+                verdicts[identifier, run.implementation][environment] = clause["verdict"]
+    rows = []
+    for identifier, clause in record.registry.items():
+        for (of, implementation), by in verdicts.items():
+            said = [by.get(environment, "") for environment in found]
+            differs = len({verdict for verdict in said if verdict}) > 1  # a report may be older than a clause
+            if of == identifier and (clause.versions or differs):
+                whose = "" if implementation == ENGINE else f", {implementation}"
+                name = tag("a", identifier, href=link(docname, page_of(clause)))
+                promised = clause.versions or "every release"
+                rows.append(tag("tr", tag("th", name, whose, scope="row"), tag("td", promised), *map(_verdict, said)))
+    releases = [environment.split()[1].strip(",").partition("+")[0] for environment in found]
+    heads = ("Clause", "Promised for", *(releases if len(set(releases)) == len(found) else found))
+    return scrolling(_table(heads, rows), "clauses by releases")
+
+
+def _verdict(verdict: str) -> Markup:
+    words = {"": "not run", "pass": "holds", "not-applicable": "not promised"}.get(verdict, verdict)
+    return tag("td", tag("span", f"{MARKS.get(verdict, '…')} {words}", class_=f"verdict {verdict_class(verdict)}"))
+
+
+def _spans(releases: Sequence[str], states: Sequence[str]) -> list[Markup]:
+    """One line for each row of releases in which a member is the same."""
+    lines = []
+    for state, group in itertools.groupby(zip(releases, states, strict=True), key=lambda pair: pair[1]):
+        members = [release for release, _ in group]
+        when = members[0] if len(members) == 1 else f"{members[0]} to {members[-1]}"
+        lines.append(tag("li", f"{when}: ", prose(_code(state)) if state else "absent"))
+    return lines
+
+
+def _code(state: str) -> str:
+    kind, bracket, rest = state.partition(" (")
+    return f"{kind} ``({rest}``" if bracket else kind
+
+
+def _table(heads: Sequence[str], rows: Sequence[Markup]) -> Markup:
+    head = tag("thead", tag("tr", *(tag("th", name, scope="col") for name in heads)))
+    return tag("table", head, tag("tbody", *rows))

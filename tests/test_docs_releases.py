@@ -1,0 +1,50 @@
+"""What the site says of PyTorch's releases: true of the installed one, and said once where releases agree."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.site import ROOT
+
+sys.path.insert(0, str(ROOT / "conf"))
+pytest.importorskip("sphinx", reason="building pages needs conf/requirements-docs.txt")
+from clause_pages.record import ENGINE, Run  # noqa: E402
+from clause_pages.releases import order  # noqa: E402
+from clause_pages.results import columns_of  # noqa: E402
+
+
+def run(environment: str, **verdicts: str) -> Run:
+    clauses = {name: {"verdict": verdict} for name, verdict in verdicts.items()}
+    return Run(ENGINE, "Function", environment, "conforms", "2026-01-01", clauses, "")
+
+
+def test_the_page_on_releases_is_true_of_the_installed_pytorch(tmp_path):
+    import torch
+
+    name = f"release-{torch.__version__.partition('+')[0]}.json"
+    kept = ROOT / "docs" / "data" / name
+    if not kept.exists():
+        pytest.skip(f"{name} is not there: python conf/releases.py writes it")
+    command = [sys.executable, "-W", "ignore", "conf/releases.py", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
+    came, said = (json.loads(path.read_text("utf-8")) for path in (tmp_path / name, kept))
+    assert came["members"] == said["members"]
+    assert came["departures"] == said["departures"]
+
+
+def test_releases_that_agree_share_a_column():
+    (column,) = columns_of([run("PyTorch 2.11.0+cpu, gloo, cpu", a="pass"), run("PyTorch 2.9.0, gloo, cpu", a="pass")])
+    assert column.where == "PyTorch 2.9.0, 2.11.0; gloo, cpu"
+
+
+def test_releases_that_differ_have_columns_of_their_own():
+    columns = columns_of([run("PyTorch 2.11.0, gloo, cpu", a="pass"), run("PyTorch 2.9.0, gloo, cpu", a="fail")])
+    assert [column.where for column in columns] == ["PyTorch 2.9.0, gloo, cpu", "PyTorch 2.11.0, gloo, cpu"]
+
+
+def test_versions_are_ordered_as_numbers():
+    assert sorted(["2.11.0", "2.9.1", "2.9.0+cpu"], key=order) == ["2.9.0+cpu", "2.9.1", "2.11.0"]
