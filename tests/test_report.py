@@ -22,7 +22,7 @@ from conformance.report.junit import junit
 from conformance.report.model import Expected, Report, ReportError
 from conformance.report.progress import Progress
 from conformance.report.terminal import show, terminal
-from conformance.report.text import one_line, visible
+from conformance.report.text import address, one_line, visible
 from conformance.report.write import load, prepare, read, schema_problems, to_text, write_all
 from tests.made_up import GATHER, SUBJECT, engine_passes, made, outcome, plan
 
@@ -417,3 +417,10 @@ def test_progress_starts_no_thread(monkeypatch):
     progress.advance(TestOutcome(NASTY, NASTY, NASTY, NASTY, 1, "pass", 0.0))
     assert threading.active_count() == before
     progress.stop()
+
+
+def test_the_page_of_a_clause_has_the_address_of_the_site(monkeypatch):
+    monkeypatch.setenv("CONFORMANCE_DOCS", "https://docs.example.org/conf/")
+    assert address("api/x.html#c") == "https://docs.example.org/conf/api/x.html#c"
+    monkeypatch.setenv("CONFORMANCE_DOCS", "javascript:alert(1)//")
+    assert address("api/x.html#c") == "api/x.html#c"

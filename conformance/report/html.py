@@ -12,7 +12,7 @@ from string import Template
 from conformance.outcome import TestOutcome
 from conformance.report.failures import Accused, Failure, failures, how_it_ended, last_words, story
 from conformance.report.model import LEVELS, ClauseResult, Report, SubjectResult
-from conformance.report.text import visible
+from conformance.report.text import address, visible
 
 _MESSAGE = 8_000  # characters of one message; report.json has more
 _FILTERS = {
@@ -98,7 +98,7 @@ def _clause(clause: ClauseResult) -> Iterator[str]:
         yield f"<p>{_text(clause.reason)}</p>"
     for failure in failures(clause):
         yield from _failure(failure)
-    yield f'<p class="soft">Read <code>{_text(clause.page)}</code></p>'
+    yield f'<p class="soft">Read {_link(address(clause.page))}</p>'
     yield from _tests(clause)
     yield "</details>"
 

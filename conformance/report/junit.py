@@ -8,7 +8,7 @@ from xml.etree import ElementTree as Xml
 
 from conformance.outcome import TestOutcome
 from conformance.report.model import ClauseResult, Report, SubjectResult
-from conformance.report.text import one_line, visible
+from conformance.report.text import address, one_line, visible
 
 _NO_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 #: The element JUnit has for an outcome; an expected deviation and everything not run is skipped.
@@ -74,7 +74,7 @@ def _story(clause: ClauseResult, test: TestOutcome) -> str:
     lines += [f"rank {rank.rank}: {rank.outcome}: {rank.message}" for rank in test.ranks if rank.outcome != "pass"]
     lines += [f"looks like: {test.likely}"] if test.likely else []
     lines += [f"reproduce: {test.reproduce}"] if test.reproduce else []
-    return "\n".join([*lines, f"read: {clause.page}"])
+    return "\n".join([*lines, f"read: {address(clause.page)}"])
 
 
 def _xml(text: str) -> str:

@@ -19,7 +19,7 @@ from conformance.report.failures import (
 )
 from conformance.report.model import LEVELS, ClauseResult, Report, SubjectResult, overall
 from conformance.report.sheet import Sheet, listed, shown, terminal
-from conformance.report.text import one_line
+from conformance.report.text import address, one_line
 
 __all__ = ["STYLES", "show", "terminal"]
 
@@ -118,7 +118,7 @@ def _clause(sheet: Sheet, clause: ClauseResult, others: Sequence[ClauseResult]) 
     if others:
         names = listed(other.id for other in others)
         sheet.say(f"{len(others)} more {_clauses(others)}: {names}", indent=2, label="breaks too ")
-    sheet.command("read       ", clause.page, indent=2)
+    sheet.command("read       ", address(clause.page), indent=2)
 
 
 def _failure(sheet: Sheet, failure: Failure) -> None:

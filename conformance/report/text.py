@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import unicodedata
 from typing import Any
 
@@ -23,6 +24,16 @@ def visible(text: str, limit: int = TEXT_LIMIT) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(map(_shown, text))
+
+
+def address(page: str) -> str:
+    """Where a page of the docs is read: below ``CONFORMANCE_DOCS``, where the environment names a site that has them.
+
+    >>> address("api/index.html")
+    'api/index.html'
+    """
+    site = os.environ.get("CONFORMANCE_DOCS", "")
+    return f"{site.rstrip('/')}/{page}" if site.startswith(("http://", "https://", "file://")) else page
 
 
 def one_line(text: str, limit: int = 200) -> str:
