@@ -62,6 +62,7 @@ class Rank:
         self.channel = channel
         self.configuration = configuration
         self.subject: Subject | None = None
+        self.around: dict[str, Any] | None = None
         self.memory = footprint.Memory()
         self.log = Log(log)
         self.world = World(
@@ -129,11 +130,12 @@ class Rank:
         if self.subject is not None:
             done |= {"spec": self.subject.spec}
         done["files"] = files_of(set(sys.modules) - known)
+        self.around = None
         self.channel.send({"event": "done", "serial": request["serial"], **done})
 
     def test(self, request: dict[str, Any]) -> None:
         """Run one test body and report its outcome and what it changed around it."""
-        before = footprint.take()
+        before = self.around or footprint.take()
         self.log.clear()
         seed()
 
@@ -147,7 +149,8 @@ class Rank:
         done = self.attempt(running)
         if done["outcome"] == "bad-subject":  # its inputs, which were good before, now are not
             done["outcome"] = "error"
-        done["changed"] = footprint.differences(before, footprint.take()) + self.memory.differences()
+        self.around = footprint.take()  # as the next test finds it, too
+        done["changed"] = footprint.differences(before, self.around) + self.memory.differences()
         footprint.flush()
         self.channel.send({"event": "done", "serial": request["serial"], **done})
 
