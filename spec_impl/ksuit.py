@@ -130,6 +130,12 @@ class AllGatherGradAutograd(torch.autograd.Function):  # type: ignore[misc]
 
            Where ``x`` needs no gradient on any rank, no entry requires one, and backward passes through other
            parts of the loss exchange nothing between ranks.
+
+        .. clause:: AllGatherGradAutograd.backward.twice
+           :level: quality
+
+           Where the gradient can be differentiated again, in reverse or in forward mode, its derivative is right too:
+           it counts what every rank's loss says.
         """
         return _SumOverRanks.apply(None, None, *grads) if ctx.needs_input_grad[0] else None
 
@@ -212,6 +218,12 @@ class AllGatherGradAutogradSeparate(torch.autograd.Function):  # type: ignore[mi
            :seeds: K
 
            torch.vmap over any dimension of ``x`` gives on every rank what gathering sample by sample gives.
+
+        .. clause:: AllGatherGradAutograd.vmap.some-ranks
+           :level: quality
+
+           Under torch.vmap the gradients handed in may differ from sample to sample on some ranks and be the same
+           for all samples on others.
         """
         gathered = AllGatherGradAutogradSeparate.apply(x.movedim(in_dims[0], 0), group)
         return gathered, (0,) * len(gathered)

@@ -69,7 +69,14 @@ class NestedIOFunction(torch.autograd.Function):  # type: ignore[misc]
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
-        """Make an instance and call it."""
+        """Make an instance and call it.
+
+        .. clause:: NestedIOFunction.apply.instance
+           :level: quality
+
+           ``apply`` of the class takes nested arguments, and gives what a new instance gives that is called with
+           them.
+        """
         return cls()(*args)
 
     def forward(self, *args: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -132,6 +139,12 @@ class NestedIOFunction(torch.autograd.Function):  # type: ignore[misc]
            :seeds: N
 
            The gradients of all tensors in the arguments are right, however arguments and result are nested.
+
+        .. clause:: NestedIOFunction.backward.mismatch
+           :level: quality
+
+           When backward_extended returns something that is not nested as the arguments are, an error says where,
+           what came and what was expected.
         """
         nested = unflatten(self._result, gradients, beside=_nothing)
         return _match(self.backward_extended(*_spread(nested)), self._arguments, "backward_extended")
@@ -216,12 +229,27 @@ class NestedIOFunction(torch.autograd.Function):  # type: ignore[misc]
         self._context.mark_non_differentiable(*flatten((args, kwargs), "mark_non_differentiable")[1])
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Choose zeros (True) or None (False) for gradients that nobody computed."""
+        """Choose zeros (True) or None (False) for gradients that nobody computed.
+
+        .. clause:: NestedIOFunction.set_materialize_grads.nested
+           :level: must
+           :seeds: N
+
+           After ``set_materialize_grads(False)`` a tensor of the result that no loss used has None at its place among
+           the gradients that backward_extended gets, and zeros otherwise.
+        """
         self._context.set_materialize_grads(value)
 
     @property
     def needs_input_grad(self) -> Any:
-        """One value for each argument, nested alike: whether a tensor needs a gradient; False for what is none."""
+        """One value for each argument, nested alike: whether a tensor needs a gradient; False for what is none.
+
+        .. clause:: NestedIOFunction.needs_input_grad.nested
+           :level: quality
+
+           In forward_extended or setup_context_extended as well as in backward_extended, needs_input_grad is nested
+           like the arguments, with True exactly where a tensor stands that needs a gradient.
+        """
         return unflatten(self._arguments, self._context.needs_input_grad[1:], beside=lambda _: False)
 
 
@@ -255,6 +283,12 @@ class NestedIOFunctionSeparate(torch.autograd.Function):  # type: ignore[misc]
 
     Derive from it, override the static methods ``forward_extended``, ``setup_context_extended``,
     ``backward_extended`` and, for forward mode, ``jvp_extended``, and call ``apply`` on the class.
+
+    .. clause:: NestedIOFunction.vmap.batched
+       :level: quality
+
+       In the separate form torch.vmap over tensors anywhere in the arguments gives what calling it sample by sample
+       gives, gradients included.
 
     Example:
         >>> import torch

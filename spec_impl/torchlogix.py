@@ -162,6 +162,12 @@ class GradFactorSeparate(torch.autograd.Function):  # type: ignore[misc]
 
            torch.vmap over any dimension of ``x`` gives what calling it sample by sample gives, gradients and
            tangents included.
+
+        .. clause:: GradFactor.vmap.mapped-factor
+           :level: quality
+
+           Where ``f`` has another value for every sample, each sample has its own factor, or an error says that
+           ``f`` cannot be mapped.
         """
         if in_dims[1] is not None:
             raise ValueError("GradFactor takes one factor for all samples: f cannot be mapped")

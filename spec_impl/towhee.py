@@ -73,6 +73,18 @@ class AllGather(torch.autograd.Function):  # type: ignore[misc]
 
            Where ranks differ in shape or dtype, or have no dimension to join along, every rank raises an
            error that says so; none hangs, dies or gets numbers that mean nothing.
+
+        .. clause:: AllGather.forward.args
+           :level: quality
+
+           Where ``args`` say another rank or another number of ranks, not 1, than the process group, an error says
+           so; no other rank's rows are taken for this one's.
+
+        .. clause:: AllGather.forward.own-memory
+           :level: quality
+
+           The result shares no memory with ``tensor`` or with the result of an earlier call, also where there is
+           one rank.
         """
         ctx.place = _Place(args.world_size, args.local_rank)
         return _gather(tensor, ctx.place)

@@ -176,10 +176,10 @@ def differentiated(subject: Subject, world: World) -> list[tuple[Case, Run]]:
 
 def has_backward(subject: Subject) -> bool:
     """Whether there is a derivative to ask for: a class that leaves ``apply`` alone needs a backward or a vjp."""
-    return _has_own_apply(subject.function) or subject.defines("backward") or subject.defines("vjp")
+    return has_own_apply(subject.function) or subject.defines("backward") or subject.defines("vjp")
 
 
-def _has_own_apply(function: Any) -> bool:
+def has_own_apply(function: Any) -> bool:
     """Whether a class, or one it derives from, replaces ``apply``; a subject that is no class is called as it is."""
     if function is None:
         return True

@@ -134,6 +134,21 @@ def test_world_size_is_that_of_args(subject: Subject, world: World) -> None:
     expect.equal(came, tensor, f"the result on rank {world.rank} of {world.size} with args.world_size 1")
 
 
+@clause("AllGather.forward.own-memory")
+@ranks(1, 2, 3)
+@cases(requires_grad=[True, False])
+def test_result_shares_no_memory(subject: Subject, world: World, requires_grad: bool) -> None:
+    """The result has memory of its own: neither the tensor's nor that of an earlier result."""
+    tensor = held(world, (2, 3), torch.float64)[world.rank].requires_grad_(requires_grad)
+    memory = {"the tensor": tensor.untyped_storage().data_ptr()}
+    results = [subject(tensor, launch(world)) for _ in range(2)]
+    for name, result in zip(("the result", "the result of a second call"), results, strict=True):
+        mine = result.untyped_storage().data_ptr()
+        shared = [other for other, address in memory.items() if address == mine]
+        expect.equal(shared, [], f"what {name} on rank {world.rank} of {world.size} shares its memory with")
+        memory[name] = mine
+
+
 @clause("AllGather.backward.none-for-args")
 @ranks(1, 2, 3)
 def test_args_get_no_gradient(subject: Subject, world: World) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 
 from conformance.marks import cases, clause, deadline, ranks
+from conformance.specs import Launch
 from conformance.subject import Subject
-from conformance.suite._gathers import every_rank_objects, launch
+from conformance.suite._gathers import every_rank_objects, launch, need_vmap
 from conformance.world import World
 
 #: What the odd rank gives, and what the others give; the same number of elements makes it hard to notice.
@@ -51,6 +52,33 @@ def test_tensors_without_dimensions(subject: Subject, world: World) -> None:
     x = torch.tensor(1.0, device=world.device)
     words = ("dim", "0-d", "scalar")
     every_rank_objects(world, lambda: subject(x, launch(world)), x, words, "tensors without a dimension to join along")
+
+
+@clause("AllGather.forward.mismatch")
+@ranks(2, 3)
+@cases(who=["all", "first", "last"])
+@deadline(5)
+def test_samples_without_dimensions(subject: Subject, world: World, who: str) -> None:
+    """Under vmap samples without a dimension cannot be joined either, be they so on all ranks or on one."""
+    need_vmap(subject)
+    scalars = who == "all" or world.rank == _odd_rank(world, who)
+    x = torch.ones((1,) if scalars else (1, 2), device=world.device)
+    words = ("dim", "0-d", "scalar", "shape", "size", "agree")
+    gather = torch.vmap(lambda sample: subject(sample, launch(world)))
+    every_rank_objects(world, lambda: gather(x), x, words, f"samples without a dimension on {who}")
+
+
+@clause("AllGather.forward.args")
+@ranks(2, 3)
+@cases(wrong=["one rank more", "another rank"])
+@deadline(5)
+def test_args_that_contradict_the_process_group(subject: Subject, world: World, wrong: str) -> None:
+    """Where args say another rank or another number of ranks than there are, an error says so."""
+    size = world.size + 1 if wrong == "one rank more" else world.size
+    said = Launch(size, world.rank if wrong == "one rank more" else (world.rank + 1) % world.size)
+    x = torch.full((2, 3), float(world.rank), device=world.device)
+    words = ("rank", "size", "args", "group", "list", "length", "number")
+    every_rank_objects(world, lambda: subject(x, said), x, words, f"args that say rank {said.local_rank} of {size}")
 
 
 def _odd_rank(world: World, odd: str) -> int:

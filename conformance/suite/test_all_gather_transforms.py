@@ -106,6 +106,16 @@ def test_vmap_over_vectors(subject: Subject, world: World, samples: int) -> None
 
 
 @clause("AllGather.vmap.batched")
+@ranks(1)
+@cases(samples=[1, 5])
+def test_vmap_over_scalars(subject: Subject, world: World, samples: int) -> None:
+    """With one rank, which joins nothing, samples may be without a dimension: their values come back."""
+    need_vmap(subject)
+    x, gather = held(world, (samples,), torch.float64)[world.rank], _gather(subject, world)
+    _same_batch(world, torch.vmap(gather)(x), _sample_by_sample(gather, 0)(x), f"{samples} samples without dimensions")
+
+
+@clause("AllGather.vmap.batched")
 @ranks(1, 2)
 @cases(in_dims=[(0, 0), (1, 0), (2, 1)])
 def test_vmap_within_vmap(subject: Subject, world: World, in_dims: tuple[int, int]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import torch
@@ -225,3 +226,32 @@ def test_tangents_of_a_batch_are_scaled(subject: Subject, world: World, dim: int
 
     came = torch.vmap(pushed, in_dims=dim, out_dims=dim)(x.clone(), direction.clone())
     expect.close(came, 0.5 * direction, f"tangents under vmap over dimension {dim}, for f=0.5")
+
+
+@clause("GradFactor.vmap.mapped-factor")
+@cases(samples=[1, 3], inside=[True, False])
+def test_a_factor_for_each_sample(subject: Subject, world: World, samples: int, inside: bool) -> None:
+    """Under vmap a factor for each sample scales that sample, or is refused by an error that speaks of the factor."""
+    need(subject.separate, COMBINED)
+    need(subject.defines("vmap") or subject.generates_vmap, "it has neither vmap nor generate_vmap_rule")
+    x, weight = (world.tensor(0, (samples, 2), torch.float64, key) for key in ("x", "weight"))
+    factors = torch.arange(samples, dtype=torch.float64, device=world.device) - 2.5
+
+    def pulled(x: torch.Tensor, f: torch.Tensor, cotangent: torch.Tensor, call: Any = subject) -> torch.Tensor:
+        return torch.func.vjp(lambda x: call(x, f), x)[1](cotangent)[0]
+
+    what = f"factors for {samples} samples under vmap"
+    try:
+        came = torch.vmap(pulled)(x, factors, weight) if inside else pulled(x, factors, weight, torch.vmap(subject))
+    except Exception as error:
+        clear = re.search(r"factor|\bf\b|mapped|in_dims|vmap", str(error))
+        # A generated rule refuses in PyTorch's own words.
+        expect.that(
+            clear or subject.generates_vmap,
+            what,
+            f"{type(error).__name__}: {error}",
+            "an error that says that f cannot be mapped",
+        )
+        return
+    first = {"the first sample's factor for all": weight * factors[0]}
+    expect.close(came, weight * factors[:, None], f"gradient with {what}", alternatives=first)

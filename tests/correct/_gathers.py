@@ -32,6 +32,12 @@ def agree(x: torch.Tensor) -> None:
         raise ValueError(f"shapes or dtypes differ between ranks: here {tuple(x.shape)} {x.dtype}")
 
 
+def check(args) -> None:
+    """Raise where args say something else than the process group."""
+    if (args.world_size, args.local_rank) != (size(), rank()):
+        raise ValueError(f"args say rank {args.local_rank} of {args.world_size}; this is rank {rank()} of {size()}")
+
+
 def gathered(x: torch.Tensor) -> list[torch.Tensor]:
     """Every rank's tensor, each in memory of its own."""
     agree(x)
@@ -55,6 +61,7 @@ def joined(tensor, args):
     """All ranks' rows, or a copy of the tensor where there is one rank."""
     if args.world_size == 1:
         return dense(tensor)
+    check(args)
     return torch.cat(gathered(tensor))
 
 

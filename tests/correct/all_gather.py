@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 from torch.autograd import Function
 
-from tests.correct._gathers import agree, dense, gathered, joined, own_rows, rank, size
+from tests.correct._gathers import agree, check, dense, gathered, joined, own_rows, rank, size
 
 SPEC = "AllGather"
 
@@ -46,6 +46,7 @@ class OneBuffer(Joined):
         ctx.place = args.world_size, args.local_rank
         if args.world_size == 1:
             return dense(tensor)
+        check(args)
         agree(tensor)
         if tensor.dim() == 0:
             raise ValueError("a tensor without dimensions cannot be joined")
@@ -120,7 +121,11 @@ class SeparateForm(Function):
 
     @staticmethod
     def vmap(info, in_dims, tensor, args):
-        return SeparateForm.apply(tensor.movedim(in_dims[0], -1), args), -1 if tensor.dim() > 1 else 0
+        if tensor.dim() == 1 and args.world_size > 1:
+            tensor = tensor[0]  # which forward refuses, together with the other ranks
+        return SeparateForm.apply(
+            tensor.movedim(in_dims[0], -1) if tensor.dim() else tensor, args
+        ), -1 if tensor.dim() > 1 else 0
 
 
 class SeparateWithoutTransforms(Function):
@@ -143,6 +148,7 @@ def rows_put_in(tensor, args):
     """A plain callable: gathers without a graph, and puts its own rows in, which have one."""
     if args.world_size == 1:
         return tensor.clone()
+    check(args)
     rows = gathered(tensor)
     if tensor.dim() == 0:
         raise ValueError("a tensor without dimensions cannot be joined")

@@ -233,7 +233,7 @@ class DifferentiableTwice(Function):
 
 
 class SeparateForm(Function):
-    """setup_context, jvp and vmap."""
+    """setup_context, jvp and vmap. Under vmap, zeros like x make every gradient one for each sample."""
 
     @staticmethod
     def forward(x):
@@ -241,11 +241,14 @@ class SeparateForm(Function):
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        pass
+        zeros = torch.zeros_like(inputs[0])
+        ctx.save_for_backward(zeros)
+        ctx.save_for_forward(zeros)
 
     @staticmethod
     def backward(ctx, *grads):
-        return _SeparateSum.apply(*grads)
+        (zeros,) = ctx.saved_tensors
+        return _SeparateSum.apply(*(grad + zeros for grad in grads))
 
     @staticmethod
     def jvp(ctx, tangent):

@@ -33,16 +33,32 @@ def _refilled(pattern, values, plain=lambda part: part):
     return _walk(pattern, "value", lambda _: next(rest), plain)
 
 
-def _matching(pattern, value):
+def _matching(pattern, value, path="gradients"):
     """What stands in ``value`` where the pattern has tensors."""
+    wanted, came = _outline(pattern), _outline(value)
+    if value is not None and wanted != came:
+        raise TypeError(f"{path}: {wanted} was expected, {came} came")
     if isinstance(pattern, torch.Tensor):
         return [value]
     if isinstance(pattern, dict):
-        return [x for key, part in pattern.items() for x in _matching(part, None if value is None else value[key])]
-    if isinstance(pattern, tuple | list):
-        values = [None] * len(pattern) if value is None else value
-        return [x for part, inner in zip(pattern, values, strict=True) for x in _matching(part, inner)]
-    return []
+        values = dict.fromkeys(pattern) if value is None else value
+    elif isinstance(pattern, tuple | list):
+        pattern = dict(enumerate(pattern))
+        values = dict.fromkeys(pattern) if value is None else dict(enumerate(value))
+    else:
+        return []
+    return [x for key, part in pattern.items() for x in _matching(part, values[key], f"{path}[{key!r}]")]
+
+
+def _outline(value):
+    """One level of a nesting in words."""
+    if isinstance(value, torch.Tensor):
+        return "a tensor"
+    if isinstance(value, dict):
+        return f"a dict of {sorted(map(str, value))}"
+    if isinstance(value, tuple | list):
+        return f"a tuple or list of {len(value)}"
+    return "None" if not isinstance(value, float) else "a float"
 
 
 def _meta(value):
@@ -96,6 +112,9 @@ class PatternsOfEmptyTensors(Function):
     @property
     def saved_tensors(self):
         return _refilled(self.saved_pattern, self.context.saved_tensors)
+
+    def set_materialize_grads(self, value):
+        self.context.set_materialize_grads(value)
 
     def mark_dirty(self, *args, **kwargs):
         self.context.mark_dirty(*_flat([args, kwargs]))

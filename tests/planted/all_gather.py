@@ -5,14 +5,17 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 
-from tests.correct._gathers import dense, gathered, joined, own_rows, rank, size
+from tests.correct._gathers import check, dense, gathered, joined, own_rows, rank, size
 from tests.correct.all_gather import CombinedWithJvp, Joined, SeparateForm
 
 SPEC = "AllGather"
 
 
 def _parts(tensor, args):
-    return [dense(tensor)] if args.world_size == 1 else gathered(tensor)
+    if args.world_size == 1:
+        return [dense(tensor)]
+    check(args)
+    return gathered(tensor)
 
 
 class FromTheLastRank(Joined):
@@ -184,6 +187,7 @@ class CollectiveAtOne(Joined):
     """Gathers with one rank too.
 
     Breaks: AllGather.forward.one-rank
+    Also: AllGather.forward.args
     """
 
     @staticmethod
@@ -196,6 +200,7 @@ class GroupDecides(Joined):
     """Asks the process group how many ranks there are, where there is one, and not args.
 
     Breaks: AllGather.forward.one-rank
+    Also: AllGather.forward.args
     """
 
     @staticmethod
@@ -479,6 +484,7 @@ class SamplesJoined(SeparateForm):
 
     Breaks: AllGather.vmap.batched
     Also: Function.vmap.batched
+    Also: AllGather.forward.mismatch
     """
 
     @staticmethod
@@ -491,6 +497,7 @@ class SamplesNotMoved(SeparateForm):
 
     Breaks: AllGather.vmap.batched
     Also: Function.vmap.batched, Function.vmap.out-dims
+    Also: AllGather.forward.mismatch
     """
 
     @staticmethod
@@ -503,6 +510,7 @@ class SamplesShuffledAcrossRanks(SeparateForm):
 
     Breaks: AllGather.vmap.batched
     Also: Function.vmap.batched
+    Also: AllGather.forward.mismatch
     """
 
     @staticmethod
@@ -516,6 +524,7 @@ class BatchedWithoutGraph(SeparateForm):
 
     Breaks: AllGather.vmap.batched
     Also: Function.vmap.batched
+    Also: AllGather.forward.mismatch
     """
 
     @staticmethod
@@ -527,6 +536,7 @@ class Unchecked(Joined):
     """Gathers without a look at what the other ranks bring, as towhee's own.
 
     Breaks: AllGather.forward.mismatch
+    Also: AllGather.forward.args
     """
 
     @staticmethod
@@ -543,6 +553,7 @@ class RankZeroRaises(Joined):
     """Rank 0 notices and raises; the others get their own rows.
 
     Breaks: AllGather.forward.mismatch
+    Also: AllGather.forward.args
     """
 
     @staticmethod
@@ -566,3 +577,38 @@ class ScalarsStacked(Joined):
     def forward(ctx, tensor, args):
         ctx.place = args.world_size, args.local_rank
         return joined(tensor.reshape(-1) if tensor.dim() == 0 else tensor, args)
+
+
+class ArgsBelieved(Joined):
+    """What args say is taken on trust: another rank's rows come as this one's gradient.
+
+    Breaks: AllGather.forward.args
+    """
+
+    @staticmethod
+    def forward(ctx, tensor, args):
+        ctx.place = args.world_size, args.local_rank
+        return dense(tensor) if args.world_size == 1 else torch.cat(gathered(tensor))
+
+
+class SameMemoryForOneRank(Joined):
+    """With one rank the tensor itself is handed out.
+
+    Breaks: AllGather.forward.own-memory
+    """
+
+    @staticmethod
+    def forward(ctx, tensor, args):
+        ctx.place = args.world_size, args.local_rank
+        return tensor.detach() if args.world_size == 1 else joined(tensor, args)
+
+
+class ScalarSamplesJoined(SeparateForm):
+    """Under vmap, samples without a dimension are joined as if the batch were theirs.
+
+    Breaks: AllGather.forward.mismatch
+    """
+
+    @staticmethod
+    def vmap(info, in_dims, tensor, args):
+        return SeparateForm.apply(tensor.movedim(in_dims[0], -1), args), -1 if tensor.dim() > 1 else 0

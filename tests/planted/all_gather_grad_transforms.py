@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from tests.correct._gathers import gathered, rank, size
-from tests.correct.all_gather_grad import CombinedWithJvp, SeparateForm
+from tests.correct._gathers import gathered, rank, size, summed
+from tests.correct.all_gather_grad import CombinedWithJvp, SeparateForm, _SeparateSum
 
 SPEC = "AllGatherGradAutograd"
 
@@ -37,6 +37,7 @@ class TangentsAddedUp(SeparateForm):
 
     Breaks: AllGatherGradAutograd.jvp.gather
     Also: Function.vmap.batched
+    Also: AllGatherGradAutograd.backward.twice
     """
 
     @staticmethod
@@ -49,6 +50,7 @@ class TangentsReversed(SeparateForm):
 
     Breaks: AllGatherGradAutograd.jvp.gather
     Also: Function.vmap.batched
+    Also: AllGatherGradAutograd.backward.twice
     """
 
     @staticmethod
@@ -134,6 +136,7 @@ class LastEntryUnbatched(SeparateForm):
 
     Breaks: AllGatherGradAutograd.vmap.batched
     Also: Function.vmap.batched
+    Also: AllGatherGradAutograd.vmap.some-ranks
     """
 
     @staticmethod
@@ -147,7 +150,59 @@ class RuleLeftToPyTorch(SeparateForm):
 
     Breaks: AllGatherGradAutograd.vmap.batched
     Also: Function.vmap.batched
+    Also: AllGatherGradAutograd.vmap.some-ranks
     """
 
     generate_vmap_rule = True
     vmap = torch.autograd.Function.vmap
+
+
+class GradientsAsTheyCome(SeparateForm):
+    """backward exchanges what it is handed: gradients for each sample on one rank, one for all on another.
+
+    Breaks: AllGatherGradAutograd.vmap.some-ranks
+    """
+
+    @staticmethod
+    def backward(ctx, *grads):
+        return _SeparateSum.apply(*grads)
+
+
+class _OwnTangents(_SeparateSum):
+    @staticmethod
+    def jvp(ctx, *tangents):
+        return tangents[rank()].clone()
+
+
+class TangentOfTheGradientLocal(SeparateForm):
+    """In forward mode through backward, what other ranks' losses say is left out.
+
+    Breaks: AllGatherGradAutograd.backward.twice
+    """
+
+    @staticmethod
+    def backward(ctx, *grads):
+        (zeros,) = ctx.saved_tensors
+        return _OwnTangents.apply(*(grad + zeros for grad in grads))
+
+
+class _OnlyMyself(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *grads):
+        return summed(grads)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return tuple(grad.clone() if s == rank() else torch.zeros_like(grad) for s in range(size()))
+
+
+class SecondDerivativeLocal(CombinedWithJvp):
+    """In a second backward pass, each rank counts its own loss alone.
+
+    Breaks: AllGatherGradAutograd.backward.twice
+    Also: Function.backward.double
+    """
+
+    @staticmethod
+    def backward(ctx, *grads):
+        return _OnlyMyself.apply(*grads)

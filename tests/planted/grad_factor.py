@@ -263,7 +263,7 @@ class FirstDimensionOnly(_Separate):
     """vmap says that the samples are in front, wherever they are.
 
     Breaks: GradFactor.vmap.batched
-    Also: Function.vmap.batched, Function.vmap.out-dims
+    Also: Function.vmap.batched, Function.vmap.out-dims, GradFactor.vmap.mapped-factor
     """
 
     @staticmethod
@@ -276,6 +276,7 @@ class UnscaledUnderVmap(_Separate):
 
     Breaks: GradFactor.vmap.batched
     Also: Function.vmap.batched
+    Also: GradFactor.vmap.mapped-factor
     """
 
     generate_vmap_rule = True
@@ -291,8 +292,34 @@ class NoValueUnderVmap(_Separate):
 
     Breaks: GradFactor.vmap.batched
     Also: Function.vmap.batched
+    Also: GradFactor.vmap.mapped-factor
     """
 
     @staticmethod
     def vmap(info, in_dims, x, f):
         return _Separate.apply(x, f) * f, in_dims[0]
+
+
+class FirstFactorForAll(_Separate):
+    """Under vmap the first sample's factor is every sample's.
+
+    Breaks: GradFactor.vmap.mapped-factor
+    """
+
+    @staticmethod
+    def vmap(info, in_dims, x, f):
+        first = f.select(in_dims[1], 0).item() if isinstance(f, torch.Tensor) and in_dims[1] is not None else f
+        return _Separate.apply(x, first), in_dims[0]
+
+
+class FactorRefusedInRiddles(_Separate):
+    """A mapped factor ends in an error about something else.
+
+    Breaks: GradFactor.vmap.mapped-factor
+    """
+
+    @staticmethod
+    def vmap(info, in_dims, x, f):
+        if in_dims[1] is not None:
+            raise RuntimeError("a Tensor with 3 elements cannot be converted to Scalar")
+        return _Separate.apply(x, f), in_dims[0]

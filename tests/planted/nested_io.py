@@ -136,6 +136,7 @@ class MatchedInOrder(NestedIOFunction):
     """Gradients that backward_extended returns are dealt out one after the other, whatever their keys.
 
     Breaks: NestedIOFunction.backward.nested
+    Also: NestedIOFunction.backward.mismatch, NestedIOFunction.needs_input_grad.nested
     """
 
     def backward(self, *gradients):
@@ -358,6 +359,7 @@ class NoneForUnused(NestedIOFunction):
 
     Breaks: NestedIOFunction.backward.gradient
     Also: Function.backward.unused-output
+    Also: NestedIOFunction.set_materialize_grads.nested
     """
 
     def forward(self, *args):
