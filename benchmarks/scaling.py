@@ -16,7 +16,13 @@ TEMPLATE = ROOT / "benchmarks" / "scaling.md"
 def main() -> int:
     """Write the page."""
     data = json.loads((DATA / "many-ranks.json").read_text(encoding="utf-8"))
-    parts = {"ranks": "\n".join(_ranks(data)), "post": "\n".join(_post(data)), **_at_ten_thousand(data["slopes"])}
+    faults = json.loads((DATA / "cluster-faults.json").read_text(encoding="utf-8"))
+    parts = {
+        "faults": "\n".join(_faults(faults)),
+        "ranks": "\n".join(_ranks(data)),
+        "post": "\n".join(_post(data)),
+        **_at_ten_thousand(data["slopes"]),
+    }
     text = TEMPLATE.read_text(encoding="utf-8")
     for name, part in parts.items():
         text = text.replace("{{" + name + "}}", part.rstrip() + "\n" * ("\n" in part))
@@ -56,6 +62,20 @@ def _ranks(data: dict[str, Any]) -> list[str]:
     )
     picture = "![Seconds until a world is ready, and of one test, at 2 to 64 ranks](_static/many-ranks.svg)\n"
     return [_table(head, cells), picture, said, _where(data["machine"])]
+
+
+def _faults(data: dict[str, Any]) -> list[str]:
+    cells = [
+        (
+            row["fault"],
+            *(f"{row[key]:.1f} s" if row[key] is not None else "-" for key in ("noticed", "going_on")),
+            f"{row['usual'] * 1000:.0f} ms",
+            ", ".join(f"{count} {outcome}" for outcome, count in row["outcomes"].items()),
+        )
+        for row in data["rows"]
+    ]
+    head = ("what happens", "outcome written after", "next test done after", "a test takes", "outcomes of the run")
+    return [_table(head, cells), _where(data["machine"])]
 
 
 def _post(data: dict[str, Any]) -> list[str]:

@@ -99,6 +99,10 @@ class Nodes:
         self.started.append(process)
         return process
 
+    def cut(self, node: int) -> None:
+        """Pull the cable out of a node."""
+        _ip("-n", self.names[node], "link", "set", f"cable{node}", "down")
+
     def kill(self, node: int) -> None:
         """End every process of a node at once, as when its power fails."""
         for pid in self._pids(node):
