@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import shutil
 from collections import defaultdict
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -58,8 +60,9 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 
 def _name_the_files(app: Sphinx, config: Any) -> None:
-    # A data file that comes or goes concerns every page.
-    config.clause_files = [path.name for path in record.read().files]
+    # A data file that comes or goes concerns every page, and so does a change of this extension.
+    own = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+    config.clause_files = [sha256(own).hexdigest(), *(path.name for path in record.read().files)]
 
 
 def _read_record(app: Sphinx) -> None:
@@ -98,6 +101,7 @@ def _with_other_tests(app: Sphinx, env: BuildEnvironment, *_: set[str]) -> list[
 def _prepare(environment: jinja2.Environment, app: Sphinx) -> None:
     environment.globals["facts_of"] = lambda name: members.classes().get(name, {})
     environment.filters["names"] = members.names
+    environment.filters["summary"] = members.summary
     environment.globals["main_modules"] = lambda: {
         clause.module.rpartition(".")[2] for clause in clauses.registry().values()
     }

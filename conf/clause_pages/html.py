@@ -35,6 +35,15 @@ def together(*parts: str) -> Markup:
     return Markup("".join(part if isinstance(part, Markup) else escape(part) for part in parts))
 
 
+def breakable(name: str) -> Markup:
+    """A dotted name that a narrow place may break between its parts, and nowhere else.
+
+    >>> breakable("Function.backward.any-layout")
+    'Function.<wbr>backward.<wbr>any-<wbr>layout'
+    """
+    return Markup(re.sub(r"(?<=\w[.:-])(?=\w)", "<wbr>", escape(name)))
+
+
 def raw(markup: str) -> nodes.raw:
     """The node that puts HTML on a page."""
     return nodes.raw("", str(markup), format="html")

@@ -10,7 +10,7 @@ from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from clause_pages.html import Markup, link, prose, raw, tag, together
+from clause_pages.html import Markup, breakable, link, prose, raw, tag, together
 from clause_pages.margin import MARKS, verdict_class, worst
 from clause_pages.record import Record
 from conformance.clauses import LEVELS, PARTIES, Clause
@@ -79,7 +79,12 @@ def _row(record: Record, clause: Clause, docname: str) -> Markup:
     verdict = worst(found["verdict"] for run, found in record.verdicts(clause.id) if run.about_reference)
     return tag(
         "tr",
-        tag("th", tag("a", clause.id, href=link(docname, page_of(clause))), tag("p", prose(clause.text)), scope="row"),
+        tag(
+            "th",
+            tag("a", breakable(clause.id), href=link(docname, page_of(clause))),
+            tag("p", prose(clause.text)),
+            scope="row",
+        ),
         tag("td", tag("span", clause.level, class_=f"badge {clause.level}")),
         tag("td", clause.party),
         tag("td", str(len(record.tests.get(clause.id, ())))),

@@ -79,6 +79,11 @@ def names(signature: str) -> str:
     return f"({ast.unparse(function.args)})"
 
 
+def summary(doc: str) -> str:
+    """The first line of a docstring that says something; that of a property begins with an empty comment."""
+    return next((line.strip() for line in doc.splitlines() if line.strip(" .")), "")
+
+
 def attributes(doc: str) -> Iterator[Member]:
     """The attributes that the contract's docstring lists."""
     part = re.search(r"^Attributes:\n((?:[ ]+.*\n|\n)+)", doc, re.MULTILINE)

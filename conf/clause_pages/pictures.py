@@ -68,7 +68,8 @@ def chart(columns: Sequence[Column]) -> Markup:
             parts.append(tag("text", group, x="0", y=str(y), class_="head"))
             y += 10
         for column in members:
-            parts.append(_bar(column, y))
+            twice = sum(other.name == column.name for other in members) > 1
+            parts.append(_bar(column, y, f"{column.name} {column.releases}" if twice else column.name))
             y += ROW
         y += 26 if members else 0
     legend = _legend(y)
@@ -77,7 +78,7 @@ def chart(columns: Sequence[Column]) -> Markup:
     return tag("svg", title, *parts, legend, viewBox=shape, role="img", class_="chart", width=str(WIDTH))
 
 
-def _bar(column: Column, y: int) -> Markup:
+def _bar(column: Column, y: int, name: str) -> Markup:
     counts = Counter(_kind(found["verdict"]) for found in column.clauses.values())
     total, x, parts = sum(counts.values()) or 1, float(NAMES), []
     for kind in KINDS:
@@ -86,8 +87,9 @@ def _bar(column: Column, y: int) -> Markup:
             shape = {"x": f"{x:.1f}", "y": str(y), "width": f"{width:.1f}", "height": str(ROW - 8)}
             parts.append(tag("rect", tag("title", f"{counts[kind]} {kind}"), **shape, class_=kind.replace(" ", "-")))
         x += width
-    name = column.name if len(column.name) < 44 else f"…{column.name[-42:]}"
-    label = tag("text", name, x=str(NAMES - 10), y=str(y + 11), text_anchor="end")
+    label = tag(
+        "text", name if len(name) < 44 else f"…{name[-42:]}", x=str(NAMES - 10), y=str(y + 11), text_anchor="end"
+    )
     said = f"{counts['kept']} kept" + (f", {counts['broken']} broken" if counts["broken"] else "")
     number = tag("text", said, x=str(WIDTH - COUNTS + 8), y=str(y + 11), class_="small")
     return tag("g", label, *parts, number)

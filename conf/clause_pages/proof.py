@@ -6,7 +6,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from clause_pages.html import Markup, link, prose, raw, tag, together
+from clause_pages.html import Markup, breakable, link, prose, raw, tag, together
 from clause_pages.index import choice, filters, row_data, scrolling
 from clause_pages.record import ROOT, Bug, Record
 from clause_pages.sources import lines_of
@@ -87,12 +87,12 @@ def _row(record: Record, bug: Bug, docname: str) -> Markup:
     return tag(
         "tr",
         tag("th", _name(bug, docname), tag("p", prose(bug.text)), scope="row"),
-        tag("td", tag("a", bug.breaks, href=link(docname, page_of(clause))) if clause else bug.breaks),
+        tag("td", tag("a", breakable(bug.breaks), href=link(docname, page_of(clause))) if clause else bug.breaks),
         tag(
             "td",
             tag("span", f"{'✓' if bug.caught else '✗'} {fate}", class_=f"verdict {'good' if bug.caught else 'bad'}"),
         ),
-        tag("td", ", ".join(bug.also) or "nothing"),
+        tag("td", breakable(", ".join(bug.also)) or "nothing"),
         id=f"bug-{bug.implementation}",
         data_fate=fate,
         **(row_data(clause) if clause else {}),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
 
-from clause_pages.html import plain
+from clause_pages.html import breakable, link, plain
 from clause_pages.record import DOCS, Record
 from clause_pages.reference import SCHEMA
 from conformance import clauses
@@ -37,9 +38,29 @@ def _for_keyboard_and_reader(
 ) -> None:
     """Mend what writer and theme leave out: code that scrolls can be focused, captions have a level."""
     if "body" in context:
-        context["body"] = context["body"].replace("<pre>", '<pre tabindex="0">')
+        body = _link_clauses(context["body"], pagename, app.clause_record)  # type: ignore[attr-defined]
+        body = re.sub(r'(<code [^>]*><span class="pre">)([\w.:-]+)(?=</span></code>)', _break, body)
+        context["body"] = body.replace("<pre>", '<pre tabindex="0">')
     tree = context.get("furo_navigation_tree", "")
     context["furo_navigation_tree"] = tree.replace('role="heading"', 'role="heading" aria-level="2"')
+
+
+def _link_clauses(body: str, pagename: str, record: Record) -> str:
+    """Make a link of every clause that prose names as code."""
+
+    def linked(found: re.Match[str]) -> str:
+        clause = record.registry.get(found[2])
+        if found[1] or not clause:  # a link already, or something else
+            return found[0]
+        return f'<a class="reference internal" href="{link(pagename, page_of(clause))}">{found[0]}</a>'
+
+    return re.sub(
+        r'(<a [^>]*>)?<code class="docutils literal notranslate"><span class="pre">(.+?)</span></code>', linked, body
+    )
+
+
+def _break(found: re.Match[str]) -> str:
+    return found[1] + breakable(found[2])
 
 
 def _publish(app: Sphinx, error: Exception | None) -> None:

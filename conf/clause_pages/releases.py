@@ -10,19 +10,20 @@ import ast
 import itertools
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from clause_pages.html import Markup, link, prose, raw, tag, together
+from clause_pages.html import Markup, breakable, link, prose, raw, tag, together
 from clause_pages.index import scrolling
 from clause_pages.margin import MARKS, verdict_class
 from clause_pages.record import DOCS, ENGINE, ROOT, Record, Run
 from conformance.report.model import page_of
 
+_State = TypeVar("_State")
 DEPARTURES = ROOT / "conf" / "departures.py"
 
 
@@ -64,10 +65,9 @@ class Departures(_FromReleases):
         for function in ast.parse(DEPARTURES.read_text("utf-8")).body:
             if isinstance(function, ast.FunctionDef) and not function.name.startswith("_"):
                 where, _, what = (ast.get_docstring(function) or "").partition("\n\n")
-                marks = ["yes" if data["departures"].get(function.name) else "no" for data in asked.values()]
-                rows.append(f"| {where} | {' '.join(what.split())} | {' | '.join(marks)} |")
-        head = f"| where | what was seen | {' | '.join(asked)} |"
-        return self.parse_text_to_nodes("\n".join([head, "|---" * (2 + len(asked)) + "|", *rows]))
+                shown = [bool(data["departures"].get(function.name)) for data in asked.values()]
+                rows.append(f"| {where} | {' '.join(what.split())} | {_seen(list(asked), shown)} |")
+        return self.parse_text_to_nodes("\n".join(["| where | what was seen | in releases |", "|---|---|---|", *rows]))
 
 
 class Members(_FromReleases):
@@ -86,13 +86,12 @@ class Members(_FromReleases):
         rows = [
             tag(
                 "tr",
-                tag("th", tag("code", name), scope="row"),
-                tag("td", ", ".join(owners)),
+                tag("th", tag("code", breakable(name)), tag("p", ", ".join(owners)), scope="row"),
                 tag("td", tag("ul", *_spans(list(asked), states), class_="plain")),
             )
             for (name, states), owners in sorted(changed.items())
         ]
-        return [raw(scrolling(_table(("Member", "Of", "In releases"), rows), "members that came, went or changed"))]
+        return [raw(scrolling(_table(("Member", "In releases"), rows), "members that came, went or changed"))]
 
 
 def order(version: str) -> list[int]:
@@ -135,7 +134,7 @@ def _differences(record: Record, found: Mapping[str, Sequence[Run]], docname: st
             differs = len({verdict for verdict in said if verdict}) > 1  # a report may be older than a clause
             if of == identifier and (clause.versions or differs):
                 whose = "" if implementation == ENGINE else f", {implementation}"
-                name = tag("a", identifier, href=link(docname, page_of(clause)))
+                name = tag("a", breakable(identifier), href=link(docname, page_of(clause)))
                 promised = clause.versions or "every release"
                 rows.append(tag("tr", tag("th", name, whose, scope="row"), tag("td", promised), *map(_verdict, said)))
     releases = [environment.split()[1].strip(",").partition("+")[0] for environment in found]
@@ -145,17 +144,26 @@ def _differences(record: Record, found: Mapping[str, Sequence[Run]], docname: st
 
 def _verdict(verdict: str) -> Markup:
     words = {"": "not run", "pass": "holds", "not-applicable": "not promised"}.get(verdict, verdict)
-    return tag("td", tag("span", f"{MARKS.get(verdict, '…')} {words}", class_=f"verdict {verdict_class(verdict)}"))
+    mark = tag("span", MARKS.get(verdict, "…"), class_=f"verdict {verdict_class(verdict)}", aria_hidden="true")
+    return tag("td", mark, tag("span", words, class_="hidden-words"), title=words)
 
 
 def _spans(releases: Sequence[str], states: Sequence[str]) -> list[Markup]:
     """One line for each row of releases in which a member is the same."""
-    lines = []
+    return [
+        tag("li", f"{when}: ", prose(_code(state)) if state else "absent") for when, state in _runs(releases, states)
+    ]
+
+
+def _seen(releases: Sequence[str], shown: Sequence[bool]) -> str:
+    return ", ".join(when for when, state in _runs(releases, shown) if state) or "none of these"
+
+
+def _runs(releases: Sequence[str], states: Sequence[_State]) -> Iterator[tuple[str, _State]]:
+    """Neighbouring releases of the same state together, as words."""
     for state, group in itertools.groupby(zip(releases, states, strict=True), key=lambda pair: pair[1]):
         members = [release for release, _ in group]
-        when = members[0] if len(members) == 1 else f"{members[0]} to {members[-1]}"
-        lines.append(tag("li", f"{when}: ", prose(_code(state)) if state else "absent"))
-    return lines
+        yield members[0] if len(members) == 1 else f"{members[0]} to {members[-1]}", state
 
 
 def _code(state: str) -> str:

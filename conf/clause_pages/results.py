@@ -12,7 +12,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from clause_pages.html import Markup, link, plain, prose, raw, tag, together
+from clause_pages.html import Markup, breakable, link, plain, prose, raw, tag, together
 from clause_pages.index import choice, filters, row_data, scrolling
 from clause_pages.margin import MARKS, verdict_class
 from clause_pages.record import DOCS, ENGINE, Record, Run
@@ -42,14 +42,18 @@ class Column:
     clauses: Mapping[str, Mapping[str, Any]]
 
     @property
+    def releases(self) -> str:
+        """The PyTorch of each environment, without its build."""
+        found = (environment.partition(", ")[0].removeprefix("PyTorch ") for environment in self.environments)
+        return ", ".join(dict.fromkeys(release.partition("+")[0] for release in found))
+
+    @property
     def where(self) -> str:
         """The environments in few words: what they share is said once."""
         if len(self.environments) == 1:
             return self.environments[0]
-        parts = [environment.partition(", ")[::2] for environment in self.environments]
-        around = list(dict.fromkeys(rest for _, rest in parts))
-        releases = [release.removeprefix("PyTorch ").partition("+")[0] for release, _ in parts]
-        return f"PyTorch {', '.join(dict.fromkeys(releases))}; {' and '.join(around)}"
+        around = dict.fromkeys(environment.partition(", ")[2] for environment in self.environments)
+        return f"PyTorch {self.releases}; {' and '.join(around)}"
 
 
 class Results(SphinxDirective):
@@ -116,7 +120,7 @@ def _matrix(record: Record, columns: Sequence[Column], docname: str) -> Markup:
     heads = [
         tag(
             "th",
-            tag("span", column.name, class_="who"),
+            tag("span", breakable(column.name), class_="who"),
             tag("span", column.where, class_="where"),
             tag("span", column.verdict or "", class_="overall"),
             scope="col",
@@ -132,7 +136,7 @@ def _matrix(record: Record, columns: Sequence[Column], docname: str) -> Markup:
 
 def _row(clause: Clause, columns: Sequence[Column], docname: str) -> Markup:
     cells = [_cell(clause, number, column) for number, column in enumerate(columns)]
-    name = tag("a", clause.id, href=link(docname, page_of(clause)), title=plain(clause.text))
+    name = tag("a", breakable(clause.id), href=link(docname, page_of(clause)), title=plain(clause.text))
     return tag("tr", tag("th", name, scope="row"), *cells, **row_data(clause))
 
 

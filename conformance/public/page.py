@@ -9,7 +9,7 @@ from conformance.public.result import Finding, Row
 
 PAGE = Path("docs/public.md")
 BEGIN, END = "<!-- table: written by python -m conformance.public --update -->", "<!-- end of table -->"
-HEAD = "| package | class or function | spec | verdict | must | should, quality |\n|---|---|---|---|---|---|"
+HEAD = "| class or function, and its spec | verdict | clauses broken |\n|---|---|---|"
 
 
 def render(table: Sequence[Row]) -> str:
@@ -33,8 +33,9 @@ def rewrite(table: Sequence[Row], page: Path = PAGE) -> None:
 def _line(row: Row) -> str:
     must = [found for found in row.findings if found.level == "must"]
     rest = [found for found in row.findings if found.level != "must"]
-    name = f"{row.package} {row.version}".strip()
-    cells = (name, f"`{row.subject}`", row.spec, f"**{row.verdict}**", _named(must), _named(rest))
+    name = f"`{row.subject}`<br>{' '.join(filter(None, (row.package, row.version)))}, {row.spec}"
+    broken = [f"{what}: {_named(found)}" for what, found in (("must", must), ("should, quality", rest)) if found]
+    cells = (name, f"**{row.verdict}**", "<br>".join(broken))
     return f"| {' | '.join(cells)} |"
 
 
@@ -42,6 +43,8 @@ def _named(findings: Sequence[Finding]) -> str:
     """Clauses that were seen to break; those that end in the exception of another one are counted."""
     seen = [found for found in findings if found.verdict != "error"]
     errors = [found for found in findings if found.verdict == "error"]
-    shown = [f"{found.clause}{' (crash)' if found.verdict == 'crash' else ''}" for found in seen]
-    shown += [found.clause for found in errors] if len(errors) < 3 else [f"{len(errors)} more, with the same error"]
+    shown = [f"`{found.clause}`{' (crash)' if found.verdict == 'crash' else ''}" for found in seen]
+    shown += (
+        [f"`{found.clause}`" for found in errors] if len(errors) < 3 else [f"{len(errors)} more, with the same error"]
+    )
     return ", ".join(shown)
