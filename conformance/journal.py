@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -75,6 +76,12 @@ class Journal:
                 self._write(data)
             except OSError as error:
                 self.lost = f"{self.path}: {error.strerror}; this run cannot be resumed from here"
+
+    def close(self) -> None:
+        """Nothing more is to be written."""
+        if self.file is not None:
+            with contextlib.suppress(OSError):
+                self.file.close()
 
     def _write(self, data: Mapping[str, Any]) -> None:
         assert self.file is not None

@@ -157,8 +157,10 @@ def _run(arguments: argparse.Namespace, passed_on: Sequence[str], session: Sessi
     if recorder.broken or status in {3, pytest.ExitCode.INTERNAL_ERROR}:
         complain(f"the suite itself broke\n{recorder.broken or said.getvalue()}")
         return BROKE
-    if journal is not None and journal.lost:
-        complain(journal.lost)
+    if journal is not None:
+        journal.close()
+        if journal.lost:
+            complain(journal.lost)
     report = recorder.report(interrupted=status == pytest.ExitCode.INTERRUPTED)
     return _finish(arguments, report, expected)
 
