@@ -26,6 +26,8 @@ class SuiteModule(pytest.File):
     def collect(self) -> Iterable[RankItem]:
         """Called by pytest: the module's items, for every subject, world and case."""
         session = session_of(self.config)
+        # pytest-xdist, whose mark it is, may not be there.
+        self.config.addinivalue_line("markers", "xdist_group(name): tests that one worker runs")
         try:
             items = session.items
         except BadUsage as error:

@@ -151,16 +151,16 @@ def _run(arguments: argparse.Namespace, passed_on: Sequence[str], session: Sessi
     finally:
         with contextlib.suppress(OSError, SystemExit):  # the terminal may be gone
             progress.stop()
+        if journal is not None:
+            journal.close()
     if status == pytest.ExitCode.USAGE_ERROR:
         complain(_refusal(said.getvalue()))
         return BAD_USAGE
     if recorder.broken or status in {3, pytest.ExitCode.INTERNAL_ERROR}:
         complain(f"the suite itself broke\n{recorder.broken or said.getvalue()}")
         return BROKE
-    if journal is not None:
-        journal.close()
-        if journal.lost:
-            complain(journal.lost)
+    if journal is not None and journal.lost:
+        complain(journal.lost)
     report = recorder.report(interrupted=status == pytest.ExitCode.INTERRUPTED)
     return _finish(arguments, report, expected)
 
