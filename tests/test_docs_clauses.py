@@ -1,4 +1,4 @@
-"""The Sphinx extension: what it warns of, on small sites of its own."""
+"""The Sphinx extension: what it warns of, on small sites of its own, and what it makes of a page."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from tests.site import ROOT
 
 pytest.importorskip("sphinx", reason="building pages needs conf/requirements-docs.txt")
 pytest.importorskip("jinja2")
+sys.path.insert(0, str(ROOT / "conf"))
+from clause_pages import published, record  # noqa: E402
 
 CONF = f"""
 import sys
@@ -52,3 +54,18 @@ def test_a_clause_without_a_test_is_a_warning(tmp_path):
 
 def test_an_unknown_option_is_an_error(tmp_path):
     assert "unknown option" in build(tmp_path, f".. clause:: {KNOWN}\n   :colour: red\n\n   The text.\n")
+
+
+CODE = '<code class="docutils literal notranslate"><span class="pre">{}</span></code>'
+
+
+def test_a_clause_that_prose_names_as_code_is_a_link_to_it():
+    named = CODE.format("Function.backward.count")
+    linked = published._link_clauses(named, "guides/add", record.read())
+    assert 'href="../api/spec_impl/function/index.html#clause-Function.backward.count"' in linked
+    assert named in linked
+
+
+@pytest.mark.parametrize("body", [CODE.format("x.y"), f'<a href="#z">{CODE.format("Function.backward.count")}</a>'])
+def test_other_code_and_what_is_a_link_already_stay(body):
+    assert published._link_clauses(body, "guides/add", record.read()) == body
