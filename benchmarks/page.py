@@ -125,7 +125,7 @@ def _gathers(rows: list[dict[str, Any]]) -> list[str]:
             (form, *(f"{by_place[form, size].get('peak_mib', 0):.3g}" for size in sizes))
             for form in dict.fromkeys(row["form"] for row in own)
         ]
-        base = [f"{by_place['ksuit form', size]['milliseconds']:.3g} ms" for size in sizes]
+        base = [f"{by_place['ksuit form', size]['milliseconds']:,.4g} ms" for size in sizes]
         parts.append(_table((f"{world} ranks", *sizes), [*lines, ("(the ksuit form takes)", *base)]))
         parts.append(_table((f"{world} ranks: growth at the peak, MiB", *sizes), peaks))
         _plot(PLOTS / f"bench-gathers-{world}.svg", sizes, lines, f"{world} ranks: share of the ksuit form's time")
@@ -167,6 +167,12 @@ PARTS: dict[str, Callable[[Any], list[str]]] = {
 COLOURS = ("#3b76b8", "#c4652a", "#3a8f5b", "#8b5fb0", "#b23b52", "#7a7a7a", "#a08a2a")
 
 
+def _ticks(most: float) -> list[float]:
+    """Where the lines of a scale stand: a few round numbers up to its end."""
+    step = next(step for step in (0.5, 1, 2, 5, 10, 20, 50, 100) if most / step <= 5)
+    return [place * step for place in range(int(most / step) + 1)]
+
+
 def _plot(file: Path, sizes: Sequence[str], lines: Sequence[Sequence[str]], title: str) -> None:
     """A line for each form. Colours and grey text are chosen to be read on white and on black alike."""
     width, height, left, top = 640, 300, 50, 30
@@ -181,7 +187,7 @@ def _plot(file: Path, sizes: Sequence[str], lines: Sequence[Sequence[str]], titl
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" font-family="sans-serif" '
         f'font-size="11" fill="#808080"><title>{title}</title><text x="{left}" y="16" font-size="13">{title}</text>'
     ]
-    for share in (0.0, 0.5, 1.0):
+    for share in _ticks(most):
         x, y = at(0, share).split(",")
         end = left + step * (len(sizes) - 1)
         parts.append(f'<line x1="{x}" x2="{end:.0f}" y1="{y}" y2="{y}" stroke="#808080" stroke-opacity=".4"/>')
