@@ -14,8 +14,10 @@ from benchmarks.measure import ROOT, Figure, figures, in_turn, ratios
 PEERS = ROOT / "benchmarks" / "peers"
 #: Above this many checks a harness that starts processes for every test is not run; its cost is linear.
 MOST = {"MultiProcessTestCase": 20, "spawn per test": 20}
-#: The most checks that are run at some world sizes: with eight ranks on few cores everybody is slow.
-MOST_AT = {8: 100}
+#: The most checks that are run at some world sizes: with many ranks on few cores everybody is slow.
+MOST_AT = {4: 100, 8: 20}
+#: At more ranks than this they are given one check alone.
+FEW_RANKS = 2
 NAMES = {
     "this suite": "ours.py",
     "MultiThreadedTestCase (no isolation)": "threaded.py",
@@ -42,7 +44,7 @@ def measure(rounds: int, worlds: tuple[int, ...], counts: tuple[int, ...]) -> di
         for checks in counts:
             if checks > MOST_AT.get(world, checks):
                 continue
-            names = [name for name in (*NAMES, TORCHRUN) if checks <= MOST.get(name, checks)]
+            names = [name for name in (*NAMES, TORCHRUN) if checks <= most(name, world, checks)]
             commands = {"import torch": [sys.executable, "-c", "import torch"]}
             commands |= {name: command(name, world, checks) for name in names}
             runs = in_turn(commands, rounds if checks < 100 else min(rounds, 3))
@@ -60,6 +62,13 @@ def measure(rounds: int, worlds: tuple[int, ...], counts: tuple[int, ...]) -> di
                 for name in names
             ]
     return {"cells": cells, "further": further(cells), "memory": memory(worlds)}
+
+
+def most(name: str, world: int, checks: int) -> int:
+    """How many checks a harness is given at most in a world of some size."""
+    if name not in MOST:
+        return checks
+    return MOST[name] if world <= FEW_RANKS else 1
 
 
 def further(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
