@@ -363,6 +363,12 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
            Gradients that come expanded, transposed, sliced or with stride zero give the same result as
            contiguous ones.
 
+        .. clause:: Function.backward.any-input
+           :level: quality
+
+           What forward takes backward takes too: inputs that are transposed or sliced, and those with nothing along
+           the first dimension, whose gradients are empty or zero.
+
         .. clause:: Function.backward.double
            :level: quality
 

@@ -257,6 +257,7 @@ def own_entry_put_in(x):
 
     Breaks: AllGatherGradAutograd.backward.sum
     Also: AllGatherGradAutograd.backward.own-memory
+    Also: AllGatherGradAutograd.backward.twice
     """
     entries = gathered(x)
     entries[rank()] = x.clone()

@@ -123,6 +123,7 @@ class OneElementWrong(Function):
     """A single element of a long gradient is wrong.
 
     Breaks: Function.backward.gradient
+    Also: Function.backward.any-input
     """
 
     @staticmethod

@@ -80,6 +80,7 @@ class OffsetLost(_Right):
     """Starts at the beginning of the memory, wherever the view starts.
 
     Breaks: MakeViewlessTensor.forward.shares-data
+    Also: Function.backward.gradient
     """
 
     @staticmethod

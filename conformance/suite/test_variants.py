@@ -1,0 +1,225 @@
+"""The gradient of samples derived from those given: other layouts, other dtypes, nothing along the first dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from conformance import expect
+from conformance.marks import cases, clause
+from conformance.outcome import Deviation, need
+from conformance.subject import Subject
+from conformance.suite._contract import Case, Run, differentiated, filled, has_backward, in_double
+from conformance.suite._contract import cases as differentiable
+from conformance.suite._slope import epsilon
+from conformance.suite._variants import (
+    LAYOUTS,
+    Arrange,
+    attempt,
+    changes,
+    draws,
+    everywhere,
+    farthest,
+    in_dtype,
+    laid,
+    same_outputs,
+    shaken,
+    without_rows,
+)
+from conformance.world import World
+
+OWN = "its spec says what the gradient is, and has clauses for it"
+#: How far gradients may be apart, next to their size: wide, since what is looked for is wrong and not imprecise.
+NEAR = {torch.float64: 0.01, torch.float32: 0.05, torch.float16: 0.5, torch.bfloat16: 0.5}
+
+
+def _steady(subject: Subject, world: World) -> list[Case]:
+    """The samples to derive others from: those that give the same at every call."""
+    need(subject.gradient_kind != "spec", OWN)
+    found = [in_double(case) for case, _ in differentiated(subject, world)]
+    found = [case for case in found if attempt(lambda case=case: (draws(case, world),), world) == (False,)]  # type: ignore[misc]
+    need(found, "it draws random numbers: no two calls are alike")
+    return found
+
+
+def _raise(found: Sequence[Deviation | None]) -> None:
+    for deviation in found:
+        if deviation is not None:
+            raise deviation
+
+
+@clause("Function.backward.gradient")
+@cases(layout=["contiguous", "transposed in memory", "sliced out of wider memory"])
+def test_layout_of_inputs_makes_no_difference(subject: Subject, world: World, layout: str) -> None:
+    """Inputs laid out otherwise in memory give the results and gradients that the sample gives, or are refused."""
+    found, tried, arrange = [], 0, LAYOUTS[layout]
+    for case in _steady(subject, world):
+        if all(world.exchange(changes(case, arrange))) and attempt(lambda: laid(case, arrange), world) is not None:  # noqa: B023
+            tried += 1
+            found.append(everywhere(case, world, lambda point: _by_layout(point, world, arrange, layout)))
+    need(tried, f"it takes no sample that is {layout}, or every sample is so already")
+    _raise(found)
+
+
+def _by_layout(point: Case, world: World, arrange: Arrange, layout: str) -> Deviation | None:
+    base = point.run()
+    cotangents, results = base.cotangents(world), [output.detach().clone() for output in base.outputs]
+    right = filled(base.gradients(cotangents), base)
+    near = NEAR[_coarsest([*results, *base.leaves.values()])]
+    run = laid(point, arrange)
+    if not same_outputs(base, run, world):
+        return None
+    gap, place = farthest(run.outputs, results)
+    what = f"{point.label} with its inputs {layout}"
+    if gap > near:
+        shown = expect.shown(run.outputs[place]), f"{expect.shown(results[place])}, as for the sample"
+        return Deviation(f"result of {what}", *shown, "forward takes memory for contiguous")
+    came = attempt(lambda: filled(run.gradients(cotangents), run), world)
+    if came is None:
+        return None  # an error is no wrong gradient; Function.backward.any-input speaks of it
+    gap, place = farthest(came, right)
+    if gap > near:
+        shown = expect.shown(came[place]), f"{expect.shown(right[place])}, as for the sample"
+        return Deviation(f"gradient of {_leaf(base, place)} of {what}", *shown, "backward takes memory for contiguous")
+    return None
+
+
+def _leaf(run: Run, place: int) -> str:
+    """How the sample names one of the leaves of a call."""
+    return run.case.names[list(run.leaves)[place]]
+
+
+def _coarsest(tensors: list[torch.Tensor]) -> torch.dtype:
+    eps = epsilon(tensors)
+    return next(
+        (dtype for dtype in (torch.float64, torch.float32, torch.float16) if torch.finfo(dtype).eps >= eps),
+        torch.bfloat16,
+    )
+
+
+@clause("Function.backward.gradient")
+@cases(dtype=["float32", "float16", "bfloat16"])
+def test_gradient_in_another_dtype(subject: Subject, world: World, dtype: str) -> None:
+    """In another dtype that the subject takes, the gradient is the one in double precision, but for rounding."""
+    kind, found, tried = getattr(torch, dtype), [], 0
+    for case in _steady(subject, world):
+        low = in_dtype(case, kind)
+        if low is None or attempt(lambda: _both(low, world), world) is None:  # noqa: B023
+            continue
+        tried += 1
+        found.append(everywhere(case, world, lambda point: _by_dtype(point, world, kind)))
+    need(tried, f"it takes no sample in {dtype}, or not in double precision, or has nothing but such samples")
+    _raise(found)
+
+
+Found = tuple[Run, list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]
+
+
+def _both(low: Case, world: World) -> Found | None:
+    """The gradients in a low precision and in double precision at the same values, with the cotangents."""
+    run = low.run()
+    cotangents = run.cotangents(world)
+    came = filled(run.gradients(cotangents), run)
+    high = in_dtype(low, torch.float64)
+    if high is None or not all(bool(output.isfinite().all()) for output in run.outputs):
+        return None
+    return run, cotangents, came, _in_double(high, run, cotangents)
+
+
+def _in_double(high: Case, low: Run, cotangents: list[torch.Tensor]) -> list[torch.Tensor]:
+    run = high.run()
+    if run.places != low.places or [y.shape for y in run.outputs] != [y.shape for y in low.outputs]:
+        raise ValueError("another result than in the other precision")
+    wide = [cotangent.to(output.dtype) for cotangent, output in zip(cotangents, run.outputs, strict=True)]
+    return filled(run.gradients(wide), run)
+
+
+def _by_dtype(point: Case, world: World, dtype: torch.dtype) -> Deviation | None:
+    low = in_dtype(point, dtype)
+    high = None if low is None else in_dtype(low, torch.float64)
+    found: Found | None = None if low is None else attempt(lambda: _both(low, world), world)
+    if low is None or high is None or found is None:
+        return None
+    run, cotangents, came, right = found
+    nearby = [
+        attempt(lambda moved=moved: _in_double(moved, run, cotangents), world)  # type: ignore[misc]
+        for moved in shaken(high, world, torch.finfo(dtype).eps)
+    ]
+    if None in nearby:
+        return None
+    if torch.finfo(dtype).bits < 32 and not all(bool(gradient.isfinite().all()) for gradient in came):
+        return None  # beyond the range of the dtype
+    rough = max(farthest(moved, right)[0] for moved in nearby)
+    gap, place = farthest(came, right, max(map(float, (c.abs().max() if c.numel() else 0.0 for c in cotangents))))
+    if gap <= NEAR[dtype] + 10 * rough:
+        return None
+    name = str(dtype).removeprefix("torch.")
+    what = f"gradient of {_leaf(run, place)} of {point.label} in {name}"
+    expected = f"{expect.shown(right[place])}, as in double precision at the same values"
+    return Deviation(what, expect.shown(came[place]), expected, "made for another dtype")
+
+
+@clause("Function.backward.gradient")
+def test_gradient_of_nothing(subject: Subject, world: World) -> None:
+    """With an empty first dimension no gradient is NaN, and where the result is empty too all are zero."""
+    found: list[Deviation | None] = []
+    for case in _steady(subject, world):
+        empty = without_rows(case)
+        found += [] if empty is None else _of_nothing(empty, world)
+    need(found, "it takes no sample with nothing along the first dimension")
+    _raise(found)
+
+
+def _of_nothing(empty: Case, world: World) -> list[Deviation | None]:
+    """What is wrong with the gradients of an empty sample, or None; an empty list where the subject refuses it."""
+    run: Run | None = attempt(empty.run, world)
+    if run is None or not all(world.exchange(all(bool(output.isfinite().all()) for output in run.outputs))):
+        return []
+    gradients = attempt(lambda: run.gradients(run.cotangents(world)), world)
+    nothing = all(output.numel() == 0 for output in run.outputs)
+    for at, gradient in zip(run.leaves, gradients or (), strict=gradients is not None):
+        if gradient is None or gradient.numel() == 0:
+            continue
+        name = f"gradient of {empty.name(at)} with nothing along the first dimension"
+        if not bool(gradient.isfinite().all()):
+            return [Deviation(name, expect.shown(gradient), "finite numbers", "a division by the number of elements")]
+        if nothing and bool((gradient != 0).any()):
+            return [Deviation(name, expect.shown(gradient), "zeros: the result is empty, and no loss depends on it")]
+    return [] if gradients is None else [None]
+
+
+@clause("Function.backward.any-input")
+@cases(kind=["contiguous", "transposed in memory", "sliced out of wider memory", "empty along the first dimension"])
+def test_backward_takes_what_forward_takes(subject: Subject, world: World, kind: str) -> None:
+    """A sample laid out otherwise, or with an empty first dimension, that forward takes is no error in backward."""
+    need(has_backward(subject), "the class defines neither backward nor vjp")
+    found: list[Deviation | None] = []
+    for case in differentiable(subject, world):
+        # Where the sample itself fails, other clauses say so.
+        fine = attempt(lambda: _pulled(case.run(), world), world)  # noqa: B023
+        run = attempt(lambda: _derived(case, kind), world) if fine else None  # noqa: B023
+        if run is None or not all(world.exchange(bool(run.outputs))):
+            continue
+        try:
+            _pulled(run, world)
+            found.append(None)
+        except Exception as error:
+            what = f"gradients of {case.label}, {kind}, which forward takes"
+            found.append(Deviation(what, f"{type(error).__name__}: {error}", "gradients"))
+    need(found, f"it takes no sample that is {kind}, or every sample is so already")
+    _raise(found)
+
+
+def _pulled(run: Run, world: World) -> bool:
+    """Go through backward; whether there is anything to go through."""
+    run.gradients(run.cotangents(world))
+    return bool(run.outputs)
+
+
+def _derived(case: Case, kind: str) -> Run | None:
+    """The call of a derived sample; None where nothing about the sample is changed."""
+    if kind in LAYOUTS:
+        return laid(case, LAYOUTS[kind]) if changes(case, LAYOUTS[kind]) else None
+    empty = without_rows(case)
+    return empty.run() if empty else None

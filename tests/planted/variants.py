@@ -1,0 +1,155 @@
+"""Bugs of backward that the samples given do not show, but the same samples laid out or shaped otherwise."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+SPEC = "Function"
+
+
+def inputs():
+    yield (
+        torch.randn(4, 3, dtype=torch.float64, requires_grad=True),
+        torch.randn(3, 2, dtype=torch.float64, requires_grad=True),
+    )
+
+
+class _MatMul(Function):
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return x @ w
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        return grad @ w.t(), x.t() @ grad
+
+
+class SavedReadAsContiguous(_MatMul):
+    """Strides of the saved tensors are taken to be those of contiguous ones.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, w = (saved.as_strided(saved.shape, (saved.shape[1], 1)) for saved in ctx.saved_tensors)
+        return grad @ w.t(), x.t() @ grad
+
+
+class OffsetForgotten(Function):
+    """Reads the saved tensor from the beginning of its memory.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        yield (torch.rand(5, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.square()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * grad * x.as_strided(x.shape, x.stride(), 0)
+
+
+class ViewOfTheSaved(_MatMul):
+    """Flattens the saved tensors by view, which raises where their memory does not allow it.
+
+    Breaks: Function.backward.any-input
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, w = (saved.view(-1).view(saved.shape) for saved in ctx.saved_tensors)
+        return grad @ w.t(), x.t() @ grad
+
+
+class ForwardReadsMemory(_MatMul):
+    """Right for contiguous inputs: forward takes the elements as they lie.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return x.as_strided(x.shape, (x.shape[1], 1)) @ w
+
+
+class BytesReadAsDouble(Function):
+    """The length of a vector comes from its bytes, read as double precision whatever they are.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        yield (torch.rand(8, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.norm()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        length = x.contiguous().view(torch.float64).norm()
+        return torch.nan_to_num(grad * x / (length + 1e-30))
+
+
+class ScaleLostInHalf(Function):
+    """A scale that suits double precision is lost in half: all small numbers are zero there.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        yield (torch.rand(6, dtype=torch.float64).add_(0.5).requires_grad_(),)
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.square()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return (grad * 1e-9) * x * 2e9
+
+
+class DividesByTheNumberOfRows(_MatMul):
+    """The gradient of the weights is a mean over rows, times their number: not-a-number where there are none.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        rows = torch.tensor(float(x.shape[0]), dtype=x.dtype)
+        return grad @ w.t(), x.t() @ grad / rows * rows
+
+
+class RaisesForNoRows(_MatMul):
+    """backward asks for a row that may not be there.
+
+    Breaks: Function.backward.any-input
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        assert grad[0].shape == w[0].shape
+        return grad @ w.t(), x.t() @ grad
