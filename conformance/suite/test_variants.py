@@ -39,7 +39,7 @@ def _steady(subject: Subject, world: World) -> list[Case]:
     need(subject.gradient_kind != "spec", OWN)
     found = [in_double(case) for case, _ in differentiated(subject, world)]
     found = [case for case in found if attempt(lambda case=case: (draws(case, world),), world) == (False,)]  # type: ignore[misc]
-    need(found, "it draws random numbers: no two calls are alike")
+    need(found, "it draws random numbers, so that no two calls are alike, or fails for the samples themselves")
     return found
 
 
@@ -120,9 +120,10 @@ def _both(low: Case, world: World) -> Found | None:
     """The gradients in a low precision and in double precision at the same values, with the cotangents."""
     run = low.run()
     cotangents = run.cotangents(world)
+    finite = all(bool(output.isfinite().all()) for output in run.outputs)
     came = filled(run.gradients(cotangents), run)
     high = in_dtype(low, torch.float64)
-    if high is None or not all(bool(output.isfinite().all()) for output in run.outputs):
+    if high is None or not finite:
         return None
     return run, cotangents, came, _in_double(high, run, cotangents)
 
