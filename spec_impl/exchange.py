@@ -72,7 +72,7 @@ def agree(x: torch.Tensor, group: Any) -> list[torch.Tensor]:
         _send_and_receive([message] * size, list(arrived), group)
     else:
         dist.all_gather_into_tensor(arrived.view(-1), message, group=group)
-    rows = arrived[:, :_DESCRIPTION].contiguous().view(torch.int64).tolist()
+    rows = arrived[:, :_DESCRIPTION].view(torch.int64).tolist()
     if any(row != rows[rank] for row in rows):
         said = (f"rank {s} has {_DTYPES[row[0]]} {tuple(row[2 : 2 + row[1]])}" for s, row in enumerate(rows))
         raise ValueError(f"the ranks do not agree on what is gathered: {', '.join(said)}")

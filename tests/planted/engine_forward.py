@@ -160,6 +160,7 @@ def defaults_left_out() -> None:
     """Arguments left at their default do not stand in inputs.
 
     Breaks: Function.setup_context.defaults
+    Also: Function.setup_context.keywords
     """
 
     def apply(original, cls, *args, **kwargs):
