@@ -195,9 +195,18 @@ def need_vmap(subject: Subject) -> None:
 
 
 def every_rank_objects(
-    world: World, gather: Callable[[], Any], x: torch.Tensor, words: Sequence[str], differing: str, right: Any = None
+    world: World,
+    gather: Callable[[], Any],
+    x: torch.Tensor,
+    words: Sequence[str],
+    differing: str,
+    right: Any = None,
+    unseen: str = "shapes and dtypes are not compared before the exchange",
 ) -> None:
-    """Hold every rank to get an error with one of ``words`` in it; or ``right``, where that is allowed."""
+    """Hold every rank to get an error with one of ``words`` in it; or ``right``, where that is allowed.
+
+    ``unseen`` is what is likely wrong where there is no error at all.
+    """
     try:
         came = gather()
         mine, objects = f"no error; it returned {_shown(came)}", right is not None and _is(came, right)
@@ -208,7 +217,7 @@ def every_rank_objects(
     given = ", ".join(f"rank {rank} gives {shown}" for rank, (_, _, shown) in enumerate(said))
     for rank, (fine, text, _) in enumerate(said):
         what = f"what rank {rank} of {world.size} is told of {differing} ({given})"
-        blind = "shapes and dtypes are not compared before the exchange" if text.startswith("no error") else ""
+        blind = unseen if text.startswith("no error") else ""
         expect.that(fine, what, text, f"an error on every rank, with one of {', '.join(words)} in its text", blind)
 
 

@@ -78,7 +78,9 @@ def test_args_that_contradict_the_process_group(subject: Subject, world: World, 
     said = Launch(size, world.rank if wrong == "one rank more" else (world.rank + 1) % world.size)
     x = torch.full((2, 3), float(world.rank), device=world.device)
     words = ("rank", "size", "args", "group", "list", "length", "number")
-    every_rank_objects(world, lambda: subject(x, said), x, words, f"args that say rank {said.local_rank} of {size}")
+    differing = f"args that say rank {said.local_rank} of {size}"
+    unseen = "args are not held against the process group"
+    every_rank_objects(world, lambda: subject(x, said), x, words, differing, unseen=unseen)
 
 
 def _odd_rank(world: World, odd: str) -> int:

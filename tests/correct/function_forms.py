@@ -201,3 +201,29 @@ through_an_adapter = Subject(
     call=lambda function, x: function.apply(x),
     name="a Function through an adapter",
 )
+
+
+class _Riding(Function):
+    @staticmethod
+    def forward(ctx, x, extra):
+        ctx.save_for_backward(extra)
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (extra,) = ctx.saved_tensors
+        return grad, torch.ones_like(extra)
+
+
+#: A loss of its own rides along: its gradient is there even where the result is empty, and that is declared.
+RidingLoss = Subject(
+    _Riding,
+    inputs=lambda: [
+        (
+            torch.randn(3, 2, dtype=torch.float64, requires_grad=True),
+            torch.randn(1, dtype=torch.float64, requires_grad=True),
+        )
+    ],
+    gradient="declared",
+    formula=lambda args, grads: (grads[0], torch.ones_like(args[1])),
+)
