@@ -37,6 +37,7 @@ class Member:
     output: bytearray = field(default_factory=bytearray)
     reply: dict[str, Any] | None = None
     offered: list[Any] = field(default_factory=list)
+    seen: list[str] | None = None  # the collectives entered by the deadline
     gone: bool = False
     exited: bool = False
     garbled: str = ""
@@ -58,6 +59,7 @@ class Member:
         self.offered.clear()
         os.ftruncate(self.stack_file, 0)
         os.ftruncate(self.log_file, 0)
+        self.seen = None
         if message is not None:
             self.serial += 1
             self.put({**message, "serial": self.serial})
@@ -146,7 +148,11 @@ class Member:
     @property
     def collectives(self) -> list[str]:
         """The collectives that the rank has entered since the last request."""
-        return read_log(self.log_file)
+        return read_log(self.log_file) if self.seen is None else self.seen
+
+    def note_deadline(self) -> None:
+        """From here on nothing counts: the signal that asks for a stack may wake what was stuck."""
+        self.seen = read_log(self.log_file)
 
     @property
     def last_collective(self) -> str:

@@ -169,7 +169,10 @@ class Rank:
         except BadSubject as error:
             outcome, message = "bad-subject", text_of(error)
         except BaseException as error:
-            outcome, message = "error", explain(error)
+            try:
+                outcome, message = "error", explain(error)
+            except MemoryError:  # there is no more of it, not even for a traceback
+                outcome, message = "error", text_of(error)
         return {
             "outcome": outcome,
             "message": clipped(message),

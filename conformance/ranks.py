@@ -167,6 +167,8 @@ class World:
     def _ask_for_stacks(self) -> None:
         late = [member for member in self.members if not member.finished]
         for member in late:
+            member.note_deadline()
+        for member in late:
             member.ask_for_stack()
         limit = time.monotonic() + STACK_WAIT
         while time.monotonic() < limit and not all(member.has_stack for member in late):
