@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.part in {"all", "public"}:
             subprocess.run([sys.executable, "-m", "conformance.public", "--report", f"{folder}/public"], check=False)
             for report in sorted(Path(folder, "public").glob("*/report.json")):
-                keep(report, f"public-{report.parent.name}")
+                keep(report, f"public-{report.parent.name}", brief=True)
     return 0
 
 

@@ -15,8 +15,9 @@ from conformance.member import Member
 from conformance.outcome import RankOutcome
 from conformance.pristine import Template
 
-#: Once one rank has failed, how long the others may take before they count as stuck because of it (seconds).
-GRACE = 2.0
+#: Once one rank has failed, how long the others may take before they count as stuck because of it: many times as long
+#: as that rank took, which a slow machine draws out by itself, and between these bounds (seconds).
+GRACE, GRACE_LEAST, GRACE_TIMES = 2.0, 0.5, 20
 #: The same once a rank is dead: nothing that the others wait for can come any more.
 LAST_WORDS = 0.5
 #: How long a stuck rank gets to write its stack (seconds).
@@ -119,6 +120,7 @@ class World:
 
     def _wait(self, end: float) -> str:
         """Serve the ranks until all are finished; return why some are not, if so."""
+        start = time.monotonic()
         broken_at: float | None = None
         while not all(member.finished for member in self.members):
             now = time.monotonic()
@@ -126,7 +128,7 @@ class World:
             if broken_at is None and (elsewhere or any(member.outcome in BROKEN for member in self.members)):
                 broken_at = now
             dead = elsewhere == "crash" or any(member.gone for member in self.members)
-            grace = LAST_WORDS if dead else GRACE
+            grace = LAST_WORDS if dead else min(GRACE, max(GRACE_LEAST, GRACE_TIMES * ((broken_at or now) - start)))
             limit = end if broken_at is None else min(end, broken_at + grace)
             if now >= limit:
                 self._ask_for_stacks()

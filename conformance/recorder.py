@@ -10,15 +10,12 @@ from typing import Any
 
 import pytest
 
-from conformance import clauses
 from conformance.items import RankItem
 from conformance.journal import Journal
 from conformance.outcome import TestOutcome
-from conformance.plan import Item
 from conformance.plugin import SESSION
 from conformance.report.model import Report
-from conformance.session import Session, suite_version
-from conformance.verdict import Planned, SubjectInfo, judge
+from conformance.session import Session
 
 
 class Recorder:
@@ -102,25 +99,12 @@ class Recorder:
         """The verdicts on everything that was planned."""
         items = self.session.items
         owed = {item.nodeid for item in items}
-        return judge(
+        return self.session.report(
+            items,
             [outcome for name, outcome in self.outcomes.items() if name in owed],
-            [_planned(item, self.selected) for item in items],
-            _infos(items, self.session),
-            clauses.registry(),
-            self.session.environment,
-            suite={"version": suite_version(), "clauses_sha256": clauses.digest()},
+            self.selected,
             missing="not run: interrupted" if interrupted else "not run",
             started=datetime.fromtimestamp(self.began, UTC).isoformat(timespec="seconds"),
             seconds=round(time.time() - self.began, 3),
             interrupted=interrupted,
         )
-
-
-def _infos(items: Sequence[Item], session: Session) -> list[SubjectInfo]:
-    return [SubjectInfo(subject.label, subject.spec) for subject in session.subjects]
-
-
-def _planned(item: Item, selected: set[str] | None) -> Planned:
-    left_out = selected is not None and item.nodeid not in selected
-    reason = "not selected" if left_out else ""
-    return Planned(item.nodeid, item.test.clause, item.label, item.spec, item.size, reason)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -22,6 +22,8 @@ from conformance.ranks import World
 
 if TYPE_CHECKING:
     from conformance.cluster import Cluster
+    from conformance.outcome import TestOutcome
+    from conformance.report.model import Report
 
 
 def suite_version() -> str:
@@ -142,6 +144,49 @@ class Session:
             "ranks": list(options.ranks),
             **(self.cluster.described if self.cluster else {}),
         }
+
+    def run(self, items: Sequence[Item]) -> list[TestOutcome]:
+        """Run some of the items, one after the other."""
+        self.pool.look_ahead(items)
+        return [self.pool.run(item) for item in items]
+
+    def report(
+        self,
+        items: Sequence[Item],
+        outcomes: Sequence[TestOutcome],
+        selected: Collection[str] | None = None,
+        **more: Any,
+    ) -> Report:
+        """The verdicts on what was planned.
+
+        Args:
+            items: everything that was owed; one without an outcome counts as not run.
+            outcomes: what came of them.
+            selected: the node ids that were to be run at all, where that was not everything.
+            **more: what :func:`~conformance.verdict.judge` takes besides.
+        """
+        from conformance.verdict import Planned, SubjectInfo, judge
+
+        left_out = {item.nodeid for item in items} - set(selected) if selected is not None else set()
+        return judge(
+            outcomes,
+            [
+                Planned(
+                    item.nodeid,
+                    item.test.clause,
+                    item.label,
+                    item.spec,
+                    item.size,
+                    "not selected" if item.nodeid in left_out else "",
+                )
+                for item in items
+            ],
+            [SubjectInfo(subject.label, subject.spec) for subject in self.subjects],
+            clauses.registry(),
+            self.environment,
+            suite={"version": suite_version(), "clauses_sha256": clauses.digest()},
+            **more,
+        )
 
     def close(self) -> None:
         """End every process of the run."""

@@ -50,7 +50,8 @@ def apply(function: Any, *args: Any) -> Any:
 
 def _gather_inputs(rank: int, size: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
     yield "matrix", (random((2, 3), 100 + rank),)
-    yield "vector", (random((4,), 200 + rank),)
+    if size == 1:  # with more ranks the specs' own tests bring every shape
+        yield "vector", (random((4,), 200 + rank),)
 
 
 def _towhee_inputs(rank: int, size: int) -> Iterator[tuple[str, tuple[Any, ...]]]:

@@ -8,13 +8,11 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from conformance import clauses
 from conformance.options import BadUsage
 from conformance.outcome import TestOutcome
 from conformance.plan import Item
 from conformance.run import options_of
-from conformance.session import Session, suite_version
-from conformance.verdict import Planned, SubjectInfo, judge
+from conformance.session import Session
 
 #: How often the files are looked at (seconds). An editor's save is done by the next look but one.
 LOOK = 0.05
@@ -31,7 +29,6 @@ def watch(arguments: argparse.Namespace) -> int:
     session = Session(options_of(arguments))
     try:
         items = [item for item in session.items if item.subject]
-        session.pool.look_ahead(items)
         while True:
             before = stamps(watched(session))
             items = one_round(session, items)
@@ -50,18 +47,9 @@ def one_round(session: Session, items: Sequence[Item]) -> list[Item]:
 
     start = time.perf_counter()
     session.pool.forget()
-    outcomes = [session.pool.run(item) for item in items]
+    outcomes = session.run(items)
     seconds = time.perf_counter() - start
-    report = judge(
-        outcomes,
-        [Planned(item.nodeid, item.test.clause, item.label, item.spec, item.size) for item in items],
-        [SubjectInfo(subject.label, subject.spec) for subject in session.subjects],
-        clauses.registry(),
-        session.environment,
-        suite={"version": suite_version(), "clauses_sha256": clauses.digest()},
-        engine=False,
-        seconds=seconds,
-    )
+    report = session.report(items, outcomes, engine=False, seconds=seconds)
     show(report, terminal())
     print(f"{len(items)} tests in {seconds:.2f} s")
     return failing_first(items, outcomes)

@@ -28,6 +28,8 @@ class World:
     device: str = "cpu"
     group: Any = None
     exchange: Callable[[Any], list[Any]] = field(default=_alone, compare=False)
+    #: What tests found out about the subject that other tests ask as well.
+    known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def seeded(self, rank: int, *key: object) -> torch.Generator:
         """A generator that depends on a rank and a key alone, so that any rank can compute what another one holds.

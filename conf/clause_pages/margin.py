@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from clause_pages.html import Markup, link, prose, tag, together
@@ -85,18 +85,40 @@ def _bugs(bugs: Iterable[Bug], docname: str) -> Markup:
 
 
 def _verdicts(judged: Iterable[tuple[Run, Mapping[str, Any]]], docname: str) -> Markup:
+    judged = list(judged)
+    if not judged:
+        return tag("p", "In no committed report.")
+    results = link(docname, "results.html")
+    rows = [*_of_the_reference(judged), *_of_the_published(judged, docname)]
+    return together(tag("p", "Verdicts (", tag("a", "all results", href=results), ")"), tag("ul", *rows))
+
+
+def _of_the_reference(judged: Iterable[tuple[Run, Mapping[str, Any]]]) -> Iterator[Markup]:
+    """PyTorch and the reference, with those that fared alike in one line."""
     places: dict[tuple[str, str], list[str]] = defaultdict(list)
     for run, found in judged:
-        name = "PyTorch itself" if run.implementation == ENGINE else run.implementation
-        places[name, found["verdict"]].append(f"{run.environment} ({run.date})")
+        if run.about_reference:
+            name = "PyTorch itself" if run.implementation == ENGINE else run.implementation
+            places[name, found["verdict"]].append(f"{run.environment} ({run.date})")
     groups: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for (name, verdict), where in places.items():
         groups[verdict, tuple(sorted(set(where)))].append(name)
-    results = link(docname, "results.html")
-    if not groups:
-        return tag("p", "In no committed report.")
-    rows = []
     for (verdict, where), names in sorted(groups.items(), key=lambda group: (VERDICTS.index(group[0][0]), group[0][1])):
-        mark = tag("span", f"{MARKS[verdict]} {verdict}", class_=f"verdict {verdict_class(verdict)}")
-        rows.append(tag("li", mark, f" {', '.join(names)}: {'; '.join(where)}"))
-    return together(tag("p", "Verdicts (", tag("a", "all results", href=results), ")"), tag("ul", *rows))
+        yield tag("li", _mark(verdict), f" {', '.join(names)}: {'; '.join(where)}")
+
+
+def _of_the_published(judged: Iterable[tuple[Run, Mapping[str, Any]]], docname: str) -> Iterator[Markup]:
+    """Everybody else: by name where the clause is broken, else by number."""
+    names: dict[str, list[str]] = defaultdict(list)
+    for run, found in judged:
+        if not run.about_reference:
+            names[found["verdict"]].append(run.name)
+    page = link(docname, "results-published.html")
+    for verdict in sorted(names, key=VERDICTS.index):
+        who = sorted(set(names[verdict]))
+        said = ", ".join(who) if verdict in BROKEN else str(len(who))
+        yield tag("li", _mark(verdict), " ", tag("a", "published", href=page), f": {said}")
+
+
+def _mark(verdict: str) -> Markup:
+    return tag("span", f"{MARKS[verdict]} {verdict}", class_=f"verdict {verdict_class(verdict)}")

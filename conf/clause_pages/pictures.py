@@ -11,7 +11,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from clause_pages.html import Markup, raw, tag, together
 from clause_pages.record import DOCS, Record
-from clause_pages.results import GROUPS, Column, columns_of
+from clause_pages.results import GROUPS, Column, columns_asked_for
 from conformance.report.model import BROKEN
 
 WIDTH, ROW, NAMES, COUNTS = 720, 22, 290, 120
@@ -44,14 +44,16 @@ def _figure(svg: Markup, caption: str) -> Markup:
 
 
 class Chart(SphinxDirective):
-    """Called once: a bar for each implementation of the committed reports."""
+    """A bar for each implementation of the committed reports; with the argument ``published`` for those alone."""
+
+    optional_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         """Draw it."""
         record: Record = self.env.app.clause_record  # type: ignore[attr-defined]
         for path in record.files:
             self.env.note_dependency(str(path))
-        columns = columns_of(record.runs)
+        columns = columns_asked_for(record.runs, self.arguments)
         if not columns:
             return []
         caption = "Clauses that each implementation keeps, breaks, or has nothing to do with; the matrix names them."

@@ -18,6 +18,8 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 ENGINE = "PyTorch"
 REFERENCE = "spec_impl."
+#: Where the adapters of published implementations are.
+ADAPTERS = "conformance.public."
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,13 @@ class Run:
     def about_reference(self) -> bool:
         """Whether it is the reference, or PyTorch itself, that was held against the clauses."""
         return self.implementation == ENGINE or self.implementation.startswith(REFERENCE)
+
+    @property
+    def name(self) -> str:
+        """What pages call the implementation."""
+        if self.implementation.startswith(REFERENCE):
+            return self.implementation.partition(":")[2]
+        return self.implementation.removeprefix(ADAPTERS)
 
 
 @dataclass(frozen=True)

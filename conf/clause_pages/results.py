@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from docutils import nodes
+from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -21,6 +22,7 @@ from conformance.report.model import BROKEN, page_of
 
 NOT_RUN = DOCS / "results" / "not-run.toml"
 GROUPS = ("PyTorch itself", "the reference", "published implementations")
+PUBLISHED = GROUPS[2]
 LONGEST = 1500
 
 
@@ -42,6 +44,13 @@ class Column:
     clauses: Mapping[str, Mapping[str, Any]]
 
     @property
+    def labels(self) -> tuple[str, ...]:
+        """What a reader can pick the column by."""
+        if self.group != PUBLISHED:
+            return (self.group,)
+        return f"those that {_plural(self.verdict)}", self.name.partition(":")[0]
+
+    @property
     def releases(self) -> str:
         """The PyTorch of each environment, without its build."""
         found = (environment.partition(", ")[0].removeprefix("PyTorch ") for environment in self.environments)
@@ -57,22 +66,24 @@ class Column:
 
 
 class Results(SphinxDirective):
-    """Called once, for the page of results."""
+    """Called for PyTorch and the reference, and with the argument ``published`` for everybody else."""
+
+    optional_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         """Make the filters, the matrix and the failures."""
         record: Record = self.env.app.clause_record  # type: ignore[attr-defined]
         for path in record.files:
             self.env.note_dependency(str(path))
-        columns = columns_of(record.runs)
+        columns = columns_asked_for(record.runs, self.arguments)
         if not columns:
             return [raw(tag("p", "No report has been committed yet."))]
         environments = list(dict.fromkeys(place for column in columns for place in column.environments))
         controls = filters(
             record.registry.values(),
             choice("Verdict", "verdict", ("pass", "broken", "skipped", "not-applicable")),
-            choice("Environment", "environment", environments),
-            choice("Whose", "group", [group for group in GROUPS if any(c.group == group for c in columns)]),
+            *([choice("Environment", "environment", environments)] if len(environments) > 1 else []),
+            _whose(columns),
         )
         matrix = scrolling(_matrix(record, columns, self.env.docname), "clauses by implementations")
         failures = list(_failures(record, columns, self.env.docname))
@@ -80,13 +91,24 @@ class Results(SphinxDirective):
         return [raw(together(controls, matrix, tag("section", *told, class_="failures")))]
 
 
+def columns_asked_for(runs: Sequence[Run], arguments: Sequence[str]) -> list[Column]:
+    """The columns of published implementations, or all the others."""
+    published = bool(arguments) and bool(directives.choice(arguments[0], ("published",)))
+    return [column for column in columns_of(runs) if (column.group == PUBLISHED) == published]
+
+
+def _whose(columns: Sequence[Column]) -> Markup:
+    """The control that picks columns: by group, or among the published ones by package and verdict."""
+    groups = dict.fromkeys(group for column in columns for group in column.labels)
+    return choice("Whose", "group", groups)
+
+
 def columns_of(runs: Sequence[Run]) -> list[Column]:
     """The reports' parts as columns: PyTorch first, then the reference, then everybody else, by name."""
     found = []
     for run in runs:
         group = 0 if run.implementation == ENGINE else 1 if run.about_reference else 2
-        name = run.implementation.partition(":")[2] if group == 1 else run.implementation
-        found.append(Column(GROUPS[group], name, (run.environment,), run.date, run.verdict, run.clauses))
+        found.append(Column(GROUPS[group], run.name, (run.environment,), run.date, run.verdict, run.clauses))
     found = _agreeing(sorted(_newest(found), key=lambda column: _release(column.environments[0])))
     return sorted(found, key=lambda column: (GROUPS.index(column.group), column.name))
 
@@ -125,13 +147,19 @@ def _matrix(record: Record, columns: Sequence[Column], docname: str) -> Markup:
             tag("span", column.verdict or "", class_="overall"),
             scope="col",
             data_environment="|".join(column.environments),
-            data_group=column.group,
+            data_group="|".join(column.labels),
         )
         for column in columns
     ]
     head = tag("thead", tag("tr", tag("th", "Clause", scope="col"), *heads))
-    rows = [_row(clause, columns, docname) for clause in record.registry.values()]
+    judged = {name for column in columns for name in column.clauses}
+    rows = [_row(clause, columns, docname) for clause in record.registry.values() if clause.id in judged]
     return tag("table", head, tag("tbody", *rows), class_="filtered matrix")
+
+
+def _plural(verdict: str) -> str:
+    """``fails`` as ``fail``; ``incomplete`` is no verb."""
+    return {"incomplete": "were not run whole"}.get(verdict, verdict.removesuffix("s"))
 
 
 def _row(clause: Clause, columns: Sequence[Column], docname: str) -> Markup:

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from conformance import clauses
 from conformance.options import Options
 from conformance.plan import Named
 from conformance.public.packages import Package
 from conformance.public.table import Entry
 from conformance.report.model import Report, SubjectResult
-from conformance.session import Session, suite_version
-from conformance.verdict import Planned, SubjectInfo, judge
+from conformance.session import Session
 
 
 @dataclass(frozen=True)
@@ -56,16 +54,7 @@ def judged(package: Package, entries: Sequence[Entry], ranks: tuple[int, ...], t
             found = [Judged.not_installed(entry, said) for entry, said in broken.items()]
             return [*(judged(package, rest, ranks, timeout) if rest else []), *found]
         items = [item for item in session.items if item.subject]
-        outcomes = [session.pool.run(item) for item in items]
-        report = judge(
-            outcomes,
-            [Planned(item.nodeid, item.test.clause, item.label, item.spec, item.size) for item in items],
-            [SubjectInfo(subject.label, subject.spec) for subject in session.subjects],
-            clauses.registry(),
-            session.environment,
-            suite={"version": suite_version(), "clauses_sha256": clauses.digest()},
-            engine=False,
-        )
+        report = session.report(items, session.run(items), engine=False)
     finally:
         session.close()
     return [Judged(package, tuple(entries), report)]

@@ -27,6 +27,7 @@ class Look:
     """One sample's call: what the witness saw, and the exception it ended with, if any."""
 
     case: Case
+    functions: tuple[type, ...]
     witness: Witness
     cotangents: Pairs = ()
     error: Exception | None = None
@@ -34,6 +35,8 @@ class Look:
 
 def watched(subject: Subject, world: World, everything: bool = False) -> list[Look]:
     """Call every sample forward and backward under the witness; no exception ends it.
+
+    A world calls them once, however many tests look at what was seen.
 
     Args:
         subject: what to call.
@@ -43,16 +46,34 @@ def watched(subject: Subject, world: World, everything: bool = False) -> list[Lo
     Raises:
         NotApplicable: no Function class is at work.
     """
+    looks = _once(world, (subject.label, "backward"), lambda: _differentiated(subject, world))
+    if everything:
+        functions = tuple(dict.fromkeys(function for look in looks for function in look.functions))
+        looks = looks + _once(world, (subject.label, "else"), lambda: _otherwise(subject, world, functions))
+    return looks
+
+
+def _once(world: World, key: object, found: Callable[[], list[Look]]) -> list[Look]:
+    if key not in world.known:
+        world.known[key] = found()
+    looks: list[Look] = world.known[key]
+    return looks
+
+
+def _differentiated(subject: Subject, world: World) -> list[Look]:
     samples = every_case(subject, world)
     functions = _functions(subject, samples)
     need(functions, "no Function class stands in the graph of the results")
-    looks = [_look(functions, case, lambda run: _backward(run, world)) for case in samples]
-    if everything:
-        looks += [_look(functions, case, None, needed=()) for case in samples]
-        if any(getattr(function, "jvp", None) is not torch.autograd.Function.jvp for function in functions):
-            looks += [_look(functions, case, None, dual=True, lenient=True) for case in samples]
-        if not subject.gathers:
-            looks += [_look(functions, case, lambda run: _twice(run, world), lenient=True) for case in samples]
+    return [_look(functions, case, lambda run: _backward(run, world)) for case in samples]
+
+
+def _otherwise(subject: Subject, world: World, functions: tuple[type, ...]) -> list[Look]:
+    samples = every_case(subject, world)
+    looks = [_look(functions, case, None, needed=()) for case in samples]
+    if any(getattr(function, "jvp", None) is not torch.autograd.Function.jvp for function in functions):
+        looks += [_look(functions, case, None, dual=True, lenient=True) for case in samples]
+    if not subject.gathers:
+        looks += [_look(functions, case, lambda run: _twice(run, world), lenient=True) for case in samples]
     return looks
 
 
@@ -90,8 +111,8 @@ def _look(
             run = _dual(case) if how.get("dual") else case.run(needed=how.get("needed"))
             pairs = after(run) if after else ()
         except Exception as error:
-            return Look(case, witness, error=None if how.get("lenient") else error)
-    return Look(case, witness, pairs)
+            return Look(case, functions, witness, error=None if how.get("lenient") else error)
+    return Look(case, functions, witness, pairs)
 
 
 def _backward(run: Run, world: World) -> Pairs:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch.autograd import Function
 
+from tests.planted._matmul import MatMul
+
 SPEC = "Function"
 
 
@@ -15,21 +17,7 @@ def inputs():
     )
 
 
-class _MatMul(Function):
-    """Right in every respect; most of the bugs below change its backward."""
-
-    @staticmethod
-    def forward(ctx, x, w):
-        ctx.save_for_backward(x, w)
-        return x @ w
-
-    @staticmethod
-    def backward(ctx, grad):
-        x, w = ctx.saved_tensors
-        return grad @ w.t(), x.t() @ grad
-
-
-class GradientMissing(_MatMul):
+class GradientMissing(MatMul):
     """Returns one gradient for two inputs.
 
     Breaks: Function.backward.count
@@ -45,7 +33,7 @@ class GradientMissing(_MatMul):
         return grad @ w.t()
 
 
-class GradientTooMany(_MatMul):
+class GradientTooMany(MatMul):
     """Returns a third value that is no None.
 
     Breaks: Function.backward.count
@@ -57,7 +45,7 @@ class GradientTooMany(_MatMul):
 
     @staticmethod
     def backward(ctx, grad):
-        return (*_MatMul.backward(ctx, grad), grad)
+        return (*MatMul.backward(ctx, grad), grad)
 
 
 class GradientMissingForANumber(Function):
@@ -84,7 +72,7 @@ class GradientMissingForANumber(Function):
         return grad * ctx.factor
 
 
-class TwiceTheGradient(_MatMul):
+class TwiceTheGradient(MatMul):
     """A factor of two too many.
 
     Breaks: Function.backward.gradient
@@ -92,11 +80,11 @@ class TwiceTheGradient(_MatMul):
 
     @staticmethod
     def backward(ctx, grad):
-        one, other = _MatMul.backward(ctx, grad)
+        one, other = MatMul.backward(ctx, grad)
         return one, 2 * other
 
 
-class SignTurned(_MatMul):
+class SignTurned(MatMul):
     """One gradient has the wrong sign.
 
     Breaks: Function.backward.gradient
@@ -104,11 +92,11 @@ class SignTurned(_MatMul):
 
     @staticmethod
     def backward(ctx, grad):
-        one, other = _MatMul.backward(ctx, grad)
+        one, other = MatMul.backward(ctx, grad)
         return -one, other
 
 
-class GradientDropped(_MatMul):
+class GradientDropped(MatMul):
     """Returns None for the second input.
 
     Breaks: Function.backward.gradient
@@ -116,7 +104,7 @@ class GradientDropped(_MatMul):
 
     @staticmethod
     def backward(ctx, grad):
-        return _MatMul.backward(ctx, grad)[0], None
+        return MatMul.backward(ctx, grad)[0], None
 
 
 class OneElementWrong(Function):
@@ -250,7 +238,7 @@ class UndeclaredSurrogate(Function):
         return grad
 
 
-class SecondInputAlone(_MatMul):
+class SecondInputAlone(MatMul):
     """Looks at needs_input_grad of the first input for both gradients.
 
     Breaks: Function.backward.needs-input-grad-honoured
@@ -260,10 +248,10 @@ class SecondInputAlone(_MatMul):
     def backward(ctx, grad):
         if not ctx.needs_input_grad[0]:
             return None, None
-        return _MatMul.backward(ctx, grad)
+        return MatMul.backward(ctx, grad)
 
 
-class IndicesMixedUp(_MatMul):
+class IndicesMixedUp(MatMul):
     """Looks at the wrong entry of needs_input_grad for each gradient.
 
     Breaks: Function.backward.needs-input-grad-honoured
@@ -271,11 +259,11 @@ class IndicesMixedUp(_MatMul):
 
     @staticmethod
     def backward(ctx, grad):
-        one, other = _MatMul.backward(ctx, grad)
+        one, other = MatMul.backward(ctx, grad)
         return one if ctx.needs_input_grad[1] else None, other if ctx.needs_input_grad[0] else None
 
 
-class CannotDoOneAlone(_MatMul):
+class CannotDoOneAlone(MatMul):
     """Raises where the second input needs no gradient.
 
     Breaks: Function.backward.needs-input-grad-honoured
@@ -283,12 +271,12 @@ class CannotDoOneAlone(_MatMul):
 
     @staticmethod
     def backward(ctx, grad):
-        one, other = _MatMul.backward(ctx, grad)
+        one, other = MatMul.backward(ctx, grad)
         factor = None if not ctx.needs_input_grad[1] else 1
         return one * factor, other
 
 
-class SavedOnlyWithTheFirst(_MatMul):
+class SavedOnlyWithTheFirst(MatMul):
     """Saves what it needs only where the first input needs a gradient.
 
     Breaks: Function.backward.needs-input-grad-honoured
@@ -304,7 +292,7 @@ class SavedOnlyWithTheFirst(_MatMul):
     def backward(ctx, grad):
         if not ctx.saved_tensors:
             return None, torch.zeros_like(grad).sum(0).expand(2, 4)
-        return _MatMul.backward(ctx, grad)
+        return MatMul.backward(ctx, grad)
 
 
 class GradientScaledInPlace(Function):
@@ -348,7 +336,7 @@ class GradientClippedThroughNumpy(Function):
         return grad
 
 
-class GradientZeroedAfterwards(_MatMul):
+class GradientZeroedAfterwards(MatMul):
     """Clears the incoming gradient once it is used, to save memory.
 
     Breaks: Function.backward.grads-untouched
@@ -356,12 +344,12 @@ class GradientZeroedAfterwards(_MatMul):
 
     @staticmethod
     def backward(ctx, grad):
-        found = _MatMul.backward(ctx, grad)
+        found = MatMul.backward(ctx, grad)
         grad.data.zero_()
         return found
 
 
-class GradientsLostUnlessContiguous(_MatMul):
+class GradientsLostUnlessContiguous(MatMul):
     """Gives zeros where the incoming gradient is not contiguous.
 
     Breaks: Function.backward.any-layout
@@ -369,11 +357,11 @@ class GradientsLostUnlessContiguous(_MatMul):
 
     @staticmethod
     def backward(ctx, grad):
-        one, other = _MatMul.backward(ctx, grad)
+        one, other = MatMul.backward(ctx, grad)
         return (one, other) if grad.is_contiguous() else (torch.zeros_like(one), torch.zeros_like(other))
 
 
-class MemoryReadAsIfContiguous(_MatMul):
+class MemoryReadAsIfContiguous(MatMul):
     """Reads the gradient's memory as if it were contiguous.
 
     Breaks: Function.backward.any-layout
@@ -385,10 +373,10 @@ class MemoryReadAsIfContiguous(_MatMul):
         missing = grad.numel() - grad.untyped_storage().nbytes() // grad.element_size()
         flat = grad.detach().as_strided((grad.numel() - max(missing, 0),), (1,))
         padded = torch.cat([flat, flat.new_zeros(max(missing, 0))])
-        return _MatMul.backward(ctx, padded.view(grad.shape))
+        return MatMul.backward(ctx, padded.view(grad.shape))
 
 
-class ViewOfTheGradient(_MatMul):
+class ViewOfTheGradient(MatMul):
     """Flattens the gradient by view, which an expanded or transposed one refuses.
 
     Breaks: Function.backward.any-layout
@@ -396,7 +384,7 @@ class ViewOfTheGradient(_MatMul):
 
     @staticmethod
     def backward(ctx, grad):
-        return _MatMul.backward(ctx, grad.view(-1).view(grad.shape))
+        return MatMul.backward(ctx, grad.view(-1).view(grad.shape))
 
 
 class IntermediateSaved(Function):
@@ -419,7 +407,7 @@ class IntermediateSaved(Function):
         return grad * ctx.saved_tensors[0]
 
 
-class BackwardWithoutGraph(_MatMul):
+class BackwardWithoutGraph(MatMul):
     """Computes the gradients with recording switched off, and does not say so.
 
     Breaks: Function.backward.double
@@ -428,10 +416,10 @@ class BackwardWithoutGraph(_MatMul):
     @staticmethod
     def backward(ctx, grad):
         with torch.no_grad():
-            return _MatMul.backward(ctx, grad)
+            return MatMul.backward(ctx, grad)
 
 
-class SavedDetached(_MatMul):
+class SavedDetached(MatMul):
     """Detaches what it reads from saved_tensors.
 
     Breaks: Function.backward.double
@@ -443,7 +431,7 @@ class SavedDetached(_MatMul):
         return grad @ w.detach().t(), x.detach().t() @ grad
 
 
-class GradientThroughData(_MatMul):
+class GradientThroughData(MatMul):
     """Uses the incoming gradient by its .data.
 
     Breaks: Function.backward.double
@@ -451,7 +439,7 @@ class GradientThroughData(_MatMul):
 
     @staticmethod
     def backward(ctx, grad):
-        return _MatMul.backward(ctx, grad.data)
+        return MatMul.backward(ctx, grad.data)
 
 
 class SavedTensorOverwritten(Function):
@@ -498,7 +486,7 @@ class NumberUsedUp(Function):
         return grad * ctx.factors.pop(), None
 
 
-class HalfTheGradientTheSecondTime(_MatMul):
+class HalfTheGradientTheSecondTime(MatMul):
     """Counts its own calls and averages over them.
 
     Breaks: Function.backward.repeatable
@@ -507,5 +495,5 @@ class HalfTheGradientTheSecondTime(_MatMul):
     @staticmethod
     def backward(ctx, grad):
         ctx.count = getattr(ctx, "count", 0) + 1
-        one, other = _MatMul.backward(ctx, grad)
+        one, other = MatMul.backward(ctx, grad)
         return one / ctx.count, other / ctx.count

@@ -6,6 +6,8 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from tests.planted._matmul import MatMul
+
 SPEC = "Function"
 
 
@@ -16,19 +18,7 @@ def inputs():
     )
 
 
-class _MatMul(Function):
-    @staticmethod
-    def forward(ctx, x, w):
-        ctx.save_for_backward(x, w)
-        return x @ w
-
-    @staticmethod
-    def backward(ctx, grad):
-        x, w = ctx.saved_tensors
-        return grad @ w.t(), x.t() @ grad
-
-
-class SavedReadAsContiguous(_MatMul):
+class SavedReadAsContiguous(MatMul):
     """Strides of the saved tensors are taken to be those of contiguous ones.
 
     Breaks: Function.backward.gradient
@@ -61,7 +51,7 @@ class OffsetForgotten(Function):
         return 2 * grad * x.as_strided(x.shape, x.stride(), 0)
 
 
-class ViewOfTheSaved(_MatMul):
+class ViewOfTheSaved(MatMul):
     """Flattens the saved tensors by view, which raises where their memory does not allow it.
 
     Breaks: Function.backward.any-input
@@ -73,7 +63,7 @@ class ViewOfTheSaved(_MatMul):
         return grad @ w.t(), x.t() @ grad
 
 
-class ForwardReadsMemory(_MatMul):
+class ForwardReadsMemory(MatMul):
     """Right for contiguous inputs: forward takes the elements as they lie.
 
     Breaks: Function.backward.gradient
@@ -129,7 +119,7 @@ class ScaleLostInHalf(Function):
         return (grad * 1e-9) * x * 2e9
 
 
-class DividesByTheNumberOfRows(_MatMul):
+class DividesByTheNumberOfRows(MatMul):
     """The gradient of the weights is a mean over rows, times their number: not-a-number where there are none.
 
     Breaks: Function.backward.gradient
@@ -142,7 +132,7 @@ class DividesByTheNumberOfRows(_MatMul):
         return grad @ w.t(), x.t() @ grad / rows * rows
 
 
-class RaisesForNoRows(_MatMul):
+class RaisesForNoRows(MatMul):
     """backward asks for a row that may not be there.
 
     Breaks: Function.backward.any-input

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ from conformance import clauses
 from tests.proof import implementations, matrix, mutation
 from tests.proof.matrix import Row
 from tests.proof.mutation import Fate
+from tests.proof.workers import side_by_side
 
 DATA = Path(__file__).parents[2] / "docs" / "data"
 EXPLAINED = Path(__file__).parent / "equivalent.json"
@@ -27,23 +31,38 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="implementations or mutants whose names hold this text")
     parser.add_argument("--check", action="store_true", help="do not write the data, only judge")
     arguments = parser.parse_args(argv)
-    problems: list[str] = []
+    only, write = arguments.only, not (arguments.check or arguments.only)
     start = time.monotonic()
-    if arguments.part in {"all", "matrix"}:
-        problems += _matrix(arguments.only, write=not (arguments.check or arguments.only))
-    if arguments.part in {"all", "mutants"}:
-        problems += _mutants(arguments.only, write=not (arguments.check or arguments.only))
+    wanted = [*implementations.planted(), *implementations.correct()] if arguments.part != "mutants" else []
+    wanted = [implementation for implementation in wanted if only in implementation.reference]
+    mutated = [mutant for mutant in mutation.all_mutants() if only in mutant.name] if arguments.part != "matrix" else []
+    jobs = [*map(matrix.task, wanted), *mutation.tasks(mutated)]
+    with _compiled_once():
+        found = side_by_side(jobs, lambda _: print(".", end="", flush=True))
+    print()
+    problems = _matrix(found[: len(wanted)], only, write) if arguments.part != "mutants" else []
+    problems += _mutants(found[len(wanted) :], only, write) if arguments.part != "matrix" else []
     for problem in problems:
         print(problem)
     print(f"{len(problems)} problems, {time.monotonic() - start:.0f} s")
     return int(bool(problems))
 
 
-def _matrix(only: str, write: bool) -> list[str]:
-    wanted = [*implementations.planted(), *implementations.correct()]
-    wanted = [implementation for implementation in wanted if only in implementation.reference]
-    rows = matrix.compute(wanted, lambda _: _dot())
-    print()
+@contextmanager
+def _compiled_once() -> Iterator[None]:
+    """Have ranks keep what they compile, in a folder that is gone afterwards: thousands of them import the same."""
+    before = dict(os.environ)
+    with tempfile.TemporaryDirectory(prefix="compiled-") as folder:
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.environ["PYTHONPYCACHEPREFIX"] = folder
+        try:
+            yield
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+
+
+def _matrix(rows: Sequence[Row], only: str, write: bool) -> list[str]:
     bugs = [row for row in rows if row.implementation.breaks]
     good = [row for row in rows if not row.implementation.breaks]
     problems = [problem for row in rows for problem in _wrong(row)]
@@ -88,11 +107,8 @@ def _row(row: Row) -> dict[str, Any]:
     }
 
 
-def _mutants(only: str, write: bool) -> list[str]:
+def _mutants(fates: Sequence[Fate], only: str, write: bool) -> list[str]:
     explained = json.loads(EXPLAINED.read_text(encoding="utf-8")) if EXPLAINED.exists() else {}
-    wanted = [mutant for mutant in mutation.all_mutants() if only in mutant.name]
-    fates = mutation.compute(wanted, lambda _: _dot())
-    print()
     survivors = [fate for fate in fates if fate.survived]
     problems = [f"mutant survives: line {fate.mutant.line} of {fate.mutant.name}" for fate in survivors]
     problems = [problem for problem, fate in zip(problems, survivors, strict=True) if fate.mutant.name not in explained]
@@ -118,10 +134,6 @@ def _figure(fates: Sequence[Fate], explained: dict[str, str]) -> dict[str, Any]:
 def _write(name: str, data: dict[str, Any]) -> None:
     DATA.mkdir(parents=True, exist_ok=True)
     (DATA / name).write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def _dot() -> None:
-    print(".", end="", flush=True)
 
 
 if __name__ == "__main__":

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import os
-import queue
-import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
 
 from conformance import catalogue, clauses
 from conformance.outcome import TestOutcome, worst
 from conformance.plan import Item, Named, plan
-from conformance.pool import Pool, Settings
+from conformance.pool import Settings
 from conformance.pristine import Template
 from tests.proof.implementations import Implementation
+from tests.proof.workers import Hasty
 
 RANKS = (1, 2, 3)
-TIMEOUT = 8.0
+TIMEOUT = 4.0
 BROKEN = {"fail", "error", "crash", "timeout"}
-WORKERS = 2
-
-Task = TypeVar("Task")
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -65,7 +59,7 @@ def settings_of(implementation: Implementation, *path: str) -> Settings:
     return Settings(timeout=TIMEOUT, path=(*path, os.getcwd()), setup=setup)
 
 
-def held_against(pool: Pool, implementation: Implementation) -> Row:
+def held_against(pool: Hasty, implementation: Implementation) -> Row:
     """Run an implementation. A bug that two ranks show needs no third; a correct one must pass with three too."""
     items = items_of(implementation)
     pool.look_ahead(items)
@@ -92,53 +86,14 @@ def row(implementation: Implementation, outcomes: Iterable[TestOutcome]) -> Row:
     return Row(implementation, broken, tuple(kept))
 
 
-def compute(implementations: Sequence[Implementation], said: Callable[[Row], None]) -> list[Row]:
-    """Run every implementation through the suite, in a few worlds side by side."""
+def task(implementation: Implementation) -> Callable[[Template], Row]:
+    """What it takes to compute one row."""
 
-    def job(template: Template, implementation: Implementation) -> Row:
-        pool = Pool(template, settings_of(implementation))
+    def work(template: Template) -> Row:
+        pool = Hasty(template, settings_of(implementation))
         try:
             return held_against(pool, implementation)
         finally:
             pool.close()
 
-    rows = side_by_side(job, implementations, said)
-    place = {implementation.reference: number for number, implementation in enumerate(implementations)}
-    return sorted(rows, key=lambda found: place[found.implementation.reference])
-
-
-def side_by_side(
-    job: Callable[[Template, Task], Result],
-    tasks: Sequence[Task],
-    said: Callable[[Result], None],
-    workers: int = WORKERS,
-) -> list[Result]:
-    """Do the tasks in a few threads, each with a pristine process of its own."""
-    waiting: queue.SimpleQueue[Task] = queue.SimpleQueue()
-    for task in tasks:
-        waiting.put(task)
-    results: list[Result] = []
-    problems: list[BaseException] = []
-
-    def work() -> None:
-        template = Template()
-        try:
-            while not problems:
-                result = job(template, waiting.get_nowait())
-                results.append(result)
-                said(result)
-        except queue.Empty:
-            pass
-        except BaseException as problem:  # noqa: BLE001 - handed to the main thread
-            problems.append(problem)
-        finally:
-            template.close()
-
-    threads = [threading.Thread(target=work) for _ in range(workers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if problems:
-        raise problems[0]
-    return results
+    return work

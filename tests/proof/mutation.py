@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from conformance import catalogue, clauses
-from conformance.outcome import RankOutcome
 from conformance.plan import Item, plan
-from conformance.pool import Pool, Settings
+from conformance.pool import Settings
 from conformance.pristine import Template
 from conformance.session import reference_subjects
-from tests.proof.matrix import BROKEN, TIMEOUT, side_by_side
+from tests.proof.matrix import BROKEN, TIMEOUT
 from tests.proof.mutants import Mutant, mutants
+from tests.proof.workers import Hasty
 
 #: Two ranks show most of what three would, at half the cost; not how tensors travel, which shared modules see to.
 RANKS = (1, 2)
 RANKS_OF_SHARED = (1, 3)
-#: Mutants that hang cost time and no work: more of them at once than there are cores.
-WORKERS = 4
 SPEC_IMPL = Path(__file__).parents[2] / "spec_impl"
 
 
@@ -99,36 +97,28 @@ def _likeliest_first(items: Sequence[Item]) -> list[Item]:
     return [item for _, item in sorted(own, key=lambda pair: pair[0])]
 
 
-class _Hasty(Pool):
-    """Looks at a failure once: nobody reads its words here."""
-
-    def _second_look(self, item: Item, outcomes: list[RankOutcome]) -> list[RankOutcome]:
-        return outcomes
-
-
-def compute(wanted: Sequence[Mutant], said: Callable[[Fate], None]) -> list[Fate]:
-    """Hold every mutant against the tests of its module, until one notices it."""
+def tasks(wanted: Sequence[Mutant]) -> list[Callable[[Template], Fate]]:
+    """What it takes to hold every mutant against the tests of its module, until one notices it."""
     items = items_for()
-
-    def job(template: Template, mutant: Mutant) -> Fate:
-        with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
-            home = Path(folder) / "spec_impl"
-            shutil.copytree(SPEC_IMPL, home, ignore=shutil.ignore_patterns("__pycache__"))
-            (home / f"{mutant.module}.py").write_text(mutant.source, encoding="utf-8")
-            pool = _Hasty(template, Settings(timeout=TIMEOUT, path=(folder,)))
-            own = items(mutant)
-            pool.look_ahead(own)
-            try:
-                return Fate(mutant, _killer(pool, own))
-            finally:
-                pool.close()
-
-    fates = side_by_side(job, wanted, said, WORKERS)
-    place = {mutant.name: number for number, mutant in enumerate(wanted)}
-    return sorted(fates, key=lambda fate: place[fate.mutant.name])
+    return [partial(_fate, mutant, items(mutant)) for mutant in wanted]
 
 
-def _killer(pool: Pool, items: Sequence[Item]) -> str:
+def _fate(mutant: Mutant, items: Sequence[Item], template: Template) -> Fate:
+    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
+        home = Path(folder) / "spec_impl"
+        home.mkdir()
+        # All other modules are found where they are, and need not be compiled again.
+        (home / "__init__.py").write_text(f"__path__.append({str(SPEC_IMPL)!r})\n", encoding="utf-8")
+        (home / f"{mutant.module}.py").write_text(mutant.source, encoding="utf-8")
+        pool = Hasty(template, Settings(timeout=TIMEOUT, path=(folder,)))
+        pool.look_ahead(items)
+        try:
+            return Fate(mutant, _killer(pool, items))
+        finally:
+            pool.close()
+
+
+def _killer(pool: Hasty, items: Sequence[Item]) -> str:
     for item in items:
         if pool.run(item).outcome in BROKEN:
             return f"{item.test.clause} ({item.test.function}, ranks {item.size})"

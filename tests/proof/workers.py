@@ -1,0 +1,63 @@
+"""Does many small jobs on ranks, a few at a time."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from conformance.outcome import RankOutcome
+from conformance.plan import Item
+from conformance.pool import Pool
+from conformance.pristine import Template
+from conformance.template import TRANSFORMS
+
+#: What hangs costs time and no work: more jobs at once than there are cores.
+WORKERS = 4
+
+Result = TypeVar("Result")
+
+
+class Hasty(Pool):
+    """Looks at a failure once: nobody reads its words here."""
+
+    def _second_look(self, item: Item, outcomes: list[RankOutcome]) -> list[RankOutcome]:
+        return outcomes
+
+
+def side_by_side(
+    jobs: Sequence[Callable[[Template], Result]],
+    said: Callable[[Result], None],
+    workers: int = WORKERS,
+) -> list[Result]:
+    """What the jobs return, in their order; each thread has a pristine process of its own."""
+    waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for place in range(len(jobs)):
+        waiting.put(place)
+    results: dict[int, Result] = {}
+    problems: list[BaseException] = []
+
+    def work() -> None:
+        template = Template()
+        template.preload(TRANSFORMS)  # once here, and not in the first ranks of all
+        try:
+            while not problems:
+                place = waiting.get_nowait()
+                results[place] = jobs[place](template)
+                said(results[place])
+        except queue.Empty:
+            pass
+        except BaseException as problem:  # noqa: BLE001 - handed to the main thread
+            problems.append(problem)
+        finally:
+            template.close()
+
+    threads = [threading.Thread(target=work) for _ in range(workers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if problems:
+        raise problems[0]
+    return [results[place] for place in range(len(jobs))]
