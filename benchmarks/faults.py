@@ -177,7 +177,7 @@ def ours_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _noticed(row: Mapping[str, Any]) -> str:
-    return f"deadline + {max(0.0, row['seconds'] - DEADLINE):.2f}" if row["late"] else f"{row['seconds']:.2f}"
+    return f"+{max(0.0, row['seconds'] - DEADLINE):.2f}" if row["late"] else f"{row['seconds']:.2f}"
 
 
 def peer_table(data: Mapping[str, Any]) -> list[str]:

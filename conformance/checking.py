@@ -27,6 +27,7 @@ class ConformanceError(AssertionError):
     """A Function does not conform; the text lists every broken clause, ``report`` holds all there is to know."""
 
     def __init__(self, text: str, report: Report) -> None:
+        """Keep the report beside the text."""
         super().__init__(text)
         self.report = report
 
@@ -161,6 +162,7 @@ def _on_ranks(items: Sequence[Item], timeout: float) -> list[TestOutcome]:
     """Run items on rank processes."""
     template = Template()
     pool = Pool(template, Settings(timeout=timeout, path=tuple(filter(None, sys.path))))
+    pool.look_ahead(items)
     try:
         return [pool.run(item) for item in items]
     finally:

@@ -20,6 +20,7 @@ class Deviation(AssertionError):
     """A broken clause: what was looked at, what came, what was expected, and the likely cause where one is known."""
 
     def __init__(self, what: str, came: object = None, expected: object = None, likely: str = "") -> None:
+        """Take values as they are; they are shown when the text is asked for."""
         super().__init__(what)
         self.what = what
         self.came = came
@@ -27,6 +28,7 @@ class Deviation(AssertionError):
         self.likely = likely
 
     def __str__(self) -> str:
+        """Say it in a line for each thing known; a value that cannot be shown does no harm."""
         lines = [self.what]
         lines += [f"came:     {_text(self.came)}"] if self.came is not None else []
         lines += [f"expected: {_text(self.expected)}"] if self.expected is not None else []

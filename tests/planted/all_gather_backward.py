@@ -1,0 +1,215 @@
+"""Planted bugs: gathers whose gradient is not that of this rank's own loss."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+
+from tests.correct._gathers import dense, joined, own_rows
+from tests.correct.all_gather import Joined
+
+SPEC = "AllGather"
+
+
+class GradientLostAtOne(Joined):
+    """With one rank there is no gradient.
+
+    Breaks: AllGather.backward.local-slice
+    """
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        return (None if ctx.place[0] == 1 else own_rows(grad_output, *ctx.place)), None
+
+
+class ReducedAtOne(Joined):
+    """Adds up gradients over ranks only where there is one rank, which needs a process group.
+
+    Breaks: AllGather.backward.local-slice
+    """
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        mine = own_rows(grad_output, *ctx.place)
+        if ctx.place[0] == 1:
+            dist.all_reduce(mine)
+        return mine, None
+
+
+class Summed(Joined):
+    """Added up over ranks, then cut out (towhee's AllGather2): another family's gradient.
+
+    Breaks: AllGather.backward.local-slice
+    Also: Function.backward.double
+    """
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        total = dense(grad_output)
+        if ctx.place[0] > 1:
+            dist.all_reduce(total)
+        return own_rows(total, *ctx.place), None
+
+
+class Mean(Joined):
+    """Averaged over ranks, then cut out.
+
+    Breaks: AllGather.backward.local-slice
+    Also: Function.backward.double
+    """
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        total = dense(grad_output)
+        if ctx.place[0] > 1:
+            dist.all_reduce(total)
+        return own_rows(total, *ctx.place) / ctx.place[0], None
+
+
+class TimesSize(Joined):
+    """Scaled by the number of ranks (open_clip 616).
+
+    Breaks: AllGather.backward.local-slice
+    """
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        return own_rows(grad_output, *ctx.place) * ctx.place[0], None
+
+
+class DividedBySize(Joined):
+    """Divided by the number of ranks.
+
+    Breaks: AllGather.backward.local-slice
+    """
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        return own_rows(grad_output, *ctx.place) / ctx.place[0], None
+
+
+class FirstRows(Joined):
+    """Rank 0's rows for all: right on rank 0.
+
+    Breaks: AllGather.backward.local-slice
+    """
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        return own_rows(grad_output, ctx.place[0], 0), None
+
+
+class NextRows(Joined):
+    """The rows of the next rank: off by one.
+
+    Breaks: AllGather.backward.local-slice
+    """
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        return own_rows(grad_output, ctx.place[0], (ctx.place[1] + 1) % ctx.place[0]), None
+
+
+class OneRowARank(Joined):
+    """Takes it that every rank has as many rows as there were in the latest call.
+
+    Breaks: AllGather.backward.local-slice
+    Also: Function.backward.any-layout, Function.backward.needs-input-grad-honoured
+    Also: Function.backward.repeatable, Function.save_for_backward.hooks-suffice
+    Also: Function.forward.calls-independent
+    """
+
+    rows = 0
+
+    @staticmethod
+    def forward(ctx, tensor, args):
+        ctx.place = args.local_rank
+        whole = joined(tensor, args)
+        OneRowARank.rows = tensor.shape[0]
+        return whole
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        rows = OneRowARank.rows
+        return grad_output[rows * ctx.place : rows * (ctx.place + 1)].clone(), None
+
+
+class GradientAsItLies(Joined):
+    """Takes the memory of the gradient as it lies.
+
+    Breaks: AllGather.backward.local-slice
+    Also: Function.backward.any-layout
+    """
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        reached = grad_output.untyped_storage().nbytes() // grad_output.element_size() - grad_output.storage_offset()
+        if reached >= grad_output.numel():
+            grad_output = torch.as_strided(grad_output, grad_output.shape, torch.empty(grad_output.shape).stride())
+        return own_rows(grad_output, *ctx.place), None
+
+
+class OnlyRankZeroDivides(Joined):
+    """Rank 0 divides by the number of ranks; all others are right.
+
+    Breaks: AllGather.backward.local-slice
+    """
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        mine = own_rows(grad_output, *ctx.place)
+        return mine / ctx.place[0] if ctx.place[1] == 0 else mine, None
+
+
+def graph_cut(tensor, args):
+    """Gathers without a graph.
+
+    Breaks: AllGather.backward.local-slice
+    Also: AllGather.forward.concatenates, AllGather.backward.none-for-args
+    """
+    return joined(tensor, args)
+
+
+class ViewOfTheWhole(Joined):
+    """A view of the gradient of the joined tensor, as towhee's own.
+
+    Breaks: AllGather.backward.own-memory
+    """
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        return grad_output.chunk(ctx.place[0])[ctx.place[1]], None
+
+
+class GradientForArgs(Joined):
+    """A zero for args, which is no tensor.
+
+    Breaks: AllGather.backward.none-for-args
+    Also: Function.backward.any-layout, Function.backward.double
+    Also: Function.backward.needs-input-grad-honoured, Function.backward.repeatable
+    Also: Function.forward.calls-independent, Function.forward.deterministic
+    Also: Function.forward.frees-memory, Function.save_for_backward.hooks-suffice
+    Also: AllGather.backward.local-slice, AllGather.backward.own-memory
+    Also: Function.backward.gradient
+    """
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        return own_rows(grad_output, *ctx.place), torch.zeros(())
+
+
+class OneGradient(Joined):
+    """Nothing at all for args (pytorch-lightning 6624).
+
+    Breaks: AllGather.backward.none-for-args
+    Also: Function.backward.any-layout, Function.backward.double
+    Also: Function.backward.needs-input-grad-honoured, Function.backward.repeatable
+    Also: Function.forward.calls-independent, Function.forward.deterministic
+    Also: Function.forward.frees-memory, Function.save_for_backward.hooks-suffice
+    Also: AllGather.backward.local-slice, AllGather.backward.own-memory
+    Also: Function.backward.count, Function.backward.gradient
+    """
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        return own_rows(grad_output, *ctx.place)

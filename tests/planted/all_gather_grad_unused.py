@@ -1,0 +1,149 @@
+"""Planted bugs: gathers that go wrong where a rank has no gradient to give, or is alone."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from tests.correct._gathers import dense, gathered, rank, size, stack, summed
+from tests.correct.all_gather_grad import StackedAllReduce
+
+SPEC = "AllGatherGradAutograd"
+
+
+class MissingNotHandled(StackedAllReduce):
+    """Asks for None in place of zeros, and does not expect it.
+
+    Breaks: AllGatherGradAutograd.backward.unused
+    Also: Function.backward.unused-output
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        return tuple(gathered(x))
+
+
+class MissingCountAsOnes(MissingNotHandled):
+    """Fills in ones for what is missing.
+
+    Breaks: AllGatherGradAutograd.backward.unused
+    Also: Function.backward.unused-output
+    """
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *grads):
+        like = next((grad for grad in grads if grad is not None), torch.zeros(4, dtype=torch.float64))
+        return summed([torch.ones_like(like) if grad is None else grad for grad in grads])
+
+
+class NothingToSayNothingSent(MissingNotHandled):
+    """A rank with no gradient at all takes no part in the sum: the others wait for it.
+
+    Breaks: AllGatherGradAutograd.backward.unused
+    """
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *grads):
+        like = next((grad for grad in grads if grad is not None), None)
+        if like is None:
+            return None
+        return summed([torch.zeros_like(like) if grad is None else grad for grad in grads])
+
+
+class ZerosNotSent(StackedAllReduce):
+    """A rank whose gradients are all zero takes no part in the sum: the others wait for it.
+
+    Breaks: AllGatherGradAutograd.backward.unused
+    """
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *grads):
+        mine = stack(grads)
+        return summed(grads) if mine.any() else mine[rank()].clone()
+
+
+class OnlyUsedReduced(MissingNotHandled):
+    """Reduces the entries that this rank used, and no others: ranks that used others wait for ever.
+
+    Breaks: AllGatherGradAutograd.backward.unused
+    Also: Function.backward.unused-output
+    """
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *grads):
+        result = None
+        for to, grad in enumerate(grads):
+            if grad is not None:
+                mine = dense(grad)
+                dist.reduce(mine, to)
+                result = mine if to == rank() else result
+        return result
+
+
+class NothingAtOne(StackedAllReduce):
+    """One rank has nobody to hear from, and gets None.
+
+    Breaks: AllGatherGradAutograd.backward.one-rank
+    """
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *grads):
+        return None if size() == 1 else summed(grads)
+
+
+class OthersAndOwnAtOne(StackedAllReduce):
+    """The sum over all others, plus its own; with one rank the other is itself.
+
+    Breaks: AllGatherGradAutograd.backward.one-rank
+    """
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *grads):
+        return 2 * dense(grads[0]) if size() == 1 else summed(grads)
+
+
+class _WithAnchor(Function):
+    @staticmethod
+    def forward(ctx, x, anchor):
+        return tuple(gathered(x))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *grads):
+        return summed(grads), None
+
+
+def always_in_the_graph(x):
+    """A second input keeps the gather in the graph, so that every backward pass sums over ranks.
+
+    Breaks: AllGatherGradAutograd.backward.no-grad
+    """
+    return _WithAnchor.apply(x, torch.zeros((), requires_grad=True))
+
+
+def makes_x_want_a_gradient(x):
+    """Switches requires_grad on, in x itself.
+
+    Breaks: AllGatherGradAutograd.backward.no-grad
+    """
+    leaf = x.is_leaf and x.is_floating_point()
+    return StackedAllReduce.apply(x.requires_grad_() if leaf else x)
+
+
+def graph_switched_on(x):
+    """Builds a graph even under no_grad.
+
+    Breaks: AllGatherGradAutograd.backward.no-grad
+    Also: Function.forward.deterministic
+    """
+    with torch.enable_grad():
+        return StackedAllReduce.apply(x)
