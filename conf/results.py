@@ -2,8 +2,8 @@
 
 One report for the reference, and one for each published implementation that ``conformance.public`` knows.
 Keys that say nothing are left out, which the schema allows and which makes the files a third of the size. With
-``--brief`` the tests and the words of clauses that hold are left out as well: of a release beside the main one the
-verdicts are what a reader wants.
+``--brief`` tests that hold are left out as well, and of the others what each rank said: of a release beside the main
+one, and of what others published, verdicts and messages are what a reader wants.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from conformance.report.model import BROKEN
+
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 
 
@@ -26,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("part", nargs="?", choices=["all", "reference", "public", "keep"], default="all")
     parser.add_argument("--name", default="reference", help="what the file of the reference is called")
     parser.add_argument("--from", dest="source", type=Path, help="with keep: a report.json that is there already")
-    parser.add_argument("--brief", action="store_true", help="keep tests and words of broken clauses alone")
+    parser.add_argument("--brief", action="store_true", help="keep only tests that broke, and no rank's own words")
     words = list(sys.argv[1:] if argv is None else argv)
     cut = words.index("--") if "--" in words else len(words)
     arguments, more = parser.parse_args(words[:cut]), words[cut + 1 :]
@@ -62,8 +66,10 @@ def keep(report: Path, name: str, brief: bool = False) -> None:
 
 def _shorten(clauses: Iterable[dict[str, Any]]) -> None:
     for clause in clauses:
+        clause["tests"] = [test for test in clause["tests"] if test["outcome"] in BROKEN]
+        for test in clause["tests"]:
+            test["ranks"] = []
         if clause["verdict"] in {"pass", "not-applicable"}:
-            clause["tests"] = []
             clause.pop("text", None)
 
 

@@ -24,6 +24,8 @@ NOT_RUN = DOCS / "results" / "not-run.toml"
 GROUPS = ("PyTorch itself", "the reference", "published implementations")
 PUBLISHED = GROUPS[2]
 LONGEST = 1500
+#: From here on columns are narrower.
+MANY = 30
 
 
 def setup(app: Sphinx) -> None:
@@ -85,10 +87,13 @@ class Results(SphinxDirective):
             *([choice("Environment", "environment", environments)] if len(environments) > 1 else []),
             _whose(columns),
         )
-        matrix = scrolling(_matrix(record, columns, self.env.docname), "clauses by implementations")
+        matrix = scrolling(
+            _matrix(record, columns, self.env.docname, several=len(environments) > 1), "clauses by implementations"
+        )
         failures = list(_failures(record, columns, self.env.docname))
         told = [tag("h2", "What failed", id="what-failed"), *failures] if failures else [tag("p", "Nothing failed.")]
-        return [raw(together(controls, matrix, tag("section", *told, class_="failures")))]
+        where = [tag("p", f"All of them ran on {environments[0]}.")] if len(environments) == 1 else []
+        return [raw(together(*where, controls, matrix, tag("section", *told, class_="failures")))]
 
 
 def columns_asked_for(runs: Sequence[Run], arguments: Sequence[str]) -> list[Column]:
@@ -138,12 +143,12 @@ def _release(environment: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", environment.partition(",")[0].partition("+")[0])]
 
 
-def _matrix(record: Record, columns: Sequence[Column], docname: str) -> Markup:
+def _matrix(record: Record, columns: Sequence[Column], docname: str, several: bool) -> Markup:
     heads = [
         tag(
             "th",
             tag("span", breakable(column.name), class_="who"),
-            tag("span", column.where, class_="where"),
+            *([tag("span", column.where, class_="where")] if several else []),
             tag("span", column.verdict or "", class_="overall"),
             scope="col",
             data_environment="|".join(column.environments),
@@ -154,7 +159,8 @@ def _matrix(record: Record, columns: Sequence[Column], docname: str) -> Markup:
     head = tag("thead", tag("tr", tag("th", "Clause", scope="col"), *heads))
     judged = {name for column in columns for name in column.clauses}
     rows = [_row(clause, columns, docname) for clause in record.registry.values() if clause.id in judged]
-    return tag("table", head, tag("tbody", *rows), class_="filtered matrix")
+    many = " many" if len(columns) > MANY else ""
+    return tag("table", head, tag("tbody", *rows), class_=f"filtered matrix{many}")
 
 
 def _plural(verdict: str) -> str:
