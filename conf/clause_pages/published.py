@@ -18,6 +18,9 @@ from conformance.listing import as_data
 from conformance.report.model import page_of
 
 
+FOCUSABLE = 'tabindex="0" role="group" aria-label="table"'
+
+
 def setup(app: Sphinx) -> None:
     """Write when all pages are written."""
     app.connect("build-finished", _publish)
@@ -29,17 +32,18 @@ def _scripts(app: Sphinx, pagename: str, template: str, context: dict[str, objec
     if pagename == "search":
         app.add_js_file("clause-search-data.js")
         app.add_js_file("site.js")
-    elif pagename in {"results", "clauses", "proof"}:
+    elif pagename in {"results", "results-published", "clauses", "proof"}:
         app.add_js_file("site.js")
 
 
 def _for_keyboard_and_reader(
     app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: object
 ) -> None:
-    """Mend what writer and theme leave out: code that scrolls can be focused, captions have a level."""
+    """Mend what writer and theme leave out: code and tables that scroll can be focused, captions have a level."""
     if "body" in context:
         body = _link_clauses(context["body"], pagename, app.clause_record)  # type: ignore[attr-defined]
         body = re.sub(r'(<code [^>]*><span class="pre">)([\w.:-]+)(?=</span></code>)', _break, body)
+        body = body.replace('<div class="table-wrapper', f'<div {FOCUSABLE} class="table-wrapper')
         context["body"] = body.replace("<pre>", '<pre tabindex="0">')
     tree = context.get("furo_navigation_tree", "")
     context["furo_navigation_tree"] = tree.replace('role="heading"', 'role="heading" aria-level="2"')

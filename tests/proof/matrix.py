@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from conformance import catalogue, clauses
@@ -63,11 +63,22 @@ def held_against(pool: Hasty, implementation: Implementation) -> Row:
     """Run an implementation. A bug that two ranks show needs no third; a correct one must pass with three too."""
     items = items_of(implementation)
     pool.look_ahead(items)
-    few = [item for item in items if item.size < max(RANKS)]
-    outcomes = [pool.run(item) for item in few]
+    outcomes = until_broken(pool, [item for item in items if item.size < max(RANKS)], ())
     if implementation.breaks and row(implementation, outcomes).caught:
         return row(implementation, outcomes)
-    return row(implementation, outcomes + [pool.run(item) for item in items if item.size == max(RANKS)])
+    return row(implementation, until_broken(pool, [item for item in items if item.size == max(RANKS)], outcomes))
+
+
+def until_broken(pool: Hasty, items: Iterable[Item], before: Sequence[TestOutcome]) -> list[TestOutcome]:
+    """Run items, and none of a clause that is broken already: more tests of it have nothing to add."""
+    outcomes = list(before)
+    broken = {outcome.clause for outcome in outcomes if outcome.outcome in BROKEN}
+    for item in items:
+        if item.test.clause not in broken:
+            outcomes.append(pool.run(item))
+            if outcomes[-1].outcome in BROKEN:
+                broken.add(item.test.clause)
+    return outcomes
 
 
 def row(implementation: Implementation, outcomes: Iterable[TestOutcome]) -> Row:
