@@ -17,7 +17,6 @@ from conformance import clauses
 from conformance.listing import as_data
 from conformance.report.model import page_of
 
-
 FOCUSABLE = 'tabindex="0" role="group" aria-label="table"'
 
 
