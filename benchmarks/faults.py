@@ -135,14 +135,19 @@ def kill_session(leader: int) -> None:
 
 def tables(data: Mapping[str, Any]) -> str:
     """The page's tables."""
-    made = data["machine"]
-    lines = [HERE, "", f"Measured on {made['date']}: {made['processor']}, torch {made['torch']}, load {made['load']}."]
+    lines = [HERE, "", _where(data["machine"])]
     lines += ["", *summary(data["ours"]), "", "## Every fault", "", *ours_table(data["ours"])]
     lines += ["", "## The same faults in PyTorch's harnesses", ""]
     lines += ["Of three tests the second has the fault; `next` is what is said of the third. Where a harness has a"]
     lines += [f"deadline, it was 45 seconds; what had not ended by itself after {PEER_LIMIT:.0f} seconds was ended."]
-    lines += ["`end` is after the last collective, where rank 0 needs rank 1 no more.", "", *peer_table(data)]
-    return "\n".join(lines) + "\n"
+    lines += ["`end` is after the last collective, where rank 0 needs rank 1 no more.", ""]
+    apart = data["peers_machine"] != data["machine"]
+    lines += ["The other harnesses had a run of their own. " + _where(data["peers_machine"]), ""] if apart else []
+    return "\n".join([*lines, *peer_table(data)]) + "\n"
+
+
+def _where(made: Mapping[str, str]) -> str:
+    return f"Measured on {made['date']}: {made['processor']}, torch {made['torch']}, load {made['load']}."
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -232,6 +237,8 @@ def main() -> int:
     if arguments.ours:
         data["ours"] = list(ours(arguments.ours.split(","), (2, 4)))
         write(data)
+    if arguments.peers:
+        data["peers_machine"] = data["machine"]
     for fault in filter(None, arguments.peers.split(",")):
         for name, script in PEERS.items():
             data["peers"].setdefault(name, {})[fault] = peer(script, fault)

@@ -74,6 +74,7 @@ def main(rank, folder, wrong):
         said, wrong[rank] = traceback.format_exc(), 1
     print(f"rank {{rank}} of {{SIZE}}: {{said}}", flush=True)
     exchange(None)  # no rank leaves while another still needs it
+    os._exit(0)  # threads of the group run on, and an interpreter that ends around them may abort
 
 
 '''
