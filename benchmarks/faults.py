@@ -229,16 +229,17 @@ def main() -> int:
     parser.add_argument("--peers", default=",".join(COMPARED), help="faults for the peers; empty: the last figures")
     parser.add_argument("--page", action="store_true", help="only make the page again from the figures there are")
     arguments = parser.parse_args()
-    data: dict[str, Any] = json.loads(DATA.read_text()) if DATA.exists() else {"ours": [], "peers": {}}
-    data["machine"] = data.get("machine") if arguments.page else machine()
+    here = machine()
+    none: dict[str, Any] = {"ours": [], "peers": {}, "machine": here, "peers_machine": here}
+    data = json.loads(DATA.read_text()) if DATA.exists() else none
     if arguments.page:
         write(data)
         return 0
     if arguments.ours:
-        data["ours"] = list(ours(arguments.ours.split(","), (2, 4)))
+        data |= {"machine": here, "ours": list(ours(arguments.ours.split(","), (2, 4)))}
         write(data)
     if arguments.peers:
-        data["peers_machine"] = data["machine"]
+        data["peers_machine"] = here
     for fault in filter(None, arguments.peers.split(",")):
         for name, script in PEERS.items():
             data["peers"].setdefault(name, {})[fault] = peer(script, fault)

@@ -13,7 +13,7 @@ PEERS = ("torch.distributed.nn", "all_gather_tensor_autograd")
 #: Why a goal is not met, where that is known; shown when it is not.
 WHY = {
     "watch": "a two-rank gather test waits for Gloo's threads to wake each other, about 1 ms for each exchange here",
-    "reference": "two thirds of its 2,700 tests are gathers or need a group, and ranks share two cores",
+    "reference": "most of its tests are gathers or need a process group, and all ranks share the cores",
     "middle": "the exchange that finds out a mismatch, and the threads' waking each other, weigh more than at 64 MiB",
     "limit": "a gather also makes sure of shapes, builds autograd's graph and adds up; the bare exchange does not",
     "small": "a small gather is all latency, and the exchange that finds out a mismatch is part of it",

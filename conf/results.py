@@ -17,8 +17,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from conformance.report.model import BROKEN
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"

@@ -17,6 +17,7 @@ from conformance import clauses
 from conformance.listing import as_data
 from conformance.report.model import page_of
 
+FILTERS = 'class="filters"'
 FOCUSABLE = 'tabindex="0" role="group" aria-label="table"'
 
 
@@ -31,7 +32,7 @@ def _scripts(app: Sphinx, pagename: str, template: str, context: dict[str, objec
     if pagename == "search":
         app.add_js_file("clause-search-data.js")
         app.add_js_file("site.js")
-    elif pagename in {"results", "results-published", "clauses", "proof"}:
+    elif FILTERS in str(context.get("body", "")):
         app.add_js_file("site.js")
 
 

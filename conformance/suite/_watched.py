@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.autograd.forward_ad as forward_ad
@@ -20,6 +20,7 @@ from conformance.world import World
 
 #: Incoming gradients, as they were handed in and as they are afterwards.
 Pairs = tuple[tuple[torch.Tensor, torch.Tensor], ...]
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,6 @@ class Look:
     """One sample's call: what the witness saw, and the exception it ended with, if any."""
 
     case: Case
-    functions: tuple[type, ...]
     witness: Witness
     cotangents: Pairs = ()
     error: Exception | None = None
@@ -46,29 +46,28 @@ def watched(subject: Subject, world: World, everything: bool = False) -> list[Lo
     Raises:
         NotApplicable: no Function class is at work.
     """
-    looks = _once(world, (subject.label, "backward"), lambda: _differentiated(subject, world))
+    samples = every_case(subject, world)
+    functions = _once(world, (subject.label, "functions"), lambda: _functions(subject, samples))
+    need(functions, "no Function class stands in the graph of the results")
+    looks = _once(
+        world,
+        (subject.label, "backward"),
+        lambda: [_look(functions, case, lambda run: _backward(run, world)) for case in samples],
+    )
     if everything:
-        functions = tuple(dict.fromkeys(function for look in looks for function in look.functions))
-        looks = looks + _once(world, (subject.label, "else"), lambda: _otherwise(subject, world, functions))
+        looks = looks + _once(world, (subject.label, "else"), lambda: _otherwise(subject, world, functions, samples))
     return looks
 
 
-def _once(world: World, key: object, found: Callable[[], list[Look]]) -> list[Look]:
+def _once(world: World, key: object, found: Callable[[], Found]) -> Found:
+    """What a world knows already, or finds out now."""
     if key not in world.known:
         world.known[key] = found()
-    looks: list[Look] = world.known[key]
-    return looks
+    known: Found = world.known[key]
+    return known
 
 
-def _differentiated(subject: Subject, world: World) -> list[Look]:
-    samples = every_case(subject, world)
-    functions = _functions(subject, samples)
-    need(functions, "no Function class stands in the graph of the results")
-    return [_look(functions, case, lambda run: _backward(run, world)) for case in samples]
-
-
-def _otherwise(subject: Subject, world: World, functions: tuple[type, ...]) -> list[Look]:
-    samples = every_case(subject, world)
+def _otherwise(subject: Subject, world: World, functions: tuple[type, ...], samples: list[Case]) -> list[Look]:
     looks = [_look(functions, case, None, needed=()) for case in samples]
     if any(getattr(function, "jvp", None) is not torch.autograd.Function.jvp for function in functions):
         looks += [_look(functions, case, None, dual=True, lenient=True) for case in samples]
@@ -111,8 +110,8 @@ def _look(
             run = _dual(case) if how.get("dual") else case.run(needed=how.get("needed"))
             pairs = after(run) if after else ()
         except Exception as error:
-            return Look(case, functions, witness, error=None if how.get("lenient") else error)
-    return Look(case, functions, witness, pairs)
+            return Look(case, witness, error=None if how.get("lenient") else error)
+    return Look(case, witness, pairs)
 
 
 def _backward(run: Run, world: World) -> Pairs:

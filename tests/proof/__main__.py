@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     wanted = [implementation for implementation in wanted if only in implementation.reference]
     mutated = [mutant for mutant in mutation.all_mutants() if only in mutant.name] if arguments.part != "matrix" else []
     jobs = [*map(matrix.task, wanted), *mutation.tasks(mutated)]
-    with _compiled_once():
-        found = side_by_side(jobs, lambda _: print(".", end="", flush=True))
+    found = side_by_side(jobs, lambda _: print(".", end="", flush=True))
     print()
     problems = _matrix(found[: len(wanted)], only, write) if arguments.part != "mutants" else []
     problems += _mutants(found[len(wanted) :], only, write) if arguments.part != "matrix" else []
@@ -46,20 +42,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(problem)
     print(f"{len(problems)} problems, {time.monotonic() - start:.0f} s")
     return int(bool(problems))
-
-
-@contextmanager
-def _compiled_once() -> Iterator[None]:
-    """Have ranks keep what they compile, in a folder that is gone afterwards: thousands of them import the same."""
-    before = dict(os.environ)
-    with tempfile.TemporaryDirectory(prefix="compiled-") as folder:
-        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-        os.environ["PYTHONPYCACHEPREFIX"] = folder
-        try:
-            yield
-        finally:
-            os.environ.clear()
-            os.environ.update(before)
 
 
 def _matrix(rows: Sequence[Row], only: str, write: bool) -> list[str]:
