@@ -36,7 +36,7 @@ kill-matrix: $(VENV)/.test  ## Prove the suite: which clause catches which plant
 	$(BIN)/python -m tests.proof
 
 public: $(VENV)/.test  ## Hold published implementations against the suite.
-	$(BIN)/python -m conformance.public
+	$(BIN)/python -m published
 
 clean:  ## Remove what was built; the virtual environment stays.
 	rm -rf docs/_build docs/api build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

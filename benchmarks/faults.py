@@ -43,10 +43,10 @@ PEER_LIMIT = 150.0
 
 def ours(faults: Sequence[str], sizes: Sequence[int]) -> Iterator[dict[str, Any]]:
     """Every fault in forward and in backward: verdict, seconds to notice, seconds until a new world is ready."""
-    from conformance.pristine import Template
+    from conformance.ranks.client import Forkserver
     from tests.faults.running import new_pool, run
 
-    template = Template()
+    template = Forkserver()
     pool = new_pool(template)
     try:
         for fault in faults:

@@ -18,13 +18,14 @@ from dataclasses import replace
 from typing import Any
 
 from benchmarks.measure import ROOT, Figure, machine
-from conformance import catalogue, clauses, member, wire
-from conformance.cluster_store import Launch, Post, connect
-from conformance.cluster_world import ClusterWorld, Seat, post_outcome
-from conformance.outcome import RankOutcome
-from conformance.plan import Item, Named, plan
-from conformance.pool import Key, Pool, Settings
-from conformance.pristine import Template
+from conformance.core import catalog, clauses
+from conformance.core.outcomes import RankOutcome
+from conformance.core.plan import PlannedTest, SubjectRef, plan
+from conformance.ranks import channel, process
+from conformance.ranks.client import Forkserver
+from conformance.ranks.cluster.group import ClusterWorld, Seat, post_outcome
+from conformance.ranks.cluster.store import Launch, Post, connect
+from conformance.ranks.pool import Key, Pool, Settings
 
 DATA = ROOT / "docs" / "data" / "many-ranks.json"
 SIZES = (2, 4, 8, 16, 32, 64)
@@ -39,7 +40,7 @@ class Traffic:
     def __init__(self) -> None:
         self.frames = 0
         self.bytes = 0
-        pack, take = wire.pack, member.Member._take
+        pack, take = channel.pack, process.RankProcess._take
 
         def packed(message: dict[str, Any]) -> bytes:
             self.frames += 1
@@ -47,24 +48,24 @@ class Traffic:
             self.bytes += len(frame)
             return frame
 
-        def taken(own: member.Member, message: dict[str, Any]) -> None:
+        def taken(own: process.RankProcess, message: dict[str, Any]) -> None:
             self.frames += 1
             self.bytes += len(pack(message))
             take(own, message)
 
-        member.pack = packed
-        member.Member._take = taken  # type: ignore[method-assign]
+        process.pack = packed
+        process.RankProcess._take = taken  # type: ignore[method-assign]
 
 
-def item_for(size: int) -> Item:
+def item_for(size: int) -> PlannedTest:
     """One gather test in a world of some size."""
-    (test,) = catalogue.suite(SUITE)
+    (test,) = catalog.suite(SUITE)
     test = replace(test, module="test_bench_gather", cases=((("number", 0),),))
-    named = Named(SUBJECT, "AllGatherGradAutograd", None, SUBJECT)
+    named = SubjectRef(SUBJECT, "AllGatherGradAutograd", None, SUBJECT)
     return next(item for item in plan([test], clauses.registry(), [named], (size,)) if item.size == size)
 
 
-def ranks(template: Template, size: int, rounds: int, traffic: Traffic) -> dict[str, Any]:
+def ranks(template: Forkserver, size: int, rounds: int, traffic: Traffic) -> dict[str, Any]:
     """One row of the table."""
     pool = Pool(template, Settings(path=(str(SUITE), str(ROOT))))
     item = item_for(size)
@@ -102,7 +103,7 @@ def mebibytes(pid: int) -> tuple[float, float]:
     return kib["Pss"] / 1024, (kib["Private_Clean"] + kib["Private_Dirty"]) / 1024
 
 
-def post(template: Template, size: int, rounds: int, port: int) -> dict[str, Any]:
+def post(template: Forkserver, size: int, rounds: int, port: int) -> dict[str, Any]:
     """The store's part of one test: the first supervisor has a real rank; the others are threads that answer."""
     leading = Post(connect(Launch(0, size, 0, "127.0.0.1", port)), "bench/")
     followers = [Post(connect(Launch(rank, size, 0, "127.0.0.1", port)), "bench/") for rank in range(1, size)]
@@ -156,7 +157,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=29_600)
     arguments = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
-    traffic, template = Traffic(), Template()
+    traffic, template = Traffic(), Forkserver()
     template.wait()
     rows = [ranks(template, size, arguments.rounds, traffic) for size in SIZES]
     posts = [post(template, size, arguments.rounds, arguments.port + place) for place, size in enumerate(POSTS)]

@@ -1,6 +1,6 @@
 """``python conf/results.py``: run the suite and keep its reports where the site finds them.
 
-One report for the reference, and one for each published implementation that ``conformance.public`` knows.
+One report for the reference, and one for each published implementation that ``published`` knows.
 Keys that say nothing are left out, which the schema allows and which makes the files a third of the size. With
 ``--brief`` tests that hold are left out as well, and of the others what each rank said: of a release beside the main
 one, and of what others published, verdicts and messages are what a reader wants.
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             subprocess.run(command, check=False)
             keep(Path(folder) / "report.json", arguments.name, arguments.brief)
         if arguments.part in {"all", "public"}:
-            subprocess.run([sys.executable, "-m", "conformance.public", "--report", f"{folder}/public"], check=False)
+            subprocess.run([sys.executable, "-m", "published", "--report", f"{folder}/public"], check=False)
             for report in sorted(Path(folder, "public").glob("*/report.json")):
                 keep(report, f"public-{report.parent.name}", brief=True)
     return 0

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from conformance.checking import ConformanceError, check
-    from conformance.subject import Subject
+    from conformance.kit.subject import Subject
+    from conformance.run.check import ConformanceError, check
 
 __all__ = ["ConformanceError", "Subject", "check"]
 
-_HOMES = {"ConformanceError": "checking", "Subject": "subject", "check": "checking"}
+_HOMES = {"ConformanceError": "run.check", "Subject": "kit.subject", "check": "run.check"}
 
 
 def __getattr__(name: str) -> Any:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from conformance.clauses import Clause
-from conformance.outcome import RankOutcome, TestOutcome
-from conformance.verdict import Planned, Report, SubjectInfo, judge
+from conformance.core.clauses import Clause
+from conformance.core.outcomes import RankOutcome, TestOutcome
+from conformance.report.verdicts import Planned, Report, SubjectInfo, judge
 
 GATHER = "AllGatherGradAutograd"
 ENVIRONMENT = {

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conformance import clauses
-from conformance.clauses import ClauseError
+from conformance.core import clauses
+from conformance.core.clauses import ClauseError
 
 CATALOGUE = """
 Function.forward.overridden Function.forward.combined Function.setup_context.separate Function.forward.data-on-ctx

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.cli import main
+from conformance.cli.commands import main
 from tests.faults.command import run
 
 LAYERS = """

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from conformance.cluster import sizes
-from conformance.cluster_store import launch_in, take_launch
-from conformance.cluster_world import blamed
-from conformance.devices import device_of, missing
-from conformance.outcome import RankOutcome
+from conformance.core.outcomes import RankOutcome
+from conformance.ranks.cluster.group import blamed
+from conformance.ranks.cluster.store import launch_in, take_launch
+from conformance.ranks.cluster.supervisor import sizes
+from conformance.ranks.devices import device_of, missing
 from tests.cluster_nodes import alone, launched, verdicts
 
 GATHER = ("spec_impl.ksuit:AllGatherGradAutograd", "--spec", "AllGatherGradAutograd")

@@ -95,7 +95,7 @@ def test_a_cut_cable_ends_the_run_with_a_report(nodes: Nodes, tmp_path: Path) ->
     assert report["subjects"][0]["verdict"] == "incomplete", output
     _, tests = verdicts(tmp_path / "out")
     assert {outcome for outcome, _ in tests.values()} <= {"pass", "skip"}, output
-    wait_for(lambda: not nodes.running(1, "conformance.template"))  # torchrun's own agent is not ours to end
+    wait_for(lambda: not nodes.running(1, "conformance.ranks.forkserver"))  # torchrun's own agent is not ours to end
 
 
 def test_a_node_that_comes_back_resumes_the_run(nodes: Nodes, tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conformance.compare import compare, show
-from conformance.outcome import OUTCOMES
+from conformance.core.outcomes import OUTCOMES
+from conformance.report.compare import compare, show
 from conformance.report.terminal import terminal
-from conformance.verdict import SubjectInfo
+from conformance.report.verdicts import SubjectInfo
 from tests.made_up import GATHER, SUBJECT, made, outcome
 
 SUM = f"{GATHER}.backward.sum"

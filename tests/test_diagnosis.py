@@ -7,14 +7,15 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from conformance import ConformanceError, catalogue, check
-from conformance.diagnosis import likely_cause
-from conformance.plan import Item, Named
-from conformance.pool import Pool, Settings
-from conformance.pristine import Template
+from conformance import ConformanceError, check
+from conformance.core import catalog
+from conformance.core.plan import PlannedTest, SubjectRef
+from conformance.kit.diagnosis import likely_cause
+from conformance.ranks.client import Forkserver
+from conformance.ranks.pool import Pool, Settings
 
 SPEC = "AllGatherGradAutograd"
-TESTS = {test.function: test for test in catalogue.suite()}
+TESTS = {test.function: test for test in catalog.suite()}
 SUM, CALLS = "test_gradient_is_the_sum_over_ranks", "test_each_call_has_its_own_sum"
 #: Planted gather: the test, the number of ranks, and what its failure must look like.
 GATHERS = {
@@ -32,7 +33,7 @@ GATHERS = {
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[Pool]:
-    template = Template()
+    template = Forkserver()
     pool = Pool(template, Settings(path=(".",)))
     yield pool
     pool.close()
@@ -44,7 +45,7 @@ def test_a_gather_that_is_wrong_is_named_as_what_it_does(pool: Pool, name: str) 
     function, size, said = GATHERS[name]
     reference = f"tests.planted.all_gather_grad:{name}"
     test = TESTS[function]
-    outcome = pool.run(Item(test, Named(reference, SPEC, None, reference), size, True, test.cases[0]))
+    outcome = pool.run(PlannedTest(test, SubjectRef(reference, SPEC, None, reference), size, True, test.cases[0]))
     assert outcome.outcome == "fail", outcome.message
     assert said in outcome.likely, outcome.message
 

@@ -13,9 +13,9 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from conformance import cli
-from conformance.catalogue import suite
-from conformance.clauses import registry, text_hash
+from conformance.cli.parser import parser
+from conformance.core.catalog import suite
+from conformance.core.clauses import registry, text_hash
 from conformance.report.model import page_of
 from tests.site import ROOT, built, page
 
@@ -126,7 +126,7 @@ def test_the_margin_names_every_test(site):
 
 def test_every_option_is_in_the_reference(site):
     text = (site / "reference" / "options.html").read_text("utf-8")
-    for name, command in next(iter(cli.parser()._subparsers._group_actions)).choices.items():
+    for name, command in next(iter(parser.parser()._subparsers._group_actions)).choices.items():
         assert f'id="conformance-{name}"' in text
         for action in command._actions:
             assert all(option in text for option in action.option_strings if option not in {"-h", "--help"}), name

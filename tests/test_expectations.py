@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conformance.expectations import Expectation, ExpectError, apply, read_expect, write_expect
-from conformance.verdict import SubjectInfo, exit_status
+from conformance.core.errors import UsageError
+from conformance.report.expectations import Expectation, apply, read_expect, write_expect
+from conformance.report.verdicts import SubjectInfo, exit_status
 from tests.made_up import CLAUSES, GATHER, SUBJECT, made, outcome
 
 SUM = f"{GATHER}.backward.sum"
@@ -78,7 +79,7 @@ def test_a_date_may_be_written_in_several_ways(tmp_path, when):
     ],
 )
 def test_a_wrong_file_is_refused_in_one_line_that_says_where(tmp_path, text, said):
-    with pytest.raises(ExpectError) as caught:
+    with pytest.raises(UsageError) as caught:
         read(tmp_path, text)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -86,7 +87,7 @@ def test_a_wrong_file_is_refused_in_one_line_that_says_where(tmp_path, text, sai
 
 def test_a_file_that_is_not_there(tmp_path):
     for path in (tmp_path / "none.toml", tmp_path):
-        with pytest.raises(ExpectError, match="cannot read"):
+        with pytest.raises(UsageError, match="cannot read"):
             read_expect(path, CLAUSES)
 
 
@@ -108,7 +109,7 @@ def test_any_file_gives_entries_or_a_clear_error(tmp_path_factory, text):
         entries = read(
             tmp_path_factory.getbasetemp(), text if isinstance(text, bytes) else text.encode("utf-8", "replace")
         )
-    except ExpectError as problem:
+    except UsageError as problem:
         assert "\n" not in str(problem)
         assert str(problem).isprintable()
     else:
@@ -205,11 +206,11 @@ def test_a_first_file_excuses_exactly_what_is_broken(tmp_path_factory, words):
     assert problems == []
     assert report.subjects[0].verdict == "deviates"
     assert exit_status(report) == 0
-    with pytest.raises(ExpectError, match="there already"):
+    with pytest.raises(UsageError, match="there already"):
         write_expect(broken, path)
 
 
 def test_a_first_file_that_cannot_be_written(tmp_path):
-    with pytest.raises(ExpectError, match="cannot write"):
+    with pytest.raises(UsageError, match="cannot write"):
         write_expect(made(), tmp_path / "no" / "folder.toml")
     assert os.listdir(tmp_path) == []

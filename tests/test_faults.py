@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from conformance import ranks
-from conformance.outcome import TestOutcome
-from conformance.pool import Pool
-from conformance.pristine import Template
+from conformance.core.outcomes import TestOutcome
+from conformance.ranks import group
+from conformance.ranks.client import Forkserver
+from conformance.ranks.pool import Pool
 from tests.faults.running import new_pool, run
 
 #: What a rank that hangs is given (seconds).
@@ -71,16 +71,16 @@ FAULTS: dict[str, tuple[set[str], str]] = {
 
 
 @pytest.fixture(scope="module")
-def template() -> Iterator[Template]:
-    template = Template()
+def template() -> Iterator[Forkserver]:
+    template = Forkserver()
     yield template
     template.close()
 
 
 @pytest.fixture(scope="module")
-def pool(template: Template) -> Iterator[Pool]:
+def pool(template: Forkserver) -> Iterator[Pool]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranks, "GRACE", 0.4)
+        patch.setattr(group, "GRACE", 0.4)
         pool = new_pool(template)
         yield pool
         pool.close()
@@ -140,7 +140,7 @@ def test_the_rank_that_hangs_is_blamed_and_not_those_that_wait_for_it(pool: Pool
     assert all("all_reduce" in rank.stack for rank in outcome.ranks[:3])
 
 
-def test_what_a_subject_leaves_running_ends_with_its_rank(pool: Pool, template: Template) -> None:
+def test_what_a_subject_leaves_running_ends_with_its_rank(pool: Pool, template: Forkserver) -> None:
     assert run(pool, "backward_child_left", "test_fault", 2).outcome == "pass"
     assert run(pool, "Good", "test_calm", 2).outcome == "pass"
     limit = time.monotonic() + 5
@@ -161,7 +161,7 @@ def processes(command: str) -> list[int]:
 
 
 def test_a_subject_may_kill_even_the_process_that_ranks_are_forked_from() -> None:
-    template = Template()
+    template = Forkserver()
     pool = new_pool(template)
     try:
         assert run(pool, "forward_kills_parent", "test_fault", 2).outcome == "crash"
@@ -176,7 +176,7 @@ def test_a_subject_may_kill_even_the_process_that_ranks_are_forked_from() -> Non
         template.close()
 
 
-def test_a_subject_that_hangs_in_test_after_test_is_given_up(template: Template) -> None:
+def test_a_subject_that_hangs_in_test_after_test_is_given_up(template: Forkserver) -> None:
     pool = new_pool(template, timeout=HURRY)
     try:
         outcomes = [run(pool, "forward_endless_loop", "test_fault", 2) for _ in range(5)]

@@ -7,21 +7,21 @@ from collections.abc import Iterator
 
 import pytest
 
-from conformance.plan import Named
-from conformance.pool import Pool
-from conformance.pristine import Template
+from conformance.core.plan import SubjectRef
+from conformance.ranks.client import Forkserver
+from conformance.ranks.pool import Pool
 from tests.faults.running import SPEC, new_pool, run
 
 
 @pytest.fixture(scope="module")
-def template() -> Iterator[Template]:
-    template = Template()
+def template() -> Iterator[Forkserver]:
+    template = Forkserver()
     yield template
     template.close()
 
 
 @pytest.fixture
-def pool(template: Template) -> Iterator[Pool]:
+def pool(template: Forkserver) -> Iterator[Pool]:
     pool = new_pool(template, timeout=30.0)
     yield pool
     pool.close()
@@ -47,10 +47,10 @@ def test_a_module_that_one_rank_cannot_import_is_an_error_of_that_rank(pool: Poo
     assert run(pool, "Good", "test_calm", 2).outcome == "pass"
 
 
-def test_a_module_that_hangs_is_waited_for_once(template: Template) -> None:
+def test_a_module_that_hangs_is_waited_for_once(template: Forkserver) -> None:
     pool = new_pool(template, timeout=0.5)
     try:
-        assert pool.preflight(Named("hangs_on_import:Gather", SPEC))[0] == "timeout"
+        assert pool.preflight(SubjectRef("hangs_on_import:Gather", SPEC))[0] == "timeout"
         began = time.monotonic()
         outcomes = [run(pool, "hangs_on_import:Gather", "test_calm", size) for size in (1, 2, 4)]
         assert time.monotonic() - began < 0.4
@@ -62,7 +62,7 @@ def test_a_module_that_hangs_is_waited_for_once(template: Template) -> None:
     assert "hangs_on_import.py" in outcomes[0].ranks[0].stack
 
 
-def test_a_module_that_hangs_on_one_rank_names_that_rank(template: Template) -> None:
+def test_a_module_that_hangs_on_one_rank_names_that_rank(template: Forkserver) -> None:
     pool = new_pool(template, timeout=1.5)
     try:
         outcome = run(pool, "hangs_on_one:Gather", "test_calm", 2)

@@ -16,14 +16,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conformance import cli
-from conformance.clauses import digest
-from conformance.cli import parser
-from conformance.journal import JOURNAL, Journal
-from conformance.member import Member
-from conformance.options import BadUsage, Options, checked, parse_ranks, parse_timeout
-from conformance.outcome import TestOutcome
-from conformance.wire import FRAME_LIMIT, Frames, Garbled, pack
+from conformance.cli.parser import parser
+from conformance.core.clauses import digest
+from conformance.core.errors import UsageError
+from conformance.core.options import Options, checked, parse_ranks, parse_timeout
+from conformance.core.outcomes import TestOutcome
+from conformance.ranks.channel import FRAME_LIMIT, Frames, Garbled, pack
+from conformance.ranks.process import RankProcess
+from conformance.run.journal import JOURNAL, Journal
 
 few = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 texts = st.text(max_size=40)
@@ -52,7 +52,7 @@ def test_no_command_line_gives_a_traceback(arguments: list[str]) -> None:
             return
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            status = cli.main(arguments)
+            status = parser.main(arguments)
     assert status in range(5)
     assert "Traceback" not in err.getvalue()
     if status == 4:
@@ -61,13 +61,13 @@ def test_no_command_line_gives_a_traceback(arguments: list[str]) -> None:
 
 def refused(arguments: list[str]) -> bool:
     """Whether these arguments are refused before anything is started."""
-    from conformance.run import options_of
+    from conformance.cli.run import options_of
 
     with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
         try:
             given = parser().parse_args(arguments)
             checked(options_of(given), ("Function",))
-        except (SystemExit, BadUsage):
+        except (SystemExit, UsageError):
             return True
     return False
 
@@ -80,7 +80,7 @@ def test_options_are_taken_or_refused_in_one_line(
     try:
         options = Options(tuple(subjects), spec, inputs, parse_ranks(ranks), timeout=parse_timeout(timeout))
         checked(options, ("Function",))
-    except BadUsage as error:
+    except UsageError as error:
         assert len(str(error).splitlines()) == 1
 
 
@@ -94,7 +94,7 @@ def test_a_journal_is_gone_on_with_or_refused(content: bytes) -> None:
             journal = Journal(Path(folder))
             try:
                 journal.go_on(parser().parse_args(["run"]), argparse.Namespace())
-            except BadUsage as error:
+            except UsageError as error:
                 assert len(str(error).splitlines()) == 1
             else:
                 assert all(isinstance(outcome, TestOutcome) for outcome in journal.outcomes)
@@ -144,7 +144,7 @@ def test_frames_come_whole_however_they_are_cut(message: dict[str, object], size
 )
 def test_whatever_a_rank_says_is_an_outcome_or_a_crash(message: dict[str, object]) -> None:
     ours, theirs = socket.socketpair()
-    member = Member(
+    member = RankProcess(
         0, os.getpid(), ours, os.open(os.devnull, os.O_RDONLY), *(os.memfd_create(name) for name in ("stack", "log"))
     )
     with ours, theirs:

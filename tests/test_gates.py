@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from conformance import catalogue, clauses
+from conformance.core import catalog, clauses
 from tests.proof import implementations
 
 MATRIX = json.loads((Path(__file__).parents[1] / "docs" / "data" / "kill-matrix.json").read_text(encoding="utf-8"))
 
 
 def test_every_clause_is_asserted_by_a_test():
-    asserted = {test.clause for test in catalogue.suite()}
+    asserted = {test.clause for test in catalog.suite()}
     assert set(clauses.registry()) - asserted == set()
 
 
 def test_every_test_asserts_a_clause_that_a_docstring_states():
-    assert {test.clause for test in catalogue.suite()} - set(clauses.registry()) == set()
+    assert {test.clause for test in catalog.suite()} - set(clauses.registry()) == set()
 
 
 def test_every_planted_bug_names_clauses_that_there_are():

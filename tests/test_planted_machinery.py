@@ -8,20 +8,21 @@ from typing import Any
 
 import pytest
 
-from conformance import joining, pool, rank, ranks
-from conformance.member import Member
-from conformance.pristine import Template
+from conformance.core import joining
+from conformance.ranks import group, pool, worker
+from conformance.ranks.client import Forkserver
+from conformance.ranks.process import RankProcess
 from tests.faults.running import new_pool, run
 
 
 @pytest.fixture(scope="module")
-def template() -> Iterator[Template]:
-    template = Template()
+def template() -> Iterator[Forkserver]:
+    template = Forkserver()
     yield template
     template.close()
 
 
-def verdicts(template: Template, *wanted: tuple[str, str, int, float | None]) -> list[str]:
+def verdicts(template: Forkserver, *wanted: tuple[str, str, int, float | None]) -> list[str]:
     running = new_pool(template)
     try:
         return [run(running, *each).outcome for each in wanted]
@@ -41,17 +42,17 @@ def rank_0_alone_counts(patch: pytest.MonkeyPatch) -> None:
 
 
 def exit_status_0_is_good(patch: pytest.MonkeyPatch) -> None:
-    ended = Member.ended
+    ended = RankProcess.ended
 
-    def lenient(self: Member, status: int | None) -> Any:
+    def lenient(self: RankProcess, status: int | None) -> Any:
         found = ended(self, status)
         return replace(found, outcome="pass") if status == 0 else found
 
-    patch.setattr(Member, "ended", lenient)
+    patch.setattr(RankProcess, "ended", lenient)
 
 
 def a_late_rank_is_good(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ranks.World, "_late", lambda self, member, deadline, behind: member.found("pass", ""))
+    patch.setattr(group.World, "_late", lambda self, member, deadline, behind: member.found("pass", ""))
 
 
 def a_rank_left_waiting_decides(patch: pytest.MonkeyPatch) -> None:
@@ -62,14 +63,14 @@ def a_rank_left_waiting_decides(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_broken_world_is_used_again(patch: pytest.MonkeyPatch) -> None:
-    request = ranks.World.request
+    request = group.World.request
 
-    def careless(self: ranks.World, message: Any, deadline: float) -> Any:
+    def careless(self: group.World, message: Any, deadline: float) -> Any:
         outcomes = request(self, message, min(deadline, 3.0))
         self.usable = True
         return outcomes
 
-    patch.setattr(ranks.World, "request", careless)
+    patch.setattr(group.World, "request", careless)
 
 
 #: A planted bug, what is run, what comes out in a sound runner.
@@ -84,23 +85,23 @@ PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], list[tuple[str, str, i
 
 @pytest.mark.parametrize(("plant", "wanted", "sound"), PLANTED, ids=lambda value: getattr(value, "__name__", ""))
 def test_a_bug_planted_in_the_runner_shows(
-    template: Template,
+    template: Forkserver,
     monkeypatch: pytest.MonkeyPatch,
     plant: Callable[[pytest.MonkeyPatch], None],
     wanted: list[tuple[str, str, int, float | None]],
     sound: list[str],
 ) -> None:
-    monkeypatch.setattr(ranks, "GRACE", 0.4)
+    monkeypatch.setattr(group, "GRACE", 0.4)
     assert verdicts(template, *wanted) == sound
     plant(monkeypatch)
     assert verdicts(template, *wanted) != sound
 
 
-def test_words_of_other_ranks_that_are_dropped_show(template: Template, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_words_of_other_ranks_that_are_dropped_show(template: Forkserver, monkeypatch: pytest.MonkeyPatch) -> None:
     def last_alone(item: Any, outcomes: Any, seconds: float) -> Any:
         return joining.joined(item, outcomes[-1:], seconds)
 
-    monkeypatch.setattr(ranks, "GRACE", 0.4)
+    monkeypatch.setattr(group, "GRACE", 0.4)
     running = new_pool(template)
     try:
         sound = run(running, "backward_stays_out", "test_fault", 3).message
@@ -112,4 +113,4 @@ def test_words_of_other_ranks_that_are_dropped_show(template: Template, monkeypa
 
 
 def test_no_group_gives_up_before_the_controller_does() -> None:
-    assert rank.GROUP_TIMEOUT.total_seconds() >= 3600
+    assert worker.GROUP_TIMEOUT.total_seconds() >= 3600

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from conformance import clauses
-from conformance.plan import Named
-from conformance.pool import Pool, Settings
-from conformance.pristine import Template
-from conformance.public.packages import PACKAGES, package
-from conformance.public.result import Row
-from conformance.public.table import Entry, adapter_file, entries
+from conformance.core import clauses
+from conformance.core.plan import SubjectRef
+from conformance.ranks.client import Forkserver
+from conformance.ranks.pool import Pool, Settings
+from published.packages import PACKAGES, package
+from published.result import Row
+from published.table import Entry, adapter_file, entries
 
 ENTRIES = entries()
 RESULTS = Path("docs/data/public.json")
@@ -74,7 +74,7 @@ def test_scripts_read_as_python(script):
 
 @pytest.fixture(scope="module")
 def pool():
-    template = Template()
+    template = Forkserver()
     ranks = Pool(template, Settings(path=(str(Path.cwd()),), timeout=60))
     yield ranks
     ranks.close()
@@ -84,5 +84,5 @@ def pool():
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.reference.partition("public.")[2])
 def test_a_subject_whose_package_is_installed_can_be_loaded(entry: Entry, pool: Pool):
     if not entry.package.installed:
-        pytest.skip(f"python -m conformance.public {entry.package.key} installs it")
-    assert pool.preflight(Named(entry.reference, "")) == ("pass", entry.spec)
+        pytest.skip(f"python -m published {entry.package.key} installs it")
+    assert pool.preflight(SubjectRef(entry.reference, "")) == ("pass", entry.spec)

@@ -13,17 +13,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conformance.outcome import OUTCOMES, Deviation, RankOutcome, TestOutcome
+from conformance.core.errors import UsageError
+from conformance.core.outcomes import OUTCOMES, RankOutcome, TestOutcome
+from conformance.kit.deviations import Deviation
 from conformance.report import github
 from conformance.report.badge import badge, badge_of
 from conformance.report.failures import by_cause, failures
+from conformance.report.files import load, prepare, read, schema_problems, to_text, write_all
 from conformance.report.html import page
 from conformance.report.junit import junit
-from conformance.report.model import Expected, Report, ReportError
+from conformance.report.model import Expected, Report
 from conformance.report.progress import Progress
 from conformance.report.terminal import show, terminal
 from conformance.report.text import address, one_line, visible
-from conformance.report.write import load, prepare, read, schema_problems, to_text, write_all
 from tests.made_up import GATHER, SUBJECT, engine_passes, made, outcome, plan
 
 SUM = f"{GATHER}.backward.sum"
@@ -81,7 +83,7 @@ def test_report_json_has_the_published_keys():
 def test_the_schema_itself_is_a_schema():
     from jsonschema import Draft202012Validator
 
-    from conformance.report.write import schema
+    from conformance.report.files import schema
 
     Draft202012Validator.check_schema(schema())
 
@@ -287,7 +289,7 @@ def test_annotations_on_github(tmp_path):
     quiet = io.StringIO()
     github.publish(report, quiet, {})
     assert quiet.getvalue() == ""
-    with pytest.raises(ReportError, match="cannot write"):
+    with pytest.raises(UsageError, match="cannot write"):
         github.publish(report, quiet, {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(tmp_path)})
 
 
@@ -335,7 +337,7 @@ def test_the_badge_shows_the_worst_verdict():
 def test_a_folder_that_cannot_be_written_to_is_said_up_front(tmp_path):
     (tmp_path / "file").write_text("")
     for place in (tmp_path / "file", tmp_path / "file" / "below", "/proc/nowhere", "a\0b"):
-        with pytest.raises(ReportError, match=r"cannot write reports to .*: .+") as caught:
+        with pytest.raises(UsageError, match=r"cannot write reports to .*: .+") as caught:
             prepare(place)
         assert "\n" not in str(caught.value)
     assert prepare(tmp_path / "new" / "folder").is_dir()
@@ -349,8 +351,8 @@ def test_a_full_disk_leaves_the_earlier_report_alone(tmp_path, monkeypatch):
     def full(number):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("conformance.report.write.os.fsync", full)
-    with pytest.raises(ReportError, match=r"cannot write .*report.json: No space left on device"):
+    monkeypatch.setattr("conformance.report.files.os.fsync", full)
+    with pytest.raises(UsageError, match=r"cannot write .*report.json: No space left on device"):
         write_all(broken(), tmp_path)
     assert (tmp_path / "report.json").read_bytes() == before
     assert len(list(tmp_path.iterdir())) == 4
@@ -360,7 +362,7 @@ def test_a_full_disk_leaves_the_earlier_report_alone(tmp_path, monkeypatch):
 def test_a_file_that_is_no_report_is_refused_in_one_line(tmp_path, content):
     path = tmp_path / "report.json"
     path.write_bytes(content)
-    with pytest.raises(ReportError) as caught:
+    with pytest.raises(UsageError) as caught:
         read(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -368,7 +370,7 @@ def test_a_file_that_is_no_report_is_refused_in_one_line(tmp_path, content):
 
 def test_a_number_that_json_does_not_know_is_refused(tmp_path):
     (tmp_path / "report.json").write_text(to_text(made()).replace('"seconds": 0.25', '"seconds": NaN', 1))
-    with pytest.raises(ReportError, match="NaN is no JSON number"):
+    with pytest.raises(UsageError, match="NaN is no JSON number"):
         load(tmp_path / "report.json")
 
 

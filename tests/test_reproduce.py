@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from conformance import bundle, catalogue, shown
-from conformance.plan import Item, Named
+from conformance.core import catalog
+from conformance.core.plan import PlannedTest, SubjectRef
+from conformance.reproduce import bundle, short
 from tests.faults.command import run
 
 BUGS = Path(__file__).parent / "reproduced"
@@ -28,7 +29,7 @@ EXPECTED = {
     "Saved": ("Function.save_for_backward.once", False),
     "Rule": ("Function.jvp.tangent", True),
 }
-TESTS = {test.function: test for test in catalogue.suite()}
+TESTS = {test.function: test for test in catalog.suite()}
 #: The tests that see them; all others of the suite would only take time here.
 SEEING = " or ".join(
     [
@@ -119,7 +120,7 @@ def test_a_gather_is_shown_on_ranks_of_its_own(tmp_path, size):
     path = tmp_path / "gather.py"
     modules = "import os\nimport sys\nimport tempfile\nimport types\nimport torch\n"
     modules += "import torch.distributed as dist\nimport torch.multiprocessing as mp\nsys.path.insert(0, os.getcwd())\n"
-    path.write_text(f"{modules}from bugs import Gather as Function\n{shown.gather(GATHER_SUM, size)}")
+    path.write_text(f"{modules}from bugs import Gather as Function\n{short.gather(GATHER_SUM, size)}")
     status, said = script(path)
     assert status == 1, said
     assert all(f"rank {rank} of {size}: gradient" in said for rank in range(size))
@@ -130,8 +131,8 @@ def test_a_gather_is_shown_on_ranks_of_its_own(tmp_path, size):
 def test_a_test_of_the_suite_runs_on_ranks_out_of_a_script(tmp_path):
     path = tmp_path / "whole.py"
     test = TESTS["test_gradient_is_that_of_all_losses_together"]
-    subject = Named("bugs:Gather", "AllGatherGradAutograd", None, "bugs:Gather")
-    path.write_text(bundle.script(Item(test, subject, 2, True, test.cases[0]), 60.0))
+    subject = SubjectRef("bugs:Gather", "AllGatherGradAutograd", None, "bugs:Gather")
+    path.write_text(bundle.script(PlannedTest(test, subject, 2, True, test.cases[0]), 60.0))
     status, said = script(path)
     assert status == 1, said
     assert "came:" in said and "expected:" in said
@@ -142,14 +143,14 @@ def test_a_test_of_the_suite_runs_on_ranks_out_of_a_script(tmp_path):
 def test_a_clause_of_the_engine_runs_out_of_a_script(tmp_path):
     path = tmp_path / "engine.py"
     test = next(test for test in TESTS.values() if test.about_engine and test.clause == "Function.backward.receives")
-    path.write_text(bundle.script(Item(test, None, 1, False, test.cases[0]), 60.0))
+    path.write_text(bundle.script(PlannedTest(test, None, 1, False, test.cases[0]), 60.0))
     status, said = script(path)
     assert (status, "in order" in said) == (0, True), said
 
 
 def test_hostile_words_stay_inside_the_docstring():
     from conformance.report.failures import Failure
-    from conformance.reproduce import Wanted, _docstring
+    from conformance.reproduce.scripts import Wanted, _docstring
     from tests.made_up import GATHER, made, outcome
 
     hostile = 'ends """\nimport os; os.abort()\n\\"""\x1b[31m \\'

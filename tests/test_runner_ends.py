@@ -67,7 +67,7 @@ def test_two_interrupts_end_at_once(tmp_path: Path) -> None:
 
 def test_the_second_interrupt_waits_for_nothing() -> None:
     script = (
-        "import time\nfrom conformance.ending import interruptible\n"
+        "import time\nfrom conformance.run.interrupts import interruptible\n"
         "with interruptible():\n try:\n  print('ready', flush=True); time.sleep(60)\n"
         " except KeyboardInterrupt:\n  print('report', flush=True); time.sleep(60)\n"
     )
@@ -113,7 +113,7 @@ def test_a_killed_run_leaves_nothing_and_is_resumed_without_repeating(tmp_path: 
     ],
 )
 def test_what_cannot_be_resumed_is_said_in_a_line(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
-    from conformance.clauses import digest
+    from conformance.core.clauses import digest
 
     heads = {
         "empty": "no json\n",
@@ -203,7 +203,7 @@ def test_a_terminal_that_is_closed_interrupts_the_run_and_leaves_a_report(tmp_pa
 
 def test_killed_workers_and_their_ranks_are_gone_too(tmp_path: Path) -> None:
     with started(tmp_path, "-n", "2") as running:
-        assert sum("conformance.template" in words for words in running.processes().values()) >= 3
+        assert sum("conformance.ranks.forkserver" in words for words in running.processes().values()) >= 3
         running.send(signal.SIGKILL)
         running.end()
         assert not running.gone(2.0)

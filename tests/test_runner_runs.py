@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from conformance.pristine import Template
-from conformance.ranks import World
+from conformance.ranks.client import Forkserver
+from conformance.ranks.group import World
 from tests.faults.command import FEW, SOME, Running, journal, reported, run, until
 from tests.faults.running import new_pool
 from tests.faults.running import run as run_item
@@ -173,7 +173,7 @@ def address_v6(digits: str) -> str:
 
 def test_two_thousand_tests_leak_nothing() -> None:
     """Descriptors, threads, processes and memory of the controller and of the ranks are flat."""
-    template = Template()
+    template = Forkserver()
     pool = new_pool(template)
     try:
         for _ in range(200):
@@ -194,7 +194,7 @@ def test_two_thousand_tests_leak_nothing() -> None:
         assert after[what] < before[what] + (12 << 20), (what, before, after)
 
 
-def held(world: World | None, template: Template) -> dict[str, int]:
+def held(world: World | None, template: Forkserver) -> dict[str, int]:
     assert world is not None
     assert template.process is not None
     gc.collect()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from conformance import catalogue, session
+from conformance.core import catalog
+from conformance.run import session
 
 
 @pytest.mark.parametrize(("release", "owed"), [("2.12.1+cu130", False), ("2.13.0", True), ("2.15.0", True)])
@@ -20,4 +21,4 @@ def test_a_build_that_does_not_say_its_release_is_held_to_everything(monkeypatch
         raise session.PackageNotFoundError(name)
 
     monkeypatch.setattr(session, "version", unknown)
-    assert session.promised_tests() == catalogue.suite()
+    assert session.promised_tests() == catalog.suite()

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from conformance.suite._slope import compare
-from conformance.world import World
+from conformance.kit.slopes import compare
+from conformance.kit.world import World
 
 DOUBLE = 2.2e-16
 

@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from conformance import ConformanceError, Subject, check
-from conformance.outcome import NotApplicable
-from conformance.samples import fresh
-from conformance.subject import BadSubject, check_subject, load, resolve
-from conformance.world import World
+from conformance.core.errors import UsageError
+from conformance.kit.deviations import NotApplicable
+from conformance.kit.samples import fresh
+from conformance.kit.subject import check_subject, load, resolve
+from conformance.kit.world import World
 
 Pair = namedtuple("Pair", "left right")
 
@@ -188,7 +189,7 @@ def test_names_on_the_command_line():
     ],
 )
 def test_a_name_that_leads_nowhere_is_told_on_one_line(reference, said):
-    with pytest.raises(BadSubject, match=said) as caught:
+    with pytest.raises(UsageError, match=said) as caught:
         resolve(reference, None, None)
     assert "\n" not in str(caught.value)
 

@@ -10,16 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.outcome import OUTCOMES, RankOutcome
-from conformance.verdict import (
-    SubjectInfo,
-    clause_verdict,
-    exit_status,
-    judge,
-    matches_version,
-    page_of,
-    settled,
-)
+from conformance.core.outcomes import OUTCOMES, RankOutcome
+from conformance.core.versions import matches_version
+from conformance.report.verdicts import SubjectInfo, clause_verdict, exit_status, judge, page_of, settled
 from tests.made_up import CLAUSES, ENVIRONMENT, GATHER, OWED, SUBJECT, clause, engine_passes, made, outcome, plan
 
 SUM = f"{GATHER}.backward.sum"

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conformance.expectations import Expectation, apply
-from conformance.report.model import Expected, ReportError
-from conformance.report.write import to_text
-from conformance.verify import verify
+from conformance.core.errors import UsageError
+from conformance.report.expectations import Expectation, apply
+from conformance.report.files import to_text
+from conformance.report.model import Expected
+from conformance.report.verify import verify
 from tests.made_up import CLAUSES, GATHER, SUITE, clause, made, outcome, with_clause
 
 SUM = f"{GATHER}.backward.sum"
@@ -79,16 +80,16 @@ def test_a_clause_for_another_pytorch_needs_no_test(tmp_path):
 
 
 def test_the_digest_is_that_of_the_installed_suite(tmp_path, monkeypatch):
-    monkeypatch.setattr("conformance.clauses.digest", lambda: "0" * 64)
+    monkeypatch.setattr("conformance.core.clauses.digest", lambda: "0" * 64)
     assert problems(tmp_path, made(), digest=None) == []
 
 
 @pytest.mark.parametrize("content", ["", "{", "[" * 100_000])
 def test_what_cannot_be_read_is_said_in_one_line(tmp_path, content):
-    with pytest.raises(ReportError) as caught:
+    with pytest.raises(UsageError) as caught:
         problems(tmp_path, content)
     assert "\n" not in str(caught.value)
-    with pytest.raises(ReportError, match="cannot read"):
+    with pytest.raises(UsageError, match="cannot read"):
         verify(tmp_path / "none.json", CLAUSES, "")
 
 

@@ -7,7 +7,7 @@ import signal
 import threading
 from pathlib import Path
 
-from conformance.watch import stamps, wait_for_change
+from conformance.run.watch import stamps, wait_for_change
 from tests.faults.command import Running
 
 LAYERS = """

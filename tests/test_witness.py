@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import torch
-from torch.autograd import Function
+from torch.autograd import Function  # noqa: F401
 
-from conformance.graph import functions_behind
-from conformance.witness import watching
+from conformance.kit.graph import functions_behind
+from conformance.kit.witness import watching
 
 
 class Inner(Function):

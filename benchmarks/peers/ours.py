@@ -15,21 +15,22 @@ sys.path.insert(0, str(ROOT))
 
 def main(world: int, checks: int) -> int:
     """Run one test as many times, each time as a pytest item of its own."""
-    from conformance import catalogue, plugin
-    from conformance.options import Options
-    from conformance.plan import Named, plan
-    from conformance.session import Session
+    from conformance import plugin
+    from conformance.core import catalog
+    from conformance.core.options import Options
+    from conformance.core.plan import SubjectRef, plan
+    from conformance.run.session import Session
 
     subject = "spec_impl.ksuit:AllGatherGradAutograd"
-    named = Named(subject, "AllGatherGradAutograd", None, subject)
+    named = SubjectRef(subject, "AllGatherGradAutograd", None, subject)
     session = Session(Options(subjects=(subject,), spec=named.spec, ranks=(world,)), [named])
 
     import pytest
 
-    from conformance import clauses
+    from conformance.core import clauses
 
     suite = ROOT / "benchmarks" / "suite"
-    (test,) = catalogue.suite(suite)
+    (test,) = catalog.suite(suite)
     test = replace(test, module="test_bench_gather", cases=tuple((("number", number),) for number in range(checks)))
     session.items = plan([test], clauses.registry(), [named], (world,))
     session.pool.settings = replace(session.pool.settings, path=(str(suite), str(ROOT)))

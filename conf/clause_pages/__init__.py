@@ -34,7 +34,7 @@ from clause_pages import (
     results,
     sources,
 )
-from conformance import clauses
+from conformance.core import clauses
 from conformance.report.model import page_of
 
 #: Names that annotations use and that no page documents.

@@ -11,7 +11,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from clause_pages.html import raw, tag, together
 from clause_pages.margin import margin
-from conformance.listing import SOURCES
+from conformance.cli.listing import SOURCES
 
 log = logging.getLogger(__name__)
 

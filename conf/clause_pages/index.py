@@ -13,7 +13,7 @@ from sphinx.util.docutils import SphinxDirective
 from clause_pages.html import Markup, breakable, link, prose, raw, tag, together
 from clause_pages.margin import MARKS, verdict_class, worst
 from clause_pages.record import Record
-from conformance.clauses import LEVELS, PARTIES, Clause
+from conformance.core.clauses import LEVELS, PARTIES, Clause
 from conformance.report.model import page_of
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from clause_pages.html import Markup, link, prose, tag, together
 from clause_pages.record import ENGINE, ROOT, Bug, Record, Run
-from conformance.catalogue import Test
+from conformance.core.catalog import Test
 from conformance.report.model import BROKEN, VERDICTS
 
 MARKS = {"pass": "✓", "not-applicable": "–", "skipped": "…", **dict.fromkeys(BROKEN, "✗")}  # noqa: RUF001

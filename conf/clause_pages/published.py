@@ -13,8 +13,8 @@ from sphinx.application import Sphinx
 from clause_pages.html import breakable, link, plain
 from clause_pages.record import DOCS, Record
 from clause_pages.reference import SCHEMA
-from conformance import clauses
-from conformance.listing import as_data
+from conformance.cli.listing import as_data
+from conformance.core import clauses
 from conformance.report.model import page_of
 
 FILTERS = 'class="filters"'

@@ -10,16 +10,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from conformance import catalogue, clauses
-from conformance.catalogue import Test
-from conformance.clauses import Clause
+from conformance.core import catalog, clauses
+from conformance.core.catalog import Test
+from conformance.core.clauses import Clause
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 ENGINE = "PyTorch"
 REFERENCE = "spec_impl."
 #: Where the adapters of published implementations are.
-ADAPTERS = "conformance.public."
+ADAPTERS = "published."
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Record:
 def read() -> Record:
     """Read all of it from the checkout."""
     tests: dict[str, list[Test]] = defaultdict(list)
-    for test in catalogue.suite():
+    for test in catalog.suite():
         tests[test.clause].append(test)
     matrix, mutants = DOCS / "data" / "kill-matrix.json", DOCS / "data" / "mutants.json"
     rows = _json(matrix).get("rows", ())

@@ -14,15 +14,15 @@ from sphinx.util.docutils import SphinxDirective
 from clause_pages.html import Markup, raw, tag, together
 from clause_pages.index import scrolling
 from clause_pages.record import ROOT
-from conformance import cli
+from conformance.cli import parser
 
 SCHEMA = ROOT / "conformance" / "report" / "schema.json"
 STATUS = (
-    (cli.OK, "every subject conforms or deviates"),
-    (cli.FAILS, "a subject fails or is incomplete; with --strict also: deviates"),
-    (cli.INTERRUPTED, "interrupted"),
-    (cli.BROKE, "the suite itself broke"),
-    (cli.BAD_USAGE, "bad usage: a line says what was wrong and what would be right"),
+    (parser.OK, "every subject conforms or deviates"),
+    (parser.FAILS, "a subject fails or is incomplete; with --strict also: deviates"),
+    (parser.INTERRUPTED, "interrupted"),
+    (parser.BROKE, "the suite itself broke"),
+    (parser.BAD_USAGE, "bad usage: a line says what was wrong and what would be right"),
 )
 
 
@@ -38,8 +38,8 @@ class Options(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Ask the parser itself."""
-        self.env.note_dependency(cli.__file__)
-        (commands,) = (action for action in cli.parser()._actions if isinstance(action, argparse._SubParsersAction))
+        self.env.note_dependency(parser.__file__)
+        (commands,) = (action for action in parser.parser()._actions if isinstance(action, argparse._SubParsersAction))
         helps = {choice.dest: choice.help for choice in commands._choices_actions}
         return [_section(name, helps[name] or "", parser) for name, parser in commands.choices.items()]
 

@@ -17,7 +17,7 @@ from clause_pages.html import Markup, breakable, link, plain, prose, raw, tag, t
 from clause_pages.index import choice, filters, row_data, scrolling
 from clause_pages.margin import MARKS, verdict_class
 from clause_pages.record import DOCS, ENGINE, Record, Run
-from conformance.clauses import Clause
+from conformance.core.clauses import Clause
 from conformance.report.model import BROKEN, page_of
 
 NOT_RUN = DOCS / "results" / "not-run.toml"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from conformance.outcome import RankOutcome, TestOutcome
+from conformance.core.outcomes import RankOutcome, TestOutcome
 from conformance.report.model import BROKEN, ClauseResult
 from conformance.report.text import one_line, visible
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
-from conformance.report.model import ClauseResult, Report, ReportError, SubjectResult
+from conformance.core.errors import UsageError
+from conformance.report.model import ClauseResult, Report, SubjectResult
 from conformance.report.text import one_line, visible
 
 _MARKDOWN = "\\`*_{}[]<>()#+-.!|~&@$:"
@@ -17,7 +18,7 @@ def publish(report: Report, file: IO[str], environ: Mapping[str, str] = os.envir
     """Print annotations and add to the job's summary inside a GitHub action; elsewhere do nothing.
 
     Raises:
-        ReportError: the summary cannot be written.
+        UsageError: the summary cannot be written.
     """
     if environ.get("GITHUB_ACTIONS") != "true":
         return
@@ -29,7 +30,7 @@ def publish(report: Report, file: IO[str], environ: Mapping[str, str] = os.envir
             with Path(place).open("a", encoding="utf-8", errors="backslashreplace") as summary_file:
                 summary_file.write(summary(report))
         except OSError as problem:
-            raise ReportError(f"cannot write {place}: {problem.strerror}") from None
+            raise UsageError(f"cannot write {place}: {problem.strerror}") from None
 
 
 def commands(report: Report) -> Iterator[str]:

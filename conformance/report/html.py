@@ -9,7 +9,7 @@ from html import escape
 from importlib.resources import files
 from string import Template
 
-from conformance.outcome import TestOutcome
+from conformance.core.outcomes import TestOutcome
 from conformance.report.failures import Accused, Failure, failures, how_it_ended, last_words, story
 from conformance.report.model import LEVELS, ClauseResult, Report, SubjectResult
 from conformance.report.text import address, visible

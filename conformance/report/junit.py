@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from xml.etree import ElementTree as Xml
 
-from conformance.outcome import TestOutcome
+from conformance.core.outcomes import TestOutcome
 from conformance.report.model import ClauseResult, Report, SubjectResult
 from conformance.report.text import address, one_line, visible
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from conformance.outcome import TestOutcome
+from conformance.core.outcomes import TestOutcome
 from conformance.report.text import plain
 
 if TYPE_CHECKING:
-    from conformance.clauses import Clause
+    from conformance.core.clauses import Clause
 
 #: Verdicts on a clause, worst first.
 VERDICTS = ("crash", "timeout", "error", "fail", "skipped", "pass", "not-applicable")
@@ -18,10 +18,6 @@ BROKEN = ("crash", "timeout", "error", "fail")
 #: Verdicts on a subject, worst first.
 SUBJECT_VERDICTS = ("fails", "incomplete", "deviates", "conforms")
 LEVELS = ("must", "should", "may", "quality")
-
-
-class ReportError(Exception):
-    """A report that cannot be written or read; the message says on one line which file, and why."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from conformance.outcome import OUTCOMES, TestOutcome
+from conformance.core.outcomes import OUTCOMES, TestOutcome
 from conformance.report.model import BROKEN
 from conformance.report.text import one_line
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from conformance.outcome import TestOutcome
+from conformance.core.outcomes import TestOutcome
 from conformance.report.failures import (
     Accused,
     Failure,

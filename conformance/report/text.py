@@ -7,7 +7,7 @@ import os
 import unicodedata
 from typing import Any
 
-from conformance.outcome import TEXT_LIMIT, clipped
+from conformance.core.outcomes import TEXT_LIMIT, clipped
 
 _KEPT = "\n\t\u200d"  # a zero-width joiner builds emoji and harms nobody
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import torch
 
-from conformance import collectives, expect
-from conformance.marks import cases, clause, ranks
-from conformance.outcome import Deviation, NotApplicable
-from conformance.specs import Launch
-from conformance.subject import Subject
-from conformance.suite._gather_mistakes import join_mistakes
-from conformance.suite._gathers import LAYOUTS, carries, held, launch, same_bits
-from conformance.world import World
+from conformance.kit import collectives, expect
+from conformance.kit.deviations import Deviation, NotApplicable
+from conformance.kit.gather_mistakes import join_mistakes
+from conformance.kit.gathers import LAYOUTS, carries, held, launch, same_bits
+from conformance.kit.marks import cases, clause, ranks
+from conformance.kit.specs import Launch
+from conformance.kit.subject import Subject
+from conformance.kit.world import World
 
 
 def _same_join(world: World, came: Any, tensors: list[torch.Tensor], what: str = "") -> None:

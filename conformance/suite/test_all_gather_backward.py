@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from conformance import expect
-from conformance.marks import cases, clause, ranks
-from conformance.outcome import Deviation
-from conformance.subject import Subject
-from conformance.suite._gather_mistakes import Table, slice_mistakes
-from conformance.suite._gathers import (
+from conformance.kit import expect
+from conformance.kit.deviations import Deviation
+from conformance.kit.gather_mistakes import Table, slice_mistakes
+from conformance.kit.gathers import (
     LAYOUTS,
     central_differences,
     cotangents,
@@ -19,7 +17,9 @@ from conformance.suite._gathers import (
     keeps_no_more,
     launch,
 )
-from conformance.world import World
+from conformance.kit.marks import cases, clause, ranks
+from conformance.kit.subject import Subject
+from conformance.kit.world import World
 
 
 def _leaf(world: World, shape: tuple[int, ...], dtype: torch.dtype = torch.float64, *key: object) -> torch.Tensor:

@@ -6,11 +6,9 @@ import time
 
 import torch
 
-from conformance import expect
-from conformance.marks import cases, clause, ranks
-from conformance.outcome import NotApplicable
-from conformance.subject import Subject
-from conformance.suite._gathers import (
+from conformance.kit import expect
+from conformance.kit.deviations import NotApplicable
+from conformance.kit.gathers import (
     LAYOUTS,
     carries,
     central_differences,
@@ -22,7 +20,9 @@ from conformance.suite._gathers import (
     same_entries,
     same_gradient,
 )
-from conformance.world import World
+from conformance.kit.marks import cases, clause, ranks
+from conformance.kit.subject import Subject
+from conformance.kit.world import World
 
 
 def _leaf(world: World, shape: tuple[int, ...], dtype: torch.dtype = torch.float64, *key: object) -> torch.Tensor:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import torch
 
-from conformance import expect
-from conformance.marks import cases, clause, ranks
-from conformance.outcome import need
-from conformance.subject import Subject
-from conformance.suite._gather_mistakes import entry_mistakes
-from conformance.suite._gathers import LAYOUTS, carries, entries, held, same_bits, same_entries
-from conformance.world import World
+from conformance.kit import expect
+from conformance.kit.deviations import need
+from conformance.kit.gather_mistakes import entry_mistakes
+from conformance.kit.gathers import LAYOUTS, carries, entries, held, same_bits, same_entries
+from conformance.kit.marks import cases, clause, ranks
+from conformance.kit.subject import Subject
+from conformance.kit.world import World
 
 
 @clause("AllGatherGradAutograd.forward.every-rank")

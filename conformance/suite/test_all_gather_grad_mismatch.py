@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from conformance.marks import cases, clause, deadline, ranks
-from conformance.subject import Subject
-from conformance.suite._gathers import every_rank_objects
-from conformance.world import World
+from conformance.kit.gathers import every_rank_objects
+from conformance.kit.marks import cases, clause, deadline, ranks
+from conformance.kit.subject import Subject
+from conformance.kit.world import World
 
 #: What the odd rank gives, and what the others give; the same number of elements or of bytes makes it hard to notice.
 SHAPES = {

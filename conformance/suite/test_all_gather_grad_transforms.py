@@ -8,12 +8,10 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-from conformance import expect
-from conformance.marks import cases, clause, ranks
-from conformance.outcome import Deviation
-from conformance.subject import Subject
-from conformance.suite._gather_mistakes import entry_mistakes
-from conformance.suite._gathers import (
+from conformance.kit import expect
+from conformance.kit.deviations import Deviation
+from conformance.kit.gather_mistakes import entry_mistakes
+from conformance.kit.gathers import (
     cotangents,
     entries,
     gradient,
@@ -22,7 +20,9 @@ from conformance.suite._gathers import (
     need_transforms,
     need_vmap,
 )
-from conformance.world import World
+from conformance.kit.marks import cases, clause, ranks
+from conformance.kit.subject import Subject
+from conformance.kit.world import World
 
 
 def _same_tangents(world: World, came: Sequence[torch.Tensor | None], expected: Sequence[torch.Tensor]) -> None:

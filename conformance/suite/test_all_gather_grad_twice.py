@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
-from conformance import expect
-from conformance.marks import cases, clause, deadline, ranks
-from conformance.outcome import NotApplicable, need
-from conformance.subject import Subject
-from conformance.suite._gather_mistakes import added_up
-from conformance.suite._gathers import cotangents, entries, held, need_jvp, need_transforms, need_vmap
-from conformance.world import World
+from conformance.kit import expect
+from conformance.kit.deviations import NotApplicable, need
+from conformance.kit.gather_mistakes import added_up
+from conformance.kit.gathers import cotangents, entries, held, need_jvp, need_transforms, need_vmap
+from conformance.kit.marks import cases, clause, deadline, ranks
+from conformance.kit.subject import Subject
+from conformance.kit.world import World
 
 
 def _squares(subject: Subject, world: World) -> Callable[[torch.Tensor], torch.Tensor]:

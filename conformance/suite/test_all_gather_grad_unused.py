@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 
-from conformance import collectives, expect
-from conformance.marks import cases, clause, deadline, ranks
-from conformance.subject import Subject
-from conformance.suite._gathers import cotangents, entries, gradient, held
-from conformance.world import World
+from conformance.kit import collectives, expect
+from conformance.kit.gathers import cotangents, entries, gradient, held
+from conformance.kit.marks import cases, clause, deadline, ranks
+from conformance.kit.subject import Subject
+from conformance.kit.world import World
 
 
 def _leaf(world: World) -> torch.Tensor:

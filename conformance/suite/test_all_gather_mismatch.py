@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from conformance.marks import cases, clause, deadline, ranks
-from conformance.specs import Launch
-from conformance.subject import Subject
-from conformance.suite._gathers import every_rank_objects, launch, need_vmap
-from conformance.world import World
+from conformance.kit.gathers import every_rank_objects, launch, need_vmap
+from conformance.kit.marks import cases, clause, deadline, ranks
+from conformance.kit.specs import Launch
+from conformance.kit.subject import Subject
+from conformance.kit.world import World
 
 #: What the odd rank gives, and what the others give; the same number of elements makes it hard to notice.
 SHAPES = {

@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-from conformance import expect
-from conformance.marks import cases, clause, ranks
-from conformance.outcome import Deviation
-from conformance.subject import Subject
-from conformance.suite._gather_mistakes import join_mistakes
-from conformance.suite._gathers import cotangents, gradient, held, launch, need_jvp, need_transforms, need_vmap
-from conformance.world import World
+from conformance.kit import expect
+from conformance.kit.deviations import Deviation
+from conformance.kit.gather_mistakes import join_mistakes
+from conformance.kit.gathers import cotangents, gradient, held, launch, need_jvp, need_transforms, need_vmap
+from conformance.kit.marks import cases, clause, ranks
+from conformance.kit.subject import Subject
+from conformance.kit.world import World
 
 
 def _gather(subject: Subject, world: World) -> Callable[[torch.Tensor], Any]:

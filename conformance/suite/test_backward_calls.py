@@ -7,14 +7,14 @@ from itertools import combinations
 
 import torch
 
-from conformance import expect
-from conformance.marks import clause
-from conformance.outcome import Deviation, NotApplicable, need
-from conformance.subject import Subject
-from conformance.suite._contract import Case, Gradients, Run, differentiated, filled
-from conformance.suite._watched import judged, watched
-from conformance.witness import same_values
-from conformance.world import World
+from conformance.kit import expect
+from conformance.kit.calls import Case, Gradients, Run, differentiated, filled
+from conformance.kit.deviations import Deviation, NotApplicable, need
+from conformance.kit.marks import clause
+from conformance.kit.subject import Subject
+from conformance.kit.watched import judged, watched
+from conformance.kit.witness import same_values
+from conformance.kit.world import World
 
 #: Subsets of inputs are tried in full up to this many inputs.
 IN_FULL = 4

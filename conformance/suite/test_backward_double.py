@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import torch
 
-from conformance import expect
-from conformance.marks import clause
-from conformance.outcome import need
-from conformance.subject import Subject
-from conformance.suite._contract import Case, Run, differentiated, filled, in_double
-from conformance.suite._slope import Finding, compare, epsilon, inner, nearby, paired, typical
-from conformance.world import World
+from conformance.kit import expect
+from conformance.kit.calls import Case, Run, differentiated, filled, in_double
+from conformance.kit.deviations import need
+from conformance.kit.marks import clause
+from conformance.kit.slopes import Finding, compare, epsilon, inner, nearby, paired, typical
+from conformance.kit.subject import Subject
+from conformance.kit.world import World
 
 
 @clause("Function.backward.double")

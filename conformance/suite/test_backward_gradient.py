@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 import torch
 
-from conformance import expect
-from conformance.diagnosis import likely_cause
-from conformance.marks import clause
-from conformance.outcome import Deviation, NotApplicable, need
-from conformance.subject import Subject
-from conformance.suite._contract import Case, Run, differentiated, filled, in_double
-from conformance.suite._slope import (
+from conformance.kit import expect
+from conformance.kit.calls import Case, Run, differentiated, filled, in_double
+from conformance.kit.deviations import Deviation, NotApplicable, need
+from conformance.kit.diagnosis import likely_cause
+from conformance.kit.marks import clause
+from conformance.kit.slopes import (
     Finding,
     compare,
     directions,
@@ -22,7 +21,8 @@ from conformance.suite._slope import (
     paired,
     typical,
 )
-from conformance.world import World
+from conformance.kit.subject import Subject
+from conformance.kit.world import World
 
 OWN = "its spec says what the gradient is, and has clauses for it"
 ROUGH = "too rough around every sample for differences to tell a derivative"

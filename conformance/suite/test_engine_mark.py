@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from conformance import expect
-from conformance.marks import cases, clause
-from conformance.suite._functions import build, leaf, tensor
-from conformance.world import World
+from conformance.kit import expect
+from conformance.kit.functions import build, leaf, tensor
+from conformance.kit.marks import cases, clause
+from conformance.kit.world import World
 
 
 def _double(when: str, through_data: bool) -> Any:

@@ -6,10 +6,10 @@ import warnings
 from functools import partial
 from typing import Any
 
-from conformance import expect
-from conformance.marks import cases, clause
-from conformance.suite._functions import build, leaf, nothing, tensor
-from conformance.world import World
+from conformance.kit import expect
+from conformance.kit.functions import build, leaf, nothing, tensor
+from conformance.kit.marks import cases, clause
+from conformance.kit.world import World
 
 
 def _warned(action: Any) -> tuple[Any, list[type[Warning]]]:

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from conformance import expect
-from conformance.marks import cases, clause
-from conformance.suite._functions import build, leaf, tensor
-from conformance.world import World
+from conformance.kit import expect
+from conformance.kit.functions import build, leaf, tensor
+from conformance.kit.marks import cases, clause
+from conformance.kit.world import World
 
 
 def _saver(form: str, names: list[str], seen: list[Any] | None = None, look: Any = None) -> Any:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import torch
 
-from conformance import expect, footprint
-from conformance.marks import clause
-from conformance.outcome import Deviation, need
-from conformance.subject import Subject
-from conformance.suite._contract import Case, Gradients, Run, cases, differentiated, every_case
-from conformance.suite._memory import kept_alive
-from conformance.suite._on_ctx import tensors_on
-from conformance.suite._pull import pulled
-from conformance.suite._watched import judged, watched
-from conformance.witness import same_values
-from conformance.world import World
+from conformance.kit import expect, isolation
+from conformance.kit.calls import Case, Gradients, Run, cases, differentiated, every_case
+from conformance.kit.ctx_tensors import tensors_on
+from conformance.kit.deviations import Deviation, need
+from conformance.kit.marks import clause
+from conformance.kit.memory import kept_alive
+from conformance.kit.pull import pulled
+from conformance.kit.subject import Subject
+from conformance.kit.watched import judged, watched
+from conformance.kit.witness import same_values
+from conformance.kit.world import World
 
 
 @clause("Function.forward.no-tensor-on-ctx")
@@ -90,10 +90,10 @@ def test_global_state_is_left_as_found(subject: Subject, world: World) -> None:
     """A call changes no global setting, and reseeds no generator."""
     all_cases = every_case(subject, world)
     dtype, grad = torch.get_default_dtype(), torch.is_grad_enabled()
-    before = footprint.take()
+    before = isolation.take()
     try:
         states = [[_state_after(case, world, seed) for case in all_cases] for seed in (11, 12)]
-        changed = footprint.differences(before, footprint.take())
+        changed = isolation.differences(before, isolation.take())
     finally:
         torch.set_default_dtype(dtype)
         torch.set_grad_enabled(grad)

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 import torch.autograd.forward_ad as fwd
 
-from conformance import expect
-from conformance.marks import cases, clause
-from conformance.outcome import NotApplicable, need
-from conformance.subject import Subject
-from conformance.suite._recording import many, recording
-from conformance.world import World
+from conformance.kit import expect
+from conformance.kit.deviations import NotApplicable, need
+from conformance.kit.marks import cases, clause
+from conformance.kit.recording import many, recording
+from conformance.kit.subject import Subject
+from conformance.kit.world import World
 
 #: Neutral, nothing, turned round, fractional, large, and an integer.
 FACTORS = (1.0, 0.0, -1.0, 0.5, -2.5, 0.001, 1000.0, 3)

@@ -7,16 +7,16 @@ from typing import Any
 
 import torch
 
-from conformance import expect
-from conformance.diagnosis import likely_cause
-from conformance.marks import clause
-from conformance.outcome import Deviation, need
-from conformance.subject import Subject
-from conformance.suite._contract import Case, cases, in_double, smooth
-from conformance.suite._recording import many, recording
-from conformance.suite._slope import compare, epsilon, inner, nearby, paired
-from conformance.suite._transforms import Direction, Tensors, outputs, tangents
-from conformance.world import World
+from conformance.kit import expect
+from conformance.kit.calls import Case, cases, in_double, smooth
+from conformance.kit.deviations import Deviation, need
+from conformance.kit.diagnosis import likely_cause
+from conformance.kit.marks import clause
+from conformance.kit.recording import many, recording
+from conformance.kit.slopes import compare, epsilon, inner, nearby, paired
+from conformance.kit.subject import Subject
+from conformance.kit.transforms import Direction, Tensors, outputs, tangents
+from conformance.kit.world import World
 
 NO_JVP = "the class defines no jvp"
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import torch
 
-from conformance import expect
-from conformance.marks import clause
-from conformance.outcome import need
-from conformance.subject import Subject
-from conformance.suite._steps import at_most_once, only_early, steps
-from conformance.suite._watched import judged, watched
-from conformance.witness import EARLY
-from conformance.world import World
+from conformance.kit import expect
+from conformance.kit.deviations import need
+from conformance.kit.marks import clause
+from conformance.kit.steps import at_most_once, only_early, steps
+from conformance.kit.subject import Subject
+from conformance.kit.watched import judged, watched
+from conformance.kit.witness import EARLY
+from conformance.kit.world import World
 
 LAST_COUNTS = "of two calls only the last one counts"
 

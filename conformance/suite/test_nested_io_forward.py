@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from conformance import expect
-from conformance.marks import cases, clause
-from conformance.subject import Subject
-from conformance.suite._nested import Pair, mapped, nestings, same, tensors_in, written
-from conformance.world import World
+from conformance.kit import expect
+from conformance.kit.marks import cases, clause
+from conformance.kit.nested import Pair, mapped, nestings, same, tensors_in, written
+from conformance.kit.subject import Subject
+from conformance.kit.world import World
 
 
 @clause("NestedIOFunction.forward.nested")

@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
-from conformance import expect
-from conformance.marks import cases, clause
-from conformance.outcome import need
-from conformance.subject import Subject
-from conformance.suite._contract import has_own_apply
-from conformance.suite._nested import same, tensors_in, written
-from conformance.world import World
+from conformance.kit import expect
+from conformance.kit.calls import has_own_apply
+from conformance.kit.deviations import need
+from conformance.kit.marks import cases, clause
+from conformance.kit.nested import same, tensors_in, written
+from conformance.kit.subject import Subject
+from conformance.kit.world import World
 
 
 @clause("NestedIOFunction.apply.instance")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import torch
 
-from conformance import expect
-from conformance.marks import clause
-from conformance.outcome import Deviation, need
-from conformance.subject import Subject
-from conformance.suite._contract import Case, Gradients, Run, differentiated, filled
-from conformance.suite._offload import offloaded
-from conformance.suite._steps import at_most_once, only_early, steps
-from conformance.suite._watched import judged, watched
-from conformance.world import World
+from conformance.kit import expect
+from conformance.kit.calls import Case, Gradients, Run, differentiated, filled
+from conformance.kit.deviations import Deviation, need
+from conformance.kit.marks import clause
+from conformance.kit.offload import offloaded
+from conformance.kit.steps import at_most_once, only_early, steps
+from conformance.kit.subject import Subject
+from conformance.kit.watched import judged, watched
+from conformance.kit.world import World
 
 
 @clause("Function.save_for_backward.once")

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import torch
 
-from conformance import expect
-from conformance.marks import cases, clause
-from conformance.outcome import Deviation, need
-from conformance.subject import Subject
-from conformance.suite._contract import Case, Run, differentiated, filled, has_backward, in_double
-from conformance.suite._contract import cases as differentiable
-from conformance.suite._slope import epsilon
-from conformance.suite._variants import (
+from conformance.kit import expect
+from conformance.kit.calls import Case, Run, differentiated, filled, has_backward, in_double
+from conformance.kit.calls import cases as differentiable
+from conformance.kit.deviations import Deviation, need
+from conformance.kit.marks import cases, clause
+from conformance.kit.slopes import epsilon
+from conformance.kit.subject import Subject
+from conformance.kit.variants import (
     LAYOUTS,
     Arrange,
     attempt,
@@ -27,7 +27,7 @@ from conformance.suite._variants import (
     shaken,
     without_rows,
 )
-from conformance.world import World
+from conformance.kit.world import World
 
 OWN = "its spec says what the gradient is, and has clauses for it"
 #: How far gradients may be apart, next to their size: wide, since what is looked for is wrong and not imprecise.

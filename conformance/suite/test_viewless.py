@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
-from conformance import expect
-from conformance.marks import cases, clause
-from conformance.outcome import need
-from conformance.subject import Subject
-from conformance.suite._recording import many, recording
-from conformance.world import World
+from conformance.kit import expect
+from conformance.kit.deviations import need
+from conformance.kit.marks import cases, clause
+from conformance.kit.recording import many, recording
+from conformance.kit.subject import Subject
+from conformance.kit.world import World
 
 VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "view": lambda base: base.view(6, 4),

@@ -8,15 +8,15 @@ from typing import Any
 
 import torch
 
-from conformance import expect
-from conformance.marks import clause
-from conformance.outcome import need
-from conformance.subject import Subject
-from conformance.suite._recording import Noted, recording
-from conformance.suite._transforms import Tensors, outputs
-from conformance.suite._vmap import SIZE, Batch, agree, batches, choices, variants
-from conformance.suite._vmap import batch as make
-from conformance.world import World
+from conformance.kit import expect
+from conformance.kit.batches import SIZE, Batch, agree, batches, choices, variants
+from conformance.kit.batches import batch as make
+from conformance.kit.deviations import need
+from conformance.kit.marks import clause
+from conformance.kit.recording import Noted, recording
+from conformance.kit.subject import Subject
+from conformance.kit.transforms import Tensors, outputs
+from conformance.kit.world import World
 
 OUT_DIMS = "out_dims is nested like the output: one entry for each"
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 
-from conformance.marks import clause
-from conformance.outcome import need
-from conformance.subject import Subject
-from conformance.suite._contract import Case, Gradients, filled
-from conformance.suite._transforms import Direction, Tensors, outputs, tangents
-from conformance.suite._vmap import Batch, Values, agree, batches
-from conformance.world import World
+from conformance.kit.batches import Batch, Values, agree, batches
+from conformance.kit.calls import Case, Gradients, filled
+from conformance.kit.deviations import need
+from conformance.kit.marks import clause
+from conformance.kit.subject import Subject
+from conformance.kit.transforms import Direction, Tensors, outputs, tangents
+from conformance.kit.world import World
 
 NO_BACKWARD = "the class defines no backward, which is what torch.func calls"
 NO_JVP = "the class defines no jvp"

@@ -5,31 +5,31 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from conformance import catalogue
-from conformance.outcome import TestOutcome
-from conformance.plan import Item, Named
-from conformance.pool import Pool, Settings
-from conformance.pristine import Template
+from conformance.core import catalog
+from conformance.core.outcomes import TestOutcome
+from conformance.core.plan import PlannedTest, SubjectRef
+from conformance.ranks.client import Forkserver
+from conformance.ranks.pool import Pool, Settings
 
 HERE = Path(__file__).parent
 SUITE = HERE / "suite"
 PATH = (str(HERE), str(SUITE))
 SPEC = "AllGatherGradAutograd"
-TESTS = {test.function: test for test in catalogue.suite(SUITE)}
+TESTS = {test.function: test for test in catalog.suite(SUITE)}
 #: What a test that nothing is wrong with may take on a busy machine (seconds).
 PATIENT = 60.0
 
 
-def new_pool(template: Template, **settings: object) -> Pool:
+def new_pool(template: Forkserver, **settings: object) -> Pool:
     """A pool whose ranks find the hostile subjects and the small suite."""
     return Pool(template, Settings(**{"timeout": PATIENT, "path": PATH, **settings}))
 
 
-def item(subject: str, test: str, size: int, deadline: float | None = None) -> Item:
+def item(subject: str, test: str, size: int, deadline: float | None = None) -> PlannedTest:
     """One test of one hostile subject."""
     found = replace(TESTS[test], module="test_small", deadline=deadline)
     reference = subject if ":" in subject else f"hostile:{subject}"
-    return Item(found, Named(reference, SPEC, None, reference), size, True, ())
+    return PlannedTest(found, SubjectRef(reference, SPEC, None, reference), size, True, ())
 
 
 def run(pool: Pool, subject: str, test: str, size: int, deadline: float | None = None) -> TestOutcome:

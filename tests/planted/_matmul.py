@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torch.autograd import Function
+from torch.autograd import Function  # noqa: F401
 
 
 class MatMul(Function):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.autograd import Function
+from torch.autograd import Function  # noqa: F401
 
 SPEC = "Function"
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from conformance import clauses
+from conformance.core import clauses
 from tests.proof import implementations, matrix, mutation
 from tests.proof.matrix import Row
 from tests.proof.mutation import Fate

@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from conformance import catalogue, clauses
-from conformance.outcome import TestOutcome, worst
-from conformance.plan import Item, Named, plan
-from conformance.pool import Settings
-from conformance.pristine import Template
+from conformance.core import catalog, clauses
+from conformance.core.outcomes import TestOutcome, worst
+from conformance.core.plan import PlannedTest, SubjectRef, plan
+from conformance.ranks.client import Forkserver
+from conformance.ranks.pool import Settings
 from tests.proof.implementations import Implementation
 from tests.proof.workers import Hasty
 
@@ -45,11 +45,11 @@ class Row:
         return tuple(sorted(set(self.broken) - allowed))
 
 
-def items_of(implementation: Implementation) -> list[Item]:
+def items_of(implementation: Implementation) -> list[PlannedTest]:
     """The tests that an implementation goes through: the engine's for an engine bug, else all that concern it."""
-    subject = Named(implementation.reference, implementation.spec, implementation.inputs, implementation.reference)
+    subject = SubjectRef(implementation.reference, implementation.spec, implementation.inputs, implementation.reference)
     subjects = [] if implementation.engine else [subject]
-    items = plan(catalogue.suite(), clauses.registry(), subjects, RANKS)
+    items = plan(catalog.suite(), clauses.registry(), subjects, RANKS)
     return [item for item in items if item.test.about_engine == implementation.engine and not item.why_not]
 
 
@@ -69,7 +69,7 @@ def held_against(pool: Hasty, implementation: Implementation) -> Row:
     return row(implementation, until_broken(pool, [item for item in items if item.size == max(RANKS)], outcomes))
 
 
-def until_broken(pool: Hasty, items: Iterable[Item], before: Sequence[TestOutcome]) -> list[TestOutcome]:
+def until_broken(pool: Hasty, items: Iterable[PlannedTest], before: Sequence[TestOutcome]) -> list[TestOutcome]:
     """Run items, and none of a clause that is broken already: more tests of it have nothing to add."""
     outcomes = list(before)
     broken = {outcome.clause for outcome in outcomes if outcome.outcome in BROKEN}
@@ -97,10 +97,10 @@ def row(implementation: Implementation, outcomes: Iterable[TestOutcome]) -> Row:
     return Row(implementation, broken, tuple(kept))
 
 
-def task(implementation: Implementation) -> Callable[[Template], Row]:
+def task(implementation: Implementation) -> Callable[[Forkserver], Row]:
     """What it takes to compute one row."""
 
-    def work(template: Template) -> Row:
+    def work(template: Forkserver) -> Row:
         pool = Hasty(template, settings_of(implementation))
         try:
             return held_against(pool, implementation)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from conformance import catalogue, clauses
-from conformance.plan import Item, plan
-from conformance.pool import Settings
-from conformance.pristine import Template
-from conformance.session import reference_subjects
+from conformance.core import catalog, clauses
+from conformance.core.plan import PlannedTest, plan
+from conformance.ranks.client import Forkserver
+from conformance.ranks.pool import Settings
+from conformance.run.session import reference_subjects
 from tests.proof.matrix import BROKEN, TIMEOUT
 from tests.proof.mutants import Mutant, mutants
 from tests.proof.workers import Hasty
@@ -42,9 +42,9 @@ def all_mutants() -> list[Mutant]:
     return [mutant for file in files for mutant in mutants(file)]
 
 
-def items_for() -> Callable[[Mutant], list[Item]]:
+def items_for() -> Callable[[Mutant], list[PlannedTest]]:
     """What says which tests a mutant goes through: those of the classes that its code is part of."""
-    tests, registry = catalogue.suite(), clauses.registry()
+    tests, registry = catalog.suite(), clauses.registry()
     by_class, by_class_shared = (
         {
             subject.reference.partition(":")[2]: _likeliest_first(plan(tests, registry, [subject], ranks))
@@ -58,7 +58,7 @@ def items_for() -> Callable[[Mutant], list[Item]]:
         homes.setdefault(module.rpartition(".")[2], []).append(name)
     users = {file.stem: _users(file.stem, homes) for file in SPEC_IMPL.glob("*.py")}
 
-    def items(mutant: Mutant) -> list[Item]:
+    def items(mutant: Mutant) -> list[PlannedTest]:
         if mutant.module not in homes:
             own = [item for name in users[mutant.module] for item in by_class_shared[name]]
             return [item for item in own if registry[item.test.clause].spec != "Function"]
@@ -80,7 +80,7 @@ def _imports(file: Path) -> str:
     return "\n".join(line.replace("spec_impl.", "") for line in lines if line.startswith(("import", "from spec_impl")))
 
 
-def _likeliest_first(items: Sequence[Item]) -> list[Item]:
+def _likeliest_first(items: Sequence[PlannedTest]) -> list[PlannedTest]:
     """The tests of a class by how soon they are likely to notice something; worlds stay together.
 
     Several ranks come before one, the spec's own tests before those of every Function, which need one world only.
@@ -97,13 +97,13 @@ def _likeliest_first(items: Sequence[Item]) -> list[Item]:
     return [item for _, item in sorted(own, key=lambda pair: pair[0])]
 
 
-def tasks(wanted: Sequence[Mutant]) -> list[Callable[[Template], Fate]]:
+def tasks(wanted: Sequence[Mutant]) -> list[Callable[[Forkserver], Fate]]:
     """What it takes to hold every mutant against the tests of its module, until one notices it."""
     items = items_for()
     return [partial(_fate, mutant, items(mutant)) for mutant in wanted]
 
 
-def _fate(mutant: Mutant, items: Sequence[Item], template: Template) -> Fate:
+def _fate(mutant: Mutant, items: Sequence[PlannedTest], template: Forkserver) -> Fate:
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         home = Path(folder) / "spec_impl"
         home.mkdir()
@@ -118,7 +118,7 @@ def _fate(mutant: Mutant, items: Sequence[Item], template: Template) -> Fate:
             pool.close()
 
 
-def _killer(pool: Hasty, items: Sequence[Item]) -> str:
+def _killer(pool: Hasty, items: Sequence[PlannedTest]) -> str:
     for item in items:
         if pool.run(item).outcome in BROKEN:
             return f"{item.test.clause} ({item.test.function}, ranks {item.size})"

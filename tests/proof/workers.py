@@ -7,11 +7,11 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from conformance.outcome import RankOutcome
-from conformance.plan import Item
-from conformance.pool import Pool
-from conformance.pristine import Template
-from conformance.template import TRANSFORMS
+from conformance.core.outcomes import RankOutcome
+from conformance.core.plan import PlannedTest
+from conformance.ranks.client import Forkserver
+from conformance.ranks.pool import Pool
+from conformance.ranks.preloads import TRANSFORMS
 
 #: What hangs costs time and no work: more jobs at once than there are cores.
 WORKERS = 4
@@ -22,12 +22,12 @@ Result = TypeVar("Result")
 class Hasty(Pool):
     """Looks at a failure once: nobody reads its words here."""
 
-    def _second_look(self, item: Item, outcomes: list[RankOutcome]) -> list[RankOutcome]:
+    def _second_look(self, item: PlannedTest, outcomes: list[RankOutcome]) -> list[RankOutcome]:
         return outcomes
 
 
 def side_by_side(
-    jobs: Sequence[Callable[[Template], Result]],
+    jobs: Sequence[Callable[[Forkserver], Result]],
     said: Callable[[Result], None],
     workers: int = WORKERS,
 ) -> list[Result]:
@@ -39,7 +39,7 @@ def side_by_side(
     problems: list[BaseException] = []
 
     def work() -> None:
-        template = Template()
+        template = Forkserver()
         template.preload(TRANSFORMS)  # once here, and not in the first ranks of all
         try:
             while not problems:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import torch
 
-from conformance import expect
-from conformance.marks import clause, ranks
+from conformance.kit import expect
+from conformance.kit.marks import clause, ranks
 
 
 @clause("AllGatherGradAutograd.forward.every-rank")

@@ -2,7 +2,7 @@
 
 import torch
 from torch import nn
-from torch.autograd import Function
+from torch.autograd import Function  # noqa: F401
 
 
 class AnInputThatIsSavedToo(Function):

@@ -3,7 +3,7 @@
 import math
 
 import torch
-from torch.autograd import Function
+from torch.autograd import Function  # noqa: F401
 
 
 class PlainThings(Function):

@@ -1,0 +1,125 @@
+"""What each command does. Nothing here imports torch; what is heavy is imported where it is needed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from conformance.cli.parser import parser
+from conformance.core.errors import BAD_USAGE, BROKE, FAILS, INTERRUPTED, OK, UsageError
+from conformance.core.output import complain, let_go_of_output, why
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit status."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    passed_on: list[str] = []
+    if "--" in words:
+        cut = words.index("--")
+        words, passed_on = words[:cut], words[cut + 1 :]
+    try:
+        arguments = parser().parse_args(words)
+    except SystemExit as ending:
+        return int(ending.code or 0)
+    return _carry_out(arguments, passed_on)
+
+
+def _carry_out(arguments: argparse.Namespace, passed_on: Sequence[str]) -> int:
+    """Do what the arguments say; complaints come out as a line or two."""
+
+    commands: dict[str, Callable[[], int]] = {
+        "run": lambda: _run(arguments, passed_on),
+        "list": lambda: _list(arguments),
+        "explain": lambda: _explain(arguments),
+        "scan": lambda: _scan(arguments),
+        "verify": lambda: _verify(arguments),
+        "compare": lambda: _compare(arguments),
+        "watch": lambda: _watch(arguments),
+    }
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - closed by whoever started us
+    try:
+        status = commands[arguments.command]()
+        sys.stdout.flush()
+    except UsageError as error:
+        complain(str(error))
+        return BAD_USAGE
+    except KeyboardInterrupt:
+        complain("interrupted")
+        return INTERRUPTED
+    except OSError as error:
+        complain(why(error) if error.filename is None else f"{error.filename}: {error.strerror}")
+        let_go_of_output()
+        return BROKE
+    return status
+
+
+def _run(arguments: argparse.Namespace, passed_on: Sequence[str]) -> int:
+    from conformance.cli.run import run
+
+    return run(arguments, passed_on)
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    from conformance.cli import listing
+
+    return listing.show_list(as_json=arguments.json)
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    from conformance.cli import listing
+
+    return listing.explain(arguments.clause)
+
+
+def _scan(arguments: argparse.Namespace) -> int:
+    from conformance.report.sheet import terminal
+    from conformance.scan.command import run as scan
+
+    return scan(
+        arguments.package,
+        json=arguments.json,
+        sarif=Path(arguments.sarif) if arguments.sarif else None,
+        console=terminal(),
+        fail_on=arguments.fail_on,
+    )
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    from conformance.core.clauses import registry
+    from conformance.report.verify import verify
+
+    try:
+        problems = verify(arguments.report, registry())
+    except UsageError as error:
+        raise UsageError(str(error)) from None
+    for problem in problems:
+        print(problem)
+    print(f"{arguments.report}: {len(problems)} problems" if problems else f"{arguments.report}: in order")
+    return FAILS if problems else OK
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    from conformance.report import compare
+    from conformance.report.files import read
+    from conformance.report.sheet import terminal
+
+    try:
+        change = compare.compare(read(arguments.old), read(arguments.new))
+    except UsageError as error:
+        raise UsageError(str(error)) from None
+    if arguments.json:
+        print(json.dumps(change.to_json(), indent=1))
+    else:
+        compare.show(change, terminal())
+    return FAILS if change.worse else OK
+
+
+def _watch(arguments: argparse.Namespace) -> int:
+    from conformance.run.watch import watch
+
+    return watch(arguments)

@@ -1,0 +1,1 @@
+"""Plain data that every part shares: options, clauses, the tests, the plan, outcomes. Nothing here imports torch."""

@@ -1,0 +1,85 @@
+"""What all ranks of a test say together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from conformance.core.outcomes import RankOutcome, TestOutcome, worst
+from conformance.core.plan import PlannedTest
+
+UNBROKEN = ("pass", "not-applicable", "skip")
+NOTHING_MORE = "nothing more"
+ROOT_ONLY = re.compile(r",? ?\[\[.*?\]\],? ?|,? ?\[\],? ?")
+
+
+def joined(item: PlannedTest, outcomes: Sequence[RankOutcome], seconds: float) -> TestOutcome:
+    """What all ranks say together: any rank that fails, dies or disagrees fails the test."""
+    outcome, message = _joined(outcomes)
+    broken = outcome not in UNBROKEN
+    return TestOutcome(
+        nodeid=item.nodeid,
+        clause=item.test.clause,
+        subject=item.label,
+        spec=item.spec,
+        world=item.size,
+        outcome=outcome,
+        seconds=round(seconds, 6),
+        message=message if broken else "",
+        reason="" if broken else message,
+        likely=next((found.likely for found in outcomes if found.likely), ""),
+        reproduce=item.reproduce if broken else "",
+        # What ranks print and call is of use where something broke; a long run cannot keep all of it.
+        ranks=tuple(outcomes if broken else (replace(found, output="", collectives=()) for found in outcomes)),
+    )
+
+
+def _joined(outcomes: Sequence[RankOutcome]) -> tuple[str, str]:
+    kinds = {outcome.outcome for outcome in outcomes}
+    if kinds == {"pass", "not-applicable"}:
+        each = ", ".join(f"rank {outcome.rank} {outcome.outcome}" for outcome in outcomes)
+        return "error", f"ranks disagree on whether the clause applies: {each}"
+    causes = [outcome for outcome in outcomes if not outcome.left_alone] or list(outcomes)
+    outcome = worst([cause.outcome for cause in causes])
+    first = next(cause for cause in causes if cause.outcome == outcome)
+    if outcome in UNBROKEN:
+        return outcome, first.message
+    lines = [first.message]
+    if len(outcomes) > 1:
+        lines = [f"rank {first.rank} of {len(outcomes)}: {first.message}"]
+        lines += disagreement(outcomes)
+    return outcome, "\n".join(lines)
+
+
+def disagreement(outcomes: Sequence[RankOutcome]) -> list[str]:
+    """Name the first collective in which the ranks' calls differ; nothing where they agree."""
+    here, place = _first_difference(outcomes)
+    if not here:
+        return []
+    each = "; ".join(f"rank {rank} called {text}" for rank, text in here.items())
+    return [f"the ranks' collectives differ at number {place + 1}: {each}"]
+
+
+def at_odds(outcomes: Sequence[RankOutcome]) -> bool:
+    """Whether two ranks entered collectives that do not belong together, as against one rank that stayed out."""
+    here, _ = _first_difference(outcomes)
+    return len(set(here.values()) - {NOTHING_MORE}) > 1
+
+
+def _first_difference(outcomes: Sequence[RankOutcome]) -> tuple[Mapping[int, str], int]:
+    calls = {outcome.rank: outcome.collectives for outcome in outcomes}
+    for place in range(max((len(called) for called in calls.values()), default=0)):
+        here = {rank: called[place] if place < len(called) else NOTHING_MORE for rank, called in calls.items()}
+        if len({_compared(text) for text in here.values()}) > 1:
+            return here, place
+    return {}, 0
+
+
+def _compared(call: str) -> str:
+    """A collective without what only its root gives: the list that a scatter sends, or a gather fills.
+
+    >>> _compared("scatter([2 float32], [[2 float32, 2 float32]])") == _compared("scatter([2 float32], [])")
+    True
+    """
+    return ROOT_ONLY.sub("", call) if call.startswith(("scatter(", "gather(")) else call

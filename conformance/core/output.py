@@ -1,0 +1,39 @@
+"""Lines on stderr, and an output that nobody reads any more."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from typing import TextIO
+
+
+def why(error: OSError) -> str:
+    """What went wrong with the output, in a few words.
+
+    >>> why(BrokenPipeError(32, "Broken pipe"))
+    'whoever read the output has closed it'
+    """
+    if isinstance(error, BrokenPipeError):
+        return "whoever read the output has closed it"
+    return f"the output cannot be written: {error.strerror or error}"
+
+
+def let_go_of_output() -> None:
+    """Send what is still to be printed nowhere, so that Python's flush at its end does not complain again."""
+    _let_go(sys.stdout)
+
+
+def _let_go(stream: TextIO) -> None:
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
+def complain(text: str) -> None:
+    """Print a line on stderr, where there is one."""
+    try:
+        print(f"conformance: {text}", file=sys.stderr, flush=True)
+    except (OSError, ValueError, AttributeError):
+        _let_go(sys.stderr)

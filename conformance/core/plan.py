@@ -1,0 +1,140 @@
+"""Which tests a run owes: every test of the suite that concerns a subject, in every world and case."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from conformance.core.catalog import Test
+from conformance.core.clauses import Clause
+from conformance.core.errors import UsageError
+
+DEFAULT_RANKS = (1, 2, 3, 4)
+
+
+@dataclass(frozen=True)
+class SubjectRef:
+    """A subject as the controller knows it: by name alone."""
+
+    reference: str
+    spec: str
+    inputs: str | None = None
+    label: str = ""
+    payload: str = field(default="", repr=False)  # a subject that has no importable name, pickled by its owner
+
+
+@dataclass(frozen=True)
+class PlannedTest:
+    """One test of one subject in one world: what pytest runs. ``why_not`` says why it cannot run here."""
+
+    test: Test
+    subject: SubjectRef | None
+    size: int
+    group: bool
+    case: tuple[tuple[str, Any], ...]
+    why_not: str = ""
+
+    @property
+    def name(self) -> str:
+        """The test's name with its parameters, stable from run to run."""
+        parts = [self.subject.label] if self.subject else []
+        return f"{self.test.function}[{'-'.join([*parts, self._parameters])}]"
+
+    @property
+    def _parameters(self) -> str:
+        return "-".join([f"ranks{self.size}", *(slug(value) for _, value in self.case)])
+
+    @property
+    def nodeid(self) -> str:
+        """The name in reports, whatever folder the suite is installed in."""
+        return f"conformance/suite/{self.test.file.name}::{self.name}"
+
+    @property
+    def label(self) -> str:
+        """The subject's name; empty for the engine."""
+        return self.subject.label if self.subject else ""
+
+    @property
+    def spec(self) -> str:
+        """The spec's name; the engine's clauses stand in the contract."""
+        return self.subject.spec if self.subject else "Function"
+
+    @property
+    def reproduce(self) -> str:
+        """The command that runs this test alone, or the call of ``check`` that does."""
+        if self.subject and not self.subject.reference:
+            name = self.subject.label.rpartition(":")[2].rpartition("<locals>.")[2]
+            return f"check({name}, ..., only={self.test.clause!r})"
+        words = ["conformance", "run"]
+        if self.subject:
+            words += [self.subject.reference, "--spec", self.subject.spec]
+            words += ["--inputs", self.subject.inputs] if self.subject.inputs else []
+        if self.size > 1 or self.group:
+            words += ["--ranks", str(self.size)]
+        return shlex.join([*words, "-k", f"{self.test.function}[ and {self._parameters}]"])
+
+
+def check_reference(reference: str) -> None:
+    """Raise UsageError unless the text reads ``module:attribute``."""
+    module, colon, path = reference.partition(":")
+    parts = [*module.split("."), *path.split(".")]
+    if not colon or not all(part.isidentifier() for part in parts):
+        raise UsageError(f"{reference!r} does not read module:attribute, for example mypackage.layers:MyFunction")
+
+
+def slug(value: object) -> str:
+    """A case's value as part of a test's name, in characters that ``-k`` takes.
+
+    >>> slug((2, 0)), slug(()), slug("float64"), slug(-0.5)
+    ('2x0', 'none', 'float64', '-0.5')
+    """
+    text = "x".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+    return re.sub(r"[^\w.+-]+", "_", text) or "none"
+
+
+def gathering_specs(tests: Iterable[Test], clauses: Mapping[str, Clause]) -> frozenset[str]:
+    """The specs whose tests ask for several ranks."""
+    return frozenset(clauses[test.clause].spec for test in tests if max(test.ranks, default=1) > 1)
+
+
+def plan(
+    tests: Sequence[Test], clauses: Mapping[str, Clause], subjects: Sequence[SubjectRef], ranks: Sequence[int]
+) -> list[PlannedTest]:
+    """All items of a run: the engine's first, then each subject's, by world, so that worlds are reused."""
+    gathering = gathering_specs(tests, clauses)
+    engine = sorted((test for test in tests if test.about_engine), key=lambda test: test.transforms)
+    items = [item for test in engine for item in _items(test, None, ranks, gathers=False)]
+    for subject in subjects:
+        concerned = [test for test in tests if _concerns(test, clauses[test.clause], subject)]
+        own = [item for test in concerned for item in _items(test, subject, ranks, subject.spec in gathering)]
+        items += sorted(own, key=lambda item: (item.size, item.group, item.test.transforms))
+    return items
+
+
+def _concerns(test: Test, clause: Clause, subject: SubjectRef) -> bool:
+    return not test.about_engine and clause.spec in {"Function", subject.spec}
+
+
+def _items(test: Test, subject: SubjectRef | None, ranks: Sequence[int], gathers: bool) -> Iterator[PlannedTest]:
+    for size, group, why_not in _worlds(test, ranks, gathers):
+        for case in test.cases:
+            yield PlannedTest(test, subject, size, group, case, why_not)
+
+
+def _worlds(test: Test, ranks: Sequence[int], gathers: bool) -> Iterator[tuple[int, bool, str]]:
+    """The worlds of a test: what is about one rank always runs on one, whatever ``--ranks`` says."""
+    if test.alone:
+        yield 1, gathers, ""
+        several = [size for size in ranks if size > 1]
+        if gathers and several:
+            yield min(several), True, ""
+        return
+    least = min(test.ranks)
+    sizes = [1] if max(test.ranks) == 1 else [size for size in ranks if size >= least]
+    for size in sizes:
+        yield size, test.group, ""
+    if not sizes:
+        yield least, test.group, f"needs {least} ranks or more; --ranks gave {', '.join(map(str, ranks))}"

@@ -1,0 +1,86 @@
+"""Run a test body and say how it ended, whatever it raises: the one place where that is decided."""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from conformance.core.errors import UsageError
+from conformance.core.outcomes import clipped
+from conformance.kit.deviations import Deviation, NotApplicable, Skipped
+
+#: Frames of these folders tell an author nothing about their own code.
+_FOREIGN = (
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
+    os.path.dirname(os.path.abspath(torch.__file__)),
+)
+#: So many frames are shown at most, half from each end.
+_FRAMES = 24
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """How an action ended: the outcome's word, a message, the likely cause where one is known, and how long it took."""
+
+    outcome: str
+    message: str
+    likely: str
+    seconds: float
+
+
+def attempt(action: Callable[[], object]) -> Attempt:
+    """Run something and say how it ended.
+
+    Raises:
+        KeyboardInterrupt: the caller's own interrupt is passed on.
+
+    >>> attempt(lambda: 1 / 0).outcome
+    'error'
+    """
+    start = time.perf_counter()
+    outcome, message, likely = _ending(action)
+    return Attempt(outcome, clipped(message), likely, time.perf_counter() - start)
+
+
+def _ending(action: Callable[[], object]) -> tuple[str, str, str]:
+    try:
+        action()
+    except NotApplicable as error:
+        return "not-applicable", text_of(error), ""
+    except Skipped as error:
+        return "skip", text_of(error), ""
+    except Deviation as error:
+        return "fail", text_of(error), error.likely
+    except UsageError as error:
+        return "bad-subject", text_of(error), ""
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a Function that calls sys.exit is at fault, and ends nobody else
+        try:
+            return "error", explain(error), ""
+        except MemoryError:  # none is left, not even for a traceback
+            return "error", text_of(error), ""
+    return "pass", "", ""
+
+
+def text_of(error: BaseException) -> str:
+    """An exception's text, even where its ``__str__`` raises."""
+    try:
+        return str(error)
+    except BaseException as inner:
+        return f"<{type(error).__name__}, whose __str__ raised {type(inner).__name__}>"
+
+
+def explain(error: BaseException) -> str:
+    """Type and text of an exception, and the frames of the user's own code; all frames where there are none of it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not os.path.abspath(frame.filename).startswith(_FOREIGN)] or list(frames)
+    if len(own) > _FRAMES:
+        own = [*own[: _FRAMES // 2], *own[-_FRAMES // 2 :]]
+    lines = "".join(traceback.format_list(own)).rstrip()
+    return f"{type(error).__name__}: {text_of(error)}\n{lines}"

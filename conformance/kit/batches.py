@@ -1,0 +1,173 @@
+"""Batches of samples: what a Function gives under :func:`torch.vmap`, and what it gives sample by sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, product
+from math import prod
+from random import Random
+from typing import Any
+
+import torch
+
+from conformance.kit import expect, seeds
+from conformance.kit.calls import Case, every_case, smooth
+from conformance.kit.deviations import need
+from conformance.kit.subject import Subject
+from conformance.kit.transforms import apart, outputs, tensors
+from conformance.kit.world import World
+
+#: Samples in a batch.
+SIZE = 3
+#: Choices of in_dims tried for one call, at most; and where every one of them costs more.
+CHOICES, FEW = 14, 6
+
+#: The mapped dimension of each mapped tensor, by the tensor's position.
+InDims = Mapping[int, int]
+Values = Mapping[int, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Samples to be put in one call. ``samples`` has the tensors of each; those not mapped are the same in all."""
+
+    case: Case
+    in_dims: InDims
+    samples: tuple[Values, ...]
+
+    @property
+    def whole(self) -> dict[int, torch.Tensor]:
+        """The tensors of the one call: the mapped ones stacked."""
+        mapped = {at: torch.stack([values[at] for values in self.samples], dim) for at, dim in self.in_dims.items()}
+        return {**self.samples[0], **mapped}
+
+    def map(
+        self,
+        function: Callable[..., Any],
+        whole: Values | None = None,
+        extra: Sequence[torch.Tensor] = (),
+        randomness: str = "error",
+    ) -> Any:
+        """Run ``function`` under torch.vmap, with the tensors of one sample by position.
+
+        Args:
+            function: what to run; it gets the sample's part of ``extra`` as further arguments.
+            whole: other tensors than :attr:`whole`, such as leaves of a graph.
+            extra: further tensors, mapped along their first dimension.
+            randomness: the option of torch.vmap.
+        """
+        values = self.whole if whole is None else whole
+
+        def one(*given: torch.Tensor) -> Any:
+            mapped = dict(zip(self.in_dims, given, strict=False))
+            return function({**values, **mapped}, *given[len(mapped) :])
+
+        in_dims = (*self.in_dims.values(), *(0 for _ in extra))
+        mapped = (values[at] for at in self.in_dims)
+        return torch.vmap(one, in_dims=in_dims, randomness=randomness)(*mapped, *extra)
+
+    def __str__(self) -> str:
+        dims = ", ".join(str(self.in_dims.get(at)) for at in tensors(self.case))
+        return f"{self.case.label} with in_dims ({dims})"
+
+
+def batches(subject: Subject, world: World, few: bool = False) -> Iterator[Batch]:
+    """For every sample, batches over different in_dims.
+
+    Raises:
+        NotApplicable: the class does not support torch.vmap, or nothing can be compared.
+    """
+    need(subject.function is not None, "a plain callable: nothing says that it is made for torch.vmap")
+    need(subject.separate, "the combined form cannot be used under torch.vmap: override setup_context for that")
+    need(subject.defines("vmap") or subject.generates_vmap, "it has neither vmap nor generate_vmap_rule")
+    found = [case for case in every_case(subject, world) if tensors(case)]
+    need(found, "no sample has a tensor")
+    need(not any(map(_draws, found)), "it draws random numbers: no two calls are alike")
+    for case in found:
+        values = variants(case)
+        every = choices(case)
+        step = max(1, len(every) // FEW) if few else 1
+        for in_dims in islice(every, 0, None, step):
+            yield batch(case, in_dims, values)
+
+
+def batch(case: Case, in_dims: InDims, values: Sequence[Values]) -> Batch:
+    """A batch whose samples have their own values where ``in_dims`` maps."""
+    samples = ({at: (own if at in in_dims else values[0])[at] for at in own} for own in values)
+    return Batch(case, in_dims, tuple(samples))
+
+
+def _draws(case: Case) -> bool:
+    seeds.seed(0)
+    before = torch.get_rng_state()
+    outputs(case, {})
+    return not torch.equal(before, torch.get_rng_state())
+
+
+def choices(case: Case) -> list[InDims]:
+    """The in_dims to try: all there are, or, where those are too many, some, with every dimension of every tensor."""
+    changed = _changed(case)
+    options = {
+        at: [*range(tensor.dim() + 1), *([] if at in changed else [None])] for at, tensor in tensors(case).items()
+    }
+    if prod(map(len, options.values())) <= CHOICES + 1:
+        chosen = list(product(*options.values()))
+    else:
+        draw = Random(0).choice
+        longest = max(map(len, options.values()))
+        chosen = [tuple(option[turn % len(option)] for option in options.values()) for turn in range(longest)]
+        chosen += [tuple(map(draw, options.values())) for _ in range(CHOICES - longest)]
+    found = [
+        {at: dim for at, dim in zip(options, dims, strict=True) if dim is not None} for dims in dict.fromkeys(chosen)
+    ]
+    return [in_dims for in_dims in found if in_dims]
+
+
+def _changed(case: Case) -> set[int]:
+    """What the call changes in place: PyTorch cannot write a batch into a tensor that is not mapped."""
+    given = {at: tensor.clone() for at, tensor in tensors(case).items()}
+    apart(case, given)
+    return {at for at, tensor in given.items() if tensor._version}
+
+
+def variants(case: Case, count: int = SIZE) -> list[dict[int, torch.Tensor]]:
+    """Values for the samples of a batch: the case's own, then others that the subject can be expected to take.
+
+    Numbers are scaled down, which keeps signs, order and most bounds; integers change places, or stay as they are
+    where the subject does not take that.
+    """
+    plain = tensors(case)
+    scaled = [{at: x * (1 - 0.15 * index) if smooth(x) else x for at, x in plain.items()} for index in range(count)]
+    rolled = [
+        {at: x if smooth(x) else x.flatten().roll(index).view(x.shape) for at, x in values.items()}
+        for index, values in enumerate(scaled)
+    ]
+    try:
+        for values in rolled:
+            outputs(case, values)
+    except Exception:  # an index out of order may be a wrong argument
+        return scaled
+    return rolled
+
+
+def agree(came: Sequence[torch.Tensor], expected: Sequence[Sequence[torch.Tensor]], what: str) -> None:
+    """Hold batched tensors against the samples' tensors, which are given sample by sample."""
+    expect.that(len(came) == len(expected[0]), f"{what}: how many tensors", len(came), len(expected[0]))
+    for place, whole in enumerate(came):
+        right = torch.stack([sample[place] for sample in expected])
+        near = _near(right)
+        largest = float(right.abs().max()) if near and right.numel() else 0.0
+        expect.close(
+            whole,
+            right,
+            f"{what} {place}" if len(came) > 1 else what,
+            rtol=near,
+            atol=near * (1 + largest),
+            alternatives={"every sample got what belongs to sample 0": right[:1].expand_as(right)},
+        )
+
+
+def _near(tensor: torch.Tensor) -> float:
+    # A batch may be added up in another order than a sample.
+    return float(torch.finfo(tensor.dtype).eps ** 0.6) if smooth(tensor) else 0.0

@@ -1,0 +1,238 @@
+"""A sample as a call that can be made again: with other values, with other inputs that need a gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from conformance.kit import seeds
+from conformance.kit.deviations import NotApplicable, need
+from conformance.kit.pull import pulled
+from conformance.kit.subject import Subject
+from conformance.kit.world import World
+
+Gradients = tuple[torch.Tensor | None, ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One sample, taken apart: ``values`` are all its arguments, flattened; ``active`` says which are differentiated.
+
+    An input is differentiated where the sample's tensor requires grad; where none does, all floating-point and complex
+    tensors are.
+    """
+
+    subject: Subject
+    label: str
+    values: tuple[Any, ...]
+    structure: Any
+    names: tuple[str, ...]
+    active: tuple[int, ...]
+    #: Positions of tensors that are arguments themselves; autograd does not look into containers.
+    top: frozenset[int]
+
+    def name(self, position: int) -> str:
+        """How a message names one value: ``input 1 of inputs 0``."""
+        return f"{self.names[position]} of {self.label}"
+
+    def argument(self, position: int) -> int:
+        """Which argument a value belongs to."""
+        return int(self.names[position].removeprefix("input ").partition("[")[0])
+
+    def arguments(self) -> tuple[Any, ...]:
+        """Copies of the arguments, none of which requires grad."""
+        return tuple(pytree.tree_unflatten(self.plain, self.structure))
+
+    @property
+    def plain(self) -> list[Any]:
+        """Copies of the values, none of which requires grad."""
+        return [value.detach().clone() if isinstance(value, torch.Tensor) else value for value in self.values]
+
+    def having(self, values: dict[int, torch.Tensor]) -> Case:
+        """The same call with other values at some positions."""
+        return replace(self, values=tuple(values.get(at, value) for at, value in enumerate(self.values)))
+
+    def run(self, needed: Iterable[int] | None = None, seed: int = 0) -> Run:
+        """Call the subject with copies, so that it may change them; random numbers are the same every time.
+
+        Args:
+            needed: positions of inputs that need a gradient; all active ones where nothing is given.
+            seed: another seed for other random numbers.
+        """
+        wanted = set(self.active if needed is None else needed)
+        leaves = {at: value.detach().clone().requires_grad_() for at, value in enumerate(self.values) if at in wanted}
+        copies = [_argument(value, leaves.get(at)) for at, value in enumerate(self.values)]
+        args = tuple(pytree.tree_unflatten(copies, self.structure))
+        seeds.seed(seed)
+        return Run.of(self, args, leaves)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One call that was made: the arguments it got, the leaves they were copied from, and the result."""
+
+    case: Case
+    args: tuple[Any, ...]
+    leaves: dict[int, torch.Tensor]
+    result: Any
+    #: All tensors of the result, in order.
+    tensors: tuple[torch.Tensor, ...]
+    #: Which of them take part in differentiation; seen at once, since a later call may write into them.
+    places: tuple[int, ...]
+
+    @classmethod
+    def of(cls, case: Case, args: tuple[Any, ...], leaves: dict[int, torch.Tensor]) -> Run:
+        """Make the call."""
+        result = case.subject(*args)
+        tensors = tuple(leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor))
+        asked = [at for at, tensor in enumerate(tensors) if tensor.requires_grad and smooth(tensor)]
+        places = tuple(asked) if has_backward(case.subject) else ()
+        return cls(case, args, leaves, result, tensors, places)
+
+    @property
+    def outputs(self) -> list[torch.Tensor]:
+        """The tensors of the result that take part in differentiation."""
+        return [self.tensors[place] for place in self.places]
+
+    def cotangents(self, world: World, *key: object) -> list[torch.Tensor]:
+        """A random gradient for each output, contiguous; the same at every call with the same key."""
+        return [
+            world.tensor(world.rank, tuple(output.shape), output.dtype, "cotangent", place, *key)
+            for place, output in enumerate(self.outputs)
+        ]
+
+    def gradients(self, cotangents: Sequence[torch.Tensor], seed: int = 1, **options: bool) -> Gradients:
+        """The gradient of every leaf, None where autograd finds none. Options go to :func:`torch.autograd.grad`."""
+        return self.gradients_of(self.outputs, cotangents, seed, **options)
+
+    def gradients_of(
+        self,
+        outputs: Sequence[torch.Tensor],
+        cotangents: Sequence[torch.Tensor],
+        seed: int = 1,
+        **options: bool,
+    ) -> Gradients:
+        """The same where only some outputs are used.
+
+        A backward that changes the gradients it gets changes copies; only a layout of its own is handed in as it is.
+        """
+        seeds.seed(seed)
+        leaves = list(self.leaves.values())
+        given = [c.clone() if c.is_contiguous() and not c.requires_grad else c for c in cotangents]
+        return pulled(list(outputs), leaves, given, **options)
+
+
+def cases(subject: Subject, world: World) -> list[Case]:
+    """The samples of a subject that have something to differentiate.
+
+    Raises:
+        NotApplicable: none has.
+    """
+    found = [case for case in every_case(subject, world) if case.active]
+    if not found:
+        raise NotApplicable("no sample has a floating-point or complex tensor to differentiate")
+    return found
+
+
+def every_case(subject: Subject, world: World) -> list[Case]:
+    """All samples of a subject."""
+    return [_case(subject, sample.label, sample.args) for sample in subject.samples(world)]
+
+
+def _case(subject: Subject, label: str, args: tuple[Any, ...]) -> Case:
+    values, structure = pytree.tree_flatten(args)
+    names = [f"input {path}" for path in _paths(args)]
+    tensors = {at: value for at, value in enumerate(values) if isinstance(value, torch.Tensor)}
+    asked = tuple(at for at, tensor in tensors.items() if tensor.requires_grad)
+    active = asked or tuple(at for at, tensor in tensors.items() if smooth(tensor))
+    top = frozenset(at for at, name in enumerate(names) if "[" not in name)
+    return Case(subject, label, tuple(values), structure, tuple(names), active, top)
+
+
+def _paths(args: tuple[Any, ...]) -> Iterator[str]:
+    for index, arg in enumerate(args):
+        for path, _ in pytree.tree_flatten_with_path(arg)[0]:
+            yield f"{index}{pytree.keystr(path)}"
+
+
+def differentiated(subject: Subject, world: World) -> list[tuple[Case, Run]]:
+    """Every sample, called once, whose result can be differentiated.
+
+    Raises:
+        NotApplicable: no result can.
+    """
+    need(has_backward(subject), "the class defines neither backward nor vjp")
+    runs = [(case, case.run()) for case in cases(subject, world)]
+    found = [(case, run) for case, run in runs if run.outputs]
+    if not found:
+        raise NotApplicable("no output of any sample requires grad")
+    return found
+
+
+def has_backward(subject: Subject) -> bool:
+    """Whether there is a derivative to ask for: a class that leaves ``apply`` alone needs a backward or a vjp."""
+    return has_own_apply(subject.function) or subject.defines("backward") or subject.defines("vjp")
+
+
+def has_own_apply(function: Any) -> bool:
+    """Whether a class, or one it derives from, replaces ``apply``; a subject that is no class is called as it is."""
+    if function is None:
+        return True
+    bases = function.__mro__[: function.__mro__.index(torch.autograd.Function)]
+    return any("apply" in vars(base) for base in bases)
+
+
+def in_double(case: Case) -> Case:
+    """The call in double precision, or as it is where the subject refuses that."""
+    wide = {at: _wide(value) for at, value in enumerate(case.values) if isinstance(value, torch.Tensor)}
+    if all(wide[at].dtype == case.values[at].dtype for at in wide):
+        return case
+    candidate = case.having(wide)
+    try:
+        candidate.run()
+    except Exception:  # the subject may be written for one dtype
+        return case
+    return candidate
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    if not smooth(tensor):
+        return tensor
+    return _laid_out(tensor.detach(), tensor, torch.complex128 if tensor.dtype.is_complex else torch.float64)
+
+
+def _argument(value: Any, leaf: torch.Tensor | None) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    # Never a leaf: a leaf that requires grad cannot be changed in place, and some Functions do that.
+    copy = _laid_out(value.detach() if leaf is None else leaf, value, value.dtype)
+    # A view stays a view: some Functions are about views.
+    return copy if value._base is None else copy.view_as(copy)
+
+
+def _laid_out(source: torch.Tensor, like: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A differentiable copy of ``source`` with the strides of ``like``."""
+    overlaps = any(stride == 0 and size > 1 for size, stride in zip(like.shape, like.stride(), strict=True))
+    if overlaps:
+        return source.to(dtype, copy=True)
+    empty = torch.empty_strided(like.shape, like.stride(), dtype=dtype, device=like.device)
+    return empty.copy_(source)
+
+
+def smooth(tensor: torch.Tensor) -> bool:
+    """Whether a tensor's dtype can carry a derivative.
+
+    >>> smooth(torch.tensor(1))
+    False
+    """
+    return bool(tensor.dtype.is_floating_point or tensor.dtype.is_complex)
+
+
+def filled(gradients: Gradients, run: Run) -> list[torch.Tensor]:
+    """Gradients with zeros for None, which is how autograd counts it."""
+    pairs = zip(gradients, run.leaves.values(), strict=True)
+    return [torch.zeros_like(leaf) if gradient is None else gradient for gradient, leaf in pairs]

@@ -1,0 +1,47 @@
+"""The collectives that start inside a block of a test body."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+#: Operators of these namespaces move data between ranks, those named here aside.
+NAMESPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd")
+LOCAL = ("wait_tensor", "_wrap_tensor_autograd")
+
+
+@contextlib.contextmanager
+def counted() -> Iterator[list[str]]:
+    """Collect the names of the collectives started inside the block by this thread, backward passes included.
+
+    It needs neither recording nor a process group, and sees every collective, since each ends in an operator.
+
+    >>> with counted() as calls:
+    ...     torch.ones(2).sum()
+    tensor(2.)
+    >>> calls
+    []
+    """
+    mode = _Counting()
+    with mode:
+        yield mode.calls
+
+
+class _Counting(TorchDispatchMode):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[str] = []
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Otherwise the first use imports the compiler: a second of time, and marks left all over the process.
+        return False
+
+    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), options: Any = None) -> Any:
+        name = operator.overloadpacket.__name__
+        if operator.namespace in NAMESPACES and name not in LOCAL:
+            self.calls.append(name.strip("_"))
+        return operator(*args, **(options or {}))

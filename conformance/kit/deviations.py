@@ -1,0 +1,48 @@
+"""How a test body ends when it does not simply return."""
+
+from __future__ import annotations
+
+
+class Deviation(AssertionError):
+    """A broken clause: what was looked at, what came, what was expected, and the likely cause where one is known."""
+
+    def __init__(self, what: str, came: object = None, expected: object = None, likely: str = "") -> None:
+        """Take values as they are; they are shown when the text is asked for."""
+        super().__init__(what)
+        self.what = what
+        self.came = came
+        self.expected = expected
+        self.likely = likely
+
+    def __str__(self) -> str:
+        """Say it in a line for each thing known; a value that cannot be shown does no harm."""
+        lines = [self.what]
+        lines += [f"came:     {_text(self.came)}"] if self.came is not None else []
+        lines += [f"expected: {_text(self.expected)}"] if self.expected is not None else []
+        if self.likely:
+            lines.append(f"looks like: {self.likely}")
+        return "\n".join(lines)
+
+
+def _text(value: object) -> str:
+    try:
+        return str(value)
+    except Exception as error:
+        return f"<{type(value).__name__}, whose __str__ raised {type(error).__name__}>"
+
+
+class NotApplicable(Exception):
+    """The clause says nothing about this subject; the message says why."""
+
+
+class Skipped(Exception):
+    """The clause applies but could not be run here; the message says what is missing."""
+
+
+def need(condition: object, reason: str) -> None:
+    """End the test as not applicable unless ``condition`` holds.
+
+    >>> need(True, "the class defines no jvp")
+    """
+    if not condition:
+        raise NotApplicable(reason)

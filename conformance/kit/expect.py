@@ -1,0 +1,165 @@
+"""Comparisons for test bodies: each holds, or raises :class:`Deviation` with what came and what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from conformance.kit.deviations import Deviation
+from conformance.kit.diagnosis import likely_cause
+from conformance.kit.tensors import freed
+
+__all__ = ["close", "equal", "raises", "shown", "that"]
+
+
+def shown(value: object) -> str:
+    """A short text for a value: tensors with shape, dtype and their first elements.
+
+    >>> shown(torch.tensor([1.0, 2.0]))
+    'tensor[2] float32 [1, 2]'
+    """
+    if not isinstance(value, torch.Tensor):
+        return _safe_repr(value)
+    shape = "x".join(str(size) for size in value.shape) or "0-d"
+    head = f"tensor[{shape}] {str(value.dtype).removeprefix('torch.')}"
+    if freed(value):
+        return f"{head}, whose memory was given back"
+    try:
+        flat = value.detach().cpu().reshape(-1)
+        numbers = ", ".join(_number(item) for item in flat[:6].tolist())
+    except (RuntimeError, NotImplementedError, TypeError):
+        return head
+    return f"{head} [{numbers}{', ...' if flat.numel() > 6 else ''}]"
+
+
+def _number(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float | complex) else str(value)
+
+
+def _safe_repr(value: object) -> str:
+    try:
+        text = repr(value)
+    except BaseException as error:
+        text = f"<{type(value).__name__}, whose repr raised {type(error).__name__}>"
+    return text if len(text) <= 400 else text[:400] + "..."
+
+
+def that(condition: object, what: str, came: object = None, expected: object = None, likely: str = "") -> None:
+    """Raise unless ``condition`` holds.
+
+    >>> that(1 + 1 == 2, "arithmetic works")
+    """
+    if not condition:
+        raise Deviation(
+            what,
+            None if came is None else shown(came),
+            None if expected is None else shown(expected),
+            likely,
+        )
+
+
+def equal(came: Any, expected: Any, what: str, alternatives: Mapping[str, Any] | None = None) -> None:
+    """Hold two values to be the same bit for bit: type, shape, dtype and elements; NaN equals NaN.
+
+    Args:
+        came: a tensor, or any plain value.
+        expected: what it is held against.
+        what: what is being compared, for the message.
+        alternatives: wrong values worth naming, by the mistake that leads to them.
+
+    Raises:
+        Deviation: with both values.
+
+    >>> equal(torch.ones(2), torch.ones(2), "two ones")
+    """
+    if not isinstance(expected, torch.Tensor):
+        that(type(came) is type(expected) and came == expected, what, came, expected)
+        return
+    _same_meta(came, expected, what)
+    if not _same_bits(came, expected):
+        _deviate(came, expected, what, alternatives)
+
+
+def close(
+    came: Any,
+    expected: torch.Tensor,
+    what: str,
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    alternatives: Mapping[str, Any] | None = None,
+) -> None:
+    """Hold two tensors to be the same number for number within the tolerance of the coarser dtype.
+
+    Shapes must agree; dtypes may differ. Without ``rtol`` and ``atol`` the tolerances of
+    :func:`torch.testing.assert_close` hold, loosened for half precision.
+
+    >>> close(torch.tensor(1.0), torch.tensor(1.0 + 1e-9, dtype=torch.float64), "one")
+    """
+    that(isinstance(came, torch.Tensor), f"{what} is a tensor", came, expected)
+    that(came.shape == expected.shape, f"{what}: shape", tuple(came.shape), tuple(expected.shape))
+    wide = torch.promote_types(torch.promote_types(came.dtype, expected.dtype), torch.float64)
+    tolerance = max(_tolerance(came.dtype), _tolerance(expected.dtype))
+    one, other = came.detach().to(wide), expected.detach().to(came.device, wide)
+    if not torch.allclose(one, other, rtol=rtol or tolerance, atol=atol or tolerance, equal_nan=True):
+        _deviate(came, expected, what, alternatives)
+
+
+def raises(
+    types: type[BaseException] | tuple[type[BaseException], ...],
+    function: Callable[[], object],
+    what: str,
+    match: str = "",
+) -> BaseException:
+    """Call ``function`` and return the exception of one of ``types`` that it raises; its text must contain ``match``.
+
+    >>> error = raises(ZeroDivisionError, lambda: 1 / 0, "dividing by zero raises")
+    """
+    wanted = types if isinstance(types, tuple) else (types,)
+    names = " or ".join(kind.__name__ for kind in wanted) + (f" with {match!r} in its text" if match else "")
+    try:
+        value = function()
+    except wanted as error:
+        that(match.lower() in str(error).lower(), what, f"{type(error).__name__}: {error}", names)
+        return error
+    except Exception as error:
+        raise Deviation(what, f"{type(error).__name__}: {error}", names) from error
+    raise Deviation(what, f"no exception; it returned {shown(value)}", names)
+
+
+def _same_meta(came: Any, expected: torch.Tensor, what: str) -> None:
+    that(isinstance(came, torch.Tensor), f"{what} is a tensor", came, expected)
+    that(came.shape == expected.shape, f"{what}: shape", tuple(came.shape), tuple(expected.shape))
+    that(came.dtype == expected.dtype, f"{what}: dtype", came.dtype, expected.dtype)
+    that(came.device == expected.device, f"{what}: device", came.device, expected.device)
+
+
+def _same_bits(came: torch.Tensor, expected: torch.Tensor) -> bool:
+    one, other = came.detach(), expected.detach()
+    if one.dtype.is_floating_point or one.dtype.is_complex:
+        return bool(torch.allclose(one, other, rtol=0, atol=0, equal_nan=True))
+    return bool(torch.equal(one, other))
+
+
+def _tolerance(dtype: torch.dtype) -> float:
+    if not (dtype.is_floating_point or dtype.is_complex):
+        return 0.0
+    return float(max(torch.finfo(dtype).eps * 64, 1e-9))
+
+
+def _deviate(came: Any, expected: torch.Tensor, what: str, alternatives: Mapping[str, Any] | None) -> None:
+    likely = likely_cause(came, expected, alternatives or {})
+    raise Deviation(f"{what} differs{_where(came, expected)}", shown(came), shown(expected), likely)
+
+
+def _where(came: torch.Tensor, expected: torch.Tensor) -> str:
+    wide = torch.promote_types(torch.promote_types(came.dtype, expected.dtype), torch.float64)
+    gap = (came.detach().to(wide) - expected.detach().to(came.device, wide)).abs()
+    gap = torch.nan_to_num(gap, nan=float("inf"))
+    if gap.dim() == 0:
+        return ""
+    position = [int(index) for index in torch.unravel_index(gap.argmax(), gap.shape)]
+    wrong = int((gap > 0).sum())
+    return f" in {wrong} of {gap.numel()} elements, most at {position}"

@@ -1,0 +1,83 @@
+"""Small Functions for the chapters about PyTorch itself, in either form, and ways to look at what comes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+
+from conformance.kit.world import World
+
+#: The two ways to write a Function: ctx in forward, or in setup_context.
+FORMS = ("combined", "separate")
+
+
+def nothing(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    """Store nothing on ctx."""
+
+
+def build(
+    form: str,
+    compute: Callable[..., Any],
+    keep: Callable[[Any, tuple[Any, ...], Any], None] = nothing,
+    **members: Any,
+) -> Any:
+    """Make a Function class in one of the two forms.
+
+    Args:
+        form: ``"combined"`` or ``"separate"``.
+        compute: the outputs from the inputs; it gets no ctx in either form.
+        keep: ``keep(ctx, inputs, output)`` stores on ctx what is needed later.
+        **members: backward, vjp, jvp, vmap as plain functions; generate_vmap_rule.
+
+    >>> twice = build("separate", lambda x: 2 * x, backward=lambda ctx, grad: 2 * grad)
+    >>> twice.apply(torch.ones(1))
+    tensor([2.])
+    """
+
+    def forward(ctx: Any, *inputs: Any) -> Any:
+        output = compute(*inputs)
+        keep(ctx, inputs, output)
+        return output
+
+    writing = {"forward": forward} if form == "combined" else {"forward": compute, "setup_context": keep}
+    methods = {name: staticmethod(member) if callable(member) else member for name, member in members.items()}
+    statics = {name: staticmethod(member) for name, member in writing.items()}
+    return type("Small", (torch.autograd.Function,), {**statics, **methods})
+
+
+def tensor(world: World, *numbers: float) -> torch.Tensor:
+    """A float64 tensor of these numbers on the device under test.
+
+    >>> tensor(World(), 1.0, 2.0).shape
+    torch.Size([2])
+    """
+    return torch.tensor(numbers, dtype=torch.float64, device=world.device)
+
+
+def leaf(world: World, *numbers: float) -> torch.Tensor:
+    """The same, requiring grad.
+
+    >>> leaf(World(), 1.0).requires_grad
+    True
+    """
+    return tensor(world, *numbers).requires_grad_()
+
+
+def forward_mode(call: Callable[..., Any], *pairs: Any) -> tuple[Any, ...]:
+    """Call with dual numbers, and give back the tangent of each output (None where there is none).
+
+    Args:
+        call: what is differentiated.
+        *pairs: each argument: ``(primal, tangent)``, or anything else, which is passed on as it is.
+
+    >>> forward_mode(torch.sin, (torch.zeros(1), torch.ones(1)))
+    (tensor([1.]),)
+    """
+    with forward_ad.dual_level():
+        arguments = [forward_ad.make_dual(*pair) if isinstance(pair, tuple) else pair for pair in pairs]
+        output = call(*arguments)
+        outputs = output if isinstance(output, tuple) else (output,)
+        return tuple(forward_ad.unpack_dual(one).tangent if isinstance(one, torch.Tensor) else None for one in outputs)

@@ -1,0 +1,229 @@
+"""What the chapters on gathers share: what ranks hold, what must come of it, and the mistakes worth naming."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from conformance.kit import expect
+from conformance.kit.deviations import Deviation, need
+from conformance.kit.gather_mistakes import Table, added_up, entry_mistakes, gradient_mistakes
+from conformance.kit.specs import Launch
+from conformance.kit.subject import Subject
+from conformance.kit.world import World
+
+#: Ways to lay out in memory what a matrix says, or a part of it.
+LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "transposed": lambda base: base.t(),
+    "sliced columns": lambda base: base[:, ::2],
+    "sliced rows": lambda base: base[1::2],
+    "offset": lambda base: base.reshape(-1)[3:],
+    "expanded rows": lambda base: base[0].expand(3, base.shape[1]),
+    "expanded from one element": lambda base: base[0, 0].expand(2, 3),
+    "permuted": lambda base: base.reshape(2, 2, 3, 2).permute(2, 0, 3, 1),
+    "channels last": lambda base: base.reshape(2, 3, 2, 2).to(memory_format=torch.channels_last),
+    "diagonal": lambda base: base.diagonal(),
+}
+
+
+def carries(world: World, dtype: torch.dtype) -> None:
+    """End the test as not applicable where the backend itself refuses to gather or to add up a dtype."""
+    if not dist.is_initialized():
+        return
+    one = torch.ones(1, dtype=dtype, device=world.device)
+    try:
+        dist.all_gather([torch.empty_like(one) for _ in range(world.size)], one)
+        dist.all_reduce(one)
+    except (RuntimeError, TypeError) as error:
+        name = str(dtype).removeprefix("torch.")
+        need(False, f"the backend {world.backend} carries no {name}: {error}")
+
+
+def launch(world: World) -> Launch:
+    """What towhee's AllGather gets beside the tensor."""
+    return Launch(world.size, world.rank)
+
+
+def held(world: World, shape: tuple[int, ...], dtype: torch.dtype, *key: object) -> list[torch.Tensor]:
+    """What every rank gives to the gather; no two ranks give the same."""
+    return [world.tensor(rank, shape, dtype, "x", *key) for rank in range(world.size)]
+
+
+def cotangents(world: World, shape: tuple[int, ...], dtype: torch.dtype, *key: object) -> Table:
+    """What each rank's loss says about each entry: small whole numbers, whose sum is exact in any dtype."""
+    size = range(world.size)
+    return [[_whole(world, s, shape, dtype, "cotangent", r, *key) for r in size] for s in size]
+
+
+def _whole(world: World, rank: int, shape: tuple[int, ...], dtype: torch.dtype, *key: object) -> torch.Tensor:
+    real = world.tensor(rank, shape, torch.int64, *key) % 17 - 8
+    if not dtype.is_complex:
+        return real.to(dtype)
+    return torch.complex(real.double(), (world.tensor(rank, shape, torch.int64, "i", *key) % 17 - 8).double()).to(dtype)
+
+
+def entries(subject: Subject, world: World, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Gather, and hold the result to have one tensor for each rank."""
+    outputs = subject(x)
+    shown = f"{type(outputs).__name__} of {len(outputs)}" if hasattr(outputs, "__len__") else type(outputs).__name__
+    if not isinstance(outputs, tuple | list) or len(outputs) != world.size:
+        raise Deviation(f"on rank {world.rank}, one tensor for each rank", shown, f"tuple of {world.size}")
+    for place, output in enumerate(outputs):
+        expect.that(isinstance(output, torch.Tensor), f"entry {place} on rank {world.rank} is a tensor", output)
+    return tuple(outputs)
+
+
+def same_entries(world: World, came: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], what: str = "") -> None:
+    """Hold entry s to be what rank s gave, bit for bit, for every s."""
+    for place, (entry, tensor) in enumerate(zip(came, expected, strict=True)):
+        name = f"entry {place} on rank {world.rank} of {world.size}{what}, which is rank {place}'s tensor"
+        same_bits(entry, tensor, name, entry_mistakes(expected, place))
+
+
+def same_bits(came: Any, expected: torch.Tensor, what: str, mistakes: dict[str, torch.Tensor]) -> None:
+    """Hold two tensors to be the same to the last bit: the sign of zero and the bits of a NaN too."""
+    expect.equal(came, expected, what, mistakes)
+    expect.that(
+        torch.equal(_bits(came), _bits(expected)),
+        f"{what}: the bits",
+        _shown_bits(came),
+        _shown_bits(expected),
+    )
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().resolve_conj().resolve_neg().contiguous().view(-1).view(torch.uint8).cpu()
+
+
+def _shown_bits(tensor: torch.Tensor) -> str:
+    return bytes(_bits(tensor)[:32].tolist()).hex(" ", tensor.element_size())
+
+
+def gradient(outputs: Any, x: torch.Tensor, grads: Any) -> torch.Tensor | None:
+    """The gradient of ``x``, given a gradient for each output; None where the graph leads from no output to ``x``.
+
+    What has no graph has no gradient, and counts as nothing: what came of it tells more than autograd's refusal.
+    """
+    pairs = zip(outputs, grads, strict=True) if isinstance(outputs, tuple | list) else [(outputs, grads)]
+    connected = [(output, grad) for output, grad in pairs if output.requires_grad]
+    if not connected:
+        return None
+    roots, given = zip(*connected, strict=True)
+    found: torch.Tensor | None = torch.autograd.grad(roots, x, given, allow_unused=True)[0]
+    return found
+
+
+def same_gradient(
+    world: World,
+    came: torch.Tensor | None,
+    table: Table,
+    what: str = "",
+    earlier: Table | None = None,
+    **tolerance: float,
+) -> None:
+    """Hold this rank's gradient to be the sum of what every rank holds for its entry."""
+    rank, expected = world.rank, added_up(table, world.rank)
+    where = f"the gradient of x on rank {rank} of {world.size}{what}"
+    name = f"{where}, summed over what each rank holds for entry {rank}"
+    if came is None:
+        raise Deviation(name, None, expect.shown(expected), "the graph is cut: x gets no gradient")
+    tolerance = tolerance or exact_to(expected.dtype)
+    stale = {} if earlier is None else {"a stale buffer: the gradient of an earlier call": added_up(earlier, rank)}
+    expect.close(came, expected, name, alternatives=stale | gradient_mistakes(table, rank), **tolerance)
+
+
+def keeps_no_more(world: World, came: torch.Tensor | None) -> None:
+    """Hold a gradient to keep no more memory alive than it fills."""
+    where = f"the gradient on rank {world.rank} of {world.size}"
+    if came is None:
+        return
+    needed, kept = came.numel() * came.element_size(), came.untyped_storage().nbytes()
+    all_ranks = "a view of what belongs to all ranks: clone it" if kept == needed * world.size else ""
+    what = f"the memory that {where} keeps alive"
+    expect.that(kept <= needed, what, f"{kept} bytes", f"{needed} bytes at most, its own size", all_ranks)
+
+
+def exact_to(dtype: torch.dtype) -> dict[str, float]:
+    """Tolerance for sums of a few small whole numbers: room for a division by N and back, no more."""
+    eps = torch.finfo(dtype).eps
+    return {"rtol": 8 * eps, "atol": 64 * eps}
+
+
+def central_differences(
+    world: World, loss: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, step: float = 1e-4
+) -> Table:
+    """How every rank's loss answers to every element of every rank's ``x``: all ranks as one function.
+
+    One element on one rank is moved at a time, and the losses of all ranks are watched. ``table[s][r]`` is the
+    derivative of rank s's loss with respect to rank r's ``x``.
+    """
+    losses = [float(loss(moved)) for moved in _moved(world, x, step)]
+    shape = (world.size, world.size, x.numel(), 2)
+    seen = torch.tensor(world.exchange(losses), dtype=torch.float64).reshape(shape)
+    slopes = (seen[..., 0] - seen[..., 1]) / (2 * step)
+    return [[slopes[s, r].reshape(x.shape).to(x.device) for r in range(world.size)] for s in range(world.size)]
+
+
+def _moved(world: World, x: torch.Tensor, step: float) -> Iterator[torch.Tensor]:
+    for rank in range(world.size):
+        for element in range(x.numel()):
+            for change in (step, -step):
+                moved = x.detach().clone()
+                if rank == world.rank:
+                    moved.view(-1)[element] += change
+                yield moved
+
+
+def need_jvp(subject: Subject) -> None:
+    """End the test as not applicable where forward mode is not offered."""
+    need(subject.defines("jvp"), "there is no class with a jvp of its own: forward mode is not offered")
+
+
+def need_transforms(subject: Subject) -> None:
+    """End the test as not applicable where torch.func cannot be."""
+    need(subject.separate, "torch.func takes the separate form alone, with setup_context: this is another form")
+
+
+def need_vmap(subject: Subject) -> None:
+    """End the test as not applicable where torch.vmap is not offered."""
+    need_transforms(subject)
+    offered = subject.defines("vmap") or subject.generates_vmap
+    need(offered, "the class has neither vmap nor generate_vmap_rule: torch.vmap is not offered")
+
+
+def every_rank_objects(
+    world: World,
+    gather: Callable[[], Any],
+    x: torch.Tensor,
+    words: Sequence[str],
+    differing: str,
+    right: Any = None,
+    unseen: str = "shapes and dtypes are not compared before the exchange",
+) -> None:
+    """Hold every rank to get an error with one of ``words`` in it; or ``right``, where that is allowed.
+
+    ``unseen`` is what is likely wrong where there is no error at all.
+    """
+    try:
+        came = gather()
+        mine, objects = f"no error; it returned {_shown(came)}", right is not None and _is(came, right)
+    except Exception as error:
+        text = str(error)
+        mine, objects = f"{type(error).__name__}: {text}", any(word in text.lower() for word in words)
+    said = world.exchange([objects, mine, expect.shown(x)])
+    given = ", ".join(f"rank {rank} gives {shown}" for rank, (_, _, shown) in enumerate(said))
+    for rank, (fine, text, _) in enumerate(said):
+        what = f"what rank {rank} of {world.size} is told of {differing} ({given})"
+        blind = unseen if text.startswith("no error") else ""
+        expect.that(fine, what, text, f"an error on every rank, with one of {', '.join(words)} in its text", blind)
+
+
+def _is(came: Any, right: torch.Tensor) -> bool:
+    return isinstance(came, torch.Tensor) and came.shape == right.shape and torch.equal(came, right)
+
+
+def _shown(value: Any) -> str:
+    return str([expect.shown(item) for item in value]) if isinstance(value, tuple | list) else expect.shown(value)

@@ -1,0 +1,184 @@
+"""The process around a test: what a Function may change outside itself, taken before and after."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import gc
+import os
+import resource
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from operator import is_
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed import distributed_c10d
+
+from conformance.kit import seeds
+
+#: What a Function has no business changing. Patched names of torch are seen by the identity of what they hold.
+PATCHABLE = (
+    builtins,
+    os,
+    torch,
+    torch.Tensor,
+    torch.autograd,
+    torch.autograd.function,
+    torch.autograd.Function,
+    dist,
+    torch.nn.functional,
+)
+#: A rank that has grown by more than this is replaced before the next test (bytes).
+GROWTH = 512 << 20
+TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+LIMITS = (resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD, signal.SIGSEGV, signal.SIGABRT, signal.SIGHUP)
+
+
+class _Names(list[dict[str, Any]]):
+    """The names of some modules and classes, and what each one holds."""
+
+
+def _names() -> _Names:
+    return _Names(dict(vars(place)) for place in PATCHABLE)
+
+
+def _patched(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """Whether a name holds something else now. A lazy import only adds names, and is no patch."""
+    if len(before) == len(after) and all(map(is_, before.values(), after.values())):
+        return False  # the usual case, and quickly told
+    return any(after.get(name) is not held for name, held in before.items())
+
+
+def _children() -> list[str]:
+    found: list[bytes] = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir("/proc/self/task"):
+            with contextlib.suppress(OSError):  # the thread has ended
+                listing = os.open(f"/proc/self/task/{task}/children", os.O_RDONLY)
+                found += os.read(listing, 4096).split()
+                os.close(listing)
+    return sorted(map(bytes.decode, found))
+
+
+def _environment() -> dict[Any, Any]:
+    """The environment as it is stored: decoding it takes longer than all other facts together."""
+    return dict(getattr(os.environ, "_data", os.environ))
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _memory() -> int:
+    """Bytes that are this process's alone."""
+    with contextlib.suppress(OSError), open("/proc/self/statm") as file:
+        pages = [int(word) for word in file.read().split()]
+        return (pages[1] - pages[2]) * resource.getpagesize()
+    return 0
+
+
+#: Each fact by the name that a report gives it.
+FACTS: dict[str, Callable[[], Any]] = {
+    "default dtype": torch.get_default_dtype,
+    "default device": torch.get_default_device,
+    "grad mode": torch.is_grad_enabled,
+    "inference mode": torch.is_inference_mode_enabled,
+    "anomaly mode": torch.is_anomaly_enabled,
+    "deterministic algorithms": torch.are_deterministic_algorithms_enabled,
+    "number of threads": torch.get_num_threads,
+    "default process group": lambda: id(distributed_c10d._get_default_group()) if dist.is_initialized() else None,
+    "working directory": os.getcwd,
+    "environment variables": _environment,
+    "signal handlers": lambda: [signal.getsignal(number) for number in SIGNALS],
+    "signal mask": lambda: sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())),
+    "timers": lambda: [signal.getitimer(which)[0] > 0 for which in TIMERS],
+    "limits": lambda: [resource.getrlimit(which) for which in LIMITS],
+    "umask": _umask,
+    "garbage collector": gc.isenabled,
+    "tracing": lambda: (id(sys.gettrace()), id(sys.getprofile())),
+    "recursion limit": sys.getrecursionlimit,
+    "running threads": lambda: sorted(thread.name for thread in threading.enumerate()),
+    "child processes": _children,
+    "standard streams": lambda: [id(sys.stdout), id(sys.stderr), id(sys.stdin), _is_open(1), _is_open(2)],
+    "names of torch": _names,
+}
+
+
+def _is_open(descriptor: int) -> bool:
+    with contextlib.suppress(OSError):
+        os.fstat(descriptor)
+        return True
+    return False
+
+
+class Memory:
+    """Watches how far a rank has grown since it started; growth is no fault, but a rank cannot grow for ever."""
+
+    def __init__(self) -> None:
+        self.start = _memory()
+
+    def differences(self) -> list[str]:
+        """Name memory where there is too much of it."""
+        return ["memory"] if _memory() - self.start > GROWTH else []
+
+
+def take() -> dict[str, Any]:
+    """Every fact as it stands now; a fact that cannot be read is itself a finding."""
+    return {name: _read(reading) for name, reading in FACTS.items()}
+
+
+def _read(reading: Callable[[], Any]) -> Any:
+    try:
+        return reading()
+    except Exception as error:
+        return f"cannot be read: {type(error).__name__}"
+
+
+def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """Name the facts that changed.
+
+    >>> differences({"grad mode": True}, {"grad mode": False})
+    ['grad mode']
+    """
+    return [name for name in before if _differs(before[name], after[name])]
+
+
+def _differs(before: Any, after: Any) -> bool:
+    if isinstance(before, _Names) and isinstance(after, _Names):
+        return any(map(_patched, before, after))
+    return bool(before != after)
+
+
+@contextlib.contextmanager
+def restored() -> Iterator[None]:
+    """Put back, at the end, what a test or its subject may have changed in a process that lives on.
+
+    >>> with restored():
+    ...     torch.set_default_dtype(torch.float64)
+    >>> torch.get_default_dtype()
+    torch.float32
+    """
+    dtype, grad, environment = torch.get_default_dtype(), torch.is_grad_enabled(), dict(os.environ)
+    try:
+        with seeds.restored():
+            yield
+    finally:
+        torch.set_default_dtype(dtype)
+        torch.set_grad_enabled(grad)
+        if dict(os.environ) != environment:
+            os.environ.clear()
+            os.environ.update(environment)
+
+
+def flush() -> None:
+    """Push out what the subject printed, where its streams still work."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()

@@ -1,0 +1,67 @@
+"""Which tensors outlive a call that should have left nothing."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+
+import torch
+import torch.distributed as dist
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from conformance.kit.making import Making
+
+
+class _Made(Making):
+    """Takes down every storage that an operation makes, by a weak reference and a name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.storages: dict[int, tuple[StorageWeakRef, str]] = {}
+
+    def made(self, tensor: torch.Tensor, origin: str) -> None:
+        """Remember a tensor's storage; nothing here keeps it alive."""
+        reference = StorageWeakRef(tensor.untyped_storage())
+        shape = "x".join(map(str, tensor.shape)) or "0-d"
+        self.storages.setdefault(reference.cdata, (reference, f"{shape} {tensor.dtype} made by {origin}"))
+
+    def alive(self) -> list[str]:
+        """The names of storages that still exist."""
+        return [name for reference, name in self.storages.values() if not reference.expired()]
+
+
+def kept_alive(action: Callable[[], None]) -> tuple[list[str], str]:
+    """Run something whose tensors should all be gone afterwards; name those that are not, and guess why.
+
+    It runs once before: what a Function makes once and for all may stay.
+    """
+    with _Made():  # PyTorch itself leaves a cycle behind the first time a mode meets an operation
+        action()
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        made = _Made()
+        with made:
+            action()
+        left = _settled(made)
+    finally:
+        if collecting:
+            gc.enable()
+    if not left:
+        return [], ""
+    gc.collect(0)  # all of it is young, since nothing was collected meanwhile
+    if made.alive():
+        return left, "a global, a class attribute or a cache holds it"
+    return (
+        left,
+        "a reference cycle: a tensor on ctx that leads back to ctx, where save_for_backward makes none",
+    )
+
+
+def _settled(made: _Made) -> list[str]:
+    """What is left after a while: a process group lets go of its buffers late."""
+    deadline = time.monotonic() + (0.5 if dist.is_available() and dist.is_initialized() else 0.02)
+    while (left := made.alive()) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    return left

@@ -1,0 +1,122 @@
+"""Functions written with the class under test, in whichever form it has, and comparison of nested values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+
+from conformance.kit import expect
+from conformance.kit.deviations import need
+from conformance.kit.subject import Subject
+from conformance.kit.world import World
+
+
+class Pair(NamedTuple):
+    """A named tuple, as one kind of nesting."""
+
+    left: Any
+    right: Any
+
+
+def _keep_nothing(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    """For Functions that save nothing."""
+
+
+def written(
+    subject: Subject,
+    forward: Callable[..., Any] | None,
+    backward: Callable[..., Any] | None = None,
+    keep: Callable[[Any, tuple[Any, ...], Any], None] = _keep_nothing,
+) -> Callable[..., Any]:
+    """Derive from the class under test, and give what calls the derived class.
+
+    Args:
+        subject: the class under test.
+        forward: ``forward(*args)`` gives the nested result; None leaves forward_extended as it is.
+        backward: ``backward(ctx, *grads)`` gives the nested gradients; None leaves backward_extended as it is.
+        keep: ``keep(ctx, inputs, output)`` saves and marks. ctx is the instance where the class has instances.
+    """
+    need(subject.function is not None, "a plain callable, not a class to derive from")
+    base: Any = subject.function
+    if hasattr(base, "setup_context_extended"):
+        members = {"setup_context_extended": staticmethod(keep)}
+        members |= {"forward_extended": staticmethod(forward)} if forward else {}
+        members |= {"backward_extended": staticmethod(backward)} if backward else {}
+        return type("Written", (base,), members).apply  # type: ignore[attr-defined, no-any-return]
+
+    def forward_extended(self: Any, *args: Any) -> Any:
+        assert forward is not None
+        output = forward(*args)
+        keep(self, args, output)
+        return output
+
+    methods: dict[str, Any] = {"forward_extended": forward_extended} if forward else {}
+    methods |= {"backward_extended": backward} if backward else {}
+    made = type("Written", (base,), methods)
+    return lambda *args: made()(*args)
+
+
+def nestings(world: World) -> dict[str, tuple[Any, ...]]:
+    """Arguments nested in many ways; all tensors differ, none is a leaf."""
+
+    def tensor(*shape: int, key: object = "") -> torch.Tensor:
+        return world.tensor(0, shape, torch.float64, "nested", key).requires_grad_() * 1
+
+    return {
+        "tensors alone": (tensor(2), tensor(3)),
+        "one tensor": (tensor(2, 2),),
+        "a tuple": ((tensor(2), tensor(3)),),
+        "a list": ([tensor(2), tensor(3), tensor(2, key=1)],),
+        "a named tuple": (Pair(tensor(2), tensor(3)), tensor(1)),
+        "a dict": ({"b": tensor(2), "a": tensor(3)},),
+        "None and plain values": (None, tensor(2), 3, [None, tensor(3), "name", 2.5], {"flag": True}),
+        "deep": (
+            [{"in": (tensor(2), [tensor(3)])}, tensor(1)],
+            Pair({"x": tensor(2, 1)}, [None, (tensor(4),)]),
+        ),
+        "tuples of one and none": ((tensor(2),), (), [[]], {}, [(tensor(3),)]),
+    }
+
+
+def mapped(function: Callable[[torch.Tensor], Any], value: Any, plain: Callable[[Any], Any] = lambda x: x) -> Any:
+    """Apply a function to every tensor of a nested value, and another one to all that is no container.
+
+    >>> mapped(lambda x: x.item(), Pair(torch.tensor(1), [torch.tensor(2), "a"]))
+    Pair(left=1, right=[2, 'a'])
+    """
+    if isinstance(value, torch.Tensor):
+        return function(value)
+    if isinstance(value, dict):
+        return {key: mapped(function, part, plain) for key, part in value.items()}
+    if isinstance(value, tuple | list):
+        parts = [mapped(function, part, plain) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return plain(value)
+
+
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    """The tensors of a nested value, in order."""
+    found: list[torch.Tensor] = []
+    mapped(found.append, value)
+    return found
+
+
+def same(came: Any, expected: Any, what: str) -> None:
+    """Hold two nested values to be nested alike, with the same tensors and plain values in the same places."""
+    if isinstance(expected, torch.Tensor):
+        expect.that(isinstance(came, torch.Tensor), what, came, expected)
+        expect.close(came, expected.detach(), what)
+        return
+    expect.that(type(came) is type(expected), f"{what}: type", type(came).__name__, type(expected).__name__)
+    if isinstance(expected, dict):
+        expect.that(came.keys() == expected.keys(), f"{what}: keys", list(came), list(expected))
+        for key, part in expected.items():
+            same(came[key], part, f"{what}[{key!r}]")
+    elif isinstance(expected, tuple | list):
+        expect.that(len(came) == len(expected), f"{what}: length", len(came), len(expected))
+        for index, (one, other) in enumerate(zip(came, expected, strict=True)):
+            same(one, other, f"{what}[{index}]")
+    else:
+        expect.that(came == expected, what, came, expected)

@@ -1,0 +1,66 @@
+"""A call whose saved tensors are carried away, while everything else that belongs to the call is overwritten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+
+from conformance.kit.calls import Case, Run
+from conformance.kit.graph import contexts_behind
+from conformance.kit.making import Making
+from conformance.kit.tensors import freed
+
+
+class _Tensors(Making):
+    """Collects the tensors that operations make."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tensors: list[torch.Tensor] = []
+        self.carrying = False
+
+    def made(self, tensor: torch.Tensor, origin: str) -> None:
+        """Keep it, unless it is a copy that is being carried away."""
+        if not self.carrying:
+            self.tensors.append(tensor)
+
+
+def offloaded(case: Case) -> Run:
+    """Call with hooks that keep copies of what is saved, then overwrite inputs, outputs and all between.
+
+    What was made by an earlier call, and the caller's own objects, are left alone: a Function may have constants.
+    """
+    all_of_it = _Tensors()
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        all_of_it.carrying = True
+        try:
+            return tensor.detach().clone()
+        finally:
+            all_of_it.carrying = False
+
+    with saved_tensors_hooks(pack, lambda kept: kept.clone()), all_of_it:
+        run = case.run()
+    owned = {tensor.untyped_storage().data_ptr() for tensor in _of_modules(run)}
+    everything = [*all_of_it.tensors, *(arg for arg in run.args if isinstance(arg, torch.Tensor))]
+    _overwrite([tensor for tensor in everything if tensor.untyped_storage().data_ptr() not in owned])
+    return run
+
+
+def _of_modules(run: Run) -> Iterator[torch.Tensor]:
+    """Parameters and buffers of modules on ctx: the caller's, even where they are inputs as well."""
+    for context in contexts_behind(run.result):
+        for value in vars(context).values():
+            if isinstance(value, torch.nn.Module):
+                yield from value.parameters()
+                yield from value.buffers()
+
+
+def _overwrite(tensors: list[torch.Tensor]) -> None:
+    with torch.no_grad():
+        for tensor in (tensor for tensor in tensors if not freed(tensor)):
+            number = tensor.dtype.is_floating_point or tensor.dtype.is_complex
+            # Through .data: the version counter stays, for it is not a change in place that is tried here.
+            tensor.data.fill_(float("nan") if number else 0)

@@ -1,0 +1,63 @@
+"""A subject whose class notes what its own static methods were given and what they returned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from typing import Any
+
+from conformance.kit.deviations import need
+from conformance.kit.subject import Subject
+
+
+@dataclass(frozen=True)
+class Noted:
+    """One call of a static method."""
+
+    args: tuple[Any, ...]
+    returned: Any
+
+
+@dataclass(frozen=True)
+class Notes:
+    """All calls so far, by the method's name."""
+
+    calls: dict[str, list[Noted]] = field(default_factory=dict)
+
+    def of(self, member: str) -> list[Noted]:
+        """The calls of one method, oldest first."""
+        return self.calls.get(member, [])
+
+
+def recording(subject: Subject, *members: str) -> tuple[Subject, Notes]:
+    """The same subject on a subclass that notes calls of those of ``members`` that the class defines."""
+    need(subject.function is not None, "a plain callable, not a class whose methods can be watched")
+    notes = Notes()
+    watched = {
+        member: staticmethod(_noting(getattr(subject.function, member), notes.calls.setdefault(member, [])))
+        for member in members
+        if subject.defines(member)
+    }
+    kind: Any = type(subject.function)
+    names = {name: getattr(subject.function, name) for name in ("__module__", "__qualname__", "__doc__")}
+    return replace(subject, target=kind(subject.function.__name__, (subject.function,), {**names, **watched})), notes
+
+
+def _noting(method: Callable[..., Any], calls: list[Noted]) -> Callable[..., Any]:
+    @wraps(method)
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        returned = method(*args, **kwargs)
+        calls.append(Noted(args, returned))
+        return returned
+
+    return noted
+
+
+def many(returned: Any) -> tuple[Any, ...]:
+    """What a static method returned, as a tuple: a value alone counts as one.
+
+    >>> many(3)
+    (3,)
+    """
+    return returned if isinstance(returned, tuple) else (returned,)

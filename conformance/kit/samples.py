@@ -1,0 +1,89 @@
+"""Sample arguments: taken from the caller or from the spec, handed out fresh, so that no test spoils another's."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from conformance.core.errors import UsageError
+from conformance.kit.seeds import seeded
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One call's arguments and a name for them."""
+
+    args: tuple[Any, ...]
+    label: str
+
+
+def taken(inputs: Any, label: str, rank: int, device: str) -> list[Sample]:
+    """Fresh samples of a caller's inputs: leaves of their own, with the strides and requires_grad of the originals.
+
+    Args:
+        inputs: a callable that yields argument tuples, or the tuples themselves.
+        label: how messages call the subject.
+        rank: whose inputs; each rank draws other random numbers.
+        device: where the tensors are to be.
+
+    Raises:
+        UsageError: the inputs raise, are no tuples, or there are none.
+    """
+    try:
+        with seeded(1_000 + rank):
+            given = list(inputs() if callable(inputs) else inputs)
+    except Exception as error:
+        raise UsageError(f"the inputs of {label} raise {type(error).__name__}: {error}") from error
+    if not given:
+        raise UsageError(f"the inputs of {label} yield nothing; one tuple of arguments at least is needed")
+    for item in given:
+        if not isinstance(item, tuple):
+            raise UsageError(f"the inputs of {label} yield a {type(item).__name__}, not a tuple of arguments")
+    return prepared([(f"inputs {index}", item) for index, item in enumerate(given)], device)
+
+
+def prepared(given: Iterable[tuple[str, tuple[Any, ...]]], device: str) -> list[Sample]:
+    """Fresh samples of labelled argument tuples, on a device."""
+    return [Sample(fresh(args if device == "cpu" else _moved(args, device)), label) for label, args in given]
+
+
+def fresh(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Copy every tensor and array of an argument tuple, however nested.
+
+    A tensor's copy is a leaf, and has its shape, strides, dtype and requires_grad. Other objects are handed on.
+
+    >>> x = torch.zeros(2, 3).t()
+    >>> (copy,) = fresh((x,))
+    >>> copy is x, copy.stride() == x.stride()
+    (False, True)
+    """
+    copied = pytree.tree_map_only(torch.Tensor, _copied, args)
+    if "numpy" in sys.modules:
+        copied = pytree.tree_map_only(sys.modules["numpy"].ndarray, lambda array: array.copy(order="K"), copied)
+    return tuple(copied)
+
+
+def _copied(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.layout != torch.strided or type(tensor) not in {torch.Tensor, torch.nn.Parameter}:
+        return tensor.detach().clone().requires_grad_(tensor.requires_grad)
+    # The storage is copied whole, so that strides, offset and overlaps stay as the caller made them.
+    storage = tensor.untyped_storage().clone()
+    copy = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+    copy.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
+    copy = copy.conj() if tensor.is_conj() else copy
+    copy = copy._neg_view() if tensor.is_neg() else copy
+    copy.requires_grad_(tensor.requires_grad)
+    # A view stays a view: some Functions are about views.
+    return copy if tensor._base is None else copy.view_as(copy)
+
+
+def _moved(args: tuple[Any, ...], device: Any) -> tuple[Any, ...]:
+    def move(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.detach().to(device).requires_grad_(tensor.requires_grad)
+
+    return tuple(pytree.tree_map_only(torch.Tensor, move, args))

@@ -1,0 +1,152 @@
+"""Derivatives by central differences: an analytic slope agrees, differs, or cannot be judged at this point.
+
+Across ranks all inputs are moved at once and all losses are added up: the ranks together are one function.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+
+from conformance.kit.calls import Case, smooth
+from conformance.kit.world import World
+
+#: ``loss(t)`` is the loss a step ``t`` along the direction, with the size of the terms it is made of.
+Loss = Callable[[float], tuple[float, float]]
+#: Precisions that a Function may work in inside, whatever its inputs are in.
+COARSER = (1.2e-7, 1e-3)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What differences say of an analytic slope: agrees, differs, unclear, or flat: no change at all."""
+
+    verdict: str
+    analytic: float
+    numeric: float = float("nan")
+    #: How much a long and a short step disagree, next to the terms of the loss.
+    noise: float = 0.0
+
+
+def compare(world: World, loss: Loss, analytic: float, eps: float) -> Finding:
+    """Hold an analytic slope against differences of a loss.
+
+    Args:
+        world: the ranks; each contributes its own loss and slope.
+        loss: the loss along the direction.
+        analytic: this rank's part of the analytic slope.
+        eps: the machine epsilon that the loss is computed in.
+    """
+    slope, flat = sum(world.exchange(analytic)), 0
+    for precision in (eps, *(coarse for coarse in COARSER if coarse > 10 * eps)):
+        seen = _judged(world, loss, slope, precision)
+        if seen.verdict == "flat":
+            # No change at all: a step function, or one that rounds its input. A longer step tells them apart.
+            flat += 1
+            if flat == 2:
+                return Finding("differs", slope, 0.0)
+        elif seen.verdict == "agrees":
+            return seen
+        elif seen.verdict == "differs" and flat == 0:
+            return _confirmed(world, loss, seen, precision)
+    return Finding("unclear", slope)
+
+
+def _confirmed(world: World, loss: Loss, seen: Finding, precision: float) -> Finding:
+    """Look again before accusing: with another step, and as if the Function worked in single precision inside."""
+    again = _judged(world, loss, seen.analytic, precision, 0.37)
+    if again.verdict != "differs":
+        return Finding("unclear", seen.analytic)
+    if precision < 1e-12 and max(seen.noise, again.noise) > 1e-4:
+        coarse = _judged(world, loss, seen.analytic, COARSER[0])
+        return coarse if coarse.verdict == "agrees" else seen
+    return seen
+
+
+def _judged(world: World, loss: Loss, slope: float, precision: float, shrink: float = 1.0) -> Finding:
+    (middle,), weight = _together(world, loss, 0.0)
+    step = precision ** (1 / 3) * shrink
+    if abs(slope) > 10 * weight > 0 and math.isfinite(slope):
+        step *= 10 * weight / abs(slope)  # a steep place: a longer step would leave it
+    (right, left), _ = _together(world, loss, step, -step)
+    value = (right - left) / (2 * step)
+    near = 4 * precision * weight / step + max(1e-6, 5 * precision ** (2 / 3)) * max(abs(value), abs(slope))
+    if not math.isfinite(value) or not math.isfinite(weight):
+        return Finding("unclear", slope)
+    if abs(slope - value) <= near and math.isfinite(slope):
+        return Finding("agrees", slope, value)
+    if right == middle == left:
+        return Finding("flat", slope, value)
+    (near_right, near_left), _ = _together(world, loss, step / 2, -step / 2)
+    # A kink shows in what right and left say, a jump in what a long and a short step say; both bound the error.
+    bend = abs(right - 2 * middle + left) / step
+    jump = abs((near_right - near_left) / step - value)
+    smooth = 2 * bend + 4 * jump <= 1e-3 * (abs(value) + weight)
+    differs = abs(slope - value) > near + 2 * bend + 4 * jump if math.isfinite(slope) else smooth
+    return Finding("differs" if differs else "unclear", slope, value, jump / weight if weight else 0.0)
+
+
+def _together(world: World, loss: Loss, *steps: float) -> tuple[list[float], float]:
+    """The losses of all ranks added up, at each of some steps, and the size of their terms."""
+    ranks = world.exchange([list(loss(step)) for step in steps])
+    totals = [tuple(map(sum, zip(*(rank[at] for rank in ranks), strict=True))) for at in range(len(steps))]
+    return [total for total, _ in totals], max(weight for _, weight in totals)
+
+
+def paired(cotangents: list[torch.Tensor], outputs: list[torch.Tensor]) -> tuple[float, float]:
+    """The loss that cotangents stand for, in double precision, and the size of its terms, as rounding adds them up."""
+    total = squares = 0.0
+    for cotangent, output in zip(cotangents, outputs, strict=True):
+        terms = (_double(cotangent).conj() * _double(output.detach())).real
+        total += float(terms.sum())
+        squares += float(terms.square().sum())
+    return total, squares**0.5
+
+
+def inner(gradient: torch.Tensor | None, direction: torch.Tensor) -> float:
+    """The slope that a gradient claims along a direction; PyTorch's complex gradients are made for this product."""
+    if gradient is None:
+        return 0.0
+    return float((_double(gradient.detach()).conj() * _double(direction)).real.sum())
+
+
+def _double(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.complex128 if tensor.dtype.is_complex else torch.float64)
+
+
+def epsilon(tensors: list[torch.Tensor]) -> float:
+    """The coarsest machine epsilon among tensors."""
+    return max((float(torch.finfo(tensor.dtype).eps) for tensor in tensors if smooth(tensor)), default=1.0)
+
+
+def directions(world: World, value: torch.Tensor, count: int = 2) -> Iterator[torch.Tensor]:
+    """Random directions as long as the value is, then one along a single element, where it may show alone."""
+    size = typical(value)
+    shape = tuple(value.shape)
+    for index in range(count):
+        yield world.tensor(world.rank, shape, value.dtype, "direction", index) * size
+    if value.numel() > 1:
+        single = torch.zeros(shape, dtype=value.dtype, device=value.device)
+        single.view(-1)[value.numel() // 2] = size
+        yield single
+
+
+def typical(value: torch.Tensor) -> float:
+    """How large the elements of a tensor are; 1 where they are all zero or not finite."""
+    size = float(_double(value.detach()).abs().square().mean().sqrt()) if value.numel() else 1.0
+    return size if 1e-30 < size < 1e30 else 1.0
+
+
+def nearby(case: Case, world: World, tries: int = 2) -> Iterator[Case]:
+    """The point itself, and a few close to it: a kink at one of them is no kink at the others."""
+    yield case
+    for attempt in range(tries):
+        values = {at: case.values[at].detach() for at in case.active}
+        noise = {
+            at: 0.02 * typical(value) * world.tensor(world.rank, tuple(value.shape), value.dtype, "near", attempt, at)
+            for at, value in values.items()
+        }
+        yield case.having({at: value + noise[at] for at, value in values.items()})

@@ -1,0 +1,207 @@
+"""The subject: what is under test, how to call it, and with which inputs.
+
+A subject is named by ``module:attribute`` and only ever imported on a rank.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any
+
+import torch
+
+from conformance.core.errors import UsageError
+from conformance.core.plan import check_reference
+from conformance.kit.deviations import NotApplicable
+from conformance.kit.samples import Sample, prepared, taken
+from conformance.kit.specs import SPECS, Spec
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A Function class or a plain callable, with what it takes to test it.
+
+    Args:
+        target: ``"module:attribute"``, or the object itself.
+        spec: name of the spec it claims to keep; ``"Function"`` is the contract alone.
+        call: ``call(function, *args)``, for a signature other than the documented one.
+        inputs: callable that yields argument tuples (spec ``Function``); or the tuples themselves.
+        gradient: ``"numeric"``: the true derivative; ``"declared"``: what ``formula`` says (straight-through,
+            reversed, scaled gradients); ``"spec"``: judged by the spec's own clauses.
+        formula: ``formula(args, grads)`` gives the expected gradient of every argument, for ``"declared"``.
+        helpers: functions that belong to the class under another name, such as ``make_viewless_tensor``.
+        name: how reports call it; ``target`` where nothing is given.
+
+    >>> Subject("mypkg.dist:GatherLayer", spec="AllGather", call=lambda function, x, args: function.apply(x)).label
+    'mypkg.dist:GatherLayer'
+    """
+
+    target: Any
+    spec: str = "Function"
+    call: Callable[..., Any] | None = None
+    inputs: Callable[[], Iterable[tuple[Any, ...]]] | Iterable[tuple[Any, ...]] | str | None = None
+    gradient: str = ""
+    formula: Callable[..., Any] | None = None
+    helpers: tuple[tuple[str, Callable[..., Any]], ...] = ()
+    name: str = ""
+
+    @property
+    def label(self) -> str:
+        """How reports name the subject."""
+        if self.name:
+            return self.name
+        if isinstance(self.target, str):
+            return self.target
+        name = getattr(self.target, "__qualname__", type(self.target).__qualname__)
+        return f"{getattr(self.target, '__module__', type(self.target).__module__)}:{name}"
+
+    # What follows is for test bodies, on a rank, once the target is resolved.
+
+    @property
+    def function(self) -> Any:
+        """The Function class, or None where a plain callable is under test."""
+        is_function = isinstance(self.target, type) and issubclass(self.target, torch.autograd.Function)
+        return self.target if is_function else None
+
+    def __call__(self, *args: Any) -> Any:
+        return (self.call or self._spec.call)(self.target, *args)
+
+    @property
+    def _spec(self) -> Spec:
+        return SPECS[self.spec]
+
+    @property
+    def gathers(self) -> bool:
+        """Whether every call is a collective of all ranks."""
+        return self._spec.gathers
+
+    @property
+    def gradient_kind(self) -> str:
+        """``numeric``, ``declared`` or ``spec``."""
+        return self.gradient or ("declared" if self.formula else self._spec.gradient)
+
+    @property
+    def separate(self) -> bool:
+        """Whether the class overrides setup_context, which torch.func transforms ask for."""
+        return self.function is not None and self.defines("setup_context")
+
+    @property
+    def transformable(self) -> bool:
+        """Whether torch.func and vmap can be tried: a separate form, or a plain callable."""
+        return self.function is None or self.separate
+
+    def defines(self, member: str) -> bool:
+        """Whether the class overrides a member of :class:`torch.autograd.Function`."""
+        if self.function is None:
+            return False
+        return getattr(self.function, member, None) is not getattr(torch.autograd.Function, member, None)
+
+    @property
+    def generates_vmap(self) -> bool:
+        """Whether the class asks PyTorch for a vmap rule."""
+        return bool(getattr(self.function, "generate_vmap_rule", False))
+
+    def helper(self, name: str) -> Any:
+        """A function that belongs to the class: given with ``helpers``, on the class, or beside it in its module."""
+        given = dict(self.helpers).get(name) or getattr(self.target, name, None)
+        found = given or getattr(sys.modules.get(getattr(self.target, "__module__", "")), name, None)
+        if found is None:
+            raise NotApplicable(f"no {name} beside the class; give one as Subject(helpers=(({name!r}, function),))")
+        return found
+
+    def samples(self, world: Any) -> list[Sample]:
+        """Fresh sample arguments, the same at every call; on several ranks each rank has its own."""
+        if self.inputs is None:
+            return prepared(self._spec.inputs(world.rank, world.size), world.device)
+        return taken(self.inputs, self.label, world.rank, world.device)
+
+
+def attribute(path: str, root: Any) -> Any:
+    """Follow a dotted path.
+
+    >>> import math; attribute("pi", math)
+    3.141592653589793
+    """
+    return reduce(getattr, path.split("."), root)
+
+
+def load(reference: str) -> Any:
+    """Import ``module:attribute``. Whatever the import raises is passed on; a malformed reference is a UsageError.
+
+    >>> load("math:pi")
+    3.141592653589793
+    """
+    check_reference(reference)
+    module, _, path = reference.partition(":")
+    try:
+        imported = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name and (module == error.name or module.startswith(f"{error.name}.")):
+            raise UsageError(f"no module named {error.name!r} (from {reference!r})") from None
+        raise
+    try:
+        return attribute(path, imported)
+    except AttributeError:
+        raise UsageError(f"module {module!r} has no attribute {path!r}") from None
+
+
+def resolve(reference: str, spec: str | None, inputs: str | None) -> Subject:
+    """Make the subject that a command line names; on a rank.
+
+    Raises:
+        UsageError: with one line that says what was given and what would be right.
+    """
+    target = load(reference)
+    if isinstance(target, Subject):
+        subject = replace(target, spec=spec or target.spec, name=target.name or reference)
+        if isinstance(subject.target, str):
+            subject = replace(subject, target=load(subject.target))
+    else:
+        subject = Subject(target, spec=spec or "Function", name=reference)
+    if inputs is not None:
+        subject = replace(subject, inputs=inputs)
+    return check_subject(subject)
+
+
+def check_subject(subject: Subject) -> Subject:
+    """Return the subject, its inputs imported where they are given by name.
+
+    Raises:
+        UsageError: it cannot be tested as it stands.
+    """
+    reference = subject.label
+    if not callable(subject.target):
+        kind = type(subject.target).__name__
+        raise UsageError(f"{reference!r} is a {kind}, not a Function class, a callable or a Subject")
+    if isinstance(subject.target, type) and subject.function is None:
+        raise UsageError(f"{reference!r} is a class, but no subclass of torch.autograd.Function")
+    for name in ("call", "formula"):
+        given = getattr(subject, name)
+        if given is not None and not callable(given):
+            raise UsageError(f"{reference!r}: {name}= is a {type(given).__name__}, not a function")
+    subject = replace(subject, inputs=_checked_inputs(subject))
+    if subject.spec not in SPECS:
+        raise UsageError(f"no spec named {subject.spec!r}; there are {', '.join(SPECS)}")
+    if subject.gradient_kind not in {"numeric", "declared", "spec"}:
+        raise UsageError(f"{reference!r}: gradient is 'numeric', 'declared' or 'spec', not {subject.gradient!r}")
+    if subject.gradient_kind == "declared" and subject.formula is None:
+        raise UsageError(f"{reference!r}: gradient='declared' needs formula=, a function of (args, grads)")
+    if subject.spec == "Function" and subject.inputs is None:
+        ways = "--inputs module:callable, Subject(inputs=...), or check(function, (x, 2.0))"
+        raise UsageError(f"{reference!r} needs sample inputs, tuples of arguments: {ways}")
+    return subject
+
+
+def _checked_inputs(subject: Subject) -> Any:
+    """The inputs as they are needed: a callable, or tuples that can be gone through more than once."""
+    inputs = load(subject.inputs) if isinstance(subject.inputs, str) else subject.inputs
+    if inputs is None or callable(inputs):
+        return inputs
+    if not isinstance(inputs, Iterable):
+        kind = type(inputs).__name__
+        raise UsageError(f"the inputs of {subject.label} are a {kind}; give a callable that yields tuples of arguments")
+    return tuple(inputs)

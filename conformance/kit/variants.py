@@ -1,0 +1,185 @@
+"""Samples derived from a sample: laid out otherwise in memory, of another dtype, with an empty first dimension.
+
+A subject need not take them. What it takes it must differentiate as it does the sample that it was given.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from conformance.kit import seeds
+from conformance.kit.calls import Case, Run, filled, smooth
+from conformance.kit.slopes import nearby, typical
+from conformance.kit.world import World
+
+Arrange = Callable[[torch.Tensor], torch.Tensor]
+#: What fills memory between elements, where a Function that ignores strides would find it.
+JUNK = 7.0
+
+
+def _transposed(value: torch.Tensor) -> torch.Tensor:
+    return value.mT.contiguous().mT if value.dim() > 1 else value.contiguous()
+
+
+def _sliced(value: torch.Tensor) -> torch.Tensor:
+    if value.dim() == 0:
+        return torch.stack([torch.full_like(value, JUNK), value])[1]
+    wide = value.new_full((*value.shape[:-1], 2 * value.shape[-1] + 1), JUNK)
+    wide[..., 1::2] = value
+    return wide[..., 1::2]
+
+
+#: Ways to lay out an input.
+LAYOUTS: dict[str, Arrange] = {
+    "contiguous": lambda value: value.clone(memory_format=torch.contiguous_format),
+    "transposed in memory": _transposed,
+    "sliced out of wider memory": _sliced,
+}
+
+
+class _Laid(torch.autograd.Function):  # type: ignore[misc]
+    """A copy in another layout, which is no view of anything."""
+
+    @staticmethod
+    def forward(ctx: Any, value: torch.Tensor, arrange: Arrange) -> torch.Tensor:
+        arranged = arrange(value.detach())
+        place = arranged.storage_offset(), arranged.shape, arranged.stride()
+        return torch.empty(0, dtype=value.dtype, device=value.device).set_(arranged.untyped_storage(), *place)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return grad, None
+
+
+def changes(case: Case, arrange: Arrange) -> bool:
+    """Whether any tensor of a sample is laid out otherwise then."""
+    tensors = [value.detach() for value in case.values if _arrangeable(value)]
+    return any(
+        (moved.stride(), moved.storage_offset()) != (value.stride(), value.storage_offset())
+        for value, moved in ((value, arrange(value)) for value in tensors)
+    )
+
+
+def laid(case: Case, arrange: Arrange) -> Run:
+    """Call the subject with the same values in another layout."""
+    leaves = {at: case.values[at].detach().clone().requires_grad_() for at in case.active}
+
+    def argument(at: int, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        plain = leaves.get(at, value.detach())
+        return _Laid.apply(plain, arrange) if _arrangeable(value) else plain.clone()
+
+    args = [argument(at, value) for at, value in enumerate(case.values)]
+    seeds.seed(0)
+    return Run.of(case, tuple(pytree.tree_unflatten(args, case.structure)), leaves)
+
+
+def _arrangeable(value: Any) -> bool:
+    ordinary = type(value) in {torch.Tensor, torch.nn.Parameter} and value.layout == torch.strided
+    return ordinary and smooth(value)
+
+
+def in_dtype(case: Case, dtype: torch.dtype) -> Case | None:
+    """The sample in another precision; None where that would change nothing, or has no meaning for its numbers."""
+    tensors = {at: value.detach() for at, value in enumerate(case.values) if _arrangeable(value)}
+    is_half = torch.finfo(dtype).bits < 32
+    if is_half and any(value.dtype.is_complex for value in tensors.values()):
+        return None
+    moved = {at: value.to(dtype.to_complex() if value.dtype.is_complex else dtype) for at, value in tensors.items()}
+    return case.having(moved) if any(moved[at].dtype != value.dtype for at, value in tensors.items()) else None
+
+
+def without_rows(case: Case) -> Case | None:
+    """The sample with nothing along the first dimension of its first input, and of all that are as long as that."""
+    rows = next((case.values[at].shape[0] for at in case.active if case.values[at].dim()), 0)
+    if rows == 0:
+        return None
+    tensors = {at: value.detach() for at, value in enumerate(case.values) if isinstance(value, torch.Tensor)}
+    return case.having({at: value[:0] for at, value in tensors.items() if value.dim() and value.shape[0] == rows})
+
+
+def draws(case: Case, world: World) -> bool:
+    """Whether results or gradients depend on random numbers, on any rank."""
+    found = []
+    for seed in (0, 1):
+        run = case.run(seed=seed)
+        # Copied before backward, which may give the memory of results back.
+        results = [tensor.detach().clone() for tensor in run.tensors]
+        found.append([*results, *filled(run.gradients(run.cotangents(world)), run)])
+    one, other = found
+    alike = len(one) == len(other) and all(
+        a.shape == b.shape and _gap(a, b) == 0 for a, b in zip(one, other, strict=True)
+    )
+    return any(world.exchange(not alike))
+
+
+def attempt(action: Callable[[], Any], world: World) -> Any:
+    """What comes of an action; None where it raises, on any rank: then all ranks go on alike."""
+    try:
+        found = action()
+    except Exception:  # the subject need not take what it was not made for
+        found = None
+    return None if any(world.exchange(found is None)) else found
+
+
+def everywhere(case: Case, world: World, look: Callable[[Case], Any]) -> Any:
+    """What ``look`` finds wrong at the sample, if it finds something wrong near it too, on any rank.
+
+    Rounding may turn a result over where a Function jumps, but not at every point.
+    """
+    first = None
+    for number, point in enumerate(nearby(case, world)):
+        found = look(point) if number == 0 else attempt(lambda point=point: (look(point),), world)  # type: ignore[misc]
+        wrong = found if number == 0 else found and found[0]
+        if not any(world.exchange(wrong is not None)):
+            return None
+        first = wrong if number == 0 else first
+    return first
+
+
+def same_outputs(one: Run, other: Run, world: World) -> bool:
+    """Whether two calls gave as many outputs to differentiate, of the same shapes; on all ranks."""
+    shapes = [[list(output.shape) for output in run.outputs] for run in (one, other)]
+    fine = bool(one.outputs) and one.places == other.places and shapes[0] == shapes[1]
+    return all(world.exchange(fine))
+
+
+def farthest(came: Sequence[torch.Tensor], right: Sequence[torch.Tensor], scale: float = 0.0) -> tuple[float, int]:
+    """How far tensors are from those that they should be, next to their size, and which is the farthest."""
+    largest = max([scale, *(_size(tensor) for tensor in right)])
+    gaps = [_gap(a, b, 1e-5 * largest) for a, b in zip(came, right, strict=True)]
+    worst = max(range(len(gaps)), key=lambda at: gaps[at])
+    return gaps[worst], worst
+
+
+def _gap(came: torch.Tensor, right: torch.Tensor, least: float = 0.0) -> float:
+    wide = torch.complex128 if came.dtype.is_complex or right.dtype.is_complex else torch.float64
+    one, other = came.detach().to(wide), right.detach().to(wide)
+    alike = (one == other) | (one.isnan() & other.isnan())
+    difference = float(torch.where(alike, 0, one - other).abs().square().sum().sqrt())
+    size = max(_size(right), least)
+    if difference == 0:
+        return 0.0
+    return difference / size if size and math.isfinite(difference) else math.inf
+
+
+def _size(tensor: torch.Tensor) -> float:
+    known = torch.nan_to_num(tensor.detach().abs().double(), nan=0.0, posinf=0.0)
+    return float(known.square().sum().sqrt())
+
+
+def shaken(case: Case, world: World, eps: float, tries: int = 2) -> Iterator[Case]:
+    """The sample moved by as much as rounding to a precision moves it."""
+    for number in range(tries):
+        moved = {}
+        for at in case.active:
+            value = case.values[at].detach()
+            noise = world.tensor(world.rank, tuple(value.shape), value.dtype, "shaken", number, at)
+            moved[at] = value + 4 * eps * typical(value) * noise
+        yield case.having(moved)

@@ -1,0 +1,145 @@
+"""Every sample called and differentiated under the witness, and what that brought to light."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+from torch.autograd import forward_ad
+from torch.utils import _pytree as pytree
+
+from conformance.kit import seeds
+from conformance.kit.calls import Case, Run, every_case
+from conformance.kit.deviations import need
+from conformance.kit.graph import functions_behind
+from conformance.kit.pull import pulled
+from conformance.kit.subject import Subject
+from conformance.kit.witness import Witness, watching
+from conformance.kit.world import World
+
+#: Incoming gradients, as they were handed in and as they are afterwards.
+Pairs = tuple[tuple[torch.Tensor, torch.Tensor], ...]
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class Look:
+    """One sample's call: what the witness saw, and the exception it ended with, if any."""
+
+    case: Case
+    witness: Witness
+    cotangents: Pairs = ()
+    error: Exception | None = None
+
+
+def watched(subject: Subject, world: World, everything: bool = False) -> list[Look]:
+    """Call every sample forward and backward under the witness; no exception ends it.
+
+    A world calls them once, however many tests look at what was seen.
+
+    Args:
+        subject: what to call.
+        world: the ranks.
+        everything: also without gradients, in forward mode where there is a jvp, and differentiated twice.
+
+    Raises:
+        NotApplicable: no Function class is at work.
+    """
+    samples = every_case(subject, world)
+    functions = _once(world, (subject.label, "functions"), lambda: _functions(subject, samples))
+    need(functions, "no Function class stands in the graph of the results")
+    looks = _once(
+        world,
+        (subject.label, "backward"),
+        lambda: [_look(functions, case, lambda run: _backward(run, world)) for case in samples],
+    )
+    if everything:
+        looks = looks + _once(world, (subject.label, "else"), lambda: _otherwise(subject, world, functions, samples))
+    return looks
+
+
+def _once(world: World, key: object, found: Callable[[], Found]) -> Found:
+    """What a world knows already, or finds out now."""
+    if key not in world.known:
+        world.known[key] = found()
+    known: Found = world.known[key]
+    return known
+
+
+def _otherwise(subject: Subject, world: World, functions: tuple[type, ...], samples: list[Case]) -> list[Look]:
+    looks = [_look(functions, case, None, needed=()) for case in samples]
+    if any(getattr(function, "jvp", None) is not torch.autograd.Function.jvp for function in functions):
+        looks += [_look(functions, case, None, dual=True, lenient=True) for case in samples]
+    if not subject.gathers:
+        looks += [_look(functions, case, lambda run: _twice(run, world), lenient=True) for case in samples]
+    return looks
+
+
+def judged(looks: list[Look]) -> Iterator[Look]:
+    """The looks one by one; then the first exception that kept the witness from seeing a call at all.
+
+    What is raised after forward is the affair of other clauses.
+    """
+    yield from looks
+    for look in looks:
+        if look.error is not None and not any(call.complete for call in look.witness.calls):
+            raise look.error
+
+
+def _functions(subject: Subject, samples: list[Case]) -> tuple[type, ...]:
+    """The subject's class; those behind it where it is a callable, or a class that applies another one."""
+    own = subject.function
+    try:
+        behind = functions_behind([case.run().result for case in samples])
+    except Exception:
+        if own is None:
+            raise
+        return (own,)
+    return (own,) if own is not None and (own in behind or not behind) else tuple(behind)
+
+
+def _look(
+    functions: tuple[type, ...],
+    case: Case,
+    after: Callable[[Run], Pairs] | None,
+    **how: Any,
+) -> Look:
+    with watching(*functions) as witness:
+        try:
+            run = _dual(case) if how.get("dual") else case.run(needed=how.get("needed"))
+            pairs = after(run) if after else ()
+        except Exception as error:
+            return Look(case, witness, error=None if how.get("lenient") else error)
+    return Look(case, witness, pairs)
+
+
+def _backward(run: Run, world: World) -> Pairs:
+    if not run.outputs:
+        return ()
+    cotangents = run.cotangents(world)
+    before = [cotangent.clone() for cotangent in cotangents]
+    pulled(run.outputs, list(run.leaves.values()), cotangents)
+    return tuple(zip(before, cotangents, strict=True))
+
+
+def _twice(run: Run, world: World) -> Pairs:
+    if not run.outputs:
+        return ()
+    cotangents = [cotangent.requires_grad_() for cotangent in run.cotangents(world)]
+    first = [g for g in run.gradients(cotangents, create_graph=True) if g is not None and g.requires_grad]
+    if first:
+        torch.autograd.grad(first, cotangents, [torch.ones_like(g) for g in first], allow_unused=True)
+    return ()
+
+
+def _dual(case: Case) -> Run:
+    with forward_ad.dual_level():
+        duals = {
+            at: forward_ad.make_dual(case.values[at].detach().clone(), torch.ones_like(case.values[at]).detach())
+            for at in case.active
+        }
+        args = tuple(pytree.tree_unflatten([duals.get(at, v) for at, v in enumerate(case.plain)], case.structure))
+        seeds.seed(0)
+        return Run.of(case, args, {})

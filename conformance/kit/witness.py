@@ -1,0 +1,228 @@
+"""What a Function does to its ctx, seen from outside: calls on ctx, what came in, what went out, in which phase.
+
+PyTorch makes a class of contexts for each Function class. While :func:`watching` holds, that class and the
+Function's own methods are stood in for; PyTorch itself is left alone, and everything is put back afterwards.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from conformance.kit.tensors import freed
+
+#: The methods of ctx, by the attribute that each one sets. Setting the attribute oneself counts as calling the method.
+METHODS = {
+    "to_save": "save_for_backward",
+    "saved_for_forward": "save_for_forward",
+    "dirty_tensors": "mark_dirty",
+    "non_differentiable": "mark_non_differentiable",
+    "materialize_grads": "set_materialize_grads",
+}
+#: Where the contract allows them.
+EARLY = ("forward", "setup_context")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call of a method of ctx: its name, its argument or tuple of arguments, and the phase it was made in."""
+
+    method: str
+    given: Any
+    phase: str
+
+
+@dataclass(frozen=True)
+class Backward:
+    """One call of backward or vjp: what was handed in, which inputs needed a gradient, and what was returned."""
+
+    grads: tuple[Any, ...]
+    needed: tuple[bool, ...]
+    returned: Any
+    changed: tuple[int, ...]
+
+
+@dataclass
+class Call:
+    """One call of a Function: its ctx and what happened to it."""
+
+    function: type
+    context: Any
+    inputs: tuple[Any, ...] = ()
+    output: Any = None
+    #: Inputs that hold other values after the call than before.
+    changed: tuple[int, ...] = ()
+    #: Whether forward, and setup_context where there is one, came to their end.
+    complete: bool = False
+    steps: list[Step] = field(default_factory=list)
+    backwards: list[Backward] = field(default_factory=list)
+
+    def of(self, method: str) -> list[Step]:
+        """The calls of one method of ctx, in order."""
+        return [step for step in self.steps if step.method == method]
+
+
+class Witness:
+    """What was seen: one :class:`Call` for each ctx, in the order in which they were first met."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self._phases: list[tuple[str, Any]] = []
+        self._waiting: list[list[torch.Tensor | None]] = []
+
+    def call(self, context: Any) -> Call:
+        """The call that a ctx belongs to."""
+        for call in reversed(self.calls):
+            if call.context is context:
+                return call
+        self.calls.append(Call(type(context)._forward_cls, context))
+        return self.calls[-1]
+
+    def note(self, context: Any, attribute: str, value: Any) -> None:
+        """Take down that an attribute of ctx was set."""
+        if attribute in METHODS:
+            # The innermost phase of this very ctx: a forward may apply another Function inside.
+            phase = next((name for name, whose in reversed(self._phases) if whose is context), "outside")
+            self.call(context).steps.append(Step(METHODS[attribute], value, phase))
+
+    @contextmanager
+    def _phase(self, name: str, context: Any) -> Iterator[None]:
+        self._phases.append((name, context))
+        try:
+            yield
+        finally:
+            self._phases.pop()
+
+    # What stands in for the methods of a Function class, one each.
+
+    def combined_forward(self, original: Callable[..., Any], context: Any, *args: Any, **kwargs: Any) -> Any:
+        """``forward(ctx, ...)``."""
+        call = self.call(context)
+        call.inputs = (*args, *kwargs.values())
+        before = [_copied(value) for value in call.inputs]
+        with self._phase("forward", context):
+            call.output = original(context, *args, **kwargs)
+        call.changed = _changed(before, call.inputs)
+        call.complete = True
+        return call.output
+
+    def separate_forward(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """``forward(...)``: the ctx comes afterwards, with setup_context."""
+        before = [_copied(value) for value in (*args, *kwargs.values())]
+        output = original(*args, **kwargs)
+        self._waiting.append(before)
+        return output
+
+    def setup_context(self, original: Callable[..., Any], context: Any, inputs: Any, output: Any) -> Any:
+        """``setup_context(ctx, inputs, output)``."""
+        call = self.call(context)
+        call.inputs, call.output = tuple(inputs), output
+        with self._phase("setup_context", context):
+            returned = original(context, inputs, output)
+        call.changed = _changed(self._waiting.pop(), call.inputs) if self._waiting else ()
+        call.complete = True
+        return returned
+
+    def backward(self, original: Callable[..., Any], context: Any, *grads: Any) -> Any:
+        """``backward(ctx, ...)`` and ``vjp(ctx, ...)``."""
+        boxed = len(grads) == 1 and isinstance(grads[0], list)
+        given = tuple(grads[0]) if boxed else grads
+        before = [_copied(value) for value in given]
+        with self._phase("backward", context):
+            returned = original(context, *grads)
+        seen = Backward(given, tuple(context.needs_input_grad), returned, _changed(before, given))
+        self.call(context).backwards.append(seen)
+        return returned
+
+    def jvp(self, original: Callable[..., Any], context: Any, *tangents: Any) -> Any:
+        """``jvp(ctx, ...)``."""
+        with self._phase("jvp", context):
+            return original(context, *tangents)
+
+
+def _copied(value: Any) -> torch.Tensor | None:
+    return value.detach().clone() if isinstance(value, torch.Tensor) else None
+
+
+def _changed(before: list[torch.Tensor | None], after: tuple[Any, ...]) -> tuple[int, ...]:
+    pairs = enumerate(zip(before, after, strict=False))
+    return tuple(place for place, (old, new) in pairs if old is not None and not same_values(old, new))
+
+
+def same_values(old: torch.Tensor, new: torch.Tensor) -> bool:
+    """Whether two tensors hold the same values; NaN equals NaN.
+
+    >>> same_values(torch.tensor([1.0, float("nan")]), torch.tensor([1.0, float("nan")]))
+    True
+    """
+    new = new.detach()
+    if freed(new):
+        return False
+    if old.shape != new.shape or old.dtype != new.dtype:
+        return False
+    return bool(torch.equal(old, new)) or bool(((old == new) | (old.isnan() & new.isnan())).all())
+
+
+@contextmanager
+def watching(*functions: type) -> Iterator[Witness]:
+    """Watch every call of these Function classes.
+
+    >>> class Double(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return 2 * x
+    >>> with watching(Double) as witness:
+    ...     y = Double.apply(torch.ones(1))
+    >>> [(step.method, step.phase) for step in witness.calls[0].steps]
+    [('save_for_backward', 'forward')]
+    """
+    witness = Witness()
+    with ExitStack() as stack:
+        for function in functions:
+            for name, member in _stand_ins(function, witness):
+                stack.enter_context(_replaced(function, name, staticmethod(member)))
+            stack.enter_context(_replaced(function._backward_cls, "__setattr__", _setter(witness)))  # type: ignore[attr-defined]
+        yield witness
+
+
+def _stand_ins(function: Any, witness: Witness) -> Iterator[tuple[str, Callable[..., Any]]]:
+    base = torch.autograd.Function
+    separate = function.setup_context is not base.setup_context
+    methods = {
+        "forward": witness.separate_forward if separate else witness.combined_forward,
+        "setup_context": witness.setup_context,
+        "backward": witness.backward,
+        "vjp": witness.backward,
+        "jvp": witness.jvp,
+    }
+    for name, method in methods.items():
+        original = getattr(function, name)
+        if original is not getattr(base, name):
+            yield name, functools.wraps(original)(functools.partial(method, original))
+
+
+def _setter(witness: Witness) -> Callable[[Any, str, Any], None]:
+    def setattribute(context: Any, name: str, value: Any) -> None:
+        witness.note(context, name, value)
+        object.__setattr__(context, name, value)
+
+    return setattribute
+
+
+@contextmanager
+def _replaced(owner: type, name: str, member: Any) -> Iterator[None]:
+    inherited, own = name not in vars(owner), vars(owner).get(name)
+    setattr(owner, name, member)
+    try:
+        yield
+    finally:
+        if inherited:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, own)

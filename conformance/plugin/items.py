@@ -1,0 +1,88 @@
+"""The suite's tests as pytest items: each one runs on ranks, and fails with what the ranks said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from conformance.core import clauses
+from conformance.core.errors import ForkserverDied, StartFailed, UsageError
+from conformance.core.outcomes import TestOutcome
+from conformance.core.plan import PlannedTest
+from conformance.plugin import SESSION, session_of
+
+
+class ClauseBroken(Exception):
+    """A test's outcome that is no pass."""
+
+
+class SuiteModule(pytest.File):
+    """A module of the suite. Its source was read by :mod:`conformance.core.catalog`; it is imported on ranks alone."""
+
+    def collect(self) -> Iterable[RankItem]:
+        """Called by pytest: the module's items, for every subject, world and case."""
+        session = session_of(self.config)
+        # pytest-xdist, whose mark it is, may not be there.
+        self.config.addinivalue_line("markers", "xdist_group(name): tests that one worker runs")
+        try:
+            items = session.items
+        except UsageError as error:
+            pytest.exit(str(error), returncode=4)
+        except (StartFailed, ForkserverDied) as error:
+            pytest.exit(str(error), returncode=3)
+        for place, item in enumerate(items):
+            if item.test.file == self.path:
+                ranked = RankItem.from_parent(self, name=item.name, entry=item, place=place)
+                # With pytest-xdist, tests that share a world of ranks go to one worker.
+                ranked.add_marker(pytest.mark.xdist_group(f"{item.label}-{item.size}-{item.group}"))
+                yield ranked
+
+
+class RankItem(pytest.Item):
+    """One test of one subject in one world."""
+
+    def __init__(self, *, entry: PlannedTest, place: int, **options: Any) -> None:
+        super().__init__(**options)
+        self.entry = entry
+        self.place = place
+        self.conformance_outcome: TestOutcome | None = None
+
+    def runtest(self) -> None:
+        """Called by pytest: run on the ranks, and turn the joined outcome into pytest's own."""
+        pool = self.config.stash[SESSION].pool
+        try:
+            outcome = pool.run(self.entry)
+        except (StartFailed, ForkserverDied) as error:
+            pytest.exit(str(error), returncode=3)
+        self.conformance_outcome = outcome
+        if outcome.outcome in {"skip", "not-applicable"}:
+            pytest.skip(f"{outcome.outcome}: {outcome.reason}")
+        if outcome.outcome != "pass":
+            raise ClauseBroken(outcome)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *args: Any) -> Any:
+        """Called by pytest for a failure: the clause, what the ranks said, how to run it alone."""
+        if isinstance(excinfo.value, ClauseBroken) and self.conformance_outcome is not None:
+            return told(self.conformance_outcome)
+        return super().repr_failure(excinfo, *args)
+
+    def reportinfo(self) -> tuple[Any, int, str]:
+        """Called by pytest: where the test stands."""
+        return self.path, self.entry.test.line - 1, self.name
+
+
+def told(outcome: TestOutcome) -> str:
+    """A failure as text, for pytest's own reports."""
+    clause = clauses.registry()[outcome.clause]
+    lines = [f"{clause.id} ({clause.level}): {clause.text}", f"{outcome.outcome}: {outcome.message}"]
+    lines += [f"looks like: {outcome.likely}"] if outcome.likely else []
+    lines += [f"reproduce: {outcome.reproduce}"]
+    return "\n".join(lines).encode("utf-8", "backslashreplace").decode()
+
+
+def in_order(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The plan's order for the suite's items; other items keep their places."""
+    ours = iter(sorted((item for item in items if isinstance(item, RankItem)), key=lambda item: item.place))
+    return [next(ours) if isinstance(item, RankItem) else item for item in items]

@@ -1,0 +1,110 @@
+"""Takes every test's outcome as it comes, shows it, writes it down, and makes the report of them at the end."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from conformance.core.outcomes import TestOutcome
+from conformance.plugin import SESSION
+from conformance.plugin.items import RankItem
+from conformance.report.model import Report
+from conformance.run.journal import Journal
+from conformance.run.session import Session
+
+
+class Recorder:
+    """A pytest plugin of one run: the run's session, and what has come of it so far."""
+
+    def __init__(
+        self,
+        session: Session,
+        started: Callable[[int], None],
+        ended: Callable[[TestOutcome], None],
+        journal: Journal | None = None,
+    ) -> None:
+        self.session = session
+        self.started, self.ended = started, ended
+        self.journal = journal
+        self.outcomes = {outcome.nodeid: outcome for outcome in (journal.outcomes if journal else ())}
+        self.selected: set[str] | None = None
+        self.broken = ""
+        self.began = time.time()
+        self.unheard = False
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Called at start: the suite's collector takes this session and makes no other."""
+        config.stash[SESSION] = self.session
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Called after collection: what an earlier run has finished is not run again."""
+        items[:] = [item for item in items if not (isinstance(item, RankItem) and item.entry.nodeid in self.outcomes)]
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Called once the selection stands."""
+        entries = [item.entry for item in session.items if isinstance(item, RankItem)]
+        self.session.pool.look_ahead(entries)
+        self._start({entry.nodeid for entry in entries})
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Called by pytest-xdist for each worker: tell it what is done already."""
+        node.workerinput["conformance_done"] = list(self.outcomes)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node: Any, ids: Sequence[str]) -> None:
+        """Called when a worker has collected; all collect the same."""
+        if self.selected is None:
+            self._start({identifier.rpartition("@")[0] or identifier for identifier in ids})
+
+    def _start(self, chosen: set[str]) -> None:
+        self.selected = chosen | set(self.outcomes)
+        self._show(lambda: self.started(len(chosen)))
+
+    def _show(self, action: Callable[[], None]) -> None:
+        """Move the progress line; an output that is closed or full ends the line, not the run."""
+        if not self.unheard:
+            try:
+                action()
+            except (OSError, SystemExit):  # rich makes a SystemExit of a closed pipe
+                self.unheard = True
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Called for each phase of each test, in this process even when workers run them."""
+        if not hasattr(report, "conformance"):
+            return
+        data = json.loads(report.conformance)
+        outcome = TestOutcome.from_json(data)
+        self.outcomes[outcome.nodeid] = outcome
+        if self.journal is not None:
+            self.journal.note(data)
+        self._show(lambda: self.ended(outcome))
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Called for each collector: one that fails means that the suite itself is broken."""
+        if report.failed:
+            self.broken = str(report.longrepr)
+
+    def pytest_report_teststatus(self, report: Any) -> tuple[str, str, str]:
+        """Called for what pytest would print: nothing, since the progress line shows it."""
+        return report.outcome, "", ""
+
+    def report(self, interrupted: bool) -> Report:
+        """The verdicts on everything that was planned."""
+        items = self.session.items
+        owed = {item.nodeid for item in items}
+        return self.session.report(
+            items,
+            [outcome for name, outcome in self.outcomes.items() if name in owed],
+            self.selected,
+            missing="not run: interrupted" if interrupted else "not run",
+            started=datetime.fromtimestamp(self.began, UTC).isoformat(timespec="seconds"),
+            seconds=round(time.time() - self.began, 3),
+            interrupted=interrupted,
+        )

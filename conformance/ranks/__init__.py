@@ -1,0 +1,1 @@
+"""Rank processes: started, given tests, watched, ended. Nothing here knows a clause."""

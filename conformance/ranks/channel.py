@@ -1,0 +1,122 @@
+"""Frames between a rank and its controller: a length, then JSON. Never a pickle: what a rank sends is data alone."""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import socket
+import struct
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+HEAD = struct.Struct("!I")
+FRAME_LIMIT = 8 << 20
+MESSAGE_LIMIT = 65_536
+MAX_DESCRIPTORS = 250
+
+
+class Garbled(Exception):
+    """What came is no frame of ours: something else wrote to the connection."""
+
+
+def pack(message: dict[str, Any]) -> bytes:
+    """One frame.
+
+    >>> pack({"op": "end"})[4:]
+    b'{"op": "end"}'
+    """
+    body = json.dumps(message).encode()
+    return HEAD.pack(len(body)) + body
+
+
+class Frames:
+    """Collects bytes as they come and gives back whole messages.
+
+    >>> frames = Frames()
+    >>> frames.feed(pack({"a": 1}) + pack({"b": 2})[:5])
+    [{'a': 1}]
+    """
+
+    def __init__(self) -> None:
+        self.buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[dict[str, Any]]:
+        """Add bytes; return the messages that are now complete.
+
+        Raises:
+            Garbled: the bytes are no frames of ours.
+        """
+        self.buffer += data
+        messages = []
+        while len(self.buffer) >= HEAD.size:
+            (length,) = HEAD.unpack_from(self.buffer)
+            if length > FRAME_LIMIT:
+                raise Garbled(f"a frame of {length} bytes")
+            end = HEAD.size + length
+            if len(self.buffer) < end:
+                break
+            messages.append(_decoded(bytes(self.buffer[HEAD.size : end])))
+            del self.buffer[:end]
+        return messages
+
+
+def _decoded(body: bytes) -> dict[str, Any]:
+    try:
+        message = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise Garbled(str(error)) from None
+    if not isinstance(message, dict):
+        raise Garbled(f"a {type(message).__name__} where an object belongs")
+    return message
+
+
+class Channel:
+    """The rank's end: blocking, one message at a time, for the rank itself and no process that it forks."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.frames = Frames()
+        self.pending: list[dict[str, Any]] = []
+        self.owner = os.getpid()
+        self.sending = threading.RLock()
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send one message, whole, whatever other threads send.
+
+        A process that a subject forked and let run on into the test ends here: it is no rank.
+        """
+        if os.getpid() != self.owner:
+            os._exit(0)
+        with self.sending:
+            self.sock.sendall(pack(message))
+
+    def receive(self) -> dict[str, Any] | None:
+        """The next message, or None once the controller is gone."""
+        while not self.pending:
+            data = self.sock.recv(65_536)
+            if not data:
+                return None
+            self.pending = self.frames.feed(data)
+        return self.pending.pop(0)
+
+
+def send(sock: socket.socket, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
+    """Send one message with the file descriptors that belong to it."""
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
+    sock.sendmsg([json.dumps(message).encode()], rights)
+
+
+def receive(sock: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
+    """Receive one message; None once the other end is gone."""
+    size = array.array("i").itemsize
+    try:
+        data, ancillary, _, _ = sock.recvmsg(MESSAGE_LIMIT, socket.CMSG_SPACE(MAX_DESCRIPTORS * size))
+    except ConnectionResetError:
+        return None, []
+    descriptors = array.array("i")
+    for level, kind, content in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            descriptors.frombytes(content[: len(content) - len(content) % size])
+    return (json.loads(data) if data else None), list(descriptors)

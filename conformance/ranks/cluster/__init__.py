@@ -1,0 +1,1 @@
+"""Ranks under a launcher such as torchrun: one supervisor for each launched process."""

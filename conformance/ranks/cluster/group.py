@@ -1,0 +1,206 @@
+"""A world whose ranks stand under several supervisors: each forks one, the first one's word starts every request."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+from conformance.core.errors import ForkserverDied
+from conformance.core.outcomes import RankOutcome
+from conformance.ranks.client import Forkserver
+from conformance.ranks.cluster.net import LOOPBACK
+from conformance.ranks.cluster.store import Patience, Post
+from conformance.ranks.group import BROKEN, Place, World, in_step, listening
+from conformance.ranks.preloads import TRANSFORMS
+
+#: How long after its own end a request may lack another supervisor's word, before that one counts as lost (seconds).
+LOST = 20.0
+FAILED = {*BROKEN, "timeout"}
+
+
+class Lost(KeyboardInterrupt):
+    """A supervisor is gone: no test can be judged, so the run ends as if it had been interrupted."""
+
+
+@dataclass(frozen=True)
+class Seat:
+    """One supervisor among all of them."""
+
+    rank: int
+    local_rank: int
+    size: int
+    post: Post
+    address: str = LOOPBACK
+    interface: str = "lo"
+    machines: tuple[str, ...] = ()
+
+
+class Share(World):
+    """The one rank of a world that is forked here; failures and exchanged values elsewhere reach it by post."""
+
+    def __init__(self, template: Forkserver, opening: dict[str, Any], place: Place, post: Post) -> None:
+        self.post = post
+        self.epoch = opening["epoch"]
+        self.number = 0
+        self.traded = 0
+        self.offering = False
+        self.patience = Patience()
+        names = ("size", "backend", "device", "group", "debug")
+        super().__init__(template, **{name: opening[name] for name in names}, place=place)
+
+    def request(self, message: dict[str, Any] | None, deadline: float) -> list[RankOutcome]:
+        """Put the next request to the rank here, and post what it gave."""
+        self.number += 1
+        self.traded, self.offering = 0, False
+        self.patience = Patience()
+        return super().request(message, deadline)
+
+    @property
+    def key(self) -> str:
+        """The present request's name in the post."""
+        return f"{self.epoch}/{self.number}"
+
+    @property
+    def pause(self) -> float:
+        """When to look at the post again (seconds)."""
+        return self.patience.pause
+
+    def _elsewhere(self) -> str:
+        if self.size > 1 and self.patience.due() and self.post.has(f"stop/{self.key}"):
+            return str(self.post.take(f"stop/{self.key}"))
+        return ""
+
+    def _exchange(self) -> None:
+        (member,) = self.members
+        if not member.offered or member.finished:
+            return
+        key = f"{self.key}/{self.traded}"
+        if not self.offering:
+            self.post.put(f"value/{member.rank}", member.offered[0])
+            self.post.count(f"offers/{key}", 1)
+            self.offering = True
+            self.patience = Patience()
+        if member.rank == 0 and self.post.count(f"offers/{key}") == self.size:
+            values = self.post.take_all([f"value/{rank}" for rank in range(self.size)])
+            self.post.put(f"values/{key}", values)
+        elif member.rank == 0 or not self.post.has(f"values/{key}"):
+            return
+        member.put({"values": self.post.take(f"values/{key}")})
+        member.offered.pop(0)
+        self.traded += 1
+        self.offering = False
+
+
+def post_outcome(post: Post, key: str, rank: int, outcome: RankOutcome) -> None:
+    """Tell the first supervisor what a rank gave, and the others when they wait for it in vain."""
+    if outcome.outcome in FAILED:
+        post.put(f"stop/{key}", outcome.outcome)
+    post.put(f"outcome/{rank}", outcome.to_json())
+    post.count(f"done/{key}", 1)
+
+
+class ClusterWorld:
+    """The first supervisor's view of a world: the same as of a world on this machine."""
+
+    def __init__(self, template: Forkserver, seat: Seat, epoch: int, opening: dict[str, Any]) -> None:
+        self.seat, self.post, self.epoch = seat, seat.post, epoch
+        self.size: int = opening["size"]
+        self.usable = True
+        self.knows_transforms = template.knows_transforms
+        self.number = 0
+        host = seat.address if len(set(seat.machines[: self.size])) > 1 else LOOPBACK
+        interface = seat.interface if host != LOOPBACK else "lo"
+        listener = listening(host, self.size)
+        port = listener.getsockname()[1]
+        place = Place(0, seat.local_rank, host, port, interface, listener)
+        opening |= {"epoch": epoch, "host": host, "port": port, "transforms": template.knows_transforms}
+        self.post.put(f"world/{epoch}", opening)
+        try:
+            self.share = Share(template, opening, place, self.post)
+        except BaseException:
+            self.post.put(f"order/{epoch}/1", None)
+            raise
+
+    def request(self, message: dict[str, Any] | None, deadline: float) -> list[RankOutcome]:
+        """Put the same request to every rank, and wait for all of them, or until the deadline (seconds from now).
+
+        Raises:
+            Lost: a supervisor has not said in time what became of its rank.
+        """
+        self.number += 1
+        key = f"{self.epoch}/{self.number}"
+        end = time.monotonic() + deadline + LOST
+        self.post.put(f"order/{key}", {"message": message, "deadline": deadline})
+        try:
+            (own,) = self.share.request(message, deadline)
+        except BaseException:
+            self.post.put(f"stop/{key}", "crash")
+            raise
+        if own.outcome in FAILED:
+            self.post.put(f"stop/{key}", own.outcome)
+        outcomes = blamed([own, *self._of_others(key, end)])
+        self.post.drop(f"order/{key}", f"done/{key}", f"stop/{key}")
+        late = any(outcome.outcome == "timeout" for outcome in outcomes)
+        changed = any(outcome.changed for outcome in outcomes)
+        self.usable = not (late or changed) and in_step(outcomes)
+        return outcomes
+
+    def _of_others(self, key: str, end: float) -> list[RankOutcome]:
+        patience = Patience()
+        while self.post.count(f"done/{key}") < self.size - 1:
+            if time.monotonic() > end:
+                raise Lost(f"no word from another rank's machine, {LOST:g} s past the test's deadline")
+            time.sleep(patience.pause)
+        said = self.post.take_all([f"outcome/{rank}" for rank in range(1, self.size)])
+        return [RankOutcome.from_json(data) for data in said]
+
+    def details(self) -> list[dict[str, Any]]:
+        """The whole reply of the rank here; of the others only their outcomes travel."""
+        return self.share.details() + [{}] * (self.size - 1)
+
+    def close(self) -> None:
+        """End every rank."""
+        with contextlib.suppress(RuntimeError):  # the store may be gone
+            self.post.put(f"stop/{self.epoch}/{self.number}", "crash")
+            self.post.put(f"order/{self.epoch}/{self.number + 1}", None)
+        self.share.close()
+
+
+def blamed(outcomes: list[RankOutcome]) -> list[RankOutcome]:
+    """Of several late ranks, those that entered more collectives than another one wait for that one."""
+    late = [outcome for outcome in outcomes if outcome.outcome == "timeout" and not outcome.left_alone]
+    behind = min((len(outcome.collectives) for outcome in late), default=0)
+    if any(len(outcome.collectives) < behind for outcome in outcomes):
+        return outcomes
+    return [
+        replace(outcome, left_alone=True)
+        if outcome in late and len(outcome.collectives) > behind and "had stopped the process" not in outcome.message
+        else outcome
+        for outcome in outcomes
+    ]
+
+
+def answer(template: Forkserver, seat: Seat, opening: dict[str, Any]) -> None:
+    """Another supervisor's part in a world: fork its rank, pass on each request, until the world is closed."""
+    if opening["transforms"]:
+        template.preload(TRANSFORMS)
+    one_machine = opening["host"] == LOOPBACK
+    interface = "lo" if one_machine else seat.interface
+    place = Place(seat.rank, seat.local_rank, opening["host"], opening["port"], interface, None)
+    share: Share | None = None
+    number = 1
+    while (order := seat.post.take(f"order/{opening['epoch']}/{number}")) is not None:
+        try:
+            share = share or Share(template, opening, place, seat.post)
+            (outcome,) = share.request(order["message"], order["deadline"])
+        except ForkserverDied as error:
+            outcome = RankOutcome(seat.rank, "crash", f"the process that ranks are forked from was killed: {error}")
+            if template.environment:
+                template.restart()
+            share = None
+        post_outcome(seat.post, f"{opening['epoch']}/{number}", seat.rank, outcome)
+        number += 1
+    if share is not None:
+        share.close()

@@ -1,0 +1,180 @@
+"""The suite when a launcher such as torchrun has started it many times: one process leads, the others follow.
+
+Every launched process supervises one rank, forked from a pristine process of its own. The first one runs the tests,
+with worlds made of all the others' ranks; whatever they tell each other goes through the launcher's own store.
+"""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import signal
+import time
+from dataclasses import replace
+from typing import Any
+
+from conformance.core.errors import UsageError
+from conformance.core.output import complain
+from conformance.core.plan import DEFAULT_RANKS
+from conformance.ranks.client import Forkserver
+from conformance.ranks.cluster import net
+from conformance.ranks.cluster.group import ClusterWorld, Seat, answer
+from conformance.ranks.cluster.store import Launch, Post, connect
+from conformance.ranks.group import World
+
+#: How long all supervisors may take to be there: each imports torch, some from a slow disk (seconds).
+GATHER_LIMIT = 300.0
+#: How long the first supervisor waits at the end for the others to have heard of it (seconds).
+FAREWELL = 5.0
+#: What must be the same for all supervisors: facts that ranks cannot differ in without strange failures.
+SAME = ("torch", "cuda", "suite")
+
+
+class Cluster:
+    """The first supervisor: knows all others, makes worlds of their ranks, and says when it is over."""
+
+    def __init__(self, launch: Launch) -> None:
+        self.launch = launch
+        self.epoch = itertools.count(1)
+        self.store = connect(launch)
+        self.facts: list[dict[str, Any]] = []
+        self.seat: Seat | None = None
+
+    def gather(self, template: Forkserver) -> None:
+        """Wait until every supervisor has said that it is there, and let all of them know.
+
+        Raises:
+            UsageError: some are missing, or differ in what has to be the same.
+        """
+        template.wait()
+        token = secrets.token_hex(8)
+        post = Post(self.store, f"{token}/")
+        Post(self.store).put("leader", token)
+        own = facts(self.launch, template)
+        end = time.monotonic() + GATHER_LIMIT
+        while (there := post.count("there")) < self.launch.size - 1:
+            if time.monotonic() > end:
+                raise UsageError(f"only {there + 1} of {self.launch.size} launched processes came in time")
+            time.sleep(0.05)
+        self.facts = [own, *post.take_all([f"hello/{rank}" for rank in range(1, self.launch.size)])]
+        machines = tuple(fact["machine"] for fact in self.facts)
+        elsewhere = next((fact["address"] for fact in self.facts if fact["machine"] != machines[0]), "")
+        address = net.address_towards(elsewhere, 9) if elsewhere else net.LOOPBACK
+        interface = net.interface_of(address)
+        self.seat = Seat(0, self.launch.local_rank, self.launch.size, post, address, interface, machines)
+        post.put("welcome", [fact["nonce"] for fact in self.facts])
+        self._hold_together()
+        net.end_when_silent(self.launch.host, self.launch.port, self.launch.size)
+
+    def _hold_together(self) -> None:
+        for rank, fact in enumerate(self.facts):
+            for name in SAME:
+                if fact[name] != self.facts[0][name]:
+                    raise UsageError(
+                        f"rank {rank} on {fact['machine'].split()[0]} has {name} {fact[name]!r}, rank 0 has "
+                        f"{self.facts[0][name]!r}; install the same on all machines"
+                    )
+
+    def world(
+        self, template: Forkserver, size: int, backend: str, device: str, group: bool, debug: bool = False
+    ) -> World | ClusterWorld:
+        """A world: of one rank here, or of the first ranks of all supervisors."""
+        if size == 1:
+            return World(template, size, backend, device, group, debug)
+        assert self.seat is not None, "gather first"
+        opening = {"size": size, "backend": backend, "device": device, "group": group, "debug": debug}
+        return ClusterWorld(template, self.seat, next(self.epoch), opening)
+
+    @property
+    def gpus(self) -> list[int]:
+        """For each rank, 1 where its machine has a GPU for it."""
+        return [int(fact["local_rank"] < fact["gpus"]) for fact in self.facts]
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """Where the ranks are, for the report."""
+        return {"launched": self.launch.size, "machines": len({fact["machine"] for fact in self.facts})}
+
+    def end(self, status: int) -> None:
+        """Tell the others to end with the same status. Called last: the launcher may end us as soon as one is gone."""
+        if self.seat is None:
+            return
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        post = self.seat.post
+        try:
+            post.put(f"world/{next(self.epoch)}", {"end": status})
+            limit = time.monotonic() + FAREWELL
+            while post.count("gone") < self.launch.size - 1 and time.monotonic() < limit:
+                time.sleep(0.01)
+        except RuntimeError as error:
+            complain(f"the launcher's store is gone: {str(error).splitlines()[0]}")
+
+
+def sizes(asked: tuple[int, ...], launched: int) -> tuple[int, ...]:
+    """The worlds of a run: those asked for, or of the usual ones those that fit, and the whole.
+
+    >>> sizes((1, 2, 3, 4), 8), sizes((1, 2, 3, 4), 2), sizes((2, 16), 8)
+    ((1, 2, 3, 4, 8), (1, 2), (2, 16))
+    """
+    if asked != DEFAULT_RANKS:
+        return asked
+    return tuple(sorted({size for size in asked if size <= launched} | {launched}))
+
+
+def facts(launch: Launch, template: Forkserver) -> dict[str, Any]:
+    """What the first supervisor has to know of each."""
+    from conformance.core import clauses
+
+    return {
+        "nonce": secrets.token_hex(8),
+        "machine": net.machine(),
+        "address": net.address_towards(launch.host, launch.port),
+        "local_rank": launch.local_rank,
+        "gpus": int(template.environment.get("gpus", 0)),
+        "torch": template.environment["torch"],
+        "cuda": template.environment["cuda"],
+        "suite": clauses.digest(),
+    }
+
+
+def follow(launch: Launch) -> int:
+    """Be one of the others until the first one says that it is over; return the status to end with."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # nothing here is worth a farewell
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first supervisor hears it too, and ends the run in order
+    template = Forkserver()
+    try:
+        store = connect(launch)
+        net.end_when_silent(launch.host, launch.port, launch.size)
+        template.wait()
+        seat = join(launch, store, facts(launch, template))
+        for epoch in itertools.count(1):
+            opening = seat.post.take(f"world/{epoch}")
+            if "end" in opening:
+                template.close()
+                seat.post.count("gone", 1)
+                return int(opening["end"])
+            if launch.rank < opening["size"]:
+                answer(template, seat, opening)
+    except RuntimeError as error:  # of the store, or of the pristine process
+        complain(f"rank {launch.rank}: {str(error).splitlines()[0]}")
+    finally:
+        template.close()
+    return 1
+
+
+def join(launch: Launch, store: Any, own: dict[str, Any]) -> Seat:
+    """Say that we are there, to the first supervisor of this attempt and to none that has gone."""
+    public = Post(store)
+    token, post = "", Post(store)
+    while True:
+        if public.has("leader") and (now := public.take("leader")) != token:
+            token, post = now, Post(store, f"{now}/")
+            post.put(f"hello/{launch.rank}", own)
+            post.count("there", 1)
+        if token and post.has("welcome") and post.take("welcome")[launch.rank] == own["nonce"]:
+            break
+        time.sleep(0.05)
+    address = own["address"]
+    return replace(
+        Seat(launch.rank, launch.local_rank, launch.size, post), address=address, interface=net.interface_of(address)
+    )

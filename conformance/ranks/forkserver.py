@@ -1,0 +1,224 @@
+"""The pristine process that every rank is forked from: it has imported torch and the suite, and done nothing else.
+
+It runs as ``python -m conformance.ranks.forkserver FD``. FD is one end of a Unix socket pair; requests are JSON, and
+file
+descriptors travel beside them. When that socket closes, whatever was forked is killed: no rank outlives the
+controlling process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import importlib
+import os
+import resource
+import selectors
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from conformance.ranks.channel import receive, send
+from conformance.ranks.devices import counted_gpus
+from conformance.ranks.preloads import PRELOAD, preload
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+#: How long what was forked may take to be gone once it is killed (seconds).
+END_LIMIT = 3.0
+
+
+def prctl(option: int, value: int) -> None:
+    """Call Linux's prctl; elsewhere the watched socket alone ends what is left behind."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def _go_first_when_memory_ends() -> None:
+    """Have the kernel, when it must kill something for its memory, take a rank and not the controller."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
+
+
+@dataclass(frozen=True)
+class Child:
+    """A forked rank and the connection that asked for it."""
+
+    pid: int
+    owner: socket.socket
+
+
+class Forkserver:
+    """Serves requests to fork, and tells each requester how its ranks ended."""
+
+    def __init__(self, primary: socket.socket) -> None:
+        self.primary = primary
+        self.children: dict[int, Child] = {}
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(primary, selectors.EVENT_READ, self.serve)
+        self.wakeup, wake = os.pipe()
+        for end in (self.wakeup, wake):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self.wake = wake
+        self.selector.register(self.wakeup, selectors.EVENT_READ, self.reap)
+
+    def run(self) -> None:
+        """Serve until the primary connection closes."""
+        while self.primary.fileno() >= 0:
+            for key, _ in self.selector.select():
+                key.data(key.fileobj)
+
+    def serve(self, sock: socket.socket) -> None:
+        """Answer one request of a connection."""
+        message, descriptors = receive(sock)
+        if message is None:
+            self.drop(sock)
+        elif message["op"] == "fork":
+            send(sock, self.fork(sock, message, descriptors))
+        elif message["op"] == "preload":
+            preload(message["modules"])
+        elif message["op"] == "kill":
+            self.kill(message["pids"])
+
+    def drop(self, sock: socket.socket) -> None:
+        """A requester is gone: so are its ranks."""
+        self.kill([child.pid for child in self.children.values() if child.owner is sock])
+        self.selector.unregister(sock)
+        sock.close()
+
+    def fork(self, owner: socket.socket, message: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        """Fork one rank for each configuration; each takes its share of the descriptors."""
+        answer: dict[str, Any] = {"pids": []}
+        try:
+            for configuration in message["ranks"]:
+                own = {name: descriptors[place] for name, place in configuration["descriptors"].items()}
+                pid = os.fork()
+                if pid == 0:
+                    self.become_rank(configuration, own, descriptors)
+                self.children[pid] = Child(pid, owner)
+                answer["pids"].append(pid)
+        except OSError as error:  # no more processes, or no memory for one
+            answer["why"] = f"cannot fork: {error.strerror}"
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return answer
+
+    def become_rank(self, configuration: dict[str, Any], own: dict[str, int], descriptors: list[int]) -> None:
+        """In the child: let go of all that is the template's, then be a rank until told to end."""
+        status = 70
+        try:
+            os.setsid()
+            prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            _go_first_when_memory_ends()
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash leaves no file behind
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGCHLD, signal.SIGTERM):
+                signal.signal(number, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            for key in list(self.selector.get_map().values()):
+                os.close(key.fileobj) if isinstance(key.fileobj, int) else key.fileobj.close()  # type: ignore[attr-defined]
+            self.selector.close()
+            os.close(self.wake)
+            for descriptor in set(descriptors) - set(own.values()):
+                os.close(descriptor)
+            rank = importlib.import_module("conformance.ranks.worker")
+            status = rank.main(configuration, own)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+
+    def reap(self, _: object) -> None:
+        """Tell the requesters which of their ranks ended, and how; end what these ranks left running."""
+        with contextlib.suppress(BlockingIOError):
+            os.read(self.wakeup, 4096)
+        while True:
+            try:
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if ended is None:
+                return
+            pid = ended.si_pid
+            child = self.children.pop(pid, None)
+            if child is not None:
+                self.end_group(pid)
+            _, status = os.waitpid(pid, 0)
+            if child is not None:
+                self.tell(child, status)
+                self.end_strays()
+
+    def tell(self, child: Child, status: int) -> None:
+        """Report an exit status; the requester may be gone."""
+        if child.owner.fileno() >= 0:
+            with contextlib.suppress(OSError):
+                send(child.owner, {"exit": child.pid, "status": os.waitstatus_to_exitcode(status)})
+
+    def kill(self, pids: Sequence[int]) -> None:
+        """Kill ranks with their process groups."""
+        for pid in pids:
+            if pid in self.children:
+                self.end_group(pid)
+
+    @staticmethod
+    def end_group(pid: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+
+    def end_strays(self) -> None:
+        """Kill processes that a dead rank started and that fell to us, their nearest living ancestor."""
+        me = os.getpid()
+        with contextlib.suppress(OSError), open(f"/proc/{me}/task/{me}/children") as listing:
+            for pid in map(int, listing.read().split()):
+                if pid not in self.children:
+                    self.end_group(pid)
+
+    def end(self) -> None:
+        """Kill everything that was ever forked here, and what that left behind, and wait until it is gone."""
+        self.kill(list(self.children))
+        limit = time.monotonic() + END_LIMIT
+        while time.monotonic() < limit:
+            try:
+                ended, _ = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if ended:
+                self.children.pop(ended, None)
+            else:
+                self.end_strays()
+                time.sleep(0.005)
+
+
+def main(descriptor: int) -> None:
+    """Import what ranks need, say what there is, and serve."""
+    primary = socket.socket(fileno=descriptor)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    for name in PRELOAD:
+        importlib.import_module(name)
+    import torch
+
+    torch.set_num_threads(1)
+    gc.collect()
+    gc.freeze()  # forks share these pages for as long as nobody's collector writes to them
+    template = Forkserver(primary)
+    nccl = ".".join(map(str, torch.cuda.nccl.version())) if torch.distributed.is_nccl_available() else ""
+    facts = {"torch": torch.__version__, "cuda": torch.version.cuda or "", "nccl": nccl}
+    facts |= {"gpus": str(counted_gpus())} if torch.version.cuda or torch.version.hip else {}
+    with contextlib.suppress(BrokenPipeError):  # the run was called off before we were ready
+        send(primary, {"ready": os.getpid(), "environment": facts})
+    template.run()
+    template.end()
+    os._exit(0)  # taking the interpreter apart takes a while, and libraries complain of what they left behind
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

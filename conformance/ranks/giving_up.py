@@ -1,0 +1,43 @@
+"""When to give a subject up: it hangs in test after test, or kills what every rank is forked from."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from conformance.core.outcomes import TestOutcome
+from conformance.core.plan import PlannedTest
+
+#: A subject that has used up its deadline in so many tests in a row is not run further.
+ROW = 3
+#: A subject may kill the pristine process so often.
+KILLS = 2
+
+
+class Patience:
+    """Counts each subject's timeouts in a row. Tests with a deadline of their own expect hangs: they do not count."""
+
+    def __init__(self) -> None:
+        self.rows: Counter[str] = Counter()
+        self.kills: Counter[str] = Counter()
+
+    def why_not(self, item: PlannedTest) -> str:
+        """Why an item is not run; empty where it is."""
+        if self.rows[item.label] >= ROW:
+            return (
+                f"not run: {ROW} tests in a row of this subject had not finished in time; "
+                "give a larger --timeout if it is only slow, or run this test alone with -k"
+            )
+        if self.kills[item.label] >= KILLS:
+            return "not run: this subject kills the process that ranks are forked from; run this test alone with -k"
+        return ""
+
+    def note(self, item: PlannedTest, outcome: TestOutcome) -> None:
+        """Count what a test that was run gave."""
+        if outcome.outcome != "timeout":
+            self.rows[item.label] = 0
+        elif item.test.deadline is None:
+            self.rows[item.label] += 1
+
+    def killed(self, item: PlannedTest) -> None:
+        """Count a test in which the pristine process was killed."""
+        self.kills[item.label] += 1

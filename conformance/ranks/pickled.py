@@ -1,0 +1,57 @@
+"""A subject that exists only as an object in the caller's process, made into text for rank processes."""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import sys
+from types import ModuleType
+from typing import Any
+
+from conformance.kit.subject import Subject
+
+
+def payload(subject: Subject) -> str:
+    """The subject as text that a rank can make it from again.
+
+    What stands at the top of a module goes by its name; all else, and what is in a module that a rank would not find
+    by name, goes whole.
+
+    Raises:
+        ValueError: it cannot be handed over.
+    """
+    import cloudpickle
+
+    whole = [module for module in _modules(subject) if not _found_by_name(module)]
+    for module in whole:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        return base64.b64encode(cloudpickle.dumps(subject)).decode()
+    except Exception as error:
+        raise ValueError(
+            f"{subject.label} cannot be handed to rank processes: {type(error).__name__}: {error}; "
+            "define it at the top of a module"
+        ) from error
+    finally:
+        for module in whole:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+def _modules(subject: Subject) -> list[ModuleType]:
+    """The modules that a subject's parts are from."""
+    parts: list[Any] = [subject.target, subject.call, subject.formula, subject.inputs]
+    parts += [helper for _, helper in subject.helpers]
+    names = {str(getattr(part, "__module__", "")) for part in parts if part is not None}
+    return [sys.modules[name] for name in sorted(names) if name in sys.modules and name != "__main__"]
+
+
+def _found_by_name(module: ModuleType) -> bool:
+    """Whether another process with the same path would import the same file under this name."""
+    loaded = sys.modules.pop(module.__name__)
+    try:
+        spec = importlib.util.find_spec(module.__name__)
+    except (ImportError, ValueError, AttributeError):
+        return False
+    finally:
+        sys.modules[module.__name__] = loaded
+    return spec is not None and spec.origin == getattr(getattr(module, "__spec__", None), "origin", None)

@@ -1,0 +1,202 @@
+"""One rank as the controller knows it: what it says, what it prints, how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+from dataclasses import dataclass, field
+from typing import Any
+
+from conformance.core.outcomes import OUTCOMES, RankOutcome, clipped
+from conformance.ranks.call_log import read_log
+from conformance.ranks.channel import Frames, Garbled, pack
+
+#: How much of what a rank prints is kept: the end of it (bytes).
+OUTPUT_KEPT = 16_384
+#: How much is read at once, so that a rank that prints for ever does not keep the controller from its clock (bytes).
+READ_AT_ONCE = 1 << 20
+#: How long a rank that does not read may keep the controller from writing to it (seconds).
+PUT_LIMIT = 5.0
+REPLIES = {*OUTCOMES, "bad-subject"}
+
+
+@dataclass
+class RankProcess:
+    """One rank: its process, its connection, and what came through it since the last request."""
+
+    rank: int
+    pid: int
+    control: socket.socket
+    output_end: int
+    stack_file: int
+    log_file: int
+    frames: Frames = field(default_factory=Frames)
+    serial: int = 0
+    output: bytearray = field(default_factory=bytearray)
+    reply: dict[str, Any] | None = None
+    offered: list[Any] = field(default_factory=list)
+    seen: list[str] | None = None  # the collectives entered by the deadline
+    gone: bool = False
+    exited: bool = False
+    garbled: str = ""
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more is to come of the present request."""
+        return self.reply is not None or self.gone
+
+    @property
+    def outcome(self) -> str:
+        """What is known so far."""
+        return "crash" if self.gone else self.reply["outcome"] if self.reply is not None else ""
+
+    def begin(self, message: dict[str, Any] | None) -> None:
+        """Put a request; None where the rank has something to say unasked."""
+        self.reply = None
+        self.output.clear()
+        self.offered.clear()
+        os.ftruncate(self.stack_file, 0)
+        os.ftruncate(self.log_file, 0)
+        self.seen = None
+        if message is not None:
+            self.serial += 1
+            self.put({**message, "serial": self.serial})
+
+    def put(self, message: dict[str, Any]) -> None:
+        """Send the rank a message; one that will not take it counts as gone."""
+        try:
+            self.control.settimeout(PUT_LIMIT)
+            self.control.sendall(pack(message))
+            self.control.setblocking(False)
+        except OSError:
+            self.gone = True
+
+    def hear(self) -> None:
+        """Called when the connection has something: take what the rank says, or note that it is gone."""
+        try:
+            data = self.control.recv(1 << 16)
+            messages = self.frames.feed(data)
+        except BlockingIOError:
+            return
+        except Garbled as error:
+            self._strange(str(error))
+            return
+        except OSError:
+            data, messages = b"", []
+        self.gone = self.gone or not data
+        for message in messages:
+            self._take(message)
+
+    def _take(self, message: dict[str, Any]) -> None:
+        event = message.get("event")
+        if event == "exchange":
+            self.offered.append(message.get("value"))
+        elif event == "ready" and self.serial == 0:
+            self.reply = {"outcome": "pass", "message": ""}
+        elif event == "done" and message.get("serial") == self.serial and message.get("outcome") in REPLIES:
+            self.reply = message
+        else:
+            self._strange("no message of a rank")
+
+    def _strange(self, what: str) -> None:
+        self.gone = True
+        self.garbled = f"something other than the suite wrote to the rank's connection: {what}"
+
+    def drain(self) -> bool:
+        """Called when the rank has printed something: keep the end of it. False once nobody can print any more."""
+        for _ in range(READ_AT_ONCE >> 16):
+            try:
+                data = os.read(self.output_end, 1 << 16)
+            except BlockingIOError:
+                return True
+            if not data:
+                return False
+            self.output += data
+            del self.output[:-OUTPUT_KEPT]
+        return True
+
+    def ask_for_stack(self) -> None:
+        """Have the rank write its stack; a C call that never returns does not keep it from that."""
+        try:
+            os.kill(self.pid, signal.SIGUSR1)
+        except ProcessLookupError:
+            self.gone = True
+
+    @property
+    def has_stack(self) -> bool:
+        """Whether the stack was written, or never will be."""
+        return self.gone or self.stopped or os.fstat(self.stack_file).st_size > 0
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a signal has stopped the process, as SIGSTOP does."""
+        return self._state == b"T"
+
+    @property
+    def dead(self) -> bool:
+        """Whether nothing is left of the process but its exit status."""
+        return self._state in {b"Z", b"X"}
+
+    @property
+    def _state(self) -> bytes:
+        with contextlib.suppress(OSError), open(f"/proc/{self.pid}/stat", "rb") as file:
+            return file.read().rpartition(b") ")[2][:1]
+        return b""
+
+    @property
+    def collectives(self) -> list[str]:
+        """The collectives that the rank has entered since the last request."""
+        return read_log(self.log_file) if self.seen is None else self.seen
+
+    def note_deadline(self) -> None:
+        """From here on nothing counts: the signal that asks for a stack may wake what was stuck."""
+        self.seen = read_log(self.log_file)
+
+    @property
+    def last_collective(self) -> str:
+        """The last collective that the rank entered, as the end of a sentence."""
+        entered = self.collectives
+        return f"; the last collective it entered: {entered[-1]}" if entered else ""
+
+    def said(self) -> RankOutcome:
+        """What the rank itself says of the request."""
+        reply = self.reply or {}
+        names = reply.get("changed")
+        changed = tuple(clipped(str(name), 100) for name in names[:50]) if isinstance(names, list) else ()
+        message, likely = (clipped(str(reply.get(key) or "")) for key in ("message", "likely"))
+        return self.found(str(reply["outcome"]), message, likely=likely, changed=changed)
+
+    def found(self, outcome: str, message: str, **more: Any) -> RankOutcome:
+        """An outcome of this rank with its last words: stack, output, collectives."""
+        return RankOutcome(
+            rank=self.rank,
+            outcome=outcome,
+            message=message,
+            output=self.output.decode("utf-8", "backslashreplace"),
+            collectives=tuple(self.collectives),
+            stack=os.pread(self.stack_file, OUTPUT_KEPT, 0).decode("utf-8", "backslashreplace"),
+            **more,
+        )
+
+    def ended(self, status: int | None) -> RankOutcome:
+        """The outcome of a rank that is no more; ``status`` is None where its process goes on without us."""
+        if self.garbled:
+            return self.found("crash", self.garbled, exitcode=status)
+        if status is None:
+            return self.found("crash", "the rank closed its connection to the suite and ran on" + self.last_collective)
+        if status >= 0:
+            message = f"the process exited with status {status}{self.last_collective}"
+            return self.found("crash", message, exitcode=status)
+        name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
+        cause = " (by the subject, or by the kernel for want of memory)" if name == "SIGKILL" else ""
+        message = f"killed by {name}{cause}{self.last_collective}"
+        return self.found("crash", message, exitcode=status, signal=name)
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self.control.close()
+        os.close(self.output_end)
+        os.close(self.stack_file)
+        os.close(self.log_file)

@@ -1,0 +1,184 @@
+"""What runs in a rank: sets up the group, imports the subject, runs test bodies, says how each one ended."""
+
+from __future__ import annotations
+
+import faulthandler
+import importlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from conformance.core.errors import UsageError
+from conformance.kit import isolation
+from conformance.kit.attempt import attempt
+from conformance.kit.seeds import seed
+from conformance.kit.subject import Subject, check_subject, resolve
+from conformance.kit.world import World
+from conformance.ranks import collectives
+from conformance.ranks.call_log import Log
+from conformance.ranks.channel import Channel
+
+#: A group's own timeout: far beyond any test's deadline, which is the controller's to keep.
+GROUP_TIMEOUT = timedelta(hours=1)
+
+
+def main(configuration: dict[str, Any], descriptors: dict[str, int]) -> int:
+    """Be one rank until the controller hangs up.
+
+    Args:
+        configuration: rank, size, backend, device, group (whether to set one up), host, port, interface, debug.
+        descriptors: control, output, stack, log and, on rank 0 of a group, listener.
+    """
+    channel = Channel(socket.socket(fileno=descriptors["control"]))
+    _standard_streams(descriptors["output"])
+    faulthandler.enable(file=descriptors["stack"], all_threads=False)
+    faulthandler.register(signal.SIGUSR1, file=descriptors["stack"], all_threads=True)
+    rank = Rank(channel, configuration, descriptors["log"], descriptors.get("listener"))
+    rank.serve()
+    return 0
+
+
+def _standard_streams(output: int) -> None:
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
+
+
+class Rank:
+    """One rank of a world: answers the controller's requests one by one."""
+
+    def __init__(self, channel: Channel, configuration: dict[str, Any], log: int, listener: int | None) -> None:
+        self.channel = channel
+        self.configuration = configuration
+        self.subject: Subject | None = None
+        self.around: dict[str, Any] | None = None
+        self.memory = isolation.Memory()
+        self.log = Log(log)
+        self.world = World(
+            rank=configuration["rank"],
+            size=configuration["size"],
+            backend=configuration["backend"],
+            device=configuration["device"],
+            exchange=self.exchange,
+        )
+        if configuration["group"]:
+            self.join(listener)
+        collectives.record(self.log)
+
+    def join(self, listener: int | None) -> None:
+        """Set up the process group, on the interface that leads to the other ranks."""
+        if self.configuration["interface"]:
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", self.configuration["interface"])
+        if self.configuration.get("debug"):
+            os.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"
+            dist.set_debug_level_from_env()
+        if self.world.device.startswith("cuda"):
+            torch.cuda.set_device(self.world.device)
+        store = dist.TCPStore(
+            self.configuration["host"],
+            self.configuration["port"],
+            world_size=self.world.size,
+            is_master=self.world.rank == 0,
+            master_listen_fd=listener,
+            wait_for_workers=False,
+            timeout=timedelta(seconds=60),
+        )
+        dist.init_process_group(
+            self.world.backend, store=store, rank=self.world.rank, world_size=self.world.size, timeout=GROUP_TIMEOUT
+        )
+
+    def serve(self) -> None:
+        """Answer requests until the controller hangs up."""
+        self.channel.send({"event": "ready"})
+        operations = {"load": self.load, "test": self.test}
+        while (request := self.channel.receive()) is not None:
+            operations[request["op"]](request)
+
+    def exchange(self, value: Any) -> list[Any]:
+        """Trade a plain value with all ranks of the world, through the controller."""
+        self.channel.send({"event": "exchange", "value": value})
+        answer = self.channel.receive()
+        if answer is None:
+            os._exit(0)
+        return list(answer["values"])
+
+    def load(self, request: dict[str, Any]) -> None:
+        """Import the subject, and whatever is to be set up before it."""
+        sys.path[:0] = [path for path in request["path"] if path not in sys.path]
+
+        def importing() -> None:
+            for reference in request.get("setup", ()):
+                setup = resolve_callable(reference)
+                setup()
+            self.subject = named(request)
+            if self.subject is not None and request.get("sample"):
+                self.subject.samples(self.world)
+
+        known = set(sys.modules)
+        done = asdict(attempt(importing))
+        if self.subject is not None:
+            done |= {"spec": self.subject.spec}
+        done["files"] = files_of(set(sys.modules) - known)
+        self.around = None
+        self.channel.send({"event": "done", "serial": request["serial"], **done})
+
+    def test(self, request: dict[str, Any]) -> None:
+        """Run one test body and report its outcome and what it changed around it."""
+        before = self.around or isolation.take()
+        self.log.clear()
+        seed(0)
+
+        def running() -> None:
+            body = getattr(importlib.import_module(request["module"]), request["function"])
+            offered = {"subject": self.subject, "world": self.world, **request["cases"]}
+            body(**{name: offered[name] for name in request["arguments"]})
+            if self.world.device.startswith("cuda"):
+                torch.cuda.synchronize()  # what a kernel runs into belongs to the test that started it
+
+        done = asdict(attempt(running))
+        if done["outcome"] == "bad-subject":  # its inputs, which were good before, now are not
+            done["outcome"] = "error"
+        self.around = isolation.take()  # as the next test finds it, too
+        done["changed"] = isolation.differences(before, self.around) + self.memory.differences()
+        isolation.flush()
+        self.channel.send({"event": "done", "serial": request["serial"], **done})
+
+
+def named(request: dict[str, Any]) -> Subject | None:
+    """The subject that a request names, or carries: only the controller's own process makes such pickles."""
+    if request.get("payload"):
+        import base64
+
+        import cloudpickle
+
+        return check_subject(cloudpickle.loads(base64.b64decode(request["payload"])))
+    if request["subject"] is None:
+        return None
+    return resolve(request["subject"], request["spec"], request["inputs"])
+
+
+def files_of(modules: set[str]) -> list[str]:
+    """The source files of some modules: what a watched subject is made of."""
+    return sorted({str(getattr(sys.modules.get(name), "__file__", None) or "") for name in modules} - {""})
+
+
+def resolve_callable(reference: str) -> Callable[[], object]:
+    """Import ``module:callable``, something to be called once on each rank before any subject is imported."""
+    from conformance.kit.subject import load
+
+    target = load(reference)
+    if not callable(target):
+        raise UsageError(f"{reference!r} is a {type(target).__name__}, not a callable")
+    return target  # type: ignore[no-any-return]

@@ -1,0 +1,207 @@
+"""Known deviations: a TOML file says which broken clauses are expected, and why; only new ones fail a run.
+
+::
+
+    [[expect]]
+    clause = "AllGatherGradAutograd.backward.own-memory"
+    subject = "mypkg.dist:*"                    # a glob; "engine" means PyTorch itself
+    reason = "the gradient is a view until release 3"
+    link = "https://example.org/issues/12"      # optional
+    expires = 2027-01-31                        # optional: from the day after on, it counts again
+    versions = "torch < 2.14"                   # optional: elsewhere the entry is as good as absent
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from conformance.core.errors import UsageError
+from conformance.core.versions import matches_version
+from conformance.report.files import write
+from conformance.report.model import ClauseResult, Expected, Report, SubjectResult, overall
+from conformance.report.text import one_line, visible
+
+if TYPE_CHECKING:
+    from conformance.core.clauses import Clause
+
+_ENGINE = "engine"
+_NEEDED = ("clause", "subject", "reason")
+_KEYS = (*_NEEDED, "link", "expires", "versions")
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """One entry of the file; ``place`` is how messages point at it."""
+
+    clause: str
+    subject: str
+    reason: str
+    link: str = ""
+    expires: date | None = None
+    versions: str = ""
+    place: str = ""
+
+
+def read_expect(path: Path | str, clauses: Mapping[str, Clause]) -> tuple[Expectation, ...]:
+    """Read an expectation file.
+
+    Raises:
+        UsageError: the file cannot be read, or an entry is wrong.
+    """
+    try:
+        text = Path(path).read_text("utf-8")
+        data = tomllib.loads(text)
+    except OSError as problem:
+        raise UsageError(f"cannot read {path}: {problem.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"cannot read {path}: it is no UTF-8 text") from None
+    except (ValueError, RecursionError) as problem:
+        raise UsageError(f"{path}: no TOML: {one_line(str(problem))}") from None
+    entries = data.get("expect", [])
+    other = [key for key in data if key != "expect"]
+    if other or not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        found = f", not {one_line(other[0])!r}" if other else ""
+        raise UsageError(f"{path}: every entry begins with [[expect]]{found}")
+    places = _places(str(path), text, len(entries))
+    read = tuple(_entry(entry, place, clauses) for entry, place in zip(entries, places, strict=True))
+    seen: dict[tuple[str, str, str], str] = {}
+    for entry in read:
+        first = seen.setdefault((entry.clause, entry.subject, entry.versions), entry.place)
+        if first != entry.place:
+            raise UsageError(f"{entry.place}: says the same as {first}")
+    return read
+
+
+def apply(report: Report, expectations: Sequence[Expectation], today: date | None = None) -> tuple[Report, list[str]]:
+    """Mark what was expected, and judge the subjects without it: at best they deviate.
+
+    Returns:
+        The report, and what is wrong with the expectations: entries that match nothing, that have expired, or
+        whose clause holds by now. A run with such entries ends with status 1.
+    """
+    today = today or date.today()
+    torch = str(report.environment.get("torch", ""))
+    problems = []
+    for entry in expectations:
+        if not matches_version(entry.versions, torch):
+            continue
+        if entry.expires and entry.expires < today:
+            problems.append(f"{entry.place}: expired on {entry.expires}: {entry.clause}")
+            continue
+        problem = _stale(entry, report)
+        problems += [f"{entry.place}: {problem}"] if problem else []
+        report = _marked(report, entry)
+    return report, problems
+
+
+def write_expect(report: Report, path: Path | str) -> Path:
+    """Write a first file, with an entry for every broken clause of a report; its reasons are to be rewritten.
+
+    Raises:
+        UsageError: the file is there already, or cannot be written.
+    """
+    path = Path(path)
+    if path.exists():
+        raise UsageError(f"{path} is there already, with reasons somebody may have written; give another name")
+    broken = [(part, clause) for part in report.parts for clause in part.clauses if clause.broken]
+    entries = [
+        f"[[expect]]\nclause = {_toml(clause.id)}\n"
+        f"subject = {_toml(glob.escape(visible(part.subject)) or _ENGINE)}\n"
+        f"reason = {_toml(f'{clause.verdict}: {one_line(clause.reason)}')}  # say why this is known\n"
+        for part, clause in broken
+    ]
+    try:
+        return write(path, "# Known deviations; see `conformance run --expect`.\n\n" + "\n".join(entries))
+    except UsageError as problem:
+        raise UsageError(str(problem)) from None
+
+
+def _entry(entry: Mapping[str, Any], place: str, clauses: Mapping[str, Clause]) -> Expectation:
+    for key in entry:
+        if key not in _KEYS:
+            raise UsageError(f"{place}: unknown key {one_line(key)!r}; there are {', '.join(_KEYS)}")
+    for key in _NEEDED:
+        if key not in entry:
+            raise UsageError(f"{place}: {key} is missing")
+    texts = {key: value for key, value in entry.items() if key != "expires"}
+    for key, value in texts.items():
+        if not isinstance(value, str) or (key in _NEEDED and not value.strip()):
+            raise UsageError(f"{place}: {key} is to be a text that says something")
+    if texts["clause"] not in clauses:
+        raise UsageError(f"{place}: there is no clause {one_line(texts['clause'])!r}; see conformance list")
+    try:
+        matches_version(texts.get("versions", ""), "2.0")
+    except ValueError:
+        raise UsageError(f"{place}: versions is to look like 'torch < 2.14'") from None
+    return Expectation(**texts, expires=_date(entry.get("expires"), place), place=place)
+
+
+def _date(value: Any, place: str) -> date | None:
+    if isinstance(value, datetime):
+        return value.date()
+    if value is None or isinstance(value, date):
+        return value
+    try:
+        return date.fromisoformat(value)
+    except (TypeError, ValueError):
+        raise UsageError(f"{place}: expires is to be a date such as 2027-01-31") from None
+
+
+def _places(path: str, text: str, count: int) -> list[str]:
+    """How to point at each entry: by its line, unless the file is written in a way that hides the lines."""
+    lines = [number for number, line in enumerate(text.split("\n"), 1) if re.match(r"\s*\[\[\s*expect\s*\]\]", line)]
+    if len(lines) != count:
+        return [f"{path}, entry {number}" for number in range(1, count + 1)]
+    return [f"{path}, line {number}" for number in lines]
+
+
+def _covers(entry: Expectation, part: SubjectResult) -> bool:
+    return fnmatchcase(part.subject, entry.subject) if part.subject else entry.subject == _ENGINE
+
+
+def _stale(entry: Expectation, report: Report) -> str:
+    """Why the entry should go; empty while it has a broken clause to excuse, or the clause was not run."""
+    found = [
+        clause for part in report.parts if _covers(entry, part) for clause in part.clauses if clause.id == entry.clause
+    ]
+    name = visible(entry.subject, 200)
+    if not found:
+        return f"matches nothing: no subject {name!r} of this run has the clause {entry.clause}"
+    if any(clause.broken or clause.verdict == "skipped" for clause in found):
+        return ""
+    holds = any(clause.verdict == "pass" for clause in found)
+    return f"{entry.clause} {'passes now' if holds else 'does not apply'} for {name!r}: delete the entry"
+
+
+def _marked(report: Report, entry: Expectation) -> Report:
+    expected = Expected(visible(entry.reason), visible(entry.link))
+
+    def mark(part: SubjectResult) -> tuple[ClauseResult, ...]:
+        if not _covers(entry, part):
+            return part.clauses
+        return tuple(
+            replace(clause, expected=expected) if clause.id == entry.clause and clause.broken else clause
+            for clause in part.clauses
+        )
+
+    engine = mark(SubjectResult("", "Function", "", report.engine))
+    subjects = (replace(part, clauses=mark(part)) for part in report.subjects)
+    return replace(
+        report,
+        engine=engine,
+        subjects=tuple(replace(part, verdict=overall(part.clauses)) for part in subjects),
+    )
+
+
+def _toml(text: str) -> str:
+    """A TOML basic string: JSON's, once no control character is left."""
+    return json.dumps(visible(text), ensure_ascii=False)

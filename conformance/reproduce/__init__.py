@@ -1,0 +1,1 @@
+"""Scripts that show a failure with torch alone."""

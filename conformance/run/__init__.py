@@ -1,0 +1,1 @@
+"""From options to outcomes: the session, check, watch, the journal."""

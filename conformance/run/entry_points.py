@@ -1,0 +1,38 @@
+"""Subjects that installed packages register: an entry point in the group ``conformance.subjects`` names each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.metadata import entry_points
+
+from conformance.core.errors import UsageError
+
+GROUP = "conformance.subjects"
+
+
+def registered(packages: Iterable[str]) -> list[str]:
+    """The references of all subjects that these packages register, in the order of their names.
+
+    A package registers a subject in its pyproject.toml::
+
+        [project.entry-points."conformance.subjects"]
+        gather = "mypackage.conformance:gather"
+
+    Raises:
+        UsageError: a package registers none; the packages that do are named.
+    """
+    points = list(entry_points(group=GROUP))
+    found = []
+    for package in packages:
+        own = sorted(point.value for point in points if point.dist and _same(point.dist.name, package))
+        if not own:
+            others = sorted({point.dist.name for point in points if point.dist})
+            hint = f"these do: {', '.join(others)}" if others else "no installed package does"
+            raise UsageError(f"--from {package!r}: no installed package of that name registers subjects; {hint}")
+        found += own
+    return found
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two spellings name the same distribution."""
+    return one.lower().replace("_", "-").replace(".", "-") == other.lower().replace("_", "-").replace(".", "-")

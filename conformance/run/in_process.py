@@ -1,0 +1,59 @@
+"""A subject that is at hand as an object: tested in this process, or handed to rank processes."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+import torch
+from torch.utils import _pytree as pytree
+
+from conformance.core.joining import joined
+from conformance.core.outcomes import RankOutcome, TestOutcome
+from conformance.core.plan import PlannedTest
+from conformance.kit import isolation
+from conformance.kit.attempt import attempt
+from conformance.kit.seeds import seed
+from conformance.kit.subject import Subject
+from conformance.kit.world import World
+
+
+def in_process(items: Sequence[PlannedTest], subject: Subject) -> list[TestOutcome]:
+    """Run items on the one rank that this process is, and leave the process as it was."""
+    world = World(device=_device(subject))
+    with _as_a_rank():
+        return [_outcome(item, subject, world) for item in items]
+
+
+def _outcome(test: PlannedTest, subject: Subject, world: World) -> TestOutcome:
+    def running() -> None:
+        seed(0)
+        body = getattr(importlib.import_module(test.test.module), test.test.function)
+        offered = {"subject": subject, "world": world, **dict(test.case)}
+        body(**{name: offered[name] for name in test.test.arguments})
+
+    with isolation.restored(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the suite provokes warnings; the caller's filters are for the caller
+        ended = attempt(running)
+    outcome = "error" if ended.outcome == "bad-subject" else ended.outcome
+    return joined(test, [RankOutcome(0, outcome, ended.message, ended.likely)], ended.seconds)
+
+
+@contextmanager
+def _as_a_rank() -> Iterator[None]:
+    """The state that tests count on, whatever the caller has set."""
+    with ExitStack() as stack:
+        stack.enter_context(torch.inference_mode(mode=False))
+        stack.enter_context(torch.enable_grad())
+        stack.enter_context(torch.autocast("cpu", enabled=False))
+        yield
+
+
+def _device(subject: Subject) -> str:
+    """Where the samples are: on one device all of them, or else on the CPU."""
+    tensors = [leaf for sample in subject.samples(World()) for leaf in pytree.tree_leaves(sample.args)]
+    devices = {str(tensor.device) for tensor in tensors if isinstance(tensor, torch.Tensor)}
+    return devices.pop() if len(devices) == 1 else "cpu"

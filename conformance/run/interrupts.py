@@ -1,0 +1,52 @@
+"""How a run ends early: the first interrupt ends it with a report, the second at once."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+from conformance.core.errors import INTERRUPTED
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SHOW_CURSOR = b"\x1b[?25h"
+
+
+class Interrupts:
+    """The first interrupt lets the run end with a report of what there is; the second ends it at once."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Called for SIGINT, SIGTERM and SIGHUP."""
+        if number == signal.SIGHUP and self.count:
+            return  # a terminal that goes away may say so twice
+        self.count += 1
+        if self.count == 1:
+            raise KeyboardInterrupt
+        # The pristine process sees our end of its connection close, and ends every rank.
+        with contextlib.suppress(OSError):
+            if os.isatty(2):
+                os.write(2, SHOW_CURSOR)
+            os.write(2, b"conformance: interrupted twice; no report was written after the second time\n")
+        os._exit(INTERRUPTED)
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[Interrupts]:
+    """Take over the signals that end a run, those aside that the user has switched off, as ``nohup`` does."""
+    interrupts = Interrupts()
+    earlier = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                earlier[number] = signal.signal(number, interrupts)
+    try:
+        yield interrupts
+    finally:
+        for number, handler in earlier.items():
+            signal.signal(number, handler)

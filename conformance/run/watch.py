@@ -1,0 +1,100 @@
+"""``conformance watch``: keeps the process that ranks are forked from, and tests again whenever a file is saved."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from conformance.cli.run import options_of
+from conformance.core.errors import UsageError
+from conformance.core.outcomes import TestOutcome
+from conformance.core.plan import PlannedTest
+from conformance.run.session import Session
+
+#: How often the files are looked at (seconds). An editor's save is done by the next look but one.
+LOOK = 0.05
+Stamp = tuple[int, int]
+GOOD = {"pass", "not-applicable", "skip"}
+
+
+def watch(arguments: argparse.Namespace) -> int:
+    """Carry out ``conformance watch``; Ctrl-C ends it."""
+    if not (arguments.subjects or arguments.packages):
+        raise UsageError("watch needs a subject, for example: conformance watch mypackage.layers:MyFunction")
+    # Python tells a compiled file from a newer source by whole seconds, and saves may follow more quickly.
+    os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
+    session = Session(options_of(arguments))
+    try:
+        items = [item for item in session.items if item.subject]
+        while True:
+            before = stamps(watched(session))
+            items = one_round(session, items)
+            print("waiting for a file to be saved; Ctrl-C ends", flush=True)
+            wait_for_change(stamps(watched(session)) | before)  # a save during the round counts
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        session.close()
+
+
+def one_round(session: Session, items: Sequence[PlannedTest]) -> list[PlannedTest]:
+    """Run everything on fresh ranks and show it; return the items, those that failed first."""
+    from conformance.report.sheet import terminal
+    from conformance.report.terminal import show
+
+    start = time.perf_counter()
+    session.pool.forget()
+    outcomes = session.run(items)
+    seconds = time.perf_counter() - start
+    report = session.report(items, outcomes, engine=False, seconds=seconds)
+    show(report, terminal())
+    print(f"{len(items)} tests in {seconds:.2f} s")
+    return failing_first(items, outcomes)
+
+
+def failing_first(items: Sequence[PlannedTest], outcomes: Sequence[TestOutcome]) -> list[PlannedTest]:
+    """The same items, each world's together, what failed last time ahead of the rest of its world."""
+    bad = {outcome.nodeid for outcome in outcomes if outcome.outcome not in GOOD}
+    worlds = {(item.label, item.size, item.group): place for place, item in reversed(list(enumerate(items)))}
+    failing = {(item.label, item.size, item.group) for item in items if item.nodeid in bad}
+
+    def rank(item: PlannedTest) -> tuple[bool, int, bool]:
+        world = (item.label, item.size, item.group)
+        return world not in failing, worlds[world], item.nodeid not in bad
+
+    return sorted(items, key=rank)
+
+
+def watched(session: Session) -> set[str]:
+    """The files the subjects were imported from, and those below the current directory that lead to them."""
+    here = os.getcwd()
+    own = {file for file in session.pool.files if Path(file).is_relative_to(here)}
+    return own or session.pool.files
+
+
+def wait_for_change(before: Mapping[str, Stamp]) -> None:
+    """Return once one of the files is no longer as it was."""
+    while stamps(before) == before:
+        time.sleep(LOOK)
+    settled = stamps(before)
+    while True:  # an editor may write in several steps
+        time.sleep(LOOK / 2)
+        now = stamps(before)
+        if now == settled:
+            return
+        settled = now
+
+
+def stamps(files: Iterable[str]) -> dict[str, Stamp]:
+    """When each file was last saved, and its size."""
+    found = {}
+    for file in files:
+        try:
+            status = os.stat(file)
+            found[file] = (status.st_mtime_ns, status.st_size)
+        except OSError:
+            found[file] = (0, 0)
+    return found

@@ -1,0 +1,79 @@
+"""``python -m published``: install what is pinned, run the suite on it, show and write the table."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from published.packages import PACKAGES, Package, install, package
+from published.page import rewrite
+from published.result import Row, rows, show, write
+from published.run import Judged, judged
+from published.table import entries
+
+RESULTS = Path("docs/data/public.json")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Carry out the command; the status is 1 where a verdict is not the one on record."""
+    given = _parser().parse_args(arguments)
+    try:
+        chosen = tuple(package(name) for name in given.names) or PACKAGES
+    except KeyError as error:
+        print(f"no package {error} in the table; there are {', '.join(e.key for e in PACKAGES)}", file=sys.stderr)
+        return 4
+    with ThreadPoolExecutor(given.jobs) as workers:
+        found = [result for results in workers.map(lambda one: _one(one, given), chosen) for result in results]
+    table = [row for result in found for row in rows(result)]
+    show(table)
+    if given.report:
+        for result in found:
+            result.keep(Path(given.report))
+    return _recorded(table, given.update)
+
+
+def _one(entry: Package, given: argparse.Namespace) -> list[Judged]:
+    try:
+        install(entry)
+    except RuntimeError as error:
+        return [Judged.not_installed(one, str(error)) for one in entries((entry,))]
+    found = judged(entry, entries((entry,)), given.ranks, given.timeout)
+    print(f"{entry.label}: {len(entries((entry,)))} subjects", file=sys.stderr)
+    return found
+
+
+def _recorded(table: list[Row], update: bool) -> int:
+    known = {row.reference: row for row in Row.read(RESULTS)} if RESULTS.exists() else {}
+    if update:
+        newer = {row.reference: row for row in table}
+        rows_now = [{**known, **newer}[entry.reference] for entry in entries() if entry.reference in {**known, **newer}]
+        write(rows_now, RESULTS)
+        rewrite(rows_now)
+        return 0
+    news = [row for row in table if row.reference not in known or not row.same_as(known[row.reference])]
+    for row in news:
+        before = known[row.reference].summary if row.reference in known else "not on record"
+        print(f"{row.reference}: {row.summary}; {RESULTS} says: {before}", file=sys.stderr)
+    return int(bool(news))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m published", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="packages; all where none is named")
+    parser.add_argument("--report", metavar="DIR", help="also write report.json and the rest for each package")
+    parser.add_argument("--ranks", default=(1, 2, 3), type=_ranks, help="worlds for the gathers (default 1,2,3)")
+    parser.add_argument("--timeout", default=120.0, type=float, help="deadline of a test, in seconds")
+    parser.add_argument("--jobs", default=2, type=int, help="packages that are tested side by side (default 2)")
+    parser.add_argument("--update", action="store_true", help=f"write {RESULTS}, and the table of the docs")
+    return parser
+
+
+def _ranks(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(","))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,25 @@
+"""pytorch-revgrad: the gradient is reversed and scaled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from conformance.kit.specs import random
+from conformance.kit.subject import Subject
+from published.packages import enter
+
+enter("pytorch-revgrad")
+
+
+def _inputs() -> Iterator[tuple[Any, ...]]:
+    yield random((3, 2), 1), torch.tensor(0.5, dtype=torch.float64)
+
+
+def _reversed(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
+    return (-args[1] * grads[0],)
+
+
+rev_grad = Subject("pytorch_revgrad.functional:RevGrad", inputs=_inputs, gradient="declared", formula=_reversed)

@@ -1,0 +1,107 @@
+"""The table of verdicts: one row for each subject, shown in a terminal and kept as JSON for the docs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from conformance.report.model import ClauseResult
+from published.run import Judged
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A clause that a subject breaks, or that could not be judged; ``message`` is what the first failing test said."""
+
+    clause: str
+    level: str
+    verdict: str
+    message: str = ""
+    test: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A subject with its verdict; ``kept`` and ``not_applicable`` count clauses."""
+
+    package: str
+    version: str
+    subject: str
+    reference: str
+    spec: str
+    verdict: str
+    torch: str
+    kept: int = 0
+    not_applicable: int = 0
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """The verdict and the clauses it rests on, in a line."""
+        names = ", ".join(finding.clause for finding in self.findings)
+        return f"{self.verdict} ({names})" if names else self.verdict
+
+    def same_as(self, other: Row) -> bool:
+        """Whether two runs say the same, whatever PyTorch they ran on and in whichever words."""
+        return (self.version, self.summary) == (other.version, other.summary)
+
+    @classmethod
+    def read(cls, file: Path) -> list[Row]:
+        """The rows that :func:`write` wrote."""
+        data: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))["subjects"]
+        return [cls(**{**row, "findings": tuple(Finding(**found) for found in row["findings"])}) for row in data]
+
+
+def rows(judged: Judged) -> Iterator[Row]:
+    """The rows of one package."""
+    for entry in judged.entries:
+        found = judged.result(entry)
+        about = (entry.package.name, entry.package.version, entry.shown, entry.reference, entry.spec)
+        if found is None:
+            problem = Finding("", "", "not run", judged.problem)
+            yield Row(*about, "incomplete", "", findings=(problem,))
+            continue
+        assert judged.report is not None
+        yield Row(
+            *about,
+            found.verdict,
+            str(judged.report.environment.get("torch", "")),
+            sum(clause.verdict == "pass" for clause in found.clauses),
+            sum(clause.verdict == "not-applicable" for clause in found.clauses),
+            tuple(_finding(clause) for clause in found.clauses if clause.broken or clause.verdict == "skipped"),
+        )
+
+
+def write(table: Sequence[Row], file: Path) -> None:
+    """Keep the table."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"schema": 1, "subjects": [asdict(row) for row in table]}, indent=1, ensure_ascii=False)
+    file.write_text(text + "\n", encoding="utf-8")
+
+
+def show(table: Sequence[Row]) -> None:
+    """Print the table."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from conformance.report.sheet import terminal
+
+    sheet = Table("package", "subject", "spec", "verdict", "kept", "breaks", box=None, pad_edge=False)
+    for row in table:
+        breaks = "\n".join(f"{found.clause} ({found.verdict})" for found in row.findings)
+        words = (f"{row.package} {row.version}", row.subject, row.spec, row.verdict, str(row.kept), breaks)
+        sheet.add_row(*map(Text, words))
+    terminal().print(sheet)
+
+
+def _finding(clause: ClauseResult) -> Finding:
+    guilty = [test for test in clause.tests if test.outcome not in {"pass", "not-applicable"}]
+    if not guilty:
+        return Finding(clause.id, clause.level, clause.verdict, clause.reason)
+    # Wrong values say more than an exception, where there are both.
+    first = min(guilty, key=lambda test: test.outcome != "fail")
+    said = (first.message or first.reason).partition("\n  File ")[0]
+    return Finding(clause.id, clause.level, clause.verdict, said[:800], first.nodeid)

@@ -1,0 +1,53 @@
+"""PyTorch Geometric: a sparse cross entropy, and a reversible layer that frees its input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from conformance.kit.specs import random
+from conformance.kit.subject import Subject
+from published.packages import enter
+
+enter("torch-geometric")
+
+
+def _edges() -> Iterator[tuple[Any, ...]]:
+    yield random((4, 5), 1), torch.tensor([[0, 0, 1, 2, 3], [0, 1, 2, 0, 4]]), None
+
+
+def _weighted() -> Iterator[tuple[Any, ...]]:
+    weights = torch.tensor([1.0, -0.5, 0.3, 2.0, -1.5], dtype=torch.float64)
+    yield random((4, 5), 1), torch.tensor([[0, 0, 1, 2, 3], [0, 1, 2, 0, 4]]), weights
+
+
+sparse_cross_entropy = Subject("torch_geometric.utils.cross_entropy:SparseCrossEntropy", inputs=_edges)
+sparse_cross_entropy_weighted = Subject("torch_geometric.utils.cross_entropy:SparseCrossEntropy", inputs=_weighted)
+
+
+def _forth(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 + 1
+
+
+def _back(y: torch.Tensor) -> torch.Tensor:
+    return (y - 1) / 2
+
+
+def _invertible() -> Iterator[tuple[Any, ...]]:
+    yield _forth, _back, 1, 1, random((4, 3), 1)
+
+
+invertible_no_weights = Subject("torch_geometric.nn.models.rev_gnn:InvertibleFunction", inputs=_invertible)
+
+
+def _with_weight() -> Iterator[tuple[Any, ...]]:
+    yield random((4, 3), 1), random((3,), 2)
+
+
+def _scaled(function: Any, x: torch.Tensor, weight: torch.Tensor) -> Any:
+    return function.apply(lambda x: x * weight, lambda y: y / weight, 1, 1, x, weight)
+
+
+invertible = Subject("torch_geometric.nn.models.rev_gnn:InvertibleFunction", inputs=_with_weight, call=_scaled)
