@@ -179,9 +179,9 @@ def _gather(rank: int, folder: str) -> None:
     distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
     x = _numbers(2, 3)
     grads = [(number + 1) * _numbers(3, 2).detach().t() for number in range(2)]
-    (came,) = torch.autograd.grad(all_gather(x), x, grads)
+    (actual,) = torch.autograd.grad(all_gather(x), x, grads)
     if rank == 0:  # both ranks ask for the same gradients
-        Path(folder, "said").write_text("right" if torch.equal(came, 2 * grads[0]) else "wrong", "utf-8")
+        Path(folder, "said").write_text("right" if torch.equal(actual, 2 * grads[0]) else "wrong", "utf-8")
     distributed.barrier()
     distributed.destroy_process_group()
 

@@ -86,9 +86,9 @@ def run_commands(example: Example) -> str | None:
     """Run the commands of a block one by one, and compare what each prints."""
     for part in re.split(r"^\$ ", str(example.parsed), flags=re.MULTILINE)[1:]:
         command, _, expected = part.partition("\n")
-        came = run(command, folder_of(example))
-        if not doctest.OutputChecker().check_output(expected, came, FLAGS):
-            return f"$ {command}\nexpected:\n{expected}\ncame:\n{came}"
+        actual = run(command, folder_of(example))
+        if not doctest.OutputChecker().check_output(expected, actual, FLAGS):
+            return f"$ {command}\nexpected:\n{expected}\ncame:\n{actual}"
     return None
 
 

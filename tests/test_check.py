@@ -83,7 +83,7 @@ def test_an_error_names_every_broken_clause_in_the_order_of_a_failure():
         FACTOR,
         "The value returned at an input's place is the gradient",
         "rank 0 of 1",
-        "came:",
+        "actual:",
         "expected:",
         "looks like the right value times 3",
         f"check(WrongTwice, ..., only='{FACTOR}')",

@@ -114,6 +114,6 @@ def test_a_stale_buffer_is_named_where_a_test_knows_what_was_there_before():
 
 def test_values_that_tell_nothing_are_given_no_cause():
     right = torch.tensor([1.0, 2.0, 3.0])
-    for came in (torch.tensor([7.0, 1.0, 4.0]), torch.zeros(2), torch.zeros(0), 5, None):
-        assert not likely_cause(came, right, {})
+    for actual in (torch.tensor([7.0, 1.0, 4.0]), torch.zeros(2), torch.zeros(0), 5, None):
+        assert not likely_cause(actual, right, {})
     assert not likely_cause(right, torch.zeros(3), {})

@@ -31,9 +31,9 @@ def test_the_page_on_releases_is_true_of_the_installed_pytorch(tmp_path):
         pytest.skip(f"{name} is not there: python conf/releases.py writes it")
     command = [sys.executable, "-W", "ignore", "conf/releases.py", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
-    came, said = (json.loads(path.read_text("utf-8")) for path in (tmp_path / name, kept))
-    assert came["members"] == said["members"]
-    assert came["departures"] == said["departures"]
+    actual, said = (json.loads(path.read_text("utf-8")) for path in (tmp_path / name, kept))
+    assert actual["members"] == said["members"]
+    assert actual["departures"] == said["departures"]
 
 
 def test_releases_that_agree_share_a_column():

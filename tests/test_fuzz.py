@@ -130,8 +130,8 @@ def test_a_frame_that_is_too_long_is_refused_before_it_is_read() -> None:
 def test_frames_come_whole_however_they_are_cut(message: dict[str, object], size: int) -> None:
     data = pack(message) * 2
     frames = Frames()
-    came = [found for start in range(0, len(data), size) for found in frames.feed(data[start : start + size])]
-    assert came == [message, message]
+    actual = [found for start in range(0, len(data), size) for found in frames.feed(data[start : start + size])]
+    assert actual == [message, message]
 
 
 @few

@@ -140,7 +140,7 @@ def test_a_failure_tells_everything_in_the_order_a_reader_needs(width):
         f"FAIL  {SUM}  (must)",
         f"What {SUM} says.",
         "rank 1 of 2, in test_x.py",
-        "came:     tensor([0.5, 0.5])",
+        "actual:   tensor([0.5, 0.5])",
         "expected: tensor([1., 1.])",
         "looks like mean instead of sum",
         "reproduce  conformance run mypkg.dist:Gather -k",
@@ -236,7 +236,7 @@ def test_an_expected_break_is_mentioned_and_not_told_as_a_failure():
     text = on_terminal(report, 160)
     assert f"1 broken as expected\n  {SUM}: until 3.0 https://x" in text
     assert "FAIL" not in text
-    assert "came:" not in text
+    assert "actual:" not in text
     assert list(github.commands(report)) == []
     assert 'href="https://x"' in page(report)
     assert ElementTree.fromstring(junit(report)).findall("testsuite")[1].get("failures") == "0"

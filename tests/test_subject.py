@@ -60,9 +60,9 @@ def test_what_a_class_defines():
             pass
 
     combined, separate, plain = a_subject(), a_subject(target=Separate), Subject(torch.sin, inputs=[(ones(1),)])
-    assert (combined.combined, combined.separate, combined.transformable) == (True, False, False)
-    assert (separate.combined, separate.separate, separate.transformable) == (False, True, True)
-    assert (plain.function, plain.combined, plain.separate, plain.transformable) == (None, False, False, True)
+    assert (combined.separate, combined.transformable) == (False, False)
+    assert (separate.separate, separate.transformable) == (True, True)
+    assert (plain.function, plain.separate, plain.transformable) == (None, False, True)
     assert combined.defines("backward")
     assert not combined.defines("jvp")
     assert (combined.generates_vmap, separate.generates_vmap) == (False, True)

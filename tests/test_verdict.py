@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -180,9 +178,9 @@ def test_an_engine_that_was_not_to_be_tested_is_left_out():
 
 def test_reasons_are_those_of_the_deciding_tests():
     tests = [
-        outcome(SUM, "fail", node="a", message="gradient of x\ncame: 1"),
+        outcome(SUM, "fail", node="a", message="gradient of x\nactual: 1"),
         outcome(SUM, "skip", node="b", reason="needs a GPU"),
-        outcome(SUM, "fail", node="c", message="gradient of x\ncame: 2"),
+        outcome(SUM, "fail", node="c", message="gradient of x\nactual: 2"),
     ]
     assert verdict_on(made(*tests)).reason == "gradient of x"
     assert verdict_on(made()).reason == ""
@@ -206,9 +204,3 @@ def test_versions(versions, torch, inside):
 
 def test_the_page_of_a_clause():
     assert page_of(CLAUSES[SUM]) == f"api/spec_impl/ksuit/index.html#clause-{SUM}"
-
-
-def test_none_of_this_imports_torch():
-    modules = "verdict, expectations, compare, verify, report.write, report.terminal, report.github"
-    code = ";".join(f"import conformance.{name.strip()}" for name in modules.split(","))
-    subprocess.run([sys.executable, "-c", f"{code};import sys;assert 'torch' not in sys.modules"], check=True)

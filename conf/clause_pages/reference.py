@@ -15,14 +15,15 @@ from clause_pages.html import Markup, raw, tag, together
 from clause_pages.index import scrolling
 from clause_pages.record import ROOT
 from conformance.cli import parser
+from conformance.core import errors
 
 SCHEMA = ROOT / "conformance" / "report" / "schema.json"
 STATUS = (
-    (parser.OK, "every subject conforms or deviates"),
-    (parser.FAILS, "a subject fails or is incomplete; with --strict also: deviates"),
-    (parser.INTERRUPTED, "interrupted"),
-    (parser.BROKE, "the suite itself broke"),
-    (parser.BAD_USAGE, "bad usage: a line says what was wrong and what would be right"),
+    (errors.OK, "every subject conforms or deviates"),
+    (errors.FAILS, "a subject fails or is incomplete; with --strict also: deviates"),
+    (errors.INTERRUPTED, "interrupted"),
+    (errors.BROKE, "the suite itself broke"),
+    (errors.BAD_USAGE, "bad usage: a line says what was wrong and what would be right"),
 )
 
 

@@ -91,7 +91,7 @@ class Members(_FromReleases):
             )
             for (name, states), owners in sorted(changed.items())
         ]
-        return [raw(scrolling(_table(("Member", "In releases"), rows), "members that came, went or changed"))]
+        return [raw(scrolling(_table(("Member", "In releases"), rows), "members that actual, went or changed"))]
 
 
 def order(version: str) -> list[int]:

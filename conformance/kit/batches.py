@@ -151,17 +151,17 @@ def variants(case: Case, count: int = SIZE) -> list[dict[int, torch.Tensor]]:
     return rolled
 
 
-def agree(came: Sequence[torch.Tensor], expected: Sequence[Sequence[torch.Tensor]], what: str) -> None:
+def agree(actual: Sequence[torch.Tensor], expected: Sequence[Sequence[torch.Tensor]], what: str) -> None:
     """Hold batched tensors against the samples' tensors, which are given sample by sample."""
-    expect.that(len(came) == len(expected[0]), f"{what}: how many tensors", len(came), len(expected[0]))
-    for place, whole in enumerate(came):
+    expect.that(len(actual) == len(expected[0]), f"{what}: how many tensors", len(actual), len(expected[0]))
+    for place, whole in enumerate(actual):
         right = torch.stack([sample[place] for sample in expected])
         near = _near(right)
         largest = float(right.abs().max()) if near and right.numel() else 0.0
         expect.close(
             whole,
             right,
-            f"{what} {place}" if len(came) > 1 else what,
+            f"{what} {place}" if len(actual) > 1 else what,
             rtol=near,
             atol=near * (1 + largest),
             alternatives={"every sample got what belongs to sample 0": right[:1].expand_as(right)},

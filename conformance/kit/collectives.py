@@ -19,6 +19,7 @@ def counted() -> Iterator[list[str]]:
 
     It needs neither recording nor a process group, and sees every collective, since each ends in an operator.
 
+    >>> import torch
     >>> with counted() as calls:
     ...     torch.ones(2).sum()
     tensor(2.)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 
 class Deviation(AssertionError):
-    """A broken clause: what was looked at, what came, what was expected, and the likely cause where one is known."""
+    """A broken clause: what was looked at, what actual, what was expected, and the likely cause where one is known."""
 
-    def __init__(self, what: str, came: object = None, expected: object = None, likely: str = "") -> None:
+    def __init__(self, what: str, actual: object = None, expected: object = None, likely: str = "") -> None:
         """Take values as they are; they are shown when the text is asked for."""
         super().__init__(what)
         self.what = what
-        self.came = came
+        self.actual = actual
         self.expected = expected
         self.likely = likely
 
     def __str__(self) -> str:
         """Say it in a line for each thing known; a value that cannot be shown does no harm."""
         lines = [self.what]
-        lines += [f"came:     {_text(self.came)}"] if self.came is not None else []
+        lines += [f"actual:   {_text(self.actual)}"] if self.actual is not None else []
         lines += [f"expected: {_text(self.expected)}"] if self.expected is not None else []
         if self.likely:
             lines.append(f"looks like: {self.likely}")

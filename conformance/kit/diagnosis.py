@@ -1,4 +1,4 @@
-"""What a wrong value looks like: names the mistake that leads from the expected value to the one that came."""
+"""What a wrong value looks like: names the mistake that leads from the expected value to the one that actual."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 
-def likely_cause(came: Any, expected: Any, alternatives: Mapping[str, Any]) -> str:
+def likely_cause(actual: Any, expected: Any, alternatives: Mapping[str, Any]) -> str:
     """Name the mistake, or give an empty string where the values do not tell.
 
     Args:
-        came: the wrong tensor.
+        actual: the wrong tensor.
         expected: the right tensor, of the same shape.
         alternatives: wrong values that a test can foresee, by the mistake that leads to them; they are tried first.
 
@@ -22,53 +22,53 @@ def likely_cause(came: Any, expected: Any, alternatives: Mapping[str, Any]) -> s
     >>> likely_cause(sliced, torch.tensor([3.0, 5.0]), {"slice instead of sum": sliced})
     'slice instead of sum'
     """
-    if not isinstance(came, torch.Tensor) or not isinstance(expected, torch.Tensor):
+    if not isinstance(actual, torch.Tensor) or not isinstance(expected, torch.Tensor):
         return ""
-    if came.shape != expected.shape or came.numel() == 0:
+    if actual.shape != expected.shape or actual.numel() == 0:
         return ""
-    one, other = _wide(came), _wide(expected)
+    one, other = _wide(actual), _wide(expected)
     for name, wrong in alternatives.items():
-        if isinstance(wrong, torch.Tensor) and wrong.shape == came.shape and _near(one, _wide(wrong)):
+        if isinstance(wrong, torch.Tensor) and wrong.shape == actual.shape and _near(one, _wide(wrong)):
             return name
     return _generic(one, other)
 
 
-def _generic(came: torch.Tensor, expected: torch.Tensor) -> str:
-    if not bool(torch.isfinite(came.abs()).all()):
+def _generic(actual: torch.Tensor, expected: torch.Tensor) -> str:
+    if not bool(torch.isfinite(actual.abs()).all()):
         return "not a number or infinite"
-    if _near(came, expected):
-        single = came.to(torch.complex64 if came.dtype.is_complex else torch.float32)
-        return f"right to five digits: {'float32' if bool((came == single).all()) else 'rounded'} on the way"
-    if bool((came == 0).all()):
+    if _near(actual, expected):
+        single = actual.to(torch.complex64 if actual.dtype.is_complex else torch.float32)
+        return f"right to five digits: {'float32' if bool((actual == single).all()) else 'rounded'} on the way"
+    if bool((actual == 0).all()):
         return "the gradient was dropped: all zeros" if bool((expected != 0).any()) else ""
-    if _near(came, -expected):
+    if _near(actual, -expected):
         return "the sign is turned"
-    if _near(came, expected.conj()):
+    if _near(actual, expected.conj()):
         return "a complex conjugate is missing or too many"
-    factor = _factor(came, expected)
+    factor = _factor(actual, expected)
     if factor:
         return f"the right value times {factor}"
-    if came.dim() == 2 and came.shape[0] == came.shape[1] and _near(came, expected.T):
+    if actual.dim() == 2 and actual.shape[0] == actual.shape[1] and _near(actual, expected.T):
         return "transposed"
-    if came.dim() and _is_roll(came, expected):
+    if actual.dim() and _is_roll(actual, expected):
         return "shifted by one or more entries"
-    if torch.allclose(came, expected, rtol=1e-2, atol=1e-3):
+    if torch.allclose(actual, expected, rtol=1e-2, atol=1e-3):
         return "right to a few digits: a lower precision on the way"
     return ""
 
 
-def _factor(came: torch.Tensor, expected: torch.Tensor) -> str:
+def _factor(actual: torch.Tensor, expected: torch.Tensor) -> str:
     at = int(expected.abs().argmax())
     base = expected.reshape(-1)[at]
     if base == 0:
         return ""
-    factor = came.reshape(-1)[at] / base
-    return f"{factor.item():.6g}" if _near(came, factor * expected) else ""
+    factor = actual.reshape(-1)[at] / base
+    return f"{factor.item():.6g}" if _near(actual, factor * expected) else ""
 
 
-def _is_roll(came: torch.Tensor, expected: torch.Tensor) -> bool:
-    size = came.shape[0]
-    return size <= 64 and any(_near(came, expected.roll(step, 0)) for step in range(1, size))
+def _is_roll(actual: torch.Tensor, expected: torch.Tensor) -> bool:
+    size = actual.shape[0]
+    return size <= 64 and any(_near(actual, expected.roll(step, 0)) for step in range(1, size))
 
 
 def _wide(value: torch.Tensor) -> torch.Tensor:

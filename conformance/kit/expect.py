@@ -1,4 +1,4 @@
-"""Comparisons for test bodies: each holds, or raises :class:`Deviation` with what came and what was expected."""
+"""Comparisons for test bodies: each holds, or raises :class:`Deviation` with the actual and the expected value."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _safe_repr(value: object) -> str:
     return text if len(text) <= 400 else text[:400] + "..."
 
 
-def that(condition: object, what: str, came: object = None, expected: object = None, likely: str = "") -> None:
+def that(condition: object, what: str, actual: object = None, expected: object = None, likely: str = "") -> None:
     """Raise unless ``condition`` holds.
 
     >>> that(1 + 1 == 2, "arithmetic works")
@@ -54,17 +54,17 @@ def that(condition: object, what: str, came: object = None, expected: object = N
     if not condition:
         raise Deviation(
             what,
-            None if came is None else shown(came),
+            None if actual is None else shown(actual),
             None if expected is None else shown(expected),
             likely,
         )
 
 
-def equal(came: Any, expected: Any, what: str, alternatives: Mapping[str, Any] | None = None) -> None:
+def equal(actual: Any, expected: Any, what: str, alternatives: Mapping[str, Any] | None = None) -> None:
     """Hold two values to be the same bit for bit: type, shape, dtype and elements; NaN equals NaN.
 
     Args:
-        came: a tensor, or any plain value.
+        actual: a tensor, or any plain value.
         expected: what it is held against.
         what: what is being compared, for the message.
         alternatives: wrong values worth naming, by the mistake that leads to them.
@@ -75,15 +75,15 @@ def equal(came: Any, expected: Any, what: str, alternatives: Mapping[str, Any] |
     >>> equal(torch.ones(2), torch.ones(2), "two ones")
     """
     if not isinstance(expected, torch.Tensor):
-        that(type(came) is type(expected) and came == expected, what, came, expected)
+        that(type(actual) is type(expected) and actual == expected, what, actual, expected)
         return
-    _same_meta(came, expected, what)
-    if not _same_bits(came, expected):
-        _deviate(came, expected, what, alternatives)
+    _same_meta(actual, expected, what)
+    if not _same_bits(actual, expected):
+        _deviate(actual, expected, what, alternatives)
 
 
 def close(
-    came: Any,
+    actual: Any,
     expected: torch.Tensor,
     what: str,
     *,
@@ -98,13 +98,13 @@ def close(
 
     >>> close(torch.tensor(1.0), torch.tensor(1.0 + 1e-9, dtype=torch.float64), "one")
     """
-    that(isinstance(came, torch.Tensor), f"{what} is a tensor", came, expected)
-    that(came.shape == expected.shape, f"{what}: shape", tuple(came.shape), tuple(expected.shape))
-    wide = torch.promote_types(torch.promote_types(came.dtype, expected.dtype), torch.float64)
-    tolerance = max(_tolerance(came.dtype), _tolerance(expected.dtype))
-    one, other = came.detach().to(wide), expected.detach().to(came.device, wide)
+    that(isinstance(actual, torch.Tensor), f"{what} is a tensor", actual, expected)
+    that(actual.shape == expected.shape, f"{what}: shape", tuple(actual.shape), tuple(expected.shape))
+    wide = torch.promote_types(torch.promote_types(actual.dtype, expected.dtype), torch.float64)
+    tolerance = max(_tolerance(actual.dtype), _tolerance(expected.dtype))
+    one, other = actual.detach().to(wide), expected.detach().to(actual.device, wide)
     if not torch.allclose(one, other, rtol=rtol or tolerance, atol=atol or tolerance, equal_nan=True):
-        _deviate(came, expected, what, alternatives)
+        _deviate(actual, expected, what, alternatives)
 
 
 def raises(
@@ -129,15 +129,15 @@ def raises(
     raise Deviation(what, f"no exception; it returned {shown(value)}", names)
 
 
-def _same_meta(came: Any, expected: torch.Tensor, what: str) -> None:
-    that(isinstance(came, torch.Tensor), f"{what} is a tensor", came, expected)
-    that(came.shape == expected.shape, f"{what}: shape", tuple(came.shape), tuple(expected.shape))
-    that(came.dtype == expected.dtype, f"{what}: dtype", came.dtype, expected.dtype)
-    that(came.device == expected.device, f"{what}: device", came.device, expected.device)
+def _same_meta(actual: Any, expected: torch.Tensor, what: str) -> None:
+    that(isinstance(actual, torch.Tensor), f"{what} is a tensor", actual, expected)
+    that(actual.shape == expected.shape, f"{what}: shape", tuple(actual.shape), tuple(expected.shape))
+    that(actual.dtype == expected.dtype, f"{what}: dtype", actual.dtype, expected.dtype)
+    that(actual.device == expected.device, f"{what}: device", actual.device, expected.device)
 
 
-def _same_bits(came: torch.Tensor, expected: torch.Tensor) -> bool:
-    one, other = came.detach(), expected.detach()
+def _same_bits(actual: torch.Tensor, expected: torch.Tensor) -> bool:
+    one, other = actual.detach(), expected.detach()
     if one.dtype.is_floating_point or one.dtype.is_complex:
         return bool(torch.allclose(one, other, rtol=0, atol=0, equal_nan=True))
     return bool(torch.equal(one, other))
@@ -149,14 +149,14 @@ def _tolerance(dtype: torch.dtype) -> float:
     return float(max(torch.finfo(dtype).eps * 64, 1e-9))
 
 
-def _deviate(came: Any, expected: torch.Tensor, what: str, alternatives: Mapping[str, Any] | None) -> None:
-    likely = likely_cause(came, expected, alternatives or {})
-    raise Deviation(f"{what} differs{_where(came, expected)}", shown(came), shown(expected), likely)
+def _deviate(actual: Any, expected: torch.Tensor, what: str, alternatives: Mapping[str, Any] | None) -> None:
+    likely = likely_cause(actual, expected, alternatives or {})
+    raise Deviation(f"{what} differs{_where(actual, expected)}", shown(actual), shown(expected), likely)
 
 
-def _where(came: torch.Tensor, expected: torch.Tensor) -> str:
-    wide = torch.promote_types(torch.promote_types(came.dtype, expected.dtype), torch.float64)
-    gap = (came.detach().to(wide) - expected.detach().to(came.device, wide)).abs()
+def _where(actual: torch.Tensor, expected: torch.Tensor) -> str:
+    wide = torch.promote_types(torch.promote_types(actual.dtype, expected.dtype), torch.float64)
+    gap = (actual.detach().to(wide) - expected.detach().to(actual.device, wide)).abs()
     gap = torch.nan_to_num(gap, nan=float("inf"))
     if gap.dim() == 0:
         return ""

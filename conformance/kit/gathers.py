@@ -76,20 +76,22 @@ def entries(subject: Subject, world: World, x: torch.Tensor) -> tuple[torch.Tens
     return tuple(outputs)
 
 
-def same_entries(world: World, came: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], what: str = "") -> None:
+def same_entries(
+    world: World, actual: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], what: str = ""
+) -> None:
     """Hold entry s to be what rank s gave, bit for bit, for every s."""
-    for place, (entry, tensor) in enumerate(zip(came, expected, strict=True)):
+    for place, (entry, tensor) in enumerate(zip(actual, expected, strict=True)):
         name = f"entry {place} on rank {world.rank} of {world.size}{what}, which is rank {place}'s tensor"
         same_bits(entry, tensor, name, entry_mistakes(expected, place))
 
 
-def same_bits(came: Any, expected: torch.Tensor, what: str, mistakes: dict[str, torch.Tensor]) -> None:
+def same_bits(actual: Any, expected: torch.Tensor, what: str, mistakes: dict[str, torch.Tensor]) -> None:
     """Hold two tensors to be the same to the last bit: the sign of zero and the bits of a NaN too."""
-    expect.equal(came, expected, what, mistakes)
+    expect.equal(actual, expected, what, mistakes)
     expect.that(
-        torch.equal(_bits(came), _bits(expected)),
+        torch.equal(_bits(actual), _bits(expected)),
         f"{what}: the bits",
-        _shown_bits(came),
+        _shown_bits(actual),
         _shown_bits(expected),
     )
 
@@ -118,7 +120,7 @@ def gradient(outputs: Any, x: torch.Tensor, grads: Any) -> torch.Tensor | None:
 
 def same_gradient(
     world: World,
-    came: torch.Tensor | None,
+    actual: torch.Tensor | None,
     table: Table,
     what: str = "",
     earlier: Table | None = None,
@@ -128,19 +130,19 @@ def same_gradient(
     rank, expected = world.rank, added_up(table, world.rank)
     where = f"the gradient of x on rank {rank} of {world.size}{what}"
     name = f"{where}, summed over what each rank holds for entry {rank}"
-    if came is None:
+    if actual is None:
         raise Deviation(name, None, expect.shown(expected), "the graph is cut: x gets no gradient")
     tolerance = tolerance or exact_to(expected.dtype)
     stale = {} if earlier is None else {"a stale buffer: the gradient of an earlier call": added_up(earlier, rank)}
-    expect.close(came, expected, name, alternatives=stale | gradient_mistakes(table, rank), **tolerance)
+    expect.close(actual, expected, name, alternatives=stale | gradient_mistakes(table, rank), **tolerance)
 
 
-def keeps_no_more(world: World, came: torch.Tensor | None) -> None:
+def keeps_no_more(world: World, actual: torch.Tensor | None) -> None:
     """Hold a gradient to keep no more memory alive than it fills."""
     where = f"the gradient on rank {world.rank} of {world.size}"
-    if came is None:
+    if actual is None:
         return
-    needed, kept = came.numel() * came.element_size(), came.untyped_storage().nbytes()
+    needed, kept = actual.numel() * actual.element_size(), actual.untyped_storage().nbytes()
     all_ranks = "a view of what belongs to all ranks: clone it" if kept == needed * world.size else ""
     what = f"the memory that {where} keeps alive"
     expect.that(kept <= needed, what, f"{kept} bytes", f"{needed} bytes at most, its own size", all_ranks)
@@ -208,8 +210,8 @@ def every_rank_objects(
     ``unseen`` is what is likely wrong where there is no error at all.
     """
     try:
-        came = gather()
-        mine, objects = f"no error; it returned {_shown(came)}", right is not None and _is(came, right)
+        actual = gather()
+        mine, objects = f"no error; it returned {_shown(actual)}", right is not None and _is(actual, right)
     except Exception as error:
         text = str(error)
         mine, objects = f"{type(error).__name__}: {text}", any(word in text.lower() for word in words)
@@ -221,8 +223,8 @@ def every_rank_objects(
         expect.that(fine, what, text, f"an error on every rank, with one of {', '.join(words)} in its text", blind)
 
 
-def _is(came: Any, right: torch.Tensor) -> bool:
-    return isinstance(came, torch.Tensor) and came.shape == right.shape and torch.equal(came, right)
+def _is(actual: Any, right: torch.Tensor) -> bool:
+    return isinstance(actual, torch.Tensor) and actual.shape == right.shape and torch.equal(actual, right)
 
 
 def _shown(value: Any) -> str:

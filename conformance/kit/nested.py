@@ -103,20 +103,20 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
     return found
 
 
-def same(came: Any, expected: Any, what: str) -> None:
+def same(actual: Any, expected: Any, what: str) -> None:
     """Hold two nested values to be nested alike, with the same tensors and plain values in the same places."""
     if isinstance(expected, torch.Tensor):
-        expect.that(isinstance(came, torch.Tensor), what, came, expected)
-        expect.close(came, expected.detach(), what)
+        expect.that(isinstance(actual, torch.Tensor), what, actual, expected)
+        expect.close(actual, expected.detach(), what)
         return
-    expect.that(type(came) is type(expected), f"{what}: type", type(came).__name__, type(expected).__name__)
+    expect.that(type(actual) is type(expected), f"{what}: type", type(actual).__name__, type(expected).__name__)
     if isinstance(expected, dict):
-        expect.that(came.keys() == expected.keys(), f"{what}: keys", list(came), list(expected))
+        expect.that(actual.keys() == expected.keys(), f"{what}: keys", list(actual), list(expected))
         for key, part in expected.items():
-            same(came[key], part, f"{what}[{key!r}]")
+            same(actual[key], part, f"{what}[{key!r}]")
     elif isinstance(expected, tuple | list):
-        expect.that(len(came) == len(expected), f"{what}: length", len(came), len(expected))
-        for index, (one, other) in enumerate(zip(came, expected, strict=True)):
+        expect.that(len(actual) == len(expected), f"{what}: length", len(actual), len(expected))
+        for index, (one, other) in enumerate(zip(actual, expected, strict=True)):
             same(one, other, f"{what}[{index}]")
     else:
-        expect.that(came == expected, what, came, expected)
+        expect.that(actual == expected, what, actual, expected)

@@ -150,17 +150,17 @@ def same_outputs(one: Run, other: Run, world: World) -> bool:
     return all(world.exchange(fine))
 
 
-def farthest(came: Sequence[torch.Tensor], right: Sequence[torch.Tensor], scale: float = 0.0) -> tuple[float, int]:
+def farthest(actual: Sequence[torch.Tensor], right: Sequence[torch.Tensor], scale: float = 0.0) -> tuple[float, int]:
     """How far tensors are from those that they should be, next to their size, and which is the farthest."""
     largest = max([scale, *(_size(tensor) for tensor in right)])
-    gaps = [_gap(a, b, 1e-5 * largest) for a, b in zip(came, right, strict=True)]
+    gaps = [_gap(a, b, 1e-5 * largest) for a, b in zip(actual, right, strict=True)]
     worst = max(range(len(gaps)), key=lambda at: gaps[at])
     return gaps[worst], worst
 
 
-def _gap(came: torch.Tensor, right: torch.Tensor, least: float = 0.0) -> float:
-    wide = torch.complex128 if came.dtype.is_complex or right.dtype.is_complex else torch.float64
-    one, other = came.detach().to(wide), right.detach().to(wide)
+def _gap(actual: torch.Tensor, right: torch.Tensor, least: float = 0.0) -> float:
+    wide = torch.complex128 if actual.dtype.is_complex or right.dtype.is_complex else torch.float64
+    one, other = actual.detach().to(wide), right.detach().to(wide)
     alike = (one == other) | (one.isnan() & other.isnan())
     difference = float(torch.where(alike, 0, one - other).abs().square().sum().sqrt())
     size = max(_size(right), least)

@@ -18,7 +18,7 @@ MAX_DESCRIPTORS = 250
 
 
 class Garbled(Exception):
-    """What came is no frame of ours: something else wrote to the connection."""
+    """What actual is no frame of ours: something else wrote to the connection."""
 
 
 def pack(message: dict[str, Any]) -> bytes:

@@ -105,7 +105,7 @@ def _part(sheet: Sheet, part: SubjectResult, verbose: bool) -> None:
 
 
 def _clause(sheet: Sheet, clause: ClauseResult, others: Sequence[ClauseResult]) -> None:
-    """One broken clause: its text, which ranks, what came, the likely cause, a command, the page to read."""
+    """One broken clause: its text, which ranks, what actual, the likely cause, a command, the page to read."""
     sheet.blank()
     style = "bold red" if clause.level == "must" else "bold yellow"
     sheet.say(f"{clause.verdict.upper()}  {clause.id}  ({clause.level})", style)

@@ -39,7 +39,7 @@ def address(page: str) -> str:
 def one_line(text: str, limit: int = 200) -> str:
     r"""The first line that says something, clipped at its end.
 
-    >>> one_line("  gradient of x\ncame: 1")
+    >>> one_line("  gradient of x\nactual: 1")
     'gradient of x'
     """
     lines = [line.strip() for line in text[:TEXT_LIMIT].splitlines() if line.strip()]

@@ -113,7 +113,7 @@ def _free(folder: Path, wanted: Wanted, written: Sequence[Path]) -> Path:
 
 
 def _docstring(wanted: Wanted) -> str:
-    """Clause, what came and what was expected, where, and how to run the script."""
+    """Clause, the actual and the expected value, where, and how to run the script."""
     test = wanted.failure.test
     name = wanted.part.subject or "PyTorch itself"
     said = [f"    {line}" for line in visible(test.message).splitlines()[:24]]

@@ -113,12 +113,12 @@ Function.backward = staticmethod(watched)
         plain = [grad.clone(memory_format=torch.contiguous_format) for grad in grads]
         right = torch.autograd.grad(outputs, leaves, plain, allow_unused=True)
         try:
-            came = torch.autograd.grad(results(call(*args)), leaves, grads, allow_unused=True)
+            actual = torch.autograd.grad(results(call(*args)), leaves, grads, allow_unused=True)
         except RuntimeError as error:
             print(f"with a gradient that is {name}: {error}")
             wrong = True
             continue
-        for index, (one, other) in enumerate(zip(came, right)):
+        for index, (one, other) in enumerate(zip(actual, right)):
             if one is not None and not torch.allclose(one, other):
                 print(f"input {index}, with a gradient that is {name}: {one.tolist()}; contiguous: {other.tolist()}")
                 wrong = True
@@ -137,9 +137,9 @@ Function.backward = staticmethod(watched)
     batch = [torch.stack([arg.detach(), 2 * arg.detach()]) if is_tensor else arg for arg, is_tensor in pairs]
     single = [[arg[row] if is_tensor else arg for arg, is_tensor in zip(batch, mapped)] for row in range(2)]
     right = [call(*one) for one in single]
-    came = torch.vmap(call, in_dims=tuple(0 if is_tensor else None for is_tensor in mapped))(*batch)
-    pairs = zip(*right) if isinstance(came, tuple) else [right]
-    for index, (one, rows) in enumerate(zip(came if isinstance(came, tuple) else (came,), pairs)):
+    actual = torch.vmap(call, in_dims=tuple(0 if is_tensor else None for is_tensor in mapped))(*batch)
+    pairs = zip(*right) if isinstance(actual, tuple) else [right]
+    for index, (one, rows) in enumerate(zip(actual if isinstance(actual, tuple) else (actual,), pairs)):
         if one.shape != torch.stack(list(rows)).shape or not torch.allclose(one, torch.stack(list(rows))):
             print(f"output {index} under vmap: {one.tolist()}; sample by sample: {torch.stack(list(rows)).tolist()}")
             wrong = True

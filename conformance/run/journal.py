@@ -1,4 +1,4 @@
-"""The journal of a run: what was asked for, then each outcome as it came, so that a killed run can go on."""
+"""The journal of a run: what was asked for, then each outcome as it actual, so that a killed run can go on."""
 
 from __future__ import annotations
 

@@ -17,9 +17,9 @@ from conformance.kit.subject import Subject
 from conformance.kit.world import World
 
 
-def _same_join(world: World, came: Any, tensors: list[torch.Tensor], what: str = "") -> None:
+def _same_join(world: World, actual: Any, tensors: list[torch.Tensor], what: str = "") -> None:
     name = f"the result on rank {world.rank} of {world.size}{what}: all ranks' tensors joined along dimension 0"
-    same_bits(came, torch.cat(tensors), name, join_mistakes(tensors))
+    same_bits(actual, torch.cat(tensors), name, join_mistakes(tensors))
 
 
 @clause("AllGather.forward.concatenates")
@@ -28,9 +28,9 @@ def _same_join(world: World, came: Any, tensors: list[torch.Tensor], what: str =
 def test_tensors_are_joined_in_rank_order(subject: Subject, world: World, requires_grad: bool) -> None:
     """Every rank gets the tensors of all ranks, joined along dimension 0 in rank order."""
     tensors = held(world, (3, 2), torch.float64)
-    came = subject(tensors[world.rank].clone().requires_grad_(requires_grad), launch(world))
-    _same_join(world, came, tensors)
-    expect.equal(came.requires_grad, requires_grad, f"whether the result on rank {world.rank} requires a gradient")
+    actual = subject(tensors[world.rank].clone().requires_grad_(requires_grad), launch(world))
+    _same_join(world, actual, tensors)
+    expect.equal(actual.requires_grad, requires_grad, f"whether the result on rank {world.rank} requires a gradient")
 
 
 @clause("AllGather.forward.concatenates")
@@ -61,8 +61,8 @@ def test_order_is_that_of_ranks_not_of_arrival(subject: Subject, world: World, f
     tensors = held(world, (2, 2), torch.float32)
     behind = world.rank if first == "first" else world.size - 1 - world.rank
     time.sleep(0.02 * behind)
-    came = subject(tensors[world.rank].clone(), launch(world))
-    _same_join(world, came, tensors, f" when the {first} rank comes first")
+    actual = subject(tensors[world.rank].clone(), launch(world))
+    _same_join(world, actual, tensors, f" when the {first} rank comes first")
 
 
 @clause("AllGather.forward.concatenates")
@@ -83,11 +83,11 @@ def test_no_layout_gives_wrong_rows(subject: Subject, world: World, layout: str,
     strided = who == "all" or world.rank == world.size - 1
     mine = tensors[world.rank] if strided else tensors[world.rank].contiguous()
     try:
-        came, refused = subject(mine, launch(world)), False
+        actual, refused = subject(mine, launch(world)), False
     except (RuntimeError, ValueError, TypeError):
-        came, refused = None, True
+        actual, refused = None, True
     if not all(world.exchange(refused)):
-        _same_join(world, came, tensors, f" where the tensor is laid out {layout} on {who}")
+        _same_join(world, actual, tensors, f" where the tensor is laid out {layout} on {who}")
 
 
 @clause("AllGather.forward.one-rank")
@@ -97,9 +97,9 @@ def test_one_rank_needs_no_process_group(subject: Subject, world: World, shape: 
     """With args.world_size 1 the values come back where there is no process group at all."""
     tensor = held(world, shape, torch.float64)[0].requires_grad_()
     with collectives.counted() as calls:
-        came = subject(tensor, Launch(1, 0))
+        actual = subject(tensor, Launch(1, 0))
     expect.equal(calls, [], "collectives that one rank starts")
-    expect.equal(came, tensor.detach(), "the result with args.world_size 1, the tensor's own values")
+    expect.equal(actual, tensor.detach(), "the result with args.world_size 1, the tensor's own values")
 
 
 @clause("AllGather.backward.local-slice")
@@ -109,13 +109,13 @@ def test_one_rank_gets_its_whole_gradient(subject: Subject, world: World) -> Non
     tensor = held(world, (2, 3), torch.float64)[0].requires_grad_()
     grad = held(world, (2, 3), torch.float64, "gradient")[0]
     try:
-        came = subject(tensor, Launch(1, 0))
+        actual = subject(tensor, Launch(1, 0))
     except Exception as error:
         raise NotApplicable(f"forward fails without a process group, so there is no gradient: {error}") from error
     refusal = ""
     with collectives.counted() as calls:
         try:
-            came.backward(grad.clone())
+            actual.backward(grad.clone())
         except Exception as error:
             refusal = f"{type(error).__name__}: {error}"
     expect.equal(refusal, "", "what backward raises where args.world_size is 1 and there is no process group")
@@ -129,9 +129,9 @@ def test_world_size_is_that_of_args(subject: Subject, world: World) -> None:
     """With args.world_size 1 the tensor's own values come back without a collective, process group or not."""
     tensor = held(world, (2, 3), torch.float64)[world.rank]
     with collectives.counted() as calls:
-        came = subject(tensor.clone(), Launch(1, 0))
+        actual = subject(tensor.clone(), Launch(1, 0))
     expect.equal(calls, [], f"collectives on rank {world.rank} with args.world_size 1")
-    expect.equal(came, tensor, f"the result on rank {world.rank} of {world.size} with args.world_size 1")
+    expect.equal(actual, tensor, f"the result on rank {world.rank} of {world.size} with args.world_size 1")
 
 
 @clause("AllGather.forward.own-memory")
@@ -154,10 +154,10 @@ def test_result_shares_no_memory(subject: Subject, world: World, requires_grad: 
 def test_args_get_no_gradient(subject: Subject, world: World) -> None:
     """Autograd takes what backward returns: a gradient for the tensor, and nothing but None for args."""
     tensor = held(world, (2, 3), torch.float64)[world.rank].requires_grad_()
-    came = subject(tensor, launch(world))
+    actual = subject(tensor, launch(world))
     refusal = ""
     try:
-        came.sum().backward()
+        actual.sum().backward()
     except RuntimeError as error:
         refusal = str(error)
     if "gradient different from None" in refusal or "incorrect number of gradients" in refusal:

@@ -26,13 +26,13 @@ def _leaf(world: World, shape: tuple[int, ...], dtype: torch.dtype = torch.float
     return held(world, shape, dtype, *key)[world.rank].requires_grad_()
 
 
-def _same_slice(world: World, came: torch.Tensor | None, table: Table, what: str = "", **tolerance: float) -> None:
+def _same_slice(world: World, actual: torch.Tensor | None, table: Table, what: str = "", **tolerance: float) -> None:
     rank, expected = world.rank, table[world.rank][world.rank]
     name = f"the gradient on rank {rank} of {world.size}{what}: rank {rank}'s rows of its own incoming gradient"
-    if came is None:
+    if actual is None:
         raise Deviation(name, None, expect.shown(expected), "the graph is cut: the tensor gets no gradient")
     close = tolerance or exact_to(expected.dtype)
-    expect.close(came, expected, name, alternatives=slice_mistakes(table, rank), **close)
+    expect.close(actual, expected, name, alternatives=slice_mistakes(table, rank), **close)
 
 
 @clause("AllGather.backward.local-slice")
@@ -42,8 +42,8 @@ def test_gradient_is_this_rank_s_rows(subject: Subject, world: World, dtype: str
     """The gradient is the rows of the incoming gradient that stand where this rank's tensor stands, unreduced."""
     kind = getattr(torch, dtype)
     x, table = _leaf(world, (2, 3), kind), cotangents(world, (2, 3), kind)
-    came = gradient(subject(x, launch(world)), x, torch.cat(table[world.rank]))
-    _same_slice(world, came, table)
+    actual = gradient(subject(x, launch(world)), x, torch.cat(table[world.rank]))
+    _same_slice(world, actual, table)
 
 
 @clause("AllGather.backward.local-slice")
@@ -52,8 +52,8 @@ def test_gradient_is_this_rank_s_rows(subject: Subject, world: World, dtype: str
 def test_rows_in_every_shape(subject: Subject, world: World, shape: tuple[int, ...]) -> None:
     """Rows are counted along dimension 0, whatever the other dimensions."""
     x, table = _leaf(world, shape), cotangents(world, shape, torch.float64)
-    came = gradient(subject(x, launch(world)), x, torch.cat(table[world.rank]))
-    _same_slice(world, came, table)
+    actual = gradient(subject(x, launch(world)), x, torch.cat(table[world.rank]))
+    _same_slice(world, actual, table)
 
 
 @clause("AllGather.backward.local-slice")
@@ -80,9 +80,9 @@ def test_rows_of_a_gradient_that_is_not_contiguous(subject: Subject, world: Worl
     rows = whole.shape[0] - whole.shape[0] % world.size
     parts = list(whole[:rows].chunk(world.size))
     x = _leaf(world, tuple(parts[0].shape))
-    came = gradient(subject(x, launch(world)), x, whole[:rows])
+    actual = gradient(subject(x, launch(world)), x, whole[:rows])
     table = [parts if s == world.rank else [p * 0 for p in parts] for s in range(world.size)]
-    _same_slice(world, came, table, f", from a gradient laid out {layout}")
+    _same_slice(world, actual, table, f", from a gradient laid out {layout}")
 
 
 @clause("AllGather.backward.local-slice")
@@ -93,9 +93,9 @@ def test_each_call_has_its_own_rows(subject: Subject, world: World) -> None:
     xs = [_leaf(world, (height, 2), torch.float64) for height in heights]
     tables = [cotangents(world, (height, 2), torch.float64) for height in heights]
     outputs = [subject(x, launch(world)) for x in xs]
-    came = {call: gradient(outputs[call], xs[call], torch.cat(tables[call][world.rank])) for call in (1, 0)}
+    actual = {call: gradient(outputs[call], xs[call], torch.cat(tables[call][world.rank])) for call in (1, 0)}
     for call, name in enumerate(("first", "second")):
-        _same_slice(world, came[call], tables[call], f" of the {name} of two calls")
+        _same_slice(world, actual[call], tables[call], f" of the {name} of two calls")
 
 
 @clause("AllGather.backward.local-slice")
@@ -112,5 +112,5 @@ def test_rows_within_a_longer_graph(subject: Subject, world: World) -> None:
 def test_gradient_keeps_the_joined_one_alive_no_longer(subject: Subject, world: World) -> None:
     """The gradient stands in memory of its own size, and is no view of the gradient of the joined tensor."""
     x, table = _leaf(world, (64, 4)), cotangents(world, (64, 4), torch.float64)
-    came = gradient(subject(x, launch(world)), x, torch.cat(table[world.rank]))
-    keeps_no_more(world, came)
+    actual = gradient(subject(x, launch(world)), x, torch.cat(table[world.rank]))
+    keeps_no_more(world, actual)

@@ -36,8 +36,8 @@ def test_gradient_is_the_sum_over_ranks(subject: Subject, world: World, dtype: s
     """The gradient of x on rank r is the sum, over all ranks s, of the gradient that s holds for entry r."""
     kind = getattr(torch, dtype)
     x, table = _leaf(world, (4,), kind), cotangents(world, (4,), kind)
-    came = gradient(entries(subject, world, x), x, [grad.clone() for grad in table[world.rank]])
-    same_gradient(world, came, table)
+    actual = gradient(entries(subject, world, x), x, [grad.clone() for grad in table[world.rank]])
+    same_gradient(world, actual, table)
 
 
 @clause("AllGatherGradAutograd.backward.sum")
@@ -48,8 +48,8 @@ def test_sum_in_half_precision(subject: Subject, world: World, dtype: str) -> No
     kind = getattr(torch, dtype)
     carries(world, kind)
     x, table = _leaf(world, (4,), kind), cotangents(world, (4,), kind)
-    came = gradient(entries(subject, world, x), x, [grad.clone() for grad in table[world.rank]])
-    same_gradient(world, came, table)
+    actual = gradient(entries(subject, world, x), x, [grad.clone() for grad in table[world.rank]])
+    same_gradient(world, actual, table)
 
 
 @clause("AllGatherGradAutograd.backward.sum")
@@ -58,8 +58,8 @@ def test_sum_in_half_precision(subject: Subject, world: World, dtype: str) -> No
 def test_sum_in_every_shape(subject: Subject, world: World, shape: tuple[int, ...]) -> None:
     """Gradients of every shape are summed: no dimension, no element, many dimensions."""
     x, table = _leaf(world, shape), cotangents(world, shape, torch.float64)
-    came = gradient(entries(subject, world, x), x, [grad.clone() for grad in table[world.rank]])
-    same_gradient(world, came, table)
+    actual = gradient(entries(subject, world, x), x, [grad.clone() for grad in table[world.rank]])
+    same_gradient(world, actual, table)
 
 
 @clause("AllGatherGradAutograd.backward.sum")
@@ -101,8 +101,8 @@ def test_sum_of_gradients_that_are_not_contiguous(subject: Subject, world: World
     x = _leaf(world, tuple(table[0][0].shape))
     strided = who == "all" or world.rank == world.size - 1
     grads = [grad if strided else grad.contiguous() for grad in given[world.rank]]
-    came = gradient(entries(subject, world, x), x, grads)
-    same_gradient(world, came, table, f", from gradients laid out {layout} on {who}")
+    actual = gradient(entries(subject, world, x), x, grads)
+    same_gradient(world, actual, table, f", from gradients laid out {layout} on {who}")
 
 
 @clause("AllGatherGradAutograd.backward.sum")
@@ -116,8 +116,8 @@ def test_gradient_of_an_x_that_is_not_contiguous(subject: Subject, world: World,
         gathered = entries(subject, world, x)
     except (RuntimeError, ValueError, TypeError) as error:
         raise NotApplicable(f"an x laid out {layout} is refused by forward, so it has no gradient: {error}") from error
-    came = gradient(gathered, x, [grad.clone() for grad in table[world.rank]])
-    same_gradient(world, came, table, f", with x laid out {layout}")
+    actual = gradient(gathered, x, [grad.clone() for grad in table[world.rank]])
+    same_gradient(world, actual, table, f", with x laid out {layout}")
 
 
 @clause("AllGatherGradAutograd.backward.sum")
@@ -127,8 +127,8 @@ def test_sum_does_not_wait_on_the_order_of_ranks(subject: Subject, world: World)
     x, table = _leaf(world, (4,)), cotangents(world, (4,), torch.float64)
     gathered = entries(subject, world, x)
     time.sleep(0.02 * (world.size - 1 - world.rank))
-    came = gradient(gathered, x, [grad.clone() for grad in table[world.rank]])
-    same_gradient(world, came, table, " when ranks come late")
+    actual = gradient(gathered, x, [grad.clone() for grad in table[world.rank]])
+    same_gradient(world, actual, table, " when ranks come late")
 
 
 @clause("AllGatherGradAutograd.backward.sum")
@@ -138,11 +138,11 @@ def test_each_call_has_its_own_sum(subject: Subject, world: World) -> None:
     xs = [_leaf(world, (4,), torch.float64, call) for call in range(2)]
     tables = [cotangents(world, (4,), torch.float64, call) for call in range(2)]
     calls = [entries(subject, world, x) for x in xs]
-    came = {
+    actual = {
         call: gradient(calls[call], xs[call], [grad.clone() for grad in tables[call][world.rank]]) for call in (1, 0)
     }
     for call, name in enumerate(("first", "second")):
-        same_gradient(world, came[call], tables[call], f" in the {name} of two calls", earlier=tables[1 - call])
+        same_gradient(world, actual[call], tables[call], f" in the {name} of two calls", earlier=tables[1 - call])
 
 
 @clause("AllGatherGradAutograd.backward.sum")
@@ -151,14 +151,14 @@ def test_sum_within_a_longer_graph(subject: Subject, world: World) -> None:
     """Between other operations, and with x used twice, the chain rule holds over all ranks."""
     x, tables = _leaf(world, (4,)), [cotangents(world, (4,), torch.float64, call) for call in range(2)]
     outputs = [*entries(subject, world, 3 * x), *entries(subject, world, x * x)]
-    came = gradient(outputs, x, [grad.clone() for table in tables for grad in table[world.rank]])
+    actual = gradient(outputs, x, [grad.clone() for table in tables for grad in table[world.rank]])
     scale = (
         [torch.full_like(other, 3) for other in held(world, (4,), torch.float64)],
         held(world, (4,), torch.float64),
     )
     each = range(world.size)
     whole = [[scale[0][r] * tables[0][s][r] + 2 * scale[1][r] * tables[1][s][r] for r in each] for s in each]
-    same_gradient(world, came, whole, ", for a loss over the gathers of 3 x and x²", rtol=1e-12, atol=1e-12)
+    same_gradient(world, actual, whole, ", for a loss over the gathers of 3 x and x²", rtol=1e-12, atol=1e-12)
 
 
 @clause("AllGatherGradAutograd.backward.own-memory")
@@ -166,8 +166,8 @@ def test_sum_within_a_longer_graph(subject: Subject, world: World) -> None:
 def test_gradient_keeps_no_larger_buffer_alive(subject: Subject, world: World) -> None:
     """The gradient of x stands in memory of its own size, not in a corner of all ranks' gradients."""
     x, table = _leaf(world, (64, 4)), cotangents(world, (64, 4), torch.float64)
-    came = gradient(entries(subject, world, x), x, table[world.rank])
-    keeps_no_more(world, came)
+    actual = gradient(entries(subject, world, x), x, table[world.rank])
+    keeps_no_more(world, actual)
 
 
 @clause("AllGatherGradAutograd.backward.own-memory")
@@ -176,8 +176,8 @@ def test_gradient_keeps_no_part_of_what_came_in(subject: Subject, world: World) 
     """Where the incoming gradients are parts of a larger tensor, the gradient of x does not keep that alive."""
     x, table = _leaf(world, (64, 4)), cotangents(world, (64, 4), torch.float64)
     parts = torch.stack([*table[world.rank], *table[world.rank]]).unbind()
-    came = gradient(entries(subject, world, x), x, parts[: world.size])
-    keeps_no_more(world, came)
+    actual = gradient(entries(subject, world, x), x, parts[: world.size])
+    keeps_no_more(world, actual)
 
 
 @clause("AllGatherGradAutograd.backward.one-rank")
@@ -187,9 +187,9 @@ def test_one_rank_is_the_identity(subject: Subject, world: World, shape: tuple[i
     """With one rank the only entry is x and its gradient is the gradient of x."""
     x, table = _leaf(world, shape), cotangents(world, shape, torch.float64)
     gathered = entries(subject, world, x)
-    came = gradient(gathered, x, [grad.clone() for grad in table[0]])
+    actual = gradient(gathered, x, [grad.clone() for grad in table[0]])
     same_entries(world, gathered, held(world, shape, torch.float64))
-    same_gradient(world, came, table)
+    same_gradient(world, actual, table)
 
 
 @clause("AllGatherGradAutograd.backward.one-rank")

@@ -36,8 +36,8 @@ def test_entry_s_is_the_tensor_of_rank_s(subject: Subject, world: World, dtype: 
     kind = getattr(torch, dtype)
     need(not requires_grad or kind.is_floating_point or kind.is_complex, f"a tensor of {dtype} has no gradient")
     tensors = held(world, (3, 2), kind)
-    came = entries(subject, world, tensors[world.rank].clone().requires_grad_(requires_grad))
-    same_entries(world, came, tensors)
+    actual = entries(subject, world, tensors[world.rank].clone().requires_grad_(requires_grad))
+    same_entries(world, actual, tensors)
 
 
 @clause("AllGatherGradAutograd.forward.every-rank")
@@ -48,8 +48,8 @@ def test_order_is_that_of_ranks_not_of_arrival(subject: Subject, world: World, f
     tensors = held(world, (4,), torch.float32)
     behind = world.rank if first == "first" else world.size - 1 - world.rank
     time.sleep(0.02 * behind)
-    came = entries(subject, world, tensors[world.rank].clone())
-    same_entries(world, came, tensors, f" when the {first} rank comes first")
+    actual = entries(subject, world, tensors[world.rank].clone())
+    same_entries(world, actual, tensors, f" when the {first} rank comes first")
 
 
 @clause("AllGatherGradAutograd.forward.every-rank")
@@ -62,8 +62,8 @@ def test_special_values_keep_their_bits(subject: Subject, world: World, dtype: s
     tensors = [
         torch.tensor(special, dtype=getattr(torch, dtype), device=world.device).roll(r) for r in range(world.size)
     ]
-    came = entries(subject, world, tensors[world.rank].clone())
-    same_entries(world, came, tensors)
+    actual = entries(subject, world, tensors[world.rank].clone())
+    same_entries(world, actual, tensors)
 
 
 @clause("AllGatherGradAutograd.forward.every-rank")
@@ -71,8 +71,8 @@ def test_special_values_keep_their_bits(subject: Subject, world: World, dtype: s
 def test_many_elements_arrive_whole(subject: Subject, world: World) -> None:
     """A tensor far larger than one message arrives whole."""
     tensors = held(world, (257, 513), torch.float32)
-    came = entries(subject, world, tensors[world.rank].clone().requires_grad_())
-    same_entries(world, came, tensors)
+    actual = entries(subject, world, tensors[world.rank].clone().requires_grad_())
+    same_entries(world, actual, tensors)
 
 
 @clause("AllGatherGradAutograd.forward.every-rank")
@@ -87,8 +87,8 @@ def test_each_call_gathers_anew(subject: Subject, world: World) -> None:
     calls = [
         [entry.clone() for entry in entries(subject, world, t[world.rank].clone())] for t in (first, second, third)
     ]
-    for came, tensors, name in zip(calls, (first, second, third), ("first", "second", "third"), strict=True):
-        same_entries(world, came, tensors, f" in the {name} call")
+    for actual, tensors, name in zip(calls, (first, second, third), ("first", "second", "third"), strict=True):
+        same_entries(world, actual, tensors, f" in the {name} call")
 
 
 @clause("AllGatherGradAutograd.forward.meta")
@@ -116,8 +116,8 @@ def test_every_shape_is_kept(subject: Subject, world: World, shape: tuple[int, .
     _same_meta(world, entries(subject, world, x), x)
 
 
-def _same_meta(world: World, came: tuple[torch.Tensor, ...], x: torch.Tensor) -> None:
-    for place, entry in enumerate(came):
+def _same_meta(world: World, actual: tuple[torch.Tensor, ...], x: torch.Tensor) -> None:
+    for place, entry in enumerate(actual):
         expect.equal(_meta(entry), _meta(x), f"shape, dtype and device of entry {place} on rank {world.rank}")
 
 
@@ -137,9 +137,9 @@ def _meta(tensor: torch.Tensor) -> str:
 def test_any_layout_is_gathered_in_logical_order(subject: Subject, world: World, layout: str) -> None:
     """An x that is not contiguous is gathered as its elements read, whatever their order in memory."""
     x = LAYOUTS[layout](held(world, (4, 6), torch.float32)[world.rank])
-    came = entries(subject, world, x.detach().requires_grad_())
+    actual = entries(subject, world, x.detach().requires_grad_())
     expected = entries(subject, world, x.detach().clone(memory_format=torch.contiguous_format).requires_grad_())
-    _as_from_contiguous(world, came, expected, f"where x is laid out {layout}")
+    _as_from_contiguous(world, actual, expected, f"where x is laid out {layout}")
 
 
 @clause("AllGatherGradAutograd.forward.any-layout")
@@ -150,15 +150,15 @@ def test_ranks_may_differ_in_layout(subject: Subject, world: World, contiguous: 
     x = held(world, (3, 4), torch.float32)[world.rank].t()
     dense = x.clone(memory_format=torch.contiguous_format)
     odd = 0 if contiguous == "first" else world.size - 1
-    came = entries(subject, world, (dense if world.rank == odd else x).detach().requires_grad_())
+    actual = entries(subject, world, (dense if world.rank == odd else x).detach().requires_grad_())
     expected = entries(subject, world, dense.detach().requires_grad_())
-    _as_from_contiguous(world, came, expected, f"where x is contiguous on rank {odd} and transposed elsewhere")
+    _as_from_contiguous(world, actual, expected, f"where x is contiguous on rank {odd} and transposed elsewhere")
 
 
 def _as_from_contiguous(
-    world: World, came: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], where: str
+    world: World, actual: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], where: str
 ) -> None:
-    for place, (entry, wanted) in enumerate(zip(came, expected, strict=True)):
+    for place, (entry, wanted) in enumerate(zip(actual, expected, strict=True)):
         name = f"entry {place} on rank {world.rank} of {world.size} {where}, as gathered from a contiguous x"
         same_bits(entry, wanted, name, entry_mistakes(expected, place))
 
@@ -169,9 +169,9 @@ def _as_from_contiguous(
 def test_entries_share_no_memory(subject: Subject, world: World, requires_grad: bool) -> None:
     """No entry shares memory with x or with another entry."""
     x = held(world, (3, 2), torch.float32)[world.rank].clone().requires_grad_(requires_grad)
-    came = entries(subject, world, x)
+    actual = entries(subject, world, x)
     memory = {"x": _memory(x)}
-    for place, entry in enumerate(came):
+    for place, entry in enumerate(actual):
         shared = [name for name, address in memory.items() if address == _memory(entry)]
         expect.equal(shared, [], f"what entry {place} on rank {world.rank} of {world.size} shares its memory with")
         memory[f"entry {place}"] = _memory(entry)

@@ -25,8 +25,8 @@ from conformance.kit.subject import Subject
 from conformance.kit.world import World
 
 
-def _same_tangents(world: World, came: Sequence[torch.Tensor | None], expected: Sequence[torch.Tensor]) -> None:
-    for place, (tangent, wanted) in enumerate(zip(came, expected, strict=True)):
+def _same_tangents(world: World, actual: Sequence[torch.Tensor | None], expected: Sequence[torch.Tensor]) -> None:
+    for place, (tangent, wanted) in enumerate(zip(actual, expected, strict=True)):
         what = f"the tangent of entry {place} on rank {world.rank} of {world.size}, which is rank {place}'s tangent"
         if tangent is None:
             raise Deviation(what, None, expect.shown(wanted), "entries come without a tangent")
@@ -60,8 +60,8 @@ def test_a_tangent_on_one_rank_reaches_all(subject: Subject, world: World, movin
     x = held(world, (3,), torch.float64)[world.rank]
     tangents = [t if s == mover else t * 0 for s, t in enumerate(held(world, (3,), torch.float64, "tangent"))]
     with forward_ad.dual_level():
-        came = entries(subject, world, forward_ad.make_dual(x, tangents[world.rank].clone()))
-        unpacked = [forward_ad.unpack_dual(entry).tangent for entry in came]
+        actual = entries(subject, world, forward_ad.make_dual(x, tangents[world.rank].clone()))
+        unpacked = [forward_ad.unpack_dual(entry).tangent for entry in actual]
     _same_tangents(world, unpacked, [t + 0 for t in tangents])
 
 
@@ -91,9 +91,9 @@ def _sample_by_sample(gather: Gather, in_dim: int) -> Gather:
     return loop
 
 
-def _same_batches(world: World, came: Any, expected: Sequence[torch.Tensor], how: str) -> None:
-    expect.equal(len(came), len(expected), f"number of entries under vmap, {how}")
-    for place, (entry, wanted) in enumerate(zip(came, expected, strict=True)):
+def _same_batches(world: World, actual: Any, expected: Sequence[torch.Tensor], how: str) -> None:
+    expect.equal(len(actual), len(expected), f"number of entries under vmap, {how}")
+    for place, (entry, wanted) in enumerate(zip(actual, expected, strict=True)):
         name = f"entry {place} under vmap on rank {world.rank} of {world.size}, {how}, as sample by sample"
         expect.equal(entry, wanted, name, entry_mistakes(expected, place))
 
@@ -105,9 +105,9 @@ def test_vmap_over_any_dimension(subject: Subject, world: World, in_dim: int) ->
     """torch.vmap over any dimension gives, entry for entry, what gathering sample by sample gives."""
     need_vmap(subject)
     x = held(world, (2, 3, 4), torch.float64)[world.rank]
-    came = torch.vmap(lambda t: entries(subject, world, t), in_dims=in_dim)(x)
+    actual = torch.vmap(lambda t: entries(subject, world, t), in_dims=in_dim)(x)
     expected = _sample_by_sample(lambda t: entries(subject, world, t), in_dim)(x)
-    _same_batches(world, came, expected, f"in_dims={in_dim}")
+    _same_batches(world, actual, expected, f"in_dims={in_dim}")
 
 
 @clause("AllGatherGradAutograd.vmap.batched")
@@ -117,9 +117,9 @@ def test_vmap_over_scalars(subject: Subject, world: World, samples: int) -> None
     """torch.vmap over a vector gathers 0-d samples, one or several."""
     need_vmap(subject)
     x = held(world, (samples,), torch.float64)[world.rank]
-    came = torch.vmap(lambda t: entries(subject, world, t))(x)
+    actual = torch.vmap(lambda t: entries(subject, world, t))(x)
     expected = _sample_by_sample(lambda t: entries(subject, world, t), 0)(x)
-    _same_batches(world, came, expected, f"{samples} samples without dimensions")
+    _same_batches(world, actual, expected, f"{samples} samples without dimensions")
 
 
 @clause("AllGatherGradAutograd.vmap.batched")
@@ -130,9 +130,9 @@ def test_vmap_within_vmap(subject: Subject, world: World, in_dims: tuple[int, in
     need_vmap(subject)
     outer, inner = in_dims
     x = held(world, (2, 3, 4), torch.float64)[world.rank]
-    came = torch.vmap(torch.vmap(lambda t: entries(subject, world, t), in_dims=inner), in_dims=outer)(x)
+    actual = torch.vmap(torch.vmap(lambda t: entries(subject, world, t), in_dims=inner), in_dims=outer)(x)
     expected = _sample_by_sample(_sample_by_sample(lambda t: entries(subject, world, t), inner), outer)(x)
-    _same_batches(world, came, expected, f"once within the other, in_dims={outer} and {inner}")
+    _same_batches(world, actual, expected, f"once within the other, in_dims={outer} and {inner}")
 
 
 @clause("AllGatherGradAutograd.vmap.batched")
@@ -146,9 +146,9 @@ def test_vmap_over_something_else(subject: Subject, world: World) -> None:
     def shifted(tensor: torch.Tensor, shift: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return tuple(entry + shift for entry in entries(subject, world, tensor))
 
-    came = torch.vmap(shifted, in_dims=(None, 0))(x, shifts)
+    actual = torch.vmap(shifted, in_dims=(None, 0))(x, shifts)
     expected = [entry + shifts[:, None] for entry in entries(subject, world, x)]
-    _same_batches(world, came, expected, "in_dims=None, plus a shift")
+    _same_batches(world, actual, expected, "in_dims=None, plus a shift")
 
 
 @clause("AllGatherGradAutograd.vmap.batched")
@@ -159,10 +159,10 @@ def test_gradient_of_a_vmapped_gather(subject: Subject, world: World, in_dim: in
     need_vmap(subject)
     x = held(world, (2, 3), torch.float64)[world.rank].requires_grad_()
     grads = [grad.movedim(in_dim, 0) for grad in cotangents(world, (2, 3), torch.float64)[world.rank]]
-    came = gradient(torch.vmap(lambda t: entries(subject, world, t), in_dims=in_dim)(x), x, grads)
+    actual = gradient(torch.vmap(lambda t: entries(subject, world, t), in_dims=in_dim)(x), x, grads)
     looped = _sample_by_sample(lambda t: entries(subject, world, t), in_dim)(x)
     expected = gradient(looped, x, [grad.clone() for grad in grads])
     name = f"the gradient of x on rank {world.rank} of {world.size}, gathered under vmap, in_dims={in_dim}"
-    expect.that(came is not None and expected is not None, name, came, expected)
+    expect.that(actual is not None and expected is not None, name, actual, expected)
     assert expected is not None
-    expect.close(came, expected, name)
+    expect.close(actual, expected, name)

@@ -34,11 +34,11 @@ def _unless_refused(differentiate: Callable[[], Any]) -> Any:
         raise
 
 
-def _same_derivative(world: World, came: Any, along: torch.Tensor, how: str) -> None:
+def _same_derivative(world: World, actual: Any, along: torch.Tensor, how: str) -> None:
     curvature = 2 * added_up(cotangents(world, (2, 3), torch.float64), world.rank)
     own = 2 * cotangents(world, (2, 3), torch.float64)[world.rank][world.rank]
     name = f"the gradient's derivative on rank {world.rank} of {world.size}, {how}, summed over the losses of all ranks"
-    expect.close(came, curvature * along, name, alternatives={"this rank's own loss alone": own * along})
+    expect.close(actual, curvature * along, name, alternatives={"this rank's own loss alone": own * along})
 
 
 @clause("AllGatherGradAutograd.backward.twice")
@@ -88,8 +88,8 @@ def test_gradients_that_differ_by_sample_on_some_ranks(subject: Subject, world: 
         return pull(grads)[0]
 
     in_dims = (0, *[0 if by_sample[world.rank] else None] * world.size)
-    came = torch.vmap(pulled, in_dims=in_dims)(x, *given[world.rank])
+    actual = torch.vmap(pulled, in_dims=in_dims)(x, *given[world.rank])
     expected = sum(theirs[world.rank].expand(samples, 3) for theirs in given)
     those = ", ".join(f"{rank}" for rank in range(world.size) if by_sample[rank])
     name = f"the gradient of x on rank {world.rank} of {world.size} under vmap, mapped on rank {those} only"
-    expect.close(came, expected, name)
+    expect.close(actual, expected, name)

@@ -24,14 +24,14 @@ def _leaf(world: World) -> torch.Tensor:
 
 
 def _counts_as_zero(
-    subject: Subject, world: World, came: torch.Tensor | None, grads: Sequence[torch.Tensor], what: str
+    subject: Subject, world: World, actual: torch.Tensor | None, grads: Sequence[torch.Tensor], what: str
 ) -> None:
     """Hold a gradient to be the one that comes where zeros are handed in for whatever was not used."""
     x = _leaf(world)
     expected = gradient(entries(subject, world, x), x, [grad.clone() for grad in grads])
     zeros = torch.zeros_like(x)
     name = f"the gradient of x on rank {world.rank} of {world.size} {what}, as with zeros for what is not used"
-    expect.close(zeros if came is None else came, zeros if expected is None else expected, name)
+    expect.close(zeros if actual is None else actual, zeros if expected is None else expected, name)
 
 
 def _only(grads: Sequence[torch.Tensor], used: Container[int]) -> list[torch.Tensor]:
@@ -46,8 +46,8 @@ def test_each_rank_uses_one_entry(subject: Subject, world: World, step: int) -> 
     """Where rank s uses one entry alone, its own or a neighbour's, the others count as zero."""
     x, grads = _leaf(world), cotangents(world, (4,), torch.float64)[world.rank]
     used = (world.rank + step) % world.size
-    came = gradient(entries(subject, world, x)[used], x, grads[used].clone())
-    _counts_as_zero(subject, world, came, _only(grads, {used}), f"when rank s uses entry s{step:+d} alone")
+    actual = gradient(entries(subject, world, x)[used], x, grads[used].clone())
+    _counts_as_zero(subject, world, actual, _only(grads, {used}), f"when rank s uses entry s{step:+d} alone")
 
 
 @clause("AllGatherGradAutograd.backward.unused")
@@ -58,8 +58,8 @@ def test_all_ranks_use_the_same_entry(subject: Subject, world: World, place: str
     """Where one entry alone is used by all, the other ranks' gradients are those of entries that count as zero."""
     used = 0 if place == "first" else world.size - 1
     x, grads = _leaf(world), cotangents(world, (4,), torch.float64)[world.rank]
-    came = gradient(entries(subject, world, x)[used], x, grads[used].clone())
-    _counts_as_zero(subject, world, came, _only(grads, {used}), f"when every rank uses entry {used} alone")
+    actual = gradient(entries(subject, world, x)[used], x, grads[used].clone())
+    _counts_as_zero(subject, world, actual, _only(grads, {used}), f"when every rank uses entry {used} alone")
 
 
 @clause("AllGatherGradAutograd.backward.unused")
@@ -73,9 +73,9 @@ def test_one_rank_has_a_loss_and_the_others_weigh_zero(subject: Subject, world: 
     weight = 1.0 if world.rank == teacher else 0.0
     pairs = zip(grads, entries(subject, world, x), strict=True)
     loss = torch.stack([(weight * grad * entry).sum() for grad, entry in pairs]).sum()
-    came = gradient(loss, x, torch.ones_like(loss))
+    actual = gradient(loss, x, torch.ones_like(loss))
     used = range(world.size) if world.rank == teacher else ()
-    _counts_as_zero(subject, world, came, _only(grads, used), f"when rank {teacher} alone has a loss")
+    _counts_as_zero(subject, world, actual, _only(grads, used), f"when rank {teacher} alone has a loss")
 
 
 @clause("AllGatherGradAutograd.backward.unused")
@@ -85,8 +85,8 @@ def test_numbers_of_used_entries_differ_between_ranks(subject: Subject, world: W
     """Rank s uses its first s + 1 entries, and the others count as zero."""
     x, grads = _leaf(world), cotangents(world, (4,), torch.float64)[world.rank]
     many = world.rank + 1
-    came = gradient(entries(subject, world, x)[:many], x, [grad.clone() for grad in grads[:many]])
-    _counts_as_zero(subject, world, came, _only(grads, range(many)), "when rank s uses entries 0 to s")
+    actual = gradient(entries(subject, world, x)[:many], x, [grad.clone() for grad in grads[:many]])
+    _counts_as_zero(subject, world, actual, _only(grads, range(many)), "when rank s uses entries 0 to s")
 
 
 class _NoGradient(torch.autograd.Function):  # type: ignore[misc]
@@ -109,11 +109,11 @@ def test_a_rank_without_any_gradient_takes_part(subject: Subject, world: World) 
     x, grads = _leaf(world), cotangents(world, (4,), torch.float64)[world.rank]
     gathered = entries(subject, world, x)
     if world.rank == 0:
-        came = gradient(_NoGradient.apply(*gathered), x, torch.ones((), dtype=x.dtype, device=x.device))
+        actual = gradient(_NoGradient.apply(*gathered), x, torch.ones((), dtype=x.dtype, device=x.device))
     else:
-        came = gradient(gathered, x, [grad.clone() for grad in grads])
+        actual = gradient(gathered, x, [grad.clone() for grad in grads])
     used = range(world.size) if world.rank else ()
-    _counts_as_zero(subject, world, came, _only(grads, used), "when rank 0 has no gradient for any entry")
+    _counts_as_zero(subject, world, actual, _only(grads, used), "when rank 0 has no gradient for any entry")
 
 
 @clause("AllGatherGradAutograd.backward.unused")

@@ -21,17 +21,17 @@ def _gather(subject: Subject, world: World) -> Callable[[torch.Tensor], Any]:
     return lambda tensor: subject(tensor, launch(world))
 
 
-def _same_tangent(world: World, came: torch.Tensor | None, tangents: list[torch.Tensor], what: str = "") -> None:
+def _same_tangent(world: World, actual: torch.Tensor | None, tangents: list[torch.Tensor], what: str = "") -> None:
     name = f"the tangent of the result on rank {world.rank} of {world.size}{what}: all ranks' tangents joined"
     joined = torch.cat(tangents)
-    if came is None:
+    if actual is None:
         raise Deviation(name, None, expect.shown(joined), "the result comes without a tangent")
     local = [t if s == world.rank else torch.zeros_like(t) for s, t in enumerate(tangents)]
     mistakes = {
         "this rank's tangent alone, zeros for the others": torch.cat(local),
         **join_mistakes(tangents),
     }
-    expect.equal(came, joined, name, mistakes)
+    expect.equal(actual, joined, name, mistakes)
 
 
 @clause("AllGather.jvp.gather")
@@ -78,9 +78,9 @@ def _sample_by_sample(gather: Callable[[torch.Tensor], Any], in_dim: int) -> Cal
     return lambda tensor: torch.stack([gather(sample) for sample in tensor.unbind(in_dim)])
 
 
-def _same_batch(world: World, came: Any, expected: torch.Tensor, how: str) -> None:
+def _same_batch(world: World, actual: Any, expected: torch.Tensor, how: str) -> None:
     expect.equal(
-        came, expected, f"the result under vmap on rank {world.rank} of {world.size}, {how}, as sample by sample"
+        actual, expected, f"the result under vmap on rank {world.rank} of {world.size}, {how}, as sample by sample"
     )
 
 
@@ -91,8 +91,8 @@ def test_vmap_over_any_dimension(subject: Subject, world: World, in_dim: int) ->
     """torch.vmap over any dimension gives what joining sample by sample gives."""
     need_vmap(subject)
     x, gather = held(world, (2, 3, 4), torch.float64)[world.rank], _gather(subject, world)
-    came = torch.vmap(gather, in_dims=in_dim)(x)
-    _same_batch(world, came, _sample_by_sample(gather, in_dim)(x), f"in_dims={in_dim}")
+    actual = torch.vmap(gather, in_dims=in_dim)(x)
+    _same_batch(world, actual, _sample_by_sample(gather, in_dim)(x), f"in_dims={in_dim}")
 
 
 @clause("AllGather.vmap.batched")
@@ -123,9 +123,9 @@ def test_vmap_within_vmap(subject: Subject, world: World, in_dims: tuple[int, in
     need_vmap(subject)
     outer, inner = in_dims
     x, gather = held(world, (2, 3, 4), torch.float64)[world.rank], _gather(subject, world)
-    came = torch.vmap(torch.vmap(gather, in_dims=inner), in_dims=outer)(x)
+    actual = torch.vmap(torch.vmap(gather, in_dims=inner), in_dims=outer)(x)
     expected = _sample_by_sample(_sample_by_sample(gather, inner), outer)(x)
-    _same_batch(world, came, expected, f"once within the other, in_dims={outer} and {inner}")
+    _same_batch(world, actual, expected, f"once within the other, in_dims={outer} and {inner}")
 
 
 @clause("AllGather.vmap.batched")
@@ -135,8 +135,8 @@ def test_vmap_over_something_else(subject: Subject, world: World) -> None:
     need_vmap(subject)
     x, gather = held(world, (3,), torch.float64)[world.rank], _gather(subject, world)
     shifts = torch.tensor([0.0, 1.0], dtype=torch.float64, device=world.device)
-    came = torch.vmap(lambda tensor, shift: gather(tensor) + shift, in_dims=(None, 0))(x, shifts)
-    _same_batch(world, came, gather(x) + shifts[:, None], "in_dims=None, plus a shift")
+    actual = torch.vmap(lambda tensor, shift: gather(tensor) + shift, in_dims=(None, 0))(x, shifts)
+    _same_batch(world, actual, gather(x) + shifts[:, None], "in_dims=None, plus a shift")
 
 
 @clause("AllGather.vmap.batched")
@@ -148,6 +148,6 @@ def test_gradient_of_a_vmapped_gather(subject: Subject, world: World, in_dim: in
     x, gather = held(world, (2, 3, 2), torch.float64)[world.rank].requires_grad_(), _gather(subject, world)
     vmapped, looped = torch.vmap(gather, in_dims=in_dim)(x), _sample_by_sample(gather, in_dim)(x)
     grad = cotangents(world, tuple(looped.shape), torch.float64)[world.rank][0]
-    came, expected = gradient(vmapped, x, grad.clone()), gradient(looped, x, grad.clone())
+    actual, expected = gradient(vmapped, x, grad.clone()), gradient(looped, x, grad.clone())
     name = f"the gradient on rank {world.rank} of {world.size} after a gather under vmap, in_dims={in_dim}"
-    expect.equal(came, expected, name)
+    expect.equal(actual, expected, name)

@@ -58,12 +58,12 @@ def test_every_choice_of_inputs_gets_its_gradients(subject: Subject, world: Worl
             tried += 1
             found.append((case, chosen, whole, _attempt(lambda: _part(case, chosen, cotangents))))  # noqa: B023
     need(tried, "one input alone is differentiated; there is nothing to choose")
-    for case, chosen, whole, came in found:
+    for case, chosen, whole, actual in found:
         among = f"when of {case.label} only {', '.join(case.names[at] for at in chosen)} needs a gradient"
-        if isinstance(came, Exception):
-            raise Deviation(f"gradients {among}", f"{type(came).__name__}: {came}", "the gradients") from came
+        if isinstance(actual, Exception):
+            raise Deviation(f"gradients {among}", f"{type(actual).__name__}: {actual}", "the gradients") from actual
         for at in chosen:
-            gradient = torch.zeros_like(whole[at]) if came[at] is None else came[at]
+            gradient = torch.zeros_like(whole[at]) if actual[at] is None else actual[at]
             expect.close(gradient, whole[at], f"gradient of {case.names[at]} {among}, against that when all do")
 
 
@@ -131,13 +131,13 @@ def test_layout_of_incoming_gradients_makes_no_difference(subject: Subject, worl
     if random:
         raise NotApplicable("backward draws random numbers, and what is drawn follows the layout")
     need(found, "every output is a single number or empty; there is one layout")
-    for layout, run, came, right in found:
+    for layout, run, actual, right in found:
         name = f"{run.case.label}, incoming gradients {layout}"
-        if isinstance(came, Exception):
+        if isinstance(actual, Exception):
             raise Deviation(
-                f"gradients of {name}", f"{type(came).__name__}: {came}", "what contiguous ones give"
-            ) from came
-        for at, one, other in zip(run.leaves, filled(came, run), filled(right, run), strict=True):
+                f"gradients of {name}", f"{type(actual).__name__}: {actual}", "what contiguous ones give"
+            ) from actual
+        for at, one, other in zip(run.leaves, filled(actual, run), filled(right, run), strict=True):
             expect.close(one, other, f"gradient of {run.case.names[at]} of {name}, against contiguous ones")
 
 
@@ -212,18 +212,18 @@ def test_unused_outputs_count_as_zero(subject: Subject, world: World) -> None:
             right = case.run().gradients(zeros)
             run = case.run()
             try:
-                came: Gradients | Exception = run.gradients_of([run.outputs[index]], [cotangent])
+                actual: Gradients | Exception = run.gradients_of([run.outputs[index]], [cotangent])
             except Exception as error:
-                came = error
-            found.append((first, index, came, right))
+                actual = error
+            found.append((first, index, actual, right))
     need(found, "the result has one differentiable output, and it is always used")
-    for run, index, came, right in found:
+    for run, index, actual, right in found:
         name = f"{run.case.label} with differentiable output {index} alone in the loss"
-        if isinstance(came, Exception):
+        if isinstance(actual, Exception):
             raise Deviation(
-                f"gradients of {name}", f"{type(came).__name__}: {came}", "the gradients", _none_unmet(came)
-            ) from came
-        for at, one, other in zip(run.leaves, filled(came, run), filled(right, run), strict=True):
+                f"gradients of {name}", f"{type(actual).__name__}: {actual}", "the gradients", _none_unmet(actual)
+            ) from actual
+        for at, one, other in zip(run.leaves, filled(actual, run), filled(right, run), strict=True):
             expect.close(
                 one,
                 other,

@@ -142,12 +142,12 @@ def test_gradient_is_the_declared_one(subject: Subject, world: World) -> None:
         raise NotApplicable("no formula is declared: the gradient is judged by differences")
     for case, run in differentiated(subject, world):
         cotangents = run.cotangents(world)
-        came = dict(zip(run.leaves, filled(run.gradients(cotangents), run), strict=True))
+        actual = dict(zip(run.leaves, filled(run.gradients(cotangents), run), strict=True))
         given = dict(zip(run.places, cotangents, strict=True))
         declared = formula(case.arguments(), tuple(given.get(place) for place in range(len(run.tensors))))
         values = declared if isinstance(declared, tuple | list) else (declared,)
         for at in (at for at in case.active if at in case.top):
             index = case.argument(at)
             expected = values[index] if index < len(values) else None
-            right = torch.zeros_like(came[at]) if expected is None else expected
-            expect.close(came[at], right, f"gradient of {case.name(at)}, against the declared formula")
+            right = torch.zeros_like(actual[at]) if expected is None else expected
+            expect.close(actual[at], right, f"gradient of {case.name(at)}, against the declared formula")

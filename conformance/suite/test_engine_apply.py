@@ -33,11 +33,11 @@ def test_data_on_ctx_reaches_backward(world: World, form: str) -> None:
     first, second = (function.apply(leaf(world, 1.0), note) for note in notes)
     (first * 10 + second * 20).backward()
     for key, note in ((10, notes[0]), (20, notes[1])):
-        came, expected = seen.get(key, "no call of backward"), (note, note["number"])
+        actual, expected = seen.get(key, "no call of backward"), (note, note["number"])
         expect.that(
-            came == expected and came[0] is note,
+            actual == expected and actual[0] is note,
             "PyTorch kept in backward what was set on ctx",
-            came,
+            actual,
             expected,
         )
 
@@ -59,9 +59,9 @@ def test_data_on_ctx_reaches_jvp(world: World, form: str) -> None:
     for note in notes:
         forward_mode(function.apply, (tensor(world, 1.0), tensor(world, 1.0)), note)
     for call, note in enumerate(notes):
-        came = seen[call * len(seen) // 2]
-        same = came == (note, 7) and came[0] is note
-        expect.that(same, "PyTorch kept in jvp what was set on ctx", came, (note, 7))
+        actual = seen[call * len(seen) // 2]
+        same = actual == (note, 7) and actual[0] is note
+        expect.that(same, "PyTorch kept in jvp what was set on ctx", actual, (note, 7))
 
 
 @clause("Function.apply.returns")
@@ -82,11 +82,11 @@ def test_apply_hands_out_what_forward_returned(world: World, form: str, needs_gr
         many,
     ]
     for value in returned:
-        came = build(form, lambda x, value=value: value, nothing).apply(x)
-        expect.that(type(came) is type(value), "PyTorch's apply hands out what forward returned", came, value)
-        pairs = list(zip(came, value, strict=False)) if isinstance(value, tuple) else [(came, value)]
+        actual = build(form, lambda x, value=value: value, nothing).apply(x)
+        expect.that(type(actual) is type(value), "PyTorch's apply hands out what forward returned", actual, value)
+        pairs = list(zip(actual, value, strict=False)) if isinstance(value, tuple) else [(actual, value)]
         if isinstance(value, tuple):
-            expect.equal(len(came), len(value), f"number of values that apply hands out for {expect.shown(value)}")
+            expect.equal(len(actual), len(value), f"number of values that apply hands out for {expect.shown(value)}")
         for given, expected in pairs:
             if isinstance(expected, torch.Tensor):
                 expect.equal(given.detach(), expected, "tensor that PyTorch's apply hands out")

@@ -42,13 +42,13 @@ def test_ctx_shows_what_was_asked(world: World, form: str) -> None:
 
     build(form, lambda x, w: (x * 2, w), keep).apply(x, w)
     expect.equal(len(seen), 11, "number of attributes of ctx that could be looked at")
-    for name, came, expected in seen:
+    for name, actual, expected in seen:
         if expected is None:
-            expect.that(came is None, f"PyTorch's ctx.{name}", came, "None")
+            expect.that(actual is None, f"PyTorch's ctx.{name}", actual, "None")
         else:
-            same = isinstance(came, tuple) and len(came) == len(expected)
-            same = same and all(one is other for one, other in zip(came, expected, strict=True))
-            expect.that(same, f"PyTorch's ctx.{name}", came, expected)
+            same = isinstance(actual, tuple) and len(actual) == len(expected)
+            same = same and all(one is other for one, other in zip(actual, expected, strict=True))
+            expect.that(same, f"PyTorch's ctx.{name}", actual, expected)
 
 
 @clause("Function.attributes.reflect")
@@ -91,11 +91,13 @@ def test_materialize_grads_can_be_assigned(world: World, form: str, value: bool)
         return grads[0]
 
     build(form, lambda x: (x * 2, x + 1), keep, backward=backward).apply(leaf(world, 1.0))[0].backward()
-    came = seen[-1][1]
+    actual = seen[-1][1]
     if value:
-        expect.equal(came, tensor(world, 0.0), "gradient of an unused output where materialize_grads was set True")
+        expect.equal(actual, tensor(world, 0.0), "gradient of an unused output where materialize_grads was set True")
     else:
-        expect.that(came is None, "gradient of an unused output where materialize_grads was set False", came, "None")
+        expect.that(
+            actual is None, "gradient of an unused output where materialize_grads was set False", actual, "None"
+        )
 
 
 @clause("Function.attributes.reflect")
@@ -166,14 +168,14 @@ def test_grad_fn_calls_hooks(world: World, form: str) -> None:
 
     result = _product(form).apply(x, y, 5)
     handles = result.grad_fn.register_prehook(prehook), result.grad_fn.register_hook(hook)
-    came = torch.autograd.grad(result, (x, y), tensor(world, 7.0), retain_graph=True)
+    actual = torch.autograd.grad(result, (x, y), tensor(world, 7.0), retain_graph=True)
     expected_calls = [("prehook", 7.0), ("hook", 210.0, 140.0, 70.0)]
     expect.equal(seen, expected_calls, "what PyTorch handed to the hooks of a grad_fn")
-    expect.equal(torch.cat(came), tensor(world, 21000.0, 140.0), "gradients that the hooks of a grad_fn made")
+    expect.equal(torch.cat(actual), tensor(world, 21000.0, 140.0), "gradients that the hooks of a grad_fn made")
     for handle in handles:
         handle.remove()
-    came = torch.autograd.grad(result, (x, y), tensor(world, 7.0))
-    expect.equal(torch.cat(came), tensor(world, 21.0, 14.0), "gradients once the hooks of a grad_fn were removed")
+    actual = torch.autograd.grad(result, (x, y), tensor(world, 7.0))
+    expect.equal(torch.cat(actual), tensor(world, 21.0, 14.0), "gradients once the hooks of a grad_fn were removed")
     expect.equal(len(seen), 2, "number of times PyTorch called the hooks of a grad_fn, the last of which were removed")
 
 
@@ -184,9 +186,9 @@ def test_grad_fn_gives_saved_tensors(world: World, form: str) -> None:
     x, y = leaf(world, 2.0), tensor(world, 3.0)
     result = _product(form).apply(x, y, 5)
     for moment in ("before", "after"):
-        came = result.grad_fn.saved_tensors
-        expect.equal(len(came), 2, f"number of PyTorch's grad_fn.saved_tensors {moment} maybe_clear_saved_tensors")
-        for one, expected in zip(came, (x, y), strict=True):
+        actual = result.grad_fn.saved_tensors
+        expect.equal(len(actual), 2, f"number of PyTorch's grad_fn.saved_tensors {moment} maybe_clear_saved_tensors")
+        for one, expected in zip(actual, (x, y), strict=True):
             expect.equal(one, expected, f"PyTorch's grad_fn.saved_tensors {moment} maybe_clear_saved_tensors")
         result.grad_fn.maybe_clear_saved_tensors()
     (gradient,) = torch.autograd.grad(result, x)

@@ -124,12 +124,12 @@ def test_one_value_for_each_output(world: World, form: str) -> None:
     expect.equal(len(calls), 1, "number of times PyTorch called backward")
     (grads,) = calls
     expect.equal(len(grads), len(outputs), "number of values that PyTorch handed to backward after ctx")
-    for place, came in enumerate(grads):
+    for place, actual in enumerate(grads):
         if place in weights:
-            expect.equal(came, weights[place], f"gradient that PyTorch handed to backward for output {place}")
+            expect.equal(actual, weights[place], f"gradient that PyTorch handed to backward for output {place}")
         else:
             what = f"PyTorch handed None to backward for output {place}, which is no tensor"
-            expect.that(came is None, what, came, "None")
+            expect.that(actual is None, what, actual, "None")
 
 
 @clause("Function.backward.none-allowed")

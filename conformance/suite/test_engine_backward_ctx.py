@@ -36,10 +36,10 @@ def test_saved_tensors_come_back_in_order(world: World, form: str) -> None:
         output.sum().backward()
         offered = {"x": x, "w": w, "e": extra, "o": output}
         expected = [offered[letter] for letter in letters or ""]
-        came, saved = seen[-1], f"of {len(expected)} saved tensors"
-        expect.that(type(came) is tuple, "PyTorch's ctx.saved_tensors is a tuple", type(came), tuple)
-        expect.equal(len(came), len(expected), "number of tensors in PyTorch's ctx.saved_tensors")
-        for place, (one, other) in enumerate(zip(came, expected, strict=True)):
+        actual, saved = seen[-1], f"of {len(expected)} saved tensors"
+        expect.that(type(actual) is tuple, "PyTorch's ctx.saved_tensors is a tuple", type(actual), tuple)
+        expect.equal(len(actual), len(expected), "number of tensors in PyTorch's ctx.saved_tensors")
+        for place, (one, other) in enumerate(zip(actual, expected, strict=True)):
             expect.equal(one, other, f"tensor {place} {saved} that PyTorch gives back")
             what = f"whether tensor {place} {saved} that PyTorch gives back requires grad"
             expect.equal(one.requires_grad, other.requires_grad, what)
@@ -79,10 +79,10 @@ def test_needs_input_grad_says_who_needs_one(world: World, form: str) -> None:
         wanted = (first, False, second, third, False)
         tensors = [tensor(world, 1.0).requires_grad_(needs) for needs in (first, second, third)]
         function.apply(tensors[0], 2.5, tensors[1], tensors[2], None).sum().backward()
-        came = seen[-1]
-        expect.that(type(came) is tuple, "PyTorch's ctx.needs_input_grad is a tuple", type(came), tuple)
-        expect.equal(came, wanted, "PyTorch's ctx.needs_input_grad")
-        expect.that(all(type(one) is bool for one in came), "each entry of ctx.needs_input_grad is a bool", came)
+        actual = seen[-1]
+        expect.that(type(actual) is tuple, "PyTorch's ctx.needs_input_grad is a tuple", type(actual), tuple)
+        expect.equal(actual, wanted, "PyTorch's ctx.needs_input_grad")
+        expect.that(all(type(one) is bool for one in actual), "each entry of ctx.needs_input_grad is a bool", actual)
 
 
 @clause("Function.backward.needs-input-grad")

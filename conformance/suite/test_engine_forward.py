@@ -76,10 +76,10 @@ def test_forward_gets_ctx_and_every_argument(world: World, count: int) -> None:
     result = Receives.apply(*arguments)
 
     expect.equal(len(calls), 1, "number of times PyTorch called forward")
-    ctx, came = calls[0]
+    ctx, actual = calls[0]
     expect.that(hasattr(ctx, "save_for_backward"), "PyTorch handed ctx first to forward", ctx)
-    expect.equal(len(came), count, "number of arguments that PyTorch handed to forward after ctx")
-    for place, (one, given) in enumerate(zip(came, arguments, strict=True)):
+    expect.equal(len(actual), count, "number of arguments that PyTorch handed to forward after ctx")
+    for place, (one, given) in enumerate(zip(actual, arguments, strict=True)):
         if isinstance(given, torch.Tensor):
             expect.equal(one, given, f"tensor that PyTorch handed to forward as argument {place}")
         else:
@@ -113,9 +113,9 @@ def test_setup_context_follows_forward_once(world: World, count: int) -> None:
     expect.that(type(inputs) is tuple, "PyTorch handed the inputs to setup_context as a tuple", type(inputs), tuple)
     expect.equal(len(inputs), count, "number of inputs that PyTorch handed to setup_context")
     for place, given in enumerate(arguments):
-        for name, came in (("forward", calls[0][1][place]), ("setup_context", inputs[place])):
-            same = torch.equal(came, given) if isinstance(given, torch.Tensor) else came is given
-            expect.that(same, f"PyTorch handed argument {place} to {name} as it was given", came, given)
+        for name, actual in (("forward", calls[0][1][place]), ("setup_context", inputs[place])):
+            same = torch.equal(actual, given) if isinstance(given, torch.Tensor) else actual is given
+            expect.that(same, f"PyTorch handed argument {place} to {name} as it was given", actual, given)
     expect.equal(output.detach(), tensor(world, 2.0), "output that PyTorch handed to setup_context")
 
 
@@ -135,13 +135,13 @@ def test_setup_context_gets_what_forward_returned(world: World, kind: str) -> No
     build("separate", lambda value: returned, lambda ctx, inputs, output: seen.append(output)).apply(x)
 
     expect.equal(len(seen), 1, "number of times PyTorch called setup_context")
-    (came,) = seen
-    expect.that(type(came) is type(returned), "PyTorch handed setup_context what forward returned", came, returned)
+    (actual,) = seen
+    expect.that(type(actual) is type(returned), "PyTorch handed setup_context what forward returned", actual, returned)
     if isinstance(returned, tuple):
-        expect.equal(len(came), len(returned), "number of outputs that PyTorch handed to setup_context")
-        expect.equal(came[1:], returned[1:], "outputs without tensors that PyTorch handed to setup_context")
-        came, returned = came[0], returned[0]
-    expect.equal(came.detach() if kind.endswith("tuple") or kind == "tensor" else came, returned, "output")
+        expect.equal(len(actual), len(returned), "number of outputs that PyTorch handed to setup_context")
+        expect.equal(actual[1:], returned[1:], "outputs without tensors that PyTorch handed to setup_context")
+        actual, returned = actual[0], returned[0]
+    expect.equal(actual.detach() if kind.endswith("tuple") or kind == "tensor" else actual, returned, "output")
 
 
 @clause("Function.setup_context.defaults")

@@ -40,12 +40,12 @@ def test_one_tangent_for_one_input(world: World, form: str) -> None:
 
     function = build(form, lambda x: x.sum(), jvp=jvp)
     x, direction = tensor(world, 1.0, 2.0).reshape(2, 1), tensor(world, 3.0, -4.0).reshape(2, 1)
-    (came,) = forward_mode(function.apply, (x, direction))
+    (actual,) = forward_mode(function.apply, (x, direction))
     expect.equal(len(calls), 1, "number of times PyTorch called jvp")
     expect.equal(len(calls[0]), 2, "number of arguments that PyTorch handed to jvp")
     expect.that(hasattr(calls[0][0], "save_for_forward"), "PyTorch handed ctx first to jvp", calls[0][0])
     expect.equal(calls[0][1], direction, "tangent that PyTorch handed to jvp")
-    expect.equal(came, tensor(world, -10.0)[0], "tangent that PyTorch made of what jvp returned")
+    expect.equal(actual, tensor(world, -10.0)[0], "tangent that PyTorch made of what jvp returned")
 
 
 @clause("Function.jvp.receives")
@@ -65,9 +65,9 @@ def test_one_value_for_each_input(world: World, form: str) -> None:
     outputs = forward_mode(function.apply, *inputs)
 
     expect.equal(len(calls), 1, "number of times PyTorch called jvp")
-    (came,) = calls
-    expect.equal(len(came), len(inputs), "number of values that PyTorch handed to jvp after ctx")
-    for place, one in enumerate(came):
+    (actual,) = calls
+    expect.equal(len(actual), len(inputs), "number of values that PyTorch handed to jvp after ctx")
+    for place, one in enumerate(actual):
         if place in (1, 3):
             expect.equal(one, directions[place // 2], f"tangent that PyTorch handed to jvp for input {place}")
         else:
@@ -91,9 +91,9 @@ def test_torch_func_hands_the_same_to_jvp(world: World) -> None:
         (tensor(world, 1.0, 2.0), tensor(world, 3.0)[0]),
         (tensor(world, 5.0, 6.0), tensor(world, 7.0)[0]),
     )
-    _, came = torch.func.jvp(lambda x, y: function.apply(None, x, "text", y, 5), primals, tangents)
+    _, actual = torch.func.jvp(lambda x, y: function.apply(None, x, "text", y, 5), primals, tangents)
     expect.equal(shapes[0], [None, (2,), None, (), None], "shapes of what PyTorch handed to jvp under torch.func.jvp")
-    expect.equal(came, tensor(world, 29.0)[0], "tangent under torch.func.jvp")
+    expect.equal(actual, tensor(world, 29.0)[0], "tangent under torch.func.jvp")
 
 
 @clause("Function.jvp.none-allowed")
@@ -114,14 +114,14 @@ def test_jvp_may_return_none(world: World, form: str, pattern: str) -> None:
     x, direction = tensor(world, 1.0, -2.0), tensor(world, 3.0, 4.0)
     function = build(form, compute, keep, jvp=jvp)
     try:
-        came = forward_mode(function.apply, (x, direction))
+        actual = forward_mode(function.apply, (x, direction))
     except Exception as error:
         what = f"PyTorch accepts None from jvp for outputs without a derivative ({pattern})"
         expect.that(False, what, f"{type(error).__name__}: {error}", "no exception")
     for place, letter in enumerate(pattern):
         if letter == "t":
             what = f"tangent of output {place} where jvp returned None for others ({pattern})"
-            expect.equal(came[place], direction * (place + 2), what)
+            expect.equal(actual[place], direction * (place + 2), what)
         else:
-            zero = came[place] is None or not came[place].any()
-            expect.that(zero, f"output {place}, for which jvp returned None, has no tangent", came[place])
+            zero = actual[place] is None or not actual[place].any()
+            expect.that(zero, f"output {place}, for which jvp returned None, has no tangent", actual[place])

@@ -165,9 +165,9 @@ def test_backward_gets_zeros_for_marked_outputs(world: World, form: str) -> None
         outputs = function.apply(leaf(world, 3.0, 1.0, 2.0), *marked)
         used = {0, 1, 3} - set(marked)
         torch.stack([outputs[place].sum() for place in used]).sum().backward()
-        came = seen[-1]
-        expect.equal(len(came), 4, f"number of gradients that PyTorch handed to backward, with {marked} marked")
-        for place, (one, output) in enumerate(zip(came, outputs, strict=True)):
+        actual = seen[-1]
+        expect.equal(len(actual), 4, f"number of gradients that PyTorch handed to backward, with {marked} marked")
+        for place, (one, output) in enumerate(zip(actual, outputs, strict=True)):
             where = f"gradient of output {place}, with {marked} marked"
             expect.that(isinstance(one, torch.Tensor), f"{where}, that PyTorch handed to backward is a tensor", one)
             expect.equal(tuple(one.shape), tuple(output.shape), f"shape of the {where}")

@@ -66,20 +66,20 @@ SHAPES = ((2,), (), (1, 3))
 def _ones_and_zeros(world: World, received: list[tuple[set[int], tuple[Any, ...]]], what: str) -> None:
     for used, values in received:
         expect.equal(len(values), len(SHAPES), f"number of values that {what}")
-        for place, came in enumerate(values):
+        for place, actual in enumerate(values):
             expected = torch.full(SHAPES[place], float(place in used), dtype=torch.float64, device=world.device)
-            expect.equal(came, expected, f"value at place {place}, with {sorted(used)} in use, that {what}")
+            expect.equal(actual, expected, f"value at place {place}, with {sorted(used)} in use, that {what}")
 
 
 def _ones_and_nones(world: World, received: list[tuple[set[int], tuple[Any, ...]]], what: str) -> None:
     for used, values in received:
         expect.equal(len(values), len(SHAPES), f"number of values that {what}")
-        for place, came in enumerate(values):
+        for place, actual in enumerate(values):
             where = f"value at place {place}, with {sorted(used)} in use, that {what}"
             if place in used:
-                expect.equal(came, torch.ones(SHAPES[place], dtype=torch.float64, device=world.device), where)
+                expect.equal(actual, torch.ones(SHAPES[place], dtype=torch.float64, device=world.device), where)
             else:
-                expect.that(came is None, f"{where} is None", came, "None")
+                expect.that(actual is None, f"{where} is None", actual, "None")
 
 
 @clause("Function.set_materialize_grads.default")

@@ -47,19 +47,19 @@ def test_old_members_say_so(world: World, form: str) -> None:
     expect.equal(seen["saved"], 2, "number of saved tensors, untouched by PyTorch's mark_shared_storage")
     expect.equal(x.grad, tensor(world, 3.0, 3.0), "gradient where mark_shared_storage was called")
     if "saved_variables" in seen:
-        came, warned, saved = seen["saved_variables"]
+        actual, warned, saved = seen["saved_variables"]
         told = any(issubclass(category, deprecated) for category in warned)
         expect.that(told, "PyTorch's saved_variables warns that it is deprecated", warned)
-        expect.equal(len(came), len(saved), "number of PyTorch's saved_variables")
-        for one, other in zip(came, saved, strict=True):
+        expect.equal(len(actual), len(saved), "number of PyTorch's saved_variables")
+        for one, other in zip(actual, saved, strict=True):
             expect.equal(one, other, "PyTorch's saved_variables, held against saved_tensors")
 
 
 @clause("Function.attributes.deprecated")
 def test_nothing_is_traceable(world: World) -> None:
     """is_traceable, where PyTorch still has it, is False on a class that does not set it."""
-    came = getattr(build("separate", lambda x: x), "is_traceable", False)
-    expect.equal(came, False, "PyTorch's is_traceable")
+    actual = getattr(build("separate", lambda x: x), "is_traceable", False)
+    expect.equal(actual, False, "PyTorch's is_traceable")
 
 
 @clause("Function.init.instance")

@@ -44,9 +44,9 @@ def _saver(form: str, names: list[str], seen: list[Any] | None = None, look: Any
         ctx.save_for_backward(*[named[name] for name in names])
 
     def backward(ctx: Any, grad: Any) -> Any:
-        came = ctx.saved_tensors
+        actual = ctx.saved_tensors
         if seen is not None:
-            seen.append(came)
+            seen.append(actual)
         return grad, None
 
     return build(form, compute, keep, backward=backward)
@@ -69,11 +69,11 @@ def test_none_keeps_its_place(world: World, form: str, names: list[str]) -> None
         what = f"PyTorch saves None for backward, among {names}"
         expect.that(False, what, f"{type(error).__name__}: {error}", "no exception")
     expect.equal(len(seen[0]), len(names), f"number of values that PyTorch gives back for {names}")
-    for place, (came, name) in enumerate(zip(seen[0], names, strict=True)):
+    for place, (actual, name) in enumerate(zip(seen[0], names, strict=True)):
         if name == "none":
-            expect.that(came is None, f"PyTorch gives None back at place {place} of {names}", came, "None")
+            expect.that(actual is None, f"PyTorch gives None back at place {place} of {names}", actual, "None")
         else:
-            expect.equal(came, {"input": x, "output": output}[name], f"tensor saved at place {place} of {names}")
+            expect.equal(actual, {"input": x, "output": output}[name], f"tensor saved at place {place} of {names}")
 
 
 @clause("Function.save_for_backward.in-place-check")
@@ -185,10 +185,10 @@ def test_hooks_see_every_saved_tensor(world: World, form: str, names: list[str])
         result = function.apply(leaf(world, 1.0, 2.0), tensor(world, 3.0, 4.0))
     tensors = [offered[name].detach() for name in names]
     expect.equal(len(packed), len(tensors), "number of tensors that PyTorch handed to the pack hook")
-    for place, (came, expected) in enumerate(zip(packed, tensors, strict=True)):
-        expect.equal(came, expected, f"tensor {place} that PyTorch handed to the pack hook")
+    for place, (actual, expected) in enumerate(zip(packed, tensors, strict=True)):
+        expect.equal(actual, expected, f"tensor {place} that PyTorch handed to the pack hook")
     result.sum().backward()
     expect.equal(unpacked, list(range(len(tensors))), "what PyTorch handed to the unpack hook")
     expect.equal(len(seen[0]), len(names), "number of values in ctx.saved_tensors under hooks")
-    for name, came, expected in zip(names, seen[0], tensors, strict=True):
-        expect.equal(came, expected * 10, f"tensor ({name}) that backward got, made by the unpack hook")
+    for name, actual, expected in zip(names, seen[0], tensors, strict=True):
+        expect.equal(actual, expected * 10, f"tensor ({name}) that backward got, made by the unpack hook")

@@ -30,7 +30,7 @@ def test_what_is_no_tensor_is_refused(world: World, form: str) -> None:
 
 
 def _saved_for_jvp(form: str, names: str, seen: list[Any]) -> Any:
-    """A Function of (x, w) that saves by letter for jvp, and something else for backward; jvp tells what came."""
+    """A Function of (x, w) that saves by letter for jvp, and something else for backward; jvp tells what actual."""
 
     def keep(ctx: Any, inputs: Any, output: Any) -> None:
         offered = {"x": inputs[0], "w": inputs[1], "o": output, "n": None}
@@ -53,15 +53,15 @@ def _hold_saved(world: World, form: str, names: str) -> None:
     except Exception as error:
         what = f"PyTorch saves tensors and None for jvp, {len(names)} of them"
         expect.that(False, what, f"{type(error).__name__}: {error}", "no exception")
-    came = seen[-1]
+    actual = seen[-1]
     what = f"values that PyTorch gives to jvp for {len(names)} saved ones"
-    expect.equal(len(came), len(names), f"number of {what}")
+    expect.equal(len(actual), len(names), f"number of {what}")
     for place, name in enumerate(names):
         expected = offered[name]
         if expected is None:
-            expect.that(came[place] is None, f"None at place {place} of the {what}", came[place], "None")
+            expect.that(actual[place] is None, f"None at place {place} of the {what}", actual[place], "None")
         else:
-            expect.equal(came[place], expected, f"tensor {place} of the {what}")
+            expect.equal(actual[place], expected, f"tensor {place} of the {what}")
 
 
 @clause("Function.save_for_forward.saved-tensors")

@@ -176,10 +176,10 @@ def test_in_dims_has_an_entry_for_each_argument(world: World, place: int) -> Non
     arguments = _arguments(world, dims)
     mapped = tuple(None if dim == "n" else dim for dim in dims)
     torch.vmap(_received(seen).apply, in_dims=mapped)(*arguments)
-    (_, came, _), what = seen[0], f"PyTorch's in_dims for {mapped}"
-    expect.that(isinstance(came, tuple), f"{what} is a tuple", came)
-    expect.equal(len(came), len(dims), f"number of entries of {what}")
-    for one, given, argument in zip(came, mapped, arguments, strict=True):
+    (_, actual, _), what = seen[0], f"PyTorch's in_dims for {mapped}"
+    expect.that(isinstance(actual, tuple), f"{what} is a tuple", actual)
+    expect.equal(len(actual), len(dims), f"number of entries of {what}")
+    for one, given, argument in zip(actual, mapped, arguments, strict=True):
         if given is None:
             expect.that(one is None, f"entry of {what} for what is not mapped", one, "None")
         else:
@@ -216,9 +216,9 @@ def test_vmap_gets_the_arguments_whole(world: World, place: int) -> None:
         return function.apply(*given)
 
     torch.vmap(call, in_dims=tuple(dims[index] for index in mapped))(*[arguments[index] for index in mapped])
-    _, _, came = seen[0]
-    expect.equal(len(came), len(arguments), "number of arguments that PyTorch handed to vmap after info and in_dims")
-    for index, (one, given) in enumerate(zip(came, arguments, strict=True)):
+    _, _, actual = seen[0]
+    expect.equal(len(actual), len(arguments), "number of arguments that PyTorch handed to vmap after info and in_dims")
+    for index, (one, given) in enumerate(zip(actual, arguments, strict=True)):
         where = f"argument {index} of {dims} to vmap"
         if isinstance(given, torch.Tensor):
             expect.equal(one, given, f"tensor that PyTorch handed as {where}")

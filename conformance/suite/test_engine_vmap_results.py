@@ -42,11 +42,11 @@ def test_each_output_has_its_own_out_dim(world: World, out_dims: list[int | None
     places = list(zip(samples, out_dims, strict=True))
     placed = tuple(one[0] if dim is None else one.movedim(0, dim) for one, dim in places)
     function = build("separate", lambda x: None, vmap=lambda info, in_dims, x: (placed, tuple(out_dims)))
-    came = torch.vmap(function.apply)(_numbers(world, SIZE))
-    expect.equal(len(came), 3, "number of outputs that PyTorch makes of those of vmap")
+    actual = torch.vmap(function.apply)(_numbers(world, SIZE))
+    expect.equal(len(actual), 3, "number of outputs that PyTorch makes of those of vmap")
     for place, (sample, dim) in enumerate(places):
         expected = sample[0].expand(SIZE, 2, 3) if dim is None else sample
-        expect.equal(came[place], expected, f"PyTorch's output {place} where a class's vmap has out_dims {out_dims}")
+        expect.equal(actual[place], expected, f"PyTorch's output {place} where a class's vmap has out_dims {out_dims}")
 
 
 @clause("Function.vmap.out-dims-honoured")
@@ -62,8 +62,8 @@ def test_outputs_that_are_no_tensors_pass(world: World) -> None:
         seen.append((first, last))
         return result
 
-    came = torch.vmap(call, in_dims=1)(x)
-    expect.equal(came, (x * 2).movedim(1, 0), "PyTorch's result beside others that are no tensors")
+    actual = torch.vmap(call, in_dims=1)(x)
+    expect.equal(actual, (x * 2).movedim(1, 0), "PyTorch's result beside others that are no tensors")
     expect.equal(seen, [(None, 7)], "outputs of vmap that are no tensors, as PyTorch hands them out")
 
 

@@ -127,10 +127,10 @@ def test_two_calls_in_flight_do_not_mix(subject: Subject, world: World) -> None:
         right = [_alone(one, world)[1] for one in (case, other)]
         for order in ((0, 1), (1, 0)):
             runs = [case.run(), other.run()]
-            came: list[Gradients] = [(), ()]
+            actual: list[Gradients] = [(), ()]
             for index in order:
-                came[index] = runs[index].gradients(runs[index].cotangents(world))
-            found += [(runs[index], order[0] == index, came[index], right[index]) for index in (0, 1)]
+                actual[index] = runs[index].gradients(runs[index].cotangents(world))
+            found += [(runs[index], order[0] == index, actual[index], right[index]) for index in (0, 1)]
     for run, early, gradients, expected in found:
         name = f"{run.case.label}, {'first' if early else 'second'} of two backwards after two forwards"
         for at, one, whole in zip(run.leaves, gradients, expected, strict=True):

@@ -224,8 +224,8 @@ def test_tangents_of_a_batch_are_scaled(subject: Subject, world: World, dim: int
     def pushed(sample: torch.Tensor, tangent: torch.Tensor) -> Any:
         return torch.func.jvp(lambda x: subject(x, 0.5), (sample,), (tangent,))[1]
 
-    came = torch.vmap(pushed, in_dims=dim, out_dims=dim)(x.clone(), direction.clone())
-    expect.close(came, 0.5 * direction, f"tangents under vmap over dimension {dim}, for f=0.5")
+    actual = torch.vmap(pushed, in_dims=dim, out_dims=dim)(x.clone(), direction.clone())
+    expect.close(actual, 0.5 * direction, f"tangents under vmap over dimension {dim}, for f=0.5")
 
 
 @clause("GradFactor.vmap.mapped-factor")
@@ -242,7 +242,7 @@ def test_a_factor_for_each_sample(subject: Subject, world: World, samples: int, 
 
     what = f"factors for {samples} samples under vmap"
     try:
-        came = torch.vmap(pulled)(x, factors, weight) if inside else pulled(x, factors, weight, torch.vmap(subject))
+        actual = torch.vmap(pulled)(x, factors, weight) if inside else pulled(x, factors, weight, torch.vmap(subject))
     except Exception as error:
         clear = re.search(r"factor|\bf\b|mapped|in_dims|vmap", str(error))
         # A generated rule refuses in PyTorch's own words.
@@ -254,4 +254,4 @@ def test_a_factor_for_each_sample(subject: Subject, world: World, samples: int, 
         )
         return
     first = {"the first sample's factor for all": weight * factors[0]}
-    expect.close(came, weight * factors[:, None], f"gradient with {what}", alternatives=first)
+    expect.close(actual, weight * factors[:, None], f"gradient with {what}", alternatives=first)

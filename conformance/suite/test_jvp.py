@@ -38,8 +38,8 @@ def test_one_value_for_each_output(subject: Subject, world: World) -> None:
         raise error
     need(returned, "its call does not reach the jvp of the class under test")
     for forward, jvp in zip(notes.of("forward"), returned, strict=False):
-        came, expected = len(many(jvp.returned)), len(many(forward.returned))
-        expect.that(came == expected, "number of values that jvp returns, against the outputs", came, expected)
+        actual, expected = len(many(jvp.returned)), len(many(forward.returned))
+        expect.that(actual == expected, "number of values that jvp returns, against the outputs", actual, expected)
 
 
 @clause("Function.jvp.tangent")
@@ -58,10 +58,10 @@ def test_tangent_is_the_directional_derivative(subject: Subject, world: World) -
 
 
 def _held(point: Case, world: World, direction: Direction) -> str:
-    came = tangents(point, direction)
+    actual = tangents(point, direction)
     ends = _moved(point, direction, 0.0)
     verdict = "agrees"
-    for place, (run, tangent) in enumerate(zip(point.run().tensors, came, strict=True)):
+    for place, (run, tangent) in enumerate(zip(point.run().tensors, actual, strict=True)):
         if not (run.requires_grad and smooth(run)):
             continue
         weight = world.tensor(world.rank, tuple(run.shape), run.dtype, "weight", place)
@@ -103,17 +103,17 @@ def test_jvp_and_backward_share_one_jacobian(subject: Subject, world: World) -> 
     need(world.size == 1, "across ranks the gather's own clauses judge its tangent")
     for case in map(in_double, cases(subject, world)):
         for direction in directions(case, world):
-            came = tangents(case, direction)
+            actual = tangents(case, direction)
             run = case.run()
             cotangents = run.cotangents(world)
             need(cotangents, "no output of the sample requires grad")
             gradients = _gradients(case, cotangents)
-            pairs = [(v, came[place]) for v, place in zip(cotangents, run.places, strict=True)]
+            pairs = [(v, actual[place]) for v, place in zip(cotangents, run.places, strict=True)]
             forward = sum(inner(v, t) for v, t in pairs)
             backward = sum(inner(gradients[at], u) for at, u in direction.items())
             scale = 1 + abs(backward) + sum(float((v.abs() * t.abs()).sum()) for v, t in pairs)
             expect.that(
-                abs(forward - backward) <= max(1e-6, 10 * epsilon([*came, *cotangents]) ** 0.5) * scale,
+                abs(forward - backward) <= max(1e-6, 10 * epsilon([*actual, *cotangents]) ** 0.5) * scale,
                 f"tangents of {case.label}, multiplied with gradients of the outputs{_of(case, direction)}",
                 f"{forward:.9g} by jvp",
                 f"{backward:.9g} by {'the declared formula' if case.subject.formula else 'backward'}",

@@ -127,9 +127,9 @@ def test_gradients_through_any_nesting(subject: Subject, world: World, unused: b
         result, right = tensors_in(_squared(subject, given)), tensors_in(_squares(*given))
         used = slice(1, None) if unused and len(leaves) > 1 else slice(None)
         weights = [world.tensor(0, tuple(y.shape), y.dtype, "weight") for y in right]
-        came = torch.autograd.grad(result[used], leaves, weights[used], allow_unused=True)
+        actual = torch.autograd.grad(result[used], leaves, weights[used], allow_unused=True)
         plain = torch.autograd.grad(right[used], leaves, weights[used], allow_unused=True)
-        for index, (one, other, leaf) in enumerate(zip(came, plain, leaves, strict=True)):
+        for index, (one, other, leaf) in enumerate(zip(actual, plain, leaves, strict=True)):
             expected = torch.zeros_like(leaf) if other is None else other
             dense = torch.zeros_like(leaf) if one is None else one
             expect.close(dense, expected, f"gradient of tensor {index} of arguments nested: {name}")
@@ -158,10 +158,10 @@ def test_a_tensor_in_two_places_gets_both_gradients(subject: Subject, world: Wor
     x, y = (world.tensor(0, (3,), torch.float64, key).requires_grad_() for key in "xy")
     fixed = world.tensor(0, (3,), torch.float64, "fixed")
     args = ({"x": x, "again": [x, fixed]}, (y, x))
-    came = torch.autograd.grad(sum(tensors_in(_squared(subject, args))).sum(), [x, y])
+    actual = torch.autograd.grad(sum(tensors_in(_squared(subject, args))).sum(), [x, y])
     right = torch.autograd.grad(sum(tensors_in(_squares(*args))).sum(), [x, y])
-    expect.close(came[0], right[0], "gradient of a tensor that stands in three places")
-    expect.close(came[1], right[1], "gradient of a tensor beside one that needs no gradient")
+    expect.close(actual[0], right[0], "gradient of a tensor that stands in three places")
+    expect.close(actual[1], right[1], "gradient of a tensor beside one that needs no gradient")
 
 
 @clause("NestedIOFunction.backward.gradient")

@@ -35,9 +35,9 @@ def test_only_argument_may_have_no_gradient(subject: Subject, world: World) -> N
     """A tuple of one None says that the only argument has no gradient."""
     x, y = (world.tensor(0, (3,), torch.float64, key).requires_grad_() for key in "xy")
     result = tensors_in(written(subject, lambda x: x.round(), lambda ctx, *grads: (None,))(x))[0]
-    came = torch.autograd.grad((result * y).sum(), [x, y], allow_unused=True)
-    expect.that(came[0] is None or not came[0].any(), "gradient of x, for which None was returned", came[0], None)
-    expect.close(came[1], x.detach().round(), "gradient of another tensor in the same loss")
+    actual = torch.autograd.grad((result * y).sum(), [x, y], allow_unused=True)
+    expect.that(actual[0] is None or not actual[0].any(), "gradient of x, for which None was returned", actual[0], None)
+    expect.close(actual[1], x.detach().round(), "gradient of another tensor in the same loss")
 
 
 @clause("NestedIOFunction.forward.reused")
@@ -83,6 +83,6 @@ def test_gradients_under_torch_func(subject: Subject, world: World) -> None:
     def loss(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return tensors_in(call({"x": x, "more": [y, 2]}))[0].sum()
 
-    came = torch.func.grad(loss, argnums=(0, 1))(x, y)
-    for name, gradient, other in (("a dict", came[0], y), ("a list in a dict", came[1], x)):
+    actual = torch.func.grad(loss, argnums=(0, 1))(x, y)
+    for name, gradient, other in (("a dict", actual[0], y), ("a list in a dict", actual[1], x)):
         expect.close(gradient, other, f"gradient under torch.func.grad of a tensor in {name}")

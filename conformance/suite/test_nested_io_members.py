@@ -30,9 +30,9 @@ def test_apply_calls_a_new_instance(subject: Subject, world: World) -> None:
     }
     made = type("Written", (subject.function,), members)
     x = world.tensor(0, (3,), torch.float64, "x").requires_grad_()
-    came = made.apply({"x": x}, 3.0)  # type: ignore[attr-defined]
-    same(came, made()({"x": x.detach()}, 3.0), "result of apply, as an instance gives it")
-    (gradient,) = torch.autograd.grad(tensors_in(came)[0].sum(), x)
+    actual = made.apply({"x": x}, 3.0)  # type: ignore[attr-defined]
+    same(actual, made()({"x": x.detach()}, 3.0), "result of apply, as an instance gives it")
+    (gradient,) = torch.autograd.grad(tensors_in(actual)[0].sum(), x)
     expect.close(gradient, torch.full_like(x, 3.0), "gradient through apply")
 
 
@@ -61,8 +61,8 @@ def test_needs_input_grad_is_nested_like_the_arguments(subject: Subject, world: 
     tensors_in(result)[0].sum().backward()
     flags = iter(wanted[needed])
     expected: Any = ([next(flags), next(flags)], {"c": [next(flags), False]}, False, [])
-    for where, came in seen.items():
-        same(came, expected, f"needs_input_grad in {where}, where {needed} of three tensors need a gradient")
+    for where, actual in seen.items():
+        same(actual, expected, f"needs_input_grad in {where}, where {needed} of three tensors need a gradient")
 
 
 @clause("NestedIOFunction.set_materialize_grads.nested")
@@ -105,7 +105,7 @@ _MISFITS: dict[str, tuple[Any, Any, tuple[str, ...]]] = {
     ]
 )  # fmt: skip
 def test_gradients_that_do_not_fit(subject: Subject, world: World, kind: str) -> None:
-    """Gradients that are not nested as the arguments are raise an error: where, what came, what was expected."""
+    """Gradients that are not nested as the arguments are raise an error: where, what actual, what was expected."""
     shape, wrong, words = _MISFITS[kind]
 
     def filled(pattern: Any) -> Any:

@@ -52,11 +52,13 @@ def test_hooks_can_carry_saved_tensors_away(subject: Subject, world: World) -> N
         cotangents = first.cotangents(world)
         right = first.gradients(cotangents)
         found.append((first, _carried(case, cotangents), right))
-    for run, came, right in found:
+    for run, actual, right in found:
         name = f"{run.case.label} with saved tensors carried away and back"
-        if isinstance(came, Exception):
-            raise Deviation(f"gradients of {name}", f"{type(came).__name__}: {came}", "the gradients", BESIDE) from came
-        for at, one, other in zip(run.leaves, filled(came, run), filled(right, run), strict=True):
+        if isinstance(actual, Exception):
+            raise Deviation(
+                f"gradients of {name}", f"{type(actual).__name__}: {actual}", "the gradients", BESIDE
+            ) from actual
+        for at, one, other in zip(run.leaves, filled(actual, run), filled(right, run), strict=True):
             if not _close(one, other):
                 raise Deviation(
                     f"gradient of {run.case.names[at]} of {name}",

@@ -75,12 +75,12 @@ def _by_layout(point: Case, world: World, arrange: Arrange, layout: str) -> Devi
     if gap > near:
         shown = expect.shown(run.outputs[place]), f"{expect.shown(results[place])}, as for the sample"
         return Deviation(f"result of {what}", *shown, "forward takes memory for contiguous")
-    came = attempt(lambda: filled(run.gradients(cotangents), run), world)
-    if came is None:
+    actual = attempt(lambda: filled(run.gradients(cotangents), run), world)
+    if actual is None:
         return None  # an error is no wrong gradient; Function.backward.any-input speaks of it
-    gap, place = farthest(came, right)
+    gap, place = farthest(actual, right)
     if gap > near:
-        shown = expect.shown(came[place]), f"{expect.shown(right[place])}, as for the sample"
+        shown = expect.shown(actual[place]), f"{expect.shown(right[place])}, as for the sample"
         return Deviation(f"gradient of {_leaf(base, place)} of {what}", *shown, "backward takes memory for contiguous")
     return None
 
@@ -121,11 +121,11 @@ def _both(low: Case, world: World) -> Found | None:
     run = low.run()
     cotangents = run.cotangents(world)
     finite = all(bool(output.isfinite().all()) for output in run.outputs)
-    came = filled(run.gradients(cotangents), run)
+    actual = filled(run.gradients(cotangents), run)
     high = in_dtype(low, torch.float64)
     if high is None or not finite:
         return None
-    return run, cotangents, came, _in_double(high, run, cotangents)
+    return run, cotangents, actual, _in_double(high, run, cotangents)
 
 
 def _in_double(high: Case, low: Run, cotangents: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -142,23 +142,23 @@ def _by_dtype(point: Case, world: World, dtype: torch.dtype) -> Deviation | None
     found: Found | None = None if low is None else attempt(lambda: _both(low, world), world)
     if low is None or high is None or found is None:
         return None
-    run, cotangents, came, right = found
+    run, cotangents, actual, right = found
     nearby = [
         attempt(lambda moved=moved: _in_double(moved, run, cotangents), world)  # type: ignore[misc]
         for moved in shaken(high, world, torch.finfo(dtype).eps)
     ]
     if None in nearby:
         return None
-    if torch.finfo(dtype).bits < 32 and not all(bool(gradient.isfinite().all()) for gradient in came):
+    if torch.finfo(dtype).bits < 32 and not all(bool(gradient.isfinite().all()) for gradient in actual):
         return None  # beyond the range of the dtype
     rough = max(farthest(moved, right)[0] for moved in nearby)
-    gap, place = farthest(came, right, max(map(float, (c.abs().max() if c.numel() else 0.0 for c in cotangents))))
+    gap, place = farthest(actual, right, max(map(float, (c.abs().max() if c.numel() else 0.0 for c in cotangents))))
     if gap <= NEAR[dtype] + 10 * rough:
         return None
     name = str(dtype).removeprefix("torch.")
     what = f"gradient of {_leaf(run, place)} of {point.label} in {name}"
     expected = f"{expect.shown(right[place])}, as in double precision at the same values"
-    return Deviation(what, expect.shown(came[place]), expected, "made for another dtype")
+    return Deviation(what, expect.shown(actual[place]), expected, "made for another dtype")
 
 
 @clause("Function.backward.gradient")

@@ -98,10 +98,10 @@ def test_gradient_passes_unchanged(subject: Subject, world: World) -> None:
         weight = world.tensor(0, tuple(inp.shape), torch.float64, "weight")
         result = subject(inp, True)
         expect.that(result.requires_grad, f"requires_grad of the result for an input: {name}", False, True)
-        came, onward = torch.autograd.grad(result, [inp, leaf], weight.clone(), allow_unused=True)
+        actual, onward = torch.autograd.grad(result, [inp, leaf], weight.clone(), allow_unused=True)
         (right,) = torch.autograd.grad(view(leaf), leaf, weight.clone())
-        expect.that(came is not None, f"gradient of an input: {name}", "None", "the gradient of the result")
-        expect.close(came, weight, f"gradient of an input: {name}")
+        expect.that(actual is not None, f"gradient of an input: {name}", "None", "the gradient of the result")
+        expect.close(actual, weight, f"gradient of an input: {name}")
         expect.close(onward, right, f"gradient of what the input is a view of: {name}")
 
 
@@ -158,10 +158,10 @@ def test_graph_is_kept_when_asked(subject: Subject, world: World) -> None:
         expect.that(result._base is None, f"_base with keep_graph=True, input: {name}", result._base, "None")
         _same_memory(result, inp, f"{name}, keep_graph=True")
         expect.that(result.requires_grad and not result.is_leaf, f"a graph, input: {name}", "a leaf", "a grad_fn")
-        came, onward = torch.autograd.grad(result, [inp, leaf], weight.clone(), allow_unused=True)
+        actual, onward = torch.autograd.grad(result, [inp, leaf], weight.clone(), allow_unused=True)
         (right,) = torch.autograd.grad(view(leaf), leaf, weight.clone())
-        expect.that(came is not None, f"gradient of an input: {name}, keep_graph=True", "None", "a gradient")
-        expect.close(came, weight, f"gradient of an input: {name}, keep_graph=True")
+        expect.that(actual is not None, f"gradient of an input: {name}, keep_graph=True", "None", "a gradient")
+        expect.close(actual, weight, f"gradient of an input: {name}, keep_graph=True")
         expect.close(onward, right, f"gradient of what the input is a view of: {name}, keep_graph=True")
 
 

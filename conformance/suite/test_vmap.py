@@ -89,8 +89,8 @@ def _kind(value: object) -> str:
 def test_batch_equals_its_samples(subject: Subject, world: World) -> None:
     """For every choice of in_dims the outputs are those of the samples, called one by one."""
     found = [(batch, batch.map(partial(outputs, batch.case)), _by_sample(batch)) for batch in batches(subject, world)]
-    for batch, came, expected in found:
-        agree(came, expected, f"{batch}: output")
+    for batch, actual, expected in found:
+        agree(actual, expected, f"{batch}: output")
 
 
 @clause("Function.vmap.batched")
@@ -105,8 +105,8 @@ def test_randomness_option_makes_no_difference(subject: Subject, world: World) -
         for batch in batches(subject, world, few=True)
         for option in ("different", "same")
     ]
-    for came, expected, what in found:
-        agree(came, expected, what)
+    for actual, expected, what in found:
+        agree(actual, expected, what)
 
 
 @clause("Function.vmap.batched")
@@ -114,10 +114,10 @@ def test_nested_batches_equal_their_samples(subject: Subject, world: World) -> N
     """A vmap inside a vmap gives what the samples of the samples give."""
     found = []
     for outer, inner in _nested(subject, world):
-        came = outer.map(lambda values, inner=inner[0]: inner.map(partial(outputs, inner.case), values))
+        actual = outer.map(lambda values, inner=inner[0]: inner.map(partial(outputs, inner.case), values))
         for place, row in enumerate(inner):
             what = f"{outer} outside and {row} inside: output"
-            found.append(([whole[place] for whole in came], _by_sample(row), what))
+            found.append(([whole[place] for whole in actual], _by_sample(row), what))
     for parts, expected, what in found:
         agree(parts, expected, what)
 

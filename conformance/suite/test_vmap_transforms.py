@@ -28,10 +28,10 @@ def test_gradients_inside_a_batch(subject: Subject, world: World) -> None:
     found = []
     for batch, places in _differentiable(subject, world):
         right = _gradients(batch, world)
-        came = batch.map(partial(_pulled, batch.case, places), extra=right.weights)
-        found.append((came, right.gradients, f"{batch}: gradient inside the batch, input"))
-    for came, expected, what in found:
-        agree(came, expected, what)
+        actual = batch.map(partial(_pulled, batch.case, places), extra=right.weights)
+        found.append((actual, right.gradients, f"{batch}: gradient inside the batch, input"))
+    for actual, expected, what in found:
+        agree(actual, expected, what)
 
 
 def _pulled(case: Case, places: tuple[int, ...], values: Values, *weights: torch.Tensor) -> Any:
@@ -50,8 +50,8 @@ def test_gradients_through_a_batch(subject: Subject, world: World) -> None:
         results = batch.map(partial(outputs, batch.case), {**batch.whole, **leaves})
         pairs = zip((results[place] for place in places), right.weights, strict=True)
         used = [(result, weight) for result, weight in pairs if result.requires_grad]
-        came = _backward(used, list(leaves.values()))
-        for (at, leaf), gradient, *parts in zip(leaves.items(), came, *right.gradients, strict=True):
+        actual = _backward(used, list(leaves.values()))
+        for (at, leaf), gradient, *parts in zip(leaves.items(), actual, *right.gradients, strict=True):
             dense = torch.zeros_like(leaf) if gradient is None else gradient
             what = f"{batch}: gradient through the batch, {batch.case.names[at]}"
             found.append(_shared_or_not(batch, at, dense, parts, what))
@@ -67,11 +67,11 @@ def _backward(used: list[tuple[torch.Tensor, torch.Tensor]], leaves: list[torch.
 
 
 def _shared_or_not(
-    batch: Batch, at: int, came: torch.Tensor, parts: list[torch.Tensor], what: str
+    batch: Batch, at: int, actual: torch.Tensor, parts: list[torch.Tensor], what: str
 ) -> tuple[Tensors, list[Tensors], str]:
     if at in batch.in_dims:
-        return (came.movedim(batch.in_dims[at], 0),), [(part,) for part in parts], what
-    return (came[None],), [(torch.stack(parts).sum(0),)], f"{what}, shared,"
+        return (actual.movedim(batch.in_dims[at], 0),), [(part,) for part in parts], what
+    return (actual[None],), [(torch.stack(parts).sum(0),)], f"{what}, shared,"
 
 
 @clause("Function.vmap.batched")
@@ -82,11 +82,11 @@ def test_tangents_inside_a_batch(subject: Subject, world: World) -> None:
     for batch, places in _differentiable(subject, world):
         directions = [_direction(batch.case, world, index) for index, _ in enumerate(batch.samples)]
         moving = [torch.stack([direction[at] for direction in directions]) for at in batch.case.active]
-        came = batch.map(partial(_pushed, batch.case, places), extra=moving)
+        actual = batch.map(partial(_pushed, batch.case, places), extra=moving)
         what = f"{batch}: tangent inside the batch, output"
-        found.append((came, _tangents(batch, places, directions), what))
-    for came, expected, what in found:
-        agree(came, expected, what)
+        found.append((actual, _tangents(batch, places, directions), what))
+    for actual, expected, what in found:
+        agree(actual, expected, what)
 
 
 def _pushed(case: Case, places: tuple[int, ...], values: Values, *direction: torch.Tensor) -> Any:
@@ -108,11 +108,11 @@ def test_tangents_through_a_batch(subject: Subject, world: World) -> None:
         )
         primals = tuple(batch.whole[at] for at in batch.case.active)
         tangent = tuple(moving.whole[at] for at in batch.case.active)
-        came = torch.func.jvp(partial(_whole, batch, places), primals, tangent)[1]
+        actual = torch.func.jvp(partial(_whole, batch, places), primals, tangent)[1]
         what = f"{batch}: tangent through the batch, output"
-        found.append((came, _tangents(batch, places, moving.samples), what))
-    for came, expected, what in found:
-        agree(came, expected, what)
+        found.append((actual, _tangents(batch, places, moving.samples), what))
+    for actual, expected, what in found:
+        agree(actual, expected, what)
 
 
 def _whole(batch: Batch, places: tuple[int, ...], *active: torch.Tensor) -> Tensors:

@@ -35,9 +35,9 @@ def _refilled(pattern, values, plain=lambda part: part):
 
 def _matching(pattern, value, path="gradients"):
     """What stands in ``value`` where the pattern has tensors."""
-    wanted, came = _outline(pattern), _outline(value)
-    if value is not None and wanted != came:
-        raise TypeError(f"{path}: {wanted} was expected, {came} came")
+    wanted, actual = _outline(pattern), _outline(value)
+    if value is not None and wanted != actual:
+        raise TypeError(f"{path}: {wanted} was expected, {actual} came")
     if isinstance(pattern, torch.Tensor):
         return [value]
     if isinstance(pattern, dict):
