@@ -1,0 +1,32 @@
+"""The session that belongs to a pytest run."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from conformance.core.errors import UsageError
+from conformance.core.options import RunOptions, pytest_options
+from conformance.core.plan import SubjectRef
+from conformance.plugin.stash import SESSION
+from conformance.run.session import Session
+
+
+def session_of(config: pytest.Config) -> Session:
+    """The session of a pytest run, made when the suite is first collected."""
+    if SESSION not in config.stash:
+        try:
+            config.stash[SESSION] = _new_session(config)
+        except UsageError as error:
+            raise pytest.UsageError(str(error)) from None
+        config.add_cleanup(config.stash[SESSION].close)  # no process outlives the run
+    return config.stash[SESSION]
+
+
+def _new_session(config: pytest.Config) -> Session:
+    handed = getattr(config, "workerinput", {})
+    if "conformance_options" in handed:  # in a worker of pytest-xdist, whose controller has looked at the subjects
+        subjects = [SubjectRef(*fields) for fields in handed["conformance_subjects"]]
+        return Session(RunOptions.from_json(json.loads(handed["conformance_options"])), subjects=subjects)
+    return Session(RunOptions.from_text({name: config.getoption(name, None) for name, _ in pytest_options()}))

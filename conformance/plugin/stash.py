@@ -1,0 +1,14 @@
+"""What a pytest run keeps for the plugin, and where the suite is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conformance.run.session import Session
+
+SUITE = Path(__file__).parents[1] / "suite"
+SESSION: pytest.StashKey[Session] = pytest.StashKey()
