@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from conformance.core.errors import UsageError
 from conformance.core.options import RunOptions, pytest_options
 from conformance.core.plan import SubjectRef
 from conformance.plugin.stash import SESSION
@@ -14,12 +13,13 @@ from conformance.run.session import Session
 
 
 def session_of(config: pytest.Config) -> Session:
-    """The session of a pytest run, made when the suite is first collected."""
+    """The session of a pytest run, made when the suite is first collected.
+
+    Raises:
+        UsageError: an option cannot be used.
+    """
     if SESSION not in config.stash:
-        try:
-            config.stash[SESSION] = _new_session(config)
-        except UsageError as error:
-            raise pytest.UsageError(str(error)) from None
+        config.stash[SESSION] = _new_session(config)
         config.add_cleanup(config.stash[SESSION].close)  # no process outlives the run
     return config.stash[SESSION]
 

@@ -24,11 +24,10 @@ class SuiteModule(pytest.File):
 
     def collect(self) -> Iterable[RankItem]:
         """Called by pytest: the module's items, for every subject, world and case."""
-        session = session_of(self.config)
         # pytest-xdist, whose mark it is, may not be there.
         self.config.addinivalue_line("markers", "xdist_group(name): tests that one worker runs")
         try:
-            tests = session.tests
+            tests = session_of(self.config).tests
         except UsageError as error:
             pytest.exit(str(error), returncode=BAD_USAGE)
         except RunnerError as error:
