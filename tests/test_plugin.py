@@ -15,6 +15,12 @@ def pytest_addoption(parser):
     for name in ("subject", "spec", "inputs", "ranks", "backend", "device", "rank-timeout", "rank-setup"):
         parser.addoption(f"--{name}", default="mine")
 """
+NOTHING_HEAVY = """
+import sys
+
+def test_start():
+    assert not {"torch", "rich", "conformance.run.session"} & set(sys.modules)
+"""
 TEST = """
 def test_it_is_my_option(request):
     assert request.config.getoption("--device") == "mine"
@@ -56,8 +62,6 @@ def test_an_option_that_cannot_be_used_is_one_line(tmp_path: Path, option: str, 
 
 
 def test_nothing_of_the_suite_is_imported_in_a_run_of_ones_own(tmp_path: Path) -> None:
-    (tmp_path / "test_mine.py").write_text(
-        "import sys\n\n\ndef test_start():\n    assert not {'torch', 'conformance.run.session', 'rich'} & set(sys.modules)\n"
-    )
+    (tmp_path / "test_mine.py").write_text(NOTHING_HEAVY)
     done = run_pytest(tmp_path)
     assert done.returncode == 0, done.stdout

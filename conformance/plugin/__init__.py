@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conformance.plugin.stash import SESSION, SUITE
+from conformance.plugin.stash import ASKED_FOR, SESSION, SUITE
 
 #: A pytest run asks for the suite by naming it, or this plugin.
 ASKED = ("conformance.suite", "conformance/suite", "conformance.plugin")
@@ -20,12 +20,22 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
     """Called before any conftest is read: the options of a conformance run, in a run of the suite alone."""
     if not any(name in argument for argument in args for name in ASKED):
         return
+    early_config.stash[ASKED_FOR] = True
     from conformance.core.options import pytest_options
 
     group = parser.getgroup("conformance", "conformance of torch.autograd.Function subclasses")
     for name, option in pytest_options():
         action = "append" if option.many else "store"
         group.addoption(option.pytest, dest=name, action=action, metavar=option.metavar, help=option.help)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Called before collection: what is wrong with the request is said once, and not by each module."""
+    if session.config.stash.get(ASKED_FOR, False):
+        from conformance.plugin.attach import take_session
+
+        take_session(session.config)
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

@@ -6,10 +6,21 @@ import json
 
 import pytest
 
+from conformance.core.errors import BROKE, RunnerError, UsageError
 from conformance.core.options import RunOptions, pytest_options
 from conformance.core.plan import SubjectRef
 from conformance.plugin.stash import SESSION
 from conformance.run.session import Session
+
+
+def take_session(config: pytest.Config) -> None:
+    """Have the session ready, with its tests planned; a request that cannot be carried out ends the run in a line."""
+    try:
+        session_of(config).tests  # noqa: B018
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from None
+    except RunnerError as error:
+        pytest.exit(str(error), returncode=BROKE)
 
 
 def session_of(config: pytest.Config) -> Session:

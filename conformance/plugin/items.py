@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from conformance.core import clauses
-from conformance.core.errors import BAD_USAGE, BROKE, RunnerError, UsageError
+from conformance.core.errors import BROKE, RunnerError
 from conformance.core.outcomes import TestOutcome
 from conformance.core.plan import PlannedTest
 from conformance.plugin.attach import session_of
@@ -26,12 +26,7 @@ class SuiteModule(pytest.File):
         """Called by pytest: the module's items, for every subject, world and case."""
         # pytest-xdist, whose mark it is, may not be there.
         self.config.addinivalue_line("markers", "xdist_group(name): tests that one worker runs")
-        try:
-            tests = session_of(self.config).tests
-        except UsageError as error:
-            pytest.exit(str(error), returncode=BAD_USAGE)
-        except RunnerError as error:
-            pytest.exit(str(error), returncode=BROKE)
+        tests = session_of(self.config).tests
         for place, planned in enumerate(tests):
             if planned.test.file == self.path:
                 item = RankItem.from_parent(self, name=planned.name, planned=planned, place=place)

@@ -11,4 +11,6 @@ if TYPE_CHECKING:
     from conformance.run.session import Session
 
 SUITE = Path(__file__).parents[1] / "suite"
+#: Whether this run asked for the suite.
+ASKED_FOR: pytest.StashKey[bool] = pytest.StashKey()
 SESSION: pytest.StashKey[Session] = pytest.StashKey()
