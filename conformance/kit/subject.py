@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from conformance.core.errors import UsageError
-from conformance.core.plan import check_reference
+from conformance.core.references import check_reference
 from conformance.kit.deviations import NotApplicable
 from conformance.kit.samples import Sample, prepared, taken
 from conformance.kit.specs import SPECS, Spec
