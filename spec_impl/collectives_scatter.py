@@ -142,8 +142,8 @@ class GatherInvariant(torch.autograd.Function):  # type: ignore[misc]
             The rows of all ranks, rank 0's first, the same bits on every rank: contiguous.
 
         Raises:
-            ValueError: on every rank, where shapes or dtypes differ between ranks or ``x`` is 0-d; on this one, where it
-                is not in the group.
+            ValueError: on every rank, where shapes or dtypes differ between ranks or ``x`` is 0-d; on this one, where
+                it is not in the group.
         """
         ctx.group = group
         return joined_rows(x, group)
