@@ -31,9 +31,7 @@ def problem(
     if kind is Type.P:
         for rank in range(1, len(actual)):
             if not slopes.near(slopes.gradient(rank), slopes.gradient(0)):
-                return (
-                    f"the argument does not count by its sum: rank {rank}'s does not change the loss as rank 0's does"
-                )
+                return f"the argument does not count by its sum: moved on rank {rank} it does not act as on rank 0"
     if kind is Type.R:
         total = torch.stack(actual).sum(0)
         name = f"the sum of the ranks' gradients{what.removeprefix('the gradient')}"
