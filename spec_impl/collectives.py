@@ -112,8 +112,8 @@ class CopySeparate(SeparateForm):
 
     @staticmethod
     def jvp(ctx: Any, tangent: torch.Tensor, _: None) -> torch.Tensor:
-        """As in the combined form."""
-        return CopySeparate.apply(anchored(ctx, tangent), *ctx.rest)
+        """As in the combined form: PyTorch wants a view, since the result is one."""
+        return CopySeparate.apply(tangent, *ctx.rest)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], x: torch.Tensor, group: Any) -> tuple[torch.Tensor, int]:

@@ -1,4 +1,4 @@
-"""Three ranks over Gloo for tests of collectives: every rank runs the same function, in a group of some of the ranks."""
+"""Three ranks over Gloo for tests of collectives: each runs the same function, in a group of some of the ranks."""
 
 from __future__ import annotations
 

@@ -130,6 +130,16 @@ def test_one_rank_keeps_every_signature():
     assert set(looked("copy", (2,))[1].values()) == {""}
 
 
+def unlike_samples(ranks, group):
+    x = torch.full((2,), ranks.rank + 1.0, dtype=torch.float64, requires_grad=True)
+    (finding,) = find(ranks, lambda args: FUNCTIONS["copy"](args, group), [x], 1, [parse("I -> R")])
+    return finding.why
+
+
+def test_samples_that_ranks_draw_for_themselves_are_made_alike():
+    assert world().run(unlike_samples, (0, 1)) == ["", ""]
+
+
 WHY = [
     ("gather, slice", "V -> R", "on rank 0 the gradient lacks what rank 1's loss says"),
     ("gather, slice", "R -> R", "the sum of the ranks' gradients has"),
@@ -155,7 +165,7 @@ def test_why_a_signature_is_not_kept(name, signature, why):
 
 
 def several(ranks, group):
-    """A nonlinear Function of three tensors, of which one has no gradient, with three results, of which one has none."""
+    """A nonlinear Function of three tensors, with three results; of each, one has no gradient."""
 
     class Softmax(torch.autograd.Function):
         @staticmethod

@@ -1,4 +1,4 @@
-"""Signatures are read, refused in one line that shows a right one, and imply one another by the meaning of the types."""
+"""Signatures are read, or refused in a line that shows a right one, and imply one another by what types mean."""
 
 from __future__ import annotations
 

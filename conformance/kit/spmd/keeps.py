@@ -45,14 +45,15 @@ def find(
     Args:
         ranks: the ranks of the group.
         run: the Function, called with one tensor for each sample.
-        samples: the tensor arguments, the same on every rank, in double precision.
+        samples: the tensor arguments, in double precision; those of the first rank are taken on every rank.
         results: how many tensors it returns.
         signatures: what to judge, with a type for each tensor; all there are where None.
         precision: the machine epsilon that the Function works with.
     """
     asked = tuple(candidates(len(samples), results) if signatures is None else signatures)
     looks = sorted({differs(signature) for signature in asked})
-    seen = {look: observe(ranks, run, samples, look, precision) for look in looks}
+    agreed = ranks.agreed(samples)
+    seen = {look: observe(ranks, run, agreed, look, precision) for look in looks}
     return [judge(signature, seen) for signature in asked]
 
 

@@ -36,7 +36,15 @@ class Ranks:
         >>> Ranks(0, 2, lambda value: [value, value]).tensors([torch.ones(2), None])[1]
         [tensor([1., 1.]), None]
         """
-        return [[_read(text) for text in rank] for rank in self.exchange([_written(value) for value in values])]
+        written = [None if value is None else _written(value) for value in values]
+        return [[None if one is None else _read(one) for one in rank] for rank in self.exchange(written)]
+
+    def agreed(self, values: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The first rank's tensors, on every rank: drawn at random, they may differ."""
+        first = self.exchange([_written(value) for value in values])[0]
+        return [
+            _read(one).to(own.device).requires_grad_(own.requires_grad) for one, own in zip(first, values, strict=True)
+        ]
 
     def within(self, members: Sequence[int]) -> Ranks:
         """The same for a group of some of these ranks, this one among them.
@@ -83,17 +91,13 @@ def _chosen(values: list[Any], members: Sequence[int]) -> list[Any]:
     return [values[member] for member in members]
 
 
-def _written(value: torch.Tensor | None) -> list[Any] | None:
-    if value is None:
-        return None
+def _written(value: torch.Tensor) -> list[Any]:
     plain = value.detach().resolve_conj().resolve_neg().cpu().contiguous()
     data = bytes(plain.view(-1).view(torch.uint8).tolist()).hex() if plain.numel() else ""
     return [str(plain.dtype).removeprefix("torch."), list(plain.shape), data]
 
 
-def _read(written: list[Any] | None) -> torch.Tensor | None:
-    if written is None:
-        return None
+def _read(written: list[Any]) -> torch.Tensor:
     name, shape, data = written
     dtype = getattr(torch, name)
     if not data:
