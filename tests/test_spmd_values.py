@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from conformance.kit.spmd.types import Type
-from conformance.kit.spmd.values import Ranks, argument, cotangent
+from conformance.kit.spmd.values import Ranks, argument, cotangent, reshared
 
 SAMPLES = {
     "positive": torch.rand(3, 4, generator=torch.Generator().manual_seed(0)) + 0.1,
@@ -49,6 +49,15 @@ def test_values_stay_where_the_sample_was():
 def test_two_arguments_of_one_rank_vary_on_their_own():
     one, other = (argument(Type.V, SAMPLES["positive"], 1, at) for at in range(2))
     assert not torch.equal(one, other)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
+@pytest.mark.parametrize("size", [2, 3])
+def test_shares_change_on_every_rank_and_their_sum_does_not(size, dtype):
+    before = [torch.full((3,), rank + 1.0, dtype=dtype) for rank in range(size)]
+    after = [reshared(share, rank, size) for rank, share in enumerate(before)]
+    assert torch.allclose(sum(after), sum(before))
+    assert all((new != old).all() for new, old in zip(after, before))
 
 
 @pytest.mark.parametrize("wanted", [True, False])

@@ -76,6 +76,17 @@ def argument(kind: Type, sample: torch.Tensor, rank: int, *key: object) -> torch
     return value.requires_grad_(sample.requires_grad)
 
 
+def reshared(share: torch.Tensor, rank: int, size: int, *key: object) -> torch.Tensor:
+    """Another share of the same sum, for an argument of type P: each rank hands something on to the one before it.
+
+    >>> shares = [torch.ones(2, dtype=torch.float64), torch.zeros(2, dtype=torch.float64)]
+    >>> torch.allclose(sum(reshared(share, rank, 2) for rank, share in enumerate(shares)), sum(shares))
+    True
+    """
+    given, taken = (_drawn(share, torch.randn, owner, "share", *key) for owner in (rank, (rank + 1) % size))
+    return (share.detach() + (taken - given).to(share.device, share.dtype)).requires_grad_(share.requires_grad)
+
+
 def cotangent(kind: Type, result: torch.Tensor, rank: int, *key: object) -> torch.Tensor:
     """A random gradient for a result of a type: each rank's own for R and V, the same on every rank for I and P."""
     drawn = _drawn(result, torch.randn, rank if kind.loss_differs else "all", *key)
