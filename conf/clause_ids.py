@@ -1,8 +1,8 @@
 """``python conf/clause_ids.py``: add the ids of new clauses to the list of published ones.
 
-Reports, files of expected failures and links name clauses by id. So an id that was released stays, or is retired with an
-entry in ``retired-clauses.toml``, and is never given to another clause. With ``--check`` nothing is written, and an id
-that is not in the list is a problem too: that is how a release is checked.
+Reports, files of expected failures and links name clauses by id. So an id that was released stays, or is retired with
+an entry in ``retired-clauses.toml``, and is never given to another clause. With ``--check`` nothing is written, and an
+id that is not in the list is a problem too: that is how a release is checked.
 """
 
 from __future__ import annotations

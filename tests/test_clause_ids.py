@@ -1,4 +1,4 @@
-"""The policy on clause ids: what was published stays, or is retired with a reason, and is never used for something else."""
+"""The policy on clause ids: what was published stays or is retired, and is never given to another clause."""
 
 from __future__ import annotations
 
