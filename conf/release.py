@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import clause_ids
+from jsonschema import Draft202012Validator
 
 ROOT = Path(__file__).parents[1]
+SCHEMA = Path("conformance") / "report" / "schema.json"
+SCHEMAS = Path("conf") / "report-schemas"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -34,6 +39,17 @@ def lacks(root: Path, version: str) -> Iterator[str]:
     dated = rf"^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)$"
     if not re.search(dated, (root / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE):
         yield f"CHANGELOG.md has no section such as '## {version} (2026-12-31)'"
+    number = json.loads((root / SCHEMA).read_text(encoding="utf-8"))["properties"]["schema"]["const"]
+    if not (root / SCHEMAS / f"{number}.json").exists():
+        yield f"the schema has a number that no release had: copy {SCHEMA} to {SCHEMAS / f'{number}.json'}"
+
+
+def departures(report: dict[str, Any], schemas: Path = ROOT / SCHEMAS) -> Iterator[str]:
+    """What in a report is not as the first release with its schema number had it; nothing where none had."""
+    file = schemas / f"{report['schema']}.json"
+    if file.exists():
+        for error in Draft202012Validator(json.loads(file.read_text(encoding="utf-8"))).iter_errors(report):
+            yield f"{error.json_path}: {error.message}"
 
 
 if __name__ == "__main__":
