@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 	release-check clean
 
 help:  ## Say what there is.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 conformance: $(VENV)/.run  ## Hold the reference implementation against every clause.
 	$(BIN)/conformance run $(ARGS)

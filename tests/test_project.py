@@ -28,6 +28,7 @@ def test_each_supported_pytorch_is_in_tox_in_the_workflow_and_in_the_requirement
     in_workflow = JOBS["conformance"]["strategy"]["matrix"]["torch"]
     assert [f"=={release}.*" for release in sorted(in_tox)] == in_workflow[:-1]
     assert in_workflow[-1] == "", "the newest, whatever its number"
+    assert len(in_tox) == 5, "docs/policies.md says so"
     (oldest,) = [name.removeprefix("torch>=") for name in PROJECT["dependencies"] if name.startswith("torch>=")]
     assert min(in_tox) == oldest
 
