@@ -39,7 +39,7 @@ def run(command: Iterable[object], folder: Path, **around: str) -> str:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "PYTHON", "COV_"))}
     done = subprocess.run(
         [str(word) for word in command], cwd=folder, env={**kept, "COLUMNS": "120", "NO_COLOR": "1", **around},
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=240,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, f"{shlex.join(map(str, command))}\n{done.stdout}"
     return done.stdout
