@@ -9,6 +9,8 @@ from functools import cached_property
 
 from conformance.scan.classes import FunctionClass, Method, Parameters, is_stub
 from conformance.scan.flow import walk
+from conformance.scan.helpers import Helpers
+from conformance.scan.inline import Inliner
 from conformance.scan.model import Confidence, Finding
 from conformance.scan.trace import Trace
 from conformance.scan.values import NONE, PLAIN, UNKNOWN, Value, joined, sequence, several
@@ -55,8 +57,9 @@ class Walked:
 class Study:
     """One class, its own methods walked through when first asked for."""
 
-    def __init__(self, subject: FunctionClass) -> None:
+    def __init__(self, subject: FunctionClass, helpers: Helpers) -> None:
         self.subject = subject
+        self.helpers = helpers
         self.names = subject.module.names
 
     def finding(self, clause: str, confidence: Confidence, line: int, message: str) -> Finding:
@@ -70,7 +73,7 @@ class Study:
         takes = self.subject.takes(method) if method else None
         if method is None or takes is None or is_stub(method):
             return None
-        return Walked(method, takes, walk(method, self.names, takes.ctx, self._inputs(method, takes)))
+        return self._walked(method, takes, self._inputs(method, takes))
 
     @cached_property
     def any_forward(self) -> Walked | None:
@@ -78,7 +81,7 @@ class Study:
         found = self.subject.lookup("forward")
         if found is None or found[0] is self.subject:
             return self.forward
-        return Study(found[0]).forward
+        return Study(found[0], self.helpers).forward
 
     @cached_property
     def setup_context(self) -> Walked | None:
@@ -89,7 +92,7 @@ class Study:
             return None
         inputs, output = takes.names
         env = {inputs: self._all_inputs(), output: self._output()}
-        return Walked(method, takes, walk(method, self.names, takes.ctx, env))
+        return self._walked(method, takes, env)
 
     @cached_property
     def backward(self) -> Walked | None:
@@ -101,7 +104,7 @@ class Study:
         env = {name: _tensor(name, "certain") for name in takes.names}
         if takes.rest:
             env[takes.rest] = several("tuple", _tensor(takes.rest, "certain"))
-        return Walked(method, takes, walk(method, self.names, takes.ctx, env))
+        return self._walked(method, takes, env)
 
     @cached_property
     def jvp(self) -> Walked | None:
@@ -111,13 +114,17 @@ class Study:
         if method is None or takes is None:
             return None
         env = {name: _tensor(name, "likely") for name in takes.names}
-        return Walked(method, takes, walk(method, self.names, takes.ctx, env))
+        return self._walked(method, takes, env)
 
     @cached_property
     def keepers(self) -> list[Walked]:
         """The methods that may put things on ctx for later."""
         combined = [self.forward] if self.forward and self.forward.takes.ctx else []
         return [*combined, *([self.setup_context] if self.setup_context else [])]
+
+    def _walked(self, method: Method, takes: Parameters, env: dict[str, Value]) -> Walked:
+        inliner = Inliner(self.helpers, self.subject.module, takes.ctx)
+        return Walked(method, takes, walk(method, self.names, takes.ctx, env, inliner))
 
     def _inputs(self, method: Method, takes: Parameters) -> dict[str, Value]:
         """What is known of each parameter of forward before it runs: from annotations, and from its use."""
