@@ -122,6 +122,8 @@ def _function(site: Site, name: str) -> Value:
         return cut_off(first, site.node.lineno, "torch.detach")
     if name in known.FLAT:
         return fresh()
+    if "backward" in name:
+        return Value()  # PyTorch's own refuse a second round
     return fresh(*everything) if name in known.MAKERS else opaque(*everything)
 
 
@@ -140,7 +142,7 @@ def _method(site: Site, base: Value) -> Value:
 def _of_tensor(site: Site, name: str, base: Value) -> Value:
     """A method of what is a tensor, or may be one."""
     everything = site.everything
-    proven = base.is_tensor or name not in known.SHARED_METHODS
+    own = base.is_tensor or name not in known.SHARED_METHODS
     if name in RESHAPERS:
         return _as_tensor(base) if base.kind == "unknown" else base
     if name == "copy_" and _onto_itself(site.node):
@@ -149,14 +151,17 @@ def _of_tensor(site: Site, name: str, base: Value) -> Value:
         sure = base.sure if base.is_tensor else "likely"
         site.change(replace(base, sure=sure), f".{name}()")
         return replace(base, kind="tensor", sure=sure, derives=base.derives | opaque(*everything).derives)
-    if name in {"detach", "numpy"} and (base.is_tensor or base.shares):
-        return cut_off(base, site.node.lineno, f".{name}()")
+    if name == "numpy" and (base.is_tensor or base.shares):
+        return opaque(cut_off(base, site.node.lineno, ".numpy()"))
+    if name == "detach":  # only tensors have it
+        proven = base if base.is_tensor and base.sure != "possible" else replace(base, kind="unknown")
+        return cut_off(proven, site.node.lineno, f".{name}()")
     if name in known.SPLITTERS and base.is_tensor:
         return several("tuple", base)
-    if name in known.VIEW_METHODS | known.MAYBE_METHODS and proven:
+    if name in known.VIEW_METHODS | known.MAYBE_METHODS and own:
         alias: Confidence = "certain" if name in known.VIEW_METHODS else "likely"
         return replace(_as_tensor(base), alias=weakest(base.alias, alias))
-    if name in known.FRESH_METHODS and proven:
+    if name in known.FRESH_METHODS and own:
         sources = () if name in known.FLAT else (base, *everything)
         return fresh(*sources, sure=base.sure if base.is_tensor else "likely")
     return opaque(base, *everything)

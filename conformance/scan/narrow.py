@@ -49,14 +49,14 @@ def decided(test: ast.expr, known: Known) -> bool | None:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             inner = decided(operand, known)
             return None if inner is None else not inner
-        case ast.BoolOp(op=operator, values=values):
+        case ast.BoolOp(op=joint, values=values):
             outcomes = [decided(value, known) for value in values]
-            ends = isinstance(operator, ast.Or)
+            ends = isinstance(joint, ast.Or)
             return ends if ends in outcomes else (None if None in outcomes else not ends)
-        case ast.Compare(left=ast.Name(id=name), ops=[ast.Is() | ast.IsNot() as operator], comparators=[right]):
-            value = known.get(name, UNKNOWN)
-            if isinstance(right, ast.Constant) and right.value is None and value.truth is not None:
-                return (value.kind == "none") is isinstance(operator, ast.Is)
+        case ast.Compare(left=ast.Name(id=name), ops=[operator], comparators=[ast.Constant(value=None)]):
+            held = known.get(name, UNKNOWN)
+            if held.truth is not None and _is_test(operator):
+                return (held.kind == "none") is isinstance(operator, ast.Is)
     return None
 
 

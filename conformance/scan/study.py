@@ -130,6 +130,8 @@ class Study:
         """What is known of each parameter of forward before it runs: from annotations, and from its use."""
         annotations = {argument.arg: argument.annotation for argument in (*method.args.posonlyargs, *method.args.args)}
         used = self._used_as_tensor(method, takes.ctx)
+        for name in self._differentiated(takes):
+            used.setdefault(name, "likely")
         env = {name: _parameter(name, annotations.get(name), used.get(name)) for name in takes.names}
         for name in _default_none(method):
             if name in env and env[name].is_tensor:
@@ -137,6 +139,15 @@ class Study:
         if takes.rest:
             env[takes.rest] = several("tuple", Value(shares=frozenset({takes.rest}), derives=frozenset({takes.rest})))
         return env
+
+    def _differentiated(self, takes: Parameters) -> set[str]:
+        """Inputs for which backward returns a tensor: they must be tensors themselves."""
+        names: set[str] = set()
+        for returned in self.backward.trace.returns if self.backward else []:
+            value = returned.value
+            items = value.items if value.items is not None else (value,)
+            names |= {name for name, item in zip(takes.names, items, strict=False) if item.is_tensor}
+        return names
 
     def _used_as_tensor(self, method: Method, ctx: str) -> dict[str, Confidence]:
         """Names that a method treats as tensors before it gives them another value, and how sure that is."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from conformance.scan.model import Confidence, Finding, at_least
+from conformance.scan.model import Confidence, Finding
 from conformance.scan.study import Study
 
 CLAUSE = "Function.backward.repeatable"
@@ -31,8 +31,8 @@ def saved_changed(study: Study) -> Iterator[Finding]:
     if backward is None:
         return
     for change in backward.trace.changes:
-        if change.shares == {"saved"} and at_least(change.confidence, "likely"):
-            yield study.finding(CLAUSE, "likely", change.line, f"changes a saved tensor in place, by {change.how}")
+        if change.shares == {"saved"} and change.confidence == "certain":
+            yield study.finding(CLAUSE, "certain", change.line, f"changes a saved tensor in place, by {change.how}")
             return
 
 
@@ -40,14 +40,11 @@ def _removals(method: ast.FunctionDef, ctx: str) -> Iterator[tuple[int, str, Con
     """Attributes of ctx that are deleted, or set to None, and whether that happens on every way through."""
     always = {id(statement) for statement in method.body}
     for node in ast.walk(method):
-        targets: list[ast.expr] = []
-        if isinstance(node, ast.Delete) or (
-            isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and node.value.value is None
-        ):
-            targets = node.targets
-        for target in targets:
-            if isinstance(target, ast.Attribute) and _of(target, ctx):
-                yield node.lineno, target.attr, "certain" if id(node) in always else "likely"
+        match node:
+            case ast.Delete(targets=targets) | ast.Assign(targets=targets, value=ast.Constant(value=None)):
+                for target in targets:
+                    if isinstance(target, ast.Attribute) and _of(target, ctx):
+                        yield target.lineno, target.attr, "certain" if id(node) in always else "likely"
 
 
 def _read(test: ast.expr, ctx: str) -> set[str]:

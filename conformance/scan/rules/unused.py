@@ -12,7 +12,10 @@ from conformance.scan.trace import Returned
 
 
 def incoming(study: Study) -> Iterator[Finding]:
-    """Backward never names its incoming gradient, and returns a tensor of its own all the same."""
+    """Backward never names its incoming gradient, and returns a tensor of its own all the same.
+
+    Some authors mean it, to run something when the gradient arrives: never more than possible.
+    """
     backward = study.backward
     if backward is None or is_stub(backward.method) or study.subject.strange_decorators(backward.method):
         return
@@ -23,7 +26,7 @@ def incoming(study: Study) -> Iterator[Finding]:
     for returned in backward.trace.returns:
         if _gives_tensor(backward, returned):
             message = f"{backward.method.name} returns a gradient and never looks at {', '.join(sorted(handed))}"
-            yield study.finding("Function.backward.gradient", "likely", returned.line, message)
+            yield study.finding("Function.backward.gradient", "possible", returned.line, message)
             return
 
 
