@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
 
-from conformance.scan import calls, exchanges
+from conformance.scan import calls, containers, exchanges
 from conformance.scan.model import Confidence, weakest
 from conformance.scan.names import Names, dotted
 from conformance.scan.trace import Change, Kept, Trace
@@ -139,30 +139,14 @@ class Expressions:
     def _binop(self, node: ast.BinOp) -> Value:
         left, right = self.value(node.left), self.value(node.right)
         if isinstance(node.op, ast.Add) and "tuple" in {left.kind, right.kind}:
-            return self._concatenated(left, right)
+            return containers.concatenated(left, right)
         if isinstance(node.op, ast.Mult) and {left.kind, right.kind} & {"tuple", "list"}:
-            return self._repeated(node, left, right)
+            return containers.repeated(*((left, node.right) if left.is_sequence else (right, node.left)))
         tensors = [value.sure for value in (left, right) if value.is_tensor]
         if tensors:
             # tensor + unknown may still be a type of the author's own, but arithmetic gives one value.
             return fresh(left, right, sure=max(tensors, key=("possible", "likely", "certain").index))
         return PLAIN if left.kind == right.kind == "plain" else opaque(left, right)
-
-    def _concatenated(self, left: Value, right: Value) -> Value:
-        if left.items is not None and right.items is not None:
-            return sequence("tuple", [*left.items, *right.items])
-        return several("tuple", joined(left.each, right.each))
-
-    def _repeated(self, node: ast.BinOp, left: Value, right: Value) -> Value:
-        listed, other = (left, node.right) if left.is_sequence else (right, node.left)
-        if (
-            isinstance(other, ast.Constant)
-            and isinstance(other.value, int)
-            and other.value < 1000
-            and listed.items is not None
-        ):
-            return sequence(listed.kind, list(listed.items) * other.value)
-        return several(listed.kind, listed.each)
 
     def _attribute(self, node: ast.Attribute) -> Value:
         if isinstance(node.value, ast.Name) and node.value.id == self.ctx:
@@ -182,27 +166,10 @@ class Expressions:
     def _subscript(self, node: ast.Subscript) -> Value:
         value, index = self.value(node.value), self.value(node.slice)
         if value.is_sequence:
-            return self._item(value, node.slice)
+            return containers.item(value, node.slice)
         if not value.is_tensor:
             return opaque(value, index)
-        return value if _is_basic(node.slice) else fresh(value, sure=value.sure)
-
-    def _item(self, value: Value, index: ast.expr) -> Value:
-        if value.items is None:
-            return several(value.kind, value.each) if isinstance(index, ast.Slice) else value.each
-        try:
-            place = ast.literal_eval(index)
-            if isinstance(place, int):
-                return value.items[place]
-        except (ValueError, TypeError, IndexError, SyntaxError, RecursionError):
-            pass
-        if isinstance(index, ast.Slice):
-            try:
-                bounds: list[Any] = [part and ast.literal_eval(part) for part in (index.lower, index.upper, index.step)]
-                return sequence(value.kind, list(value.items[slice(*bounds)]))
-            except (ValueError, TypeError, SyntaxError, RecursionError):
-                return several(value.kind, value.each)
-        return value.each
+        return value if containers.is_basic(node.slice) else fresh(value, sure=value.sure)
 
     def _comprehension(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> Value:
         outer = self.env
@@ -233,7 +200,7 @@ class Expressions:
             self._grow(node, function, base, [*arguments, *keywords.values()])
         bare = isinstance(function, ast.Name) and not self.names.is_imported(function.id)
         of_ctx = isinstance(function, ast.Attribute) and dotted(function.value) == self.ctx
-        change = lambda value, how: self.change(node, value, how)  # noqa: E731
+        change = partial(self.change, node)
         return calls.call(calls.Site(node, full, base, arguments, keywords, bare, of_ctx, change))
 
     def _after(self, node: ast.Call, followed: Followed, given: Value) -> Value:
@@ -300,14 +267,3 @@ class Expressions:
         each = value.each if value.is_sequence else opaque(value)
         for target in targets:
             self.bind(target, several("list", each) if isinstance(target, ast.Starred) else each)
-
-
-def _is_basic(index: ast.expr) -> bool:
-    """Whether indexing a tensor with this gives a view: numbers, slices, None, dots do; masks copy."""
-    parts = index.elts if isinstance(index, ast.Tuple) else [index]
-    return all(
-        isinstance(part, ast.Slice)
-        or (isinstance(part, ast.Constant) and not isinstance(part.value, bool))
-        or isinstance(part, ast.UnaryOp)
-        for part in parts
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from conformance.scan.classes import FunctionClass, Method, Parameters, is_stub
@@ -12,8 +12,9 @@ from conformance.scan.flow import walk
 from conformance.scan.helpers import Helpers
 from conformance.scan.inline import Inliner
 from conformance.scan.model import Confidence, Finding
+from conformance.scan.parameters import default_none, parameter, tensor
 from conformance.scan.trace import Trace
-from conformance.scan.values import NONE, PLAIN, UNKNOWN, Value, joined, sequence, several
+from conformance.scan.values import NONE, UNKNOWN, Value, joined, sequence, several
 from conformance.scan.vocabulary import (
     FRESH_METHODS,
     MAKERS,
@@ -27,22 +28,6 @@ TENSOR_METHODS = (
     FRESH_METHODS | VIEW_METHODS | MAYBE_METHODS | SPLITTERS | {"detach", "numel", "element_size"}
 ) - SHARED_METHODS
 FROM_NUMBERS = frozenset({"tensor", "as_tensor", "full", "zeros", "ones", "empty", "arange", "rand", "randn", "eye"})
-NO_TENSOR = frozenset(
-    {
-        "int",
-        "float",
-        "bool",
-        "str",
-        "Callable",
-        "dict",
-        "Dict",
-        "Size",
-        "device",
-        "dtype",
-        "ProcessGroup",
-        "Module",
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -101,9 +86,9 @@ class Study:
         takes = self.subject.takes(method) if method else None
         if method is None or takes is None:
             return None
-        env = {name: _tensor(name, "certain") for name in takes.names}
+        env = {name: tensor(name, "certain") for name in takes.names}
         if takes.rest:
-            env[takes.rest] = several("tuple", _tensor(takes.rest, "certain"))
+            env[takes.rest] = several("tuple", tensor(takes.rest, "certain"))
         return self._walked(method, takes, env)
 
     @cached_property
@@ -113,7 +98,7 @@ class Study:
         takes = self.subject.takes(method) if method else None
         if method is None or takes is None:
             return None
-        env = {name: _tensor(name, "likely") for name in takes.names}
+        env = {name: tensor(name, "likely") for name in takes.names}
         return self._walked(method, takes, env)
 
     @cached_property
@@ -132,8 +117,8 @@ class Study:
         used = self._used_as_tensor(method, takes.ctx)
         for name in self._differentiated(takes):
             used.setdefault(name, "likely")
-        env = {name: _parameter(name, annotations.get(name), used.get(name)) for name in takes.names}
-        for name in _default_none(method):
+        env = {name: parameter(name, annotations.get(name), used.get(name)) for name in takes.names}
+        for name in default_none(method):
             if name in env and env[name].is_tensor:
                 env[name] = joined(env[name], NONE)
         if takes.rest:
@@ -186,7 +171,7 @@ class Study:
         saved = self._saved_inputs(setup, takes) if setup else {}
         known = self._inputs(method, takes)
         for name in saved:
-            known[name] = _tensor(name, "certain")
+            known[name] = tensor(name, "certain")
         return sequence("tuple", [known[name] for name in takes.names])
 
     def _saved_inputs(self, setup: Method, takes: Parameters) -> set[str]:
@@ -208,50 +193,3 @@ class Study:
     def _output(self) -> Value:
         returned = [found.value for found in self.any_forward.trace.returns] if self.any_forward else []
         return joined(*returned) if returned else UNKNOWN
-
-
-def _tensor(name: str, sure: Confidence) -> Value:
-    return Value("tensor", sure, frozenset({name}), derives=frozenset({name}))
-
-
-def _parameter(name: str, annotation: ast.expr | None, used: Confidence | None) -> Value:
-    words = _words(annotation)
-    if words and words <= NO_TENSOR | {"None", "Optional"}:
-        return PLAIN
-    tensor = _tensor(name, "certain")
-    if words in ({"Tensor"}, {"Parameter"}) or used == "certain":
-        return tensor
-    if words and words <= {"Tensor", "None", "Optional"}:
-        return joined(tensor, NONE)
-    if used and not words & NO_TENSOR:
-        return replace(tensor, sure=used)
-    return replace(UNKNOWN, shares=tensor.shares, derives=tensor.derives)
-
-
-def _default_none(method: Method) -> list[str]:
-    """Parameters that are None unless they are given."""
-    arguments = [*method.args.posonlyargs, *method.args.args]
-    pairs = zip(reversed(arguments), reversed(method.args.defaults), strict=False)
-    return [argument.arg for argument, value in pairs if isinstance(value, ast.Constant) and value.value is None]
-
-
-def _words(annotation: ast.expr | None) -> set[str]:
-    """The last words of the names in an annotation; a quoted one is read too."""
-    if annotation is None:
-        return set()
-    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-        quoted = annotation.value
-        try:
-            annotation = ast.parse(quoted, mode="eval").body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return {quoted}
-    words: set[str] = set()
-    inner = {id(node.value) for node in ast.walk(annotation) if isinstance(node, ast.Attribute)}
-    for node in ast.walk(annotation):
-        if isinstance(node, ast.Attribute):
-            words.add(node.attr)
-        elif isinstance(node, ast.Name) and id(node) not in inner:
-            words.add(node.id)
-        elif isinstance(node, ast.Constant) and node.value is None:
-            words.add("None")
-    return words
