@@ -36,14 +36,19 @@ def address(page: str) -> str:
     return f"{site.rstrip('/')}/{page}" if site.startswith(("http://", "https://", "file://")) else page
 
 
-def one_line(text: str, limit: int = 200) -> str:
-    r"""The first line that says something, clipped at its end.
+def first_line(text: str) -> str:
+    r"""The first line that says something.
 
-    >>> one_line("  gradient of x\nactual: 1")
+    >>> first_line("  gradient of x\nactual: 1")
     'gradient of x'
     """
-    lines = [line.strip() for line in text[:TEXT_LIMIT].splitlines() if line.strip()]
-    first = visible(lines[0]) if lines else ""
+    lines = (line.strip() for line in text[:TEXT_LIMIT].splitlines())
+    return visible(next(filter(None, lines), ""))
+
+
+def one_line(text: str, limit: int = 200) -> str:
+    """The first line that says something, clipped at its end."""
+    first = first_line(text)
     return first if len(first) <= limit else f"{first[: limit - 3]}..."
 
 

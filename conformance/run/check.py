@@ -20,7 +20,7 @@ from conformance.ranks.client import Forkserver
 from conformance.ranks.pickled import payload
 from conformance.ranks.pool import Pool, Settings
 from conformance.report.model import Report
-from conformance.report.verdicts import Planned, SubjectInfo, judge
+from conformance.report.verdicts import judge
 from conformance.run.in_process import in_process
 from conformance.run.session import suite_version
 
@@ -106,8 +106,8 @@ def check(
     outcomes = _on_ranks(chosen, timeout) if on_ranks else in_process(chosen, subject)
     report = judge(
         outcomes,
-        [Planned(item.nodeid, item.test.clause, item.label, item.spec, item.size) for item in items],
-        [SubjectInfo(label, named.spec)],
+        items,
+        [named],
         registry,
         _environment(sizes),
         suite={"version": suite_version(), "clauses_sha256": clauses.digest()},

@@ -166,26 +166,16 @@ class Session:
             selected: the node ids that were to be run at all, where that was not everything.
             **more: what :func:`~conformance.report.verdicts.judge` takes besides.
         """
-        from conformance.report.verdicts import Planned, SubjectInfo, judge
+        from conformance.report.verdicts import judge
 
-        left_out = {item.nodeid for item in items} - set(selected) if selected is not None else set()
         return judge(
             outcomes,
-            [
-                Planned(
-                    item.nodeid,
-                    item.test.clause,
-                    item.label,
-                    item.spec,
-                    item.size,
-                    "not selected" if item.nodeid in left_out else "",
-                )
-                for item in items
-            ],
-            [SubjectInfo(subject.label, subject.spec) for subject in self.subjects],
+            items,
+            self.subjects,
             clauses.registry(),
             self.environment,
             suite={"version": suite_version(), "clauses_sha256": clauses.digest()},
+            selected=selected,
             **more,
         )
 
