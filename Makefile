@@ -19,6 +19,7 @@ gates: $(VENV)/.test  ## Lint, types, and the registry's own gate.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 docs: $(VENV)/.docs  ## Build the site into docs/_build/html.
 	$(BIN)/python -m sphinx -b html -W --keep-going -n -c conf docs docs/_build/html

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from conformance.core.options import Options
+from conformance.core.options import RunOptions
 from conformance.core.plan import SubjectRef
 from conformance.report.model import Report, SubjectResult
 from conformance.run.session import Session
@@ -45,18 +45,15 @@ class Judged:
 
 def judged(package: Package, entries: Sequence[Entry], ranks: tuple[int, ...], timeout: float) -> list[Judged]:
     """Run all tests that concern the subjects of a package."""
-    options = Options(subjects=tuple(entry.reference for entry in entries), ranks=ranks, timeout=timeout)
-    session = Session(options)
-    try:
+    options = RunOptions(subjects=tuple(entry.reference for entry in entries), ranks=ranks, timeout=timeout)
+    with Session(options) as session:
         broken = _not_loadable(session, entries)
         if broken:
             rest = [entry for entry in entries if entry not in broken]
             found = [Judged.not_installed(entry, said) for entry, said in broken.items()]
             return [*(judged(package, rest, ranks, timeout) if rest else []), *found]
-        items = [item for item in session.items if item.subject]
-        report = session.report(items, session.run(items), engine=False)
-    finally:
-        session.close()
+        tests = [test for test in session.tests if test.subject]
+        report = session.report(tests, list(session.run(tests)), engine=False)
     return [Judged(package, tuple(entries), report)]
 
 

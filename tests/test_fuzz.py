@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import json
@@ -16,10 +15,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from conformance.cli.commands import main
 from conformance.cli.parser import parser
 from conformance.core.clauses import digest
 from conformance.core.errors import UsageError
-from conformance.core.options import Options, checked, parse_ranks, parse_timeout
+from conformance.core.options import RunOptions
 from conformance.core.outcomes import TestOutcome
 from conformance.ranks.channel import FRAME_LIMIT, Frames, Garbled, pack
 from conformance.ranks.process import RankProcess
@@ -52,7 +52,7 @@ def test_no_command_line_gives_a_traceback(arguments: list[str]) -> None:
             return
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            status = parser.main(arguments)
+            status = main(arguments)
     assert status in range(5)
     assert "Traceback" not in err.getvalue()
     if status == 4:
@@ -61,12 +61,10 @@ def test_no_command_line_gives_a_traceback(arguments: list[str]) -> None:
 
 def refused(arguments: list[str]) -> bool:
     """Whether these arguments are refused before anything is started."""
-    from conformance.cli.run import options_of
-
     with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
         try:
             given = parser().parse_args(arguments)
-            checked(options_of(given), ("Function",))
+            RunOptions.from_text(vars(given)).checked(("Function",))
         except (SystemExit, UsageError):
             return True
     return False
@@ -78,8 +76,8 @@ def test_options_are_taken_or_refused_in_one_line(
     subjects: list[str], spec: str, inputs: str, ranks: str, timeout: str
 ) -> None:
     try:
-        options = Options(tuple(subjects), spec, inputs, parse_ranks(ranks), timeout=parse_timeout(timeout))
-        checked(options, ("Function",))
+        given = {"subjects": subjects, "spec": spec, "inputs": inputs, "ranks": ranks, "timeout": timeout}
+        RunOptions.from_text(given).checked(("Function",))
     except UsageError as error:
         assert len(str(error).splitlines()) == 1
 
@@ -91,16 +89,14 @@ def test_a_journal_is_gone_on_with_or_refused(content: bytes) -> None:
     for data in (content, head + b"\n" + content):
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, JOURNAL).write_bytes(data)
-            journal = Journal(Path(folder))
             try:
-                journal.go_on(parser().parse_args(["run"]), argparse.Namespace())
+                journal, asked = Journal.resume(Path(folder))
             except UsageError as error:
                 assert len(str(error).splitlines()) == 1
             else:
+                journal.close()
+                assert isinstance(asked, RunOptions)
                 assert all(isinstance(outcome, TestOutcome) for outcome in journal.outcomes)
-            finally:
-                if journal.file is not None:
-                    journal.file.close()
 
 
 @few

@@ -7,6 +7,7 @@ import json
 import os
 import stat
 from dataclasses import replace
+from email.message import Message
 from importlib.resources import files
 from xml.etree import ElementTree
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from conformance.core.errors import UsageError
+from conformance.core.joining import joined
 from conformance.core.outcomes import OUTCOMES, RankOutcome, TestOutcome
 from conformance.kit.deviations import Deviation
 from conformance.report import github, schema
@@ -27,8 +29,20 @@ from conformance.report.junit import junit
 from conformance.report.model import Expected, Report
 from conformance.report.progress import Progress
 from conformance.report.terminal import show, terminal
-from conformance.report.text import address, one_line, visible
-from tests.made_up import GATHER, SUBJECT, engine_passes, made, outcome, plan
+from conformance.report.text import _documentation, address, one_line, visible
+from conformance.report.verdicts import judge
+from tests.made_up import (
+    CLAUSES,
+    ENVIRONMENT,
+    GATHER,
+    SUBJECT,
+    SUITE,
+    engine_passes,
+    made,
+    outcome,
+    plan,
+    subject_ref,
+)
 
 SUM = f"{GATHER}.backward.sum"
 NASTY = (
@@ -151,8 +165,8 @@ def test_a_failure_tells_everything_in_the_order_a_reader_needs(width):
         "rank 1 of 2, in test_x.py",
         "actual:   tensor([0.5, 0.5])",
         "expected: tensor([1., 1.])",
-        "looks like  mean instead of sum",
-        "reproduce   conformance run mypkg.dist:Gather -k",
+        "looks like mean instead of sum",
+        "reproduce  conformance run mypkg.dist:Gather -k",
         f"api/spec_impl/ksuit/index.html#clause-{SUM}",
     ]
     places = [text.index(part) for part in wanted]
@@ -195,7 +209,7 @@ def test_tests_that_failed_alike_are_told_once():
         ("suite/t.py::t[2]", 2),
     ]
     text = on_terminal(made(*tests, other))
-    assert "alike in    2 more: t.py::t[3], t.py::t[4]" in text
+    assert "alike in   2 more: t.py::t[3], t.py::t[4]" in text
 
 
 def test_one_accident_that_breaks_every_clause_is_told_once():
@@ -205,7 +219,7 @@ def test_one_accident_that_breaks_every_clause_is_told_once():
     assert [(own.id, len(others)) for own, others in by_cause(broken_)] == [(names[0], 2)]
     text = on_terminal(report)
     assert text.count("cannot import mypkg") == 1
-    assert "also breaks 2 more clauses" in text
+    assert "likewise   2 more clauses" in text
 
 
 def test_two_failed_assertions_are_never_one_thing():
@@ -433,5 +447,87 @@ def test_progress_starts_no_thread(monkeypatch):
 def test_the_page_of_a_clause_has_the_address_of_the_site(monkeypatch):
     monkeypatch.setenv("CONFORMANCE_DOCS", "https://docs.example.org/conf/")
     assert address("api/x.html#c") == "https://docs.example.org/conf/api/x.html#c"
-    monkeypatch.setenv("CONFORMANCE_DOCS", "javascript:alert(1)//")
-    assert address("api/x.html#c") == "api/x.html#c"
+
+
+@pytest.mark.parametrize("given", ["", "javascript:alert(1)//"])
+def test_without_a_site_in_the_environment_the_installed_package_names_it(monkeypatch, given):
+    monkeypatch.setenv("CONFORMANCE_DOCS", given)
+    monkeypatch.setattr("conformance.report.text.metadata", lambda name: installed("https://other.example/"))
+    _documentation.cache_clear()
+    assert address("api/x.html#c") == "https://other.example/api/x.html#c"
+    monkeypatch.setattr("conformance.report.text.metadata", lambda name: installed())
+    _documentation.cache_clear()
+    assert address("api/x.html#c").startswith("https://")
+    _documentation.cache_clear()
+
+
+def installed(*sites):
+    """The metadata of an installed package."""
+    made = Message()
+    made["Project-URL"] = "Source, https://source.example/"
+    for site in sites:
+        made["Project-URL"] = f"Documentation, {site}"
+    return made
+
+
+def test_a_bystander_is_named_last_and_as_one_in_every_form():
+    waited = RankOutcome(0, "timeout", "still running when another rank had failed", bystander=True)
+    raised = RankOutcome(1, "error", "ValueError: not today")
+    report = made(joined(plan(SUM), [waited, raised], 0.5))
+    (own,) = (own for own in report.subjects[0].clauses if own.broken)
+    assert own.verdict == "error"
+    assert own.tests[0].to_json()["ranks"][0]["bystander"] is True
+    for form in (on_terminal(report), page(report).split("<body>")[1], junit(report)):
+        assert form.index("ValueError: not today") < form.index("bystander") < form.index("still running")
+        assert "timeout" not in form.lower()
+
+
+def several(count):
+    """A report on many subjects, of which two are broken."""
+    refs = [subject_ref(f"pkg.layers:F{number}", "Function") for number in range(count)]
+    return made(*(outcome("Function.backward.count", "fail", subject=ref) for ref in refs[-2:]), subjects=refs)
+
+
+def test_the_page_shows_what_is_broken_first_and_open():
+    shown = page(several(300))
+    first = shown.index("<section")
+    assert "pkg.layers:F298" in shown[first : shown.index("pkg.layers:F299")]
+    assert shown.index("pkg.layers:F299") < shown.index("pkg.layers:F0<") < shown.index("Verdicts</h2>")
+    assert shown.count('<details class="clause broken" open>') == 2
+
+
+def test_pytorch_is_one_folded_line_of_the_page_where_all_its_clauses_pass():
+    shown = page(broken())
+    line = next(line for line in shown.splitlines() if "PyTorch itself" in line)
+    assert line.startswith('<details id="part-1"><summary>')
+    assert "1 passed" in line
+    assert shown.index("<section") < shown.index(line)
+
+
+def test_empty_facts_are_left_out_of_the_page():
+    report = made()
+    report = replace(report, environment={**report.environment, "cuda": "", "nccl": "2.28.9"})
+    assert "<dt>nccl</dt><dd>2.28.9</dd>" in page(report)
+    assert "<dt>cuda</dt>" not in page(report)
+
+
+def test_what_was_not_selected_is_one_line():
+    names = ("Function.backward.count", "Function.save_for_backward.once", "Function.backward.any-layout")
+    planned = [plan(name) for name in (*names, SUM)]
+    engine = plan("Function.backward.receives", subject=None)
+    report = judge(
+        [outcome(SUM)],
+        [*planned, engine],
+        [SUBJECT],
+        CLAUSES,
+        ENVIRONMENT,
+        suite=SUITE,
+        selected={outcome(SUM).nodeid},
+    )
+    told = on_terminal(report)
+    assert "Not selected: 1 clauses of PyTorch itself and 3 of the subject." in told
+    assert "must 1/1" in told
+    assert "engine clauses" not in told
+    assert "0/" not in told
+    assert "skipped" not in told
+    assert "3 not selected" in page(report)

@@ -15,15 +15,15 @@ sys.path.insert(0, str(ROOT))
 
 def main(world: int, checks: int) -> int:
     """Run one test as many times, each time as a pytest item of its own."""
-    from conformance import plugin
     from conformance.core import catalog
-    from conformance.core.options import Options
+    from conformance.core.options import RunOptions
     from conformance.core.plan import SubjectRef, plan
+    from conformance.plugin import stash as plugin
     from conformance.run.session import Session
 
     subject = "spec_impl.ksuit:AllGatherGradAutograd"
     named = SubjectRef(subject, "AllGatherGradAutograd", None, subject)
-    session = Session(Options(subjects=(subject,), spec=named.spec, ranks=(world,)), [named])
+    session = Session(RunOptions(subjects=(subject,), spec=named.spec, ranks=(world,)), subjects=[named])
 
     import pytest
 
@@ -32,7 +32,7 @@ def main(world: int, checks: int) -> int:
     suite = ROOT / "benchmarks" / "suite"
     (test,) = catalog.suite(suite)
     test = replace(test, module="test_bench_gather", cases=tuple((("number", number),) for number in range(checks)))
-    session.items = plan([test], clauses.registry(), [named], (world,))
+    session.tests = plan([test], clauses.registry(), [named], (world,))
     session.pool.settings = replace(session.pool.settings, path=(str(suite), str(ROOT)))
     plugin.SUITE = suite
 

@@ -1,4 +1,4 @@
-"""What each command does. Nothing here imports torch; what is heavy is imported where it is needed."""
+"""The commands, each with its arguments. Nothing here imports torch; what is heavy is imported where it is needed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from conformance.cli.parser import parser
 from conformance.core.errors import BAD_USAGE, BROKE, FAILS, INTERRUPTED, OK, UsageError
+from conformance.core.options import RunOptions
 from conformance.core.output import complain, let_go_of_output, why
 
 
@@ -21,29 +22,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     if "--" in words:
         cut = words.index("--")
         words, passed_on = words[:cut], words[cut + 1 :]
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - closed by whoever started us
     try:
         arguments = parser().parse_args(words)
     except SystemExit as ending:
         return int(ending.code or 0)
-    return _carry_out(arguments, passed_on)
-
-
-def _carry_out(arguments: argparse.Namespace, passed_on: Sequence[str]) -> int:
-    """Do what the arguments say; complaints come out as a line or two."""
-
-    commands: dict[str, Callable[[], int]] = {
-        "run": lambda: _run(arguments, passed_on),
-        "list": lambda: _list(arguments),
-        "explain": lambda: _explain(arguments),
-        "scan": lambda: _scan(arguments),
-        "verify": lambda: _verify(arguments),
-        "compare": lambda: _compare(arguments),
-        "watch": lambda: _watch(arguments),
-    }
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - closed by whoever started us
     try:
-        status = commands[arguments.command]()
+        status = _run(arguments, passed_on) if arguments.command == "run" else COMMANDS[arguments.command](arguments)
         sys.stdout.flush()
     except UsageError as error:
         complain(str(error))
@@ -61,7 +47,13 @@ def _carry_out(arguments: argparse.Namespace, passed_on: Sequence[str]) -> int:
 def _run(arguments: argparse.Namespace, passed_on: Sequence[str]) -> int:
     from conformance.cli.run import run
 
-    return run(arguments, passed_on)
+    return run(RunOptions.from_text(vars(arguments)), passed_on)
+
+
+def _watch(arguments: argparse.Namespace) -> int:
+    from conformance.run.watch import watch
+
+    return watch(RunOptions.from_text(vars(arguments)))
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -93,10 +85,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     from conformance.core.clauses import registry
     from conformance.report.verify import verify
 
-    try:
-        problems = verify(arguments.report, registry())
-    except UsageError as error:
-        raise UsageError(str(error)) from None
+    problems = verify(arguments.report, registry())
     for problem in problems:
         print(problem)
     print(f"{arguments.report}: {len(problems)} problems" if problems else f"{arguments.report}: in order")
@@ -108,10 +97,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     from conformance.report.files import read
     from conformance.report.sheet import terminal
 
-    try:
-        change = compare.compare(read(arguments.old), read(arguments.new))
-    except UsageError as error:
-        raise UsageError(str(error)) from None
+    change = compare.compare(read(arguments.old), read(arguments.new))
     if arguments.json:
         print(json.dumps(change.to_json(), indent=1))
     else:
@@ -119,7 +105,11 @@ def _compare(arguments: argparse.Namespace) -> int:
     return FAILS if change.worse else OK
 
 
-def _watch(arguments: argparse.Namespace) -> int:
-    from conformance.run.watch import watch
-
-    return watch(arguments)
+COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "list": _list,
+    "explain": _explain,
+    "scan": _scan,
+    "verify": _verify,
+    "compare": _compare,
+    "watch": _watch,
+}

@@ -1,27 +1,29 @@
-"""The ``conformance`` command: reads its arguments and hands over to the part that does the work."""
+"""The command line: what each command takes. The docs' option reference is made of it."""
 
 from __future__ import annotations
 
 import argparse
+from typing import Any, NoReturn
 
 from conformance.core.errors import BAD_USAGE
-
-RANKS = "1,2,3,4"
+from conformance.core.options import options_of
 
 
 class Parser(argparse.ArgumentParser):
     """Ends with status 4 and one line when the arguments cannot be used."""
 
-    def error(self, message: str) -> None:  # type: ignore[override]
+    def error(self, message: str) -> NoReturn:
         """Called by argparse; ``--help`` tells the rest."""
         self.exit(BAD_USAGE, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
 def parser() -> argparse.ArgumentParser:
-    """The whole command line; the docs' option reference is made of it."""
+    """The whole command line."""
     top = Parser(prog="conformance", description="Does a torch.autograd.Function keep what its documentation promises?")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
-    _run(commands.add_parser("run", help="test subjects; without any, the reference implementation"))
+    run = commands.add_parser("run", help="test subjects; without any, the reference implementation")
+    _add_options(run, "run")
+    run.epilog = "Arguments after -- go to pytest as they are."
     listing = commands.add_parser("list", help="list every clause")
     listing.add_argument("--json", action="store_true", help="as JSON")
     explain = commands.add_parser("explain", help="show one clause: text, level, sources, tests")
@@ -38,33 +40,18 @@ def parser() -> argparse.ArgumentParser:
     compare.add_argument("new", metavar="NEW.json")
     compare.add_argument("--json", action="store_true", help="as JSON")
     watch = commands.add_parser("watch", help="run again whenever a file of the subject is saved")
-    _what(watch)
+    _add_options(watch, "watch")
     return top
 
 
-def _what(command: argparse.ArgumentParser) -> None:
-    add = command.add_argument
-    add("subjects", nargs="*", metavar="SUBJECT", help="module:attribute: a Function class, a callable or a Subject")
-    add("--from", dest="packages", action="append", default=[], metavar="PACKAGE", help="subjects PACKAGE registers")
-    add("--spec", metavar="NAME", help="the spec to hold the subjects against (default: Function, the contract alone)")
-    add("--inputs", metavar="MODULE:CALLABLE", help="yields tuples of arguments, for spec Function")
-    add("--ranks", default=RANKS, metavar="N,N", help=f"world sizes for clauses that need several ranks ({RANKS})")
-    add("--backend", default="gloo", metavar="NAME", help="gloo (default) or nccl")
-    add("--device", default=None, metavar="DEVICE", help="cpu (default with gloo) or cuda (default with nccl)")
-    add("--timeout", default="30", metavar="S", help="deadline of one test on one rank, in seconds (30)")
-    add("--setup", action="append", default=[], metavar="MODULE:CALLABLE", help="called first on every rank")
-
-
-def _run(command: argparse.ArgumentParser) -> None:
-    _what(command)
-    add = command.add_argument
-    add("--strict", action="store_true", help="fail on broken should and quality clauses too")
-    add("--expect", metavar="FILE", help="TOML file of deviations that are known and accepted")
-    add("--write-expect", metavar="FILE", help="write the deviations found as such a file")
-    add("--report", metavar="DIR", help="write report.json, report.html and junit.xml there")
-    add("--resume", metavar="DIR", help="go on with the run that was writing its report there")
-    add("--reproduce", metavar="DIR", help="write a script with torch alone for every failure")
-    add("-k", dest="expression", metavar="EXPR", help="run only the tests whose names match, as in pytest")
-    add("-n", dest="workers", metavar="WORKERS", help="run in this many processes side by side (pytest-xdist)")
-    add("-v", "--verbose", action="store_true", help="list what is not applicable, and why")
-    command.epilog = "Arguments after -- go to pytest as they are."
+def _add_options(command: argparse.ArgumentParser, name: str) -> None:
+    for destination, option in options_of(name):
+        how: dict[str, Any] = {"help": option.help}
+        if option.metavar:
+            how["metavar"] = option.metavar
+        if not option.flags:
+            command.add_argument(destination, nargs="*", **how)
+        elif option.metavar:
+            command.add_argument(*option.flags, dest=destination, action="append" if option.many else "store", **how)
+        else:
+            command.add_argument(*option.flags, dest=destination, action="store_true", **how)

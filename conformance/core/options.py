@@ -1,35 +1,60 @@
-"""What a run is asked for, checked before anything starts; complaints say what would be right."""
+"""The options of a run, each written once: the command line, pytest, its workers and the journal are fed from here."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from conformance.core.errors import UsageError
 from conformance.core.plan import DEFAULT_RANKS, check_reference
 
 BACKENDS = ("gloo", "nccl")
 MOST_RANKS = 4096
+LONGEST_TIMEOUT = 86_400
 
 
 @dataclass(frozen=True)
-class Options:
-    """A run, as asked for."""
+class Option:
+    """How an option is given, and who knows it.
 
-    subjects: tuple[str, ...] = ()
-    spec: str | None = None
-    inputs: str | None = None
-    ranks: tuple[int, ...] = DEFAULT_RANKS
-    backend: str = "gloo"
-    device: str = "cpu"
-    timeout: float = 30.0
-    setup: tuple[str, ...] = ()
+    Attributes:
+        flags: as on the command line, such as ``--ranks``; none for what is given by its place.
+        help: what ``--help`` says.
+        metavar: what stands for its value; empty for a switch.
+        read: makes the value out of the text.
+        many: whether it may be given more than once.
+        pytest: its flag in a pytest run; empty where pytest does not know it.
+        commands: the commands that take it.
+        kept: whether the journal keeps it: it decides which tests there are, and how they run.
+    """
+
+    flags: tuple[str, ...]
+    help: str
+    metavar: str = ""
+    read: Callable[[str], Any] = str
+    many: bool = False
+    pytest: str = ""
+    commands: tuple[str, ...] = ("run",)
+    kept: bool = False
 
 
-def parse_ranks(text: str) -> tuple[int, ...]:
+def _plan(*flags: str, help: str, default: Any = None, pytest: str = "", **more: Any) -> Any:
+    """An option that decides which tests there are, and how they run."""
+    known = Option(flags, help, pytest=pytest, commands=("run", "watch"), kept=True, **more)
+    return field(default=default, metadata={"option": known})
+
+
+def _run(*flags: str, help: str, default: Any = None, **more: Any) -> Any:
+    """An option of ``conformance run`` alone."""
+    return field(default=default, metadata={"option": Option(flags, help, **more)})
+
+
+def read_ranks(text: str) -> tuple[int, ...]:
     """World sizes from a list of numbers.
 
-    >>> parse_ranks("1,2,4")
+    >>> read_ranks("1,2,4")
     (1, 2, 4)
     """
     numbers = [part.strip() for part in text.split(",")]
@@ -40,38 +65,153 @@ def parse_ranks(text: str) -> tuple[int, ...]:
     return tuple(sorted({int(number) for number in numbers}))
 
 
-def parse_timeout(text: str) -> float:
+def read_timeout(text: str) -> float:
     """Seconds from a text.
 
-    >>> parse_timeout("2.5")
+    >>> read_timeout("2.5")
     2.5
     """
     try:
         seconds = float(text)
     except ValueError:
         seconds = 0.0
-    if not 0 < seconds <= 86_400:
-        raise UsageError(f"--timeout {text!r}: give a number of seconds above 0 and at most 86400")
+    if not 0 < seconds <= LONGEST_TIMEOUT:
+        raise UsageError(f"--timeout {text!r}: give a number of seconds above 0 and at most {LONGEST_TIMEOUT}")
     return seconds
 
 
-def checked(options: Options, specs: tuple[str, ...]) -> Options:
-    """The same options, once every name in them reads as it should.
+@dataclass(frozen=True)
+class RunOptions:
+    """A run, as asked for."""
 
-    Raises:
-        UsageError: with one line.
-    """
-    if options.spec is not None and options.spec not in specs:
-        raise UsageError(f"--spec {options.spec!r}: no such spec; there are {', '.join(specs)}")
-    if options.backend not in BACKENDS:
-        raise UsageError(f"--backend {options.backend!r}: give gloo or nccl")
-    if not re.fullmatch(r"cpu|cuda(:[0-9]+)?", options.device):
-        raise UsageError(f"--device {options.device!r}: give cpu, cuda or cuda:N")
-    for reference in (*options.subjects, *options.setup, *([options.inputs] if options.inputs else [])):
-        try:
+    subjects: tuple[str, ...] = _plan(
+        help="module:attribute: a Function class, a callable or a Subject",
+        default=(), metavar="SUBJECT", many=True, pytest="--subject",
+    )  # fmt: skip
+    packages: tuple[str, ...] = _plan(
+        "--from", help="subjects PACKAGE registers", default=(), metavar="PACKAGE", many=True
+    )
+    spec: str | None = _plan(
+        "--spec", help="the spec to check the subjects against (default: Function, the contract alone)",
+        metavar="NAME", pytest="--spec",
+    )  # fmt: skip
+    inputs: str | None = _plan(
+        "--inputs", help="yields tuples of arguments, for spec Function", metavar="MODULE:CALLABLE", pytest="--inputs"
+    )
+    ranks: tuple[int, ...] = _plan(
+        "--ranks", help="world sizes for clauses that need several ranks (1,2,3,4)",
+        default=DEFAULT_RANKS, metavar="N,N", read=read_ranks, pytest="--ranks",
+    )  # fmt: skip
+    backend: str = _plan("--backend", help="gloo (default) or nccl", default="gloo", metavar="NAME", pytest="--backend")
+    device: str = _plan(
+        "--device", help="cpu (default with gloo) or cuda (default with nccl)",
+        default="", metavar="DEVICE", pytest="--device",
+    )  # fmt: skip
+    timeout: float = _plan(
+        "--timeout", help="deadline of one test on one rank, in seconds (30)",
+        default=30.0, metavar="S", read=read_timeout, pytest="--rank-timeout",
+    )  # fmt: skip
+    setup: tuple[str, ...] = _plan(
+        "--setup", help="called first on every rank",
+        default=(), metavar="MODULE:CALLABLE", many=True, pytest="--rank-setup",
+    )  # fmt: skip
+    strict: bool = _run("--strict", help="fail on broken should and quality clauses too", default=False)
+    expect: str | None = _run("--expect", help="TOML file of deviations that are known and accepted", metavar="FILE")
+    write_expect: str | None = _run("--write-expect", help="write the deviations found as such a file", metavar="FILE")
+    report: str | None = _run("--report", help="write report.json, report.html and junit.xml there", metavar="DIR")
+    resume: str | None = _run("--resume", help="go on with the run that was writing its report there", metavar="DIR")
+    reproduce: str | None = _run("--reproduce", help="write a script with torch alone for every failure", metavar="DIR")
+    expression: str | None = _run(
+        "-k", help="run only the tests whose names match, as in pytest", metavar="EXPR", kept=True
+    )
+    workers: str | None = _run("-n", help="run in this many processes side by side (pytest-xdist)", metavar="WORKERS")
+    verbose: bool = _run("-v", "--verbose", help="list what is not applicable, and why", default=False)
+
+    @classmethod
+    def from_text(cls, given: Mapping[str, Any]) -> RunOptions:
+        """Options from texts by their names, each one read; what was not given, or is unknown, has its default."""
+        known = {name: value for name, value in given.items() if name in _OPTIONS and value not in (None, [], ())}
+        return cls(**{name: _read(_OPTIONS[name], value) for name, value in known.items()})
+
+    @classmethod
+    def from_json(cls, data: Any) -> RunOptions:
+        """Rebuild from :meth:`to_json`.
+
+        Raises:
+            UsageError: the data are not options.
+        """
+        if not isinstance(data, dict):
+            raise UsageError(f"options are an object, not a {type(data).__name__}")
+        known: dict[str, Any] = {
+            name: tuple(data[name]) if isinstance(data[name], list) else data[name] for name in _OPTIONS if name in data
+        }
+        options = cls(**known)
+        for name, value in vars(options).items():
+            if not _fits(value, getattr(_DEFAULTS, name)):
+                raise UsageError(f"{name} cannot be {value!r}")
+        return options
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data of what the journal keeps."""
+        return {name: getattr(self, name) for name, option in _OPTIONS.items() if option.kept}
+
+    def resumed(self, earlier: RunOptions) -> RunOptions:
+        """These options, with what an earlier run was asked for; whoever asks for something else means another run.
+
+        Raises:
+            UsageError: an option was given that differs from the earlier run's.
+        """
+        for name in self.to_json():
+            now, then = getattr(self, name), getattr(earlier, name)
+            if now not in (then, getattr(_DEFAULTS, name)):
+                raise UsageError(f"--resume goes on with the run as it was asked for: {name} was {then!r}, not {now!r}")
+        return replace(self, **{name: getattr(earlier, name) for name in self.to_json()})
+
+    def checked(self, specs: Iterable[str]) -> RunOptions:
+        """The same options, complete, once every name in them reads as it should.
+
+        Raises:
+            UsageError: with one line.
+        """
+        if self.spec is not None and self.spec not in specs:
+            raise UsageError(f"--spec {self.spec!r}: no such spec; there are {', '.join(specs)}")
+        if self.backend not in BACKENDS:
+            raise UsageError(f"--backend {self.backend!r}: give gloo or nccl")
+        device = self.device or ("cuda" if self.backend == "nccl" else "cpu")
+        if not re.fullmatch(r"cpu|cuda(:[0-9]+)?", device):
+            raise UsageError(f"--device {device!r}: give cpu, cuda or cuda:N")
+        for reference in (*self.subjects, *self.setup, *([self.inputs] if self.inputs else [])):
             check_reference(reference)
-        except UsageError as error:
-            raise UsageError(str(error)) from None
-    if options.inputs and not options.subjects:
-        raise UsageError("--inputs needs a subject to be the inputs of; give one as module:attribute")
-    return options
+        if self.inputs and not self.subjects:
+            raise UsageError("--inputs needs a subject to be the inputs of; give one as module:attribute")
+        return replace(self, device=device)
+
+
+def options_of(command: str) -> Iterator[tuple[str, Option]]:
+    """The options that a command takes, by their names."""
+    return ((name, option) for name, option in _OPTIONS.items() if command in option.commands)
+
+
+def pytest_options() -> Iterator[tuple[str, Option]]:
+    """The options that a pytest run takes, by their names."""
+    return ((name, option) for name, option in _OPTIONS.items() if option.pytest)
+
+
+def _read(option: Option, value: Any) -> Any:
+    if isinstance(value, bool):
+        return value
+    return tuple(map(option.read, value)) if option.many else option.read(value)
+
+
+def _fits(value: Any, default: Any) -> bool:
+    """Whether a value is of the kind that its default is of."""
+    if default is None:
+        return value is None or isinstance(value, str)
+    if isinstance(default, tuple):
+        kind = int if default else str
+        return isinstance(value, tuple) and all(type(item) is kind for item in value)
+    return type(value) is type(default) or (isinstance(default, float) and type(value) is int)
+
+
+_OPTIONS: dict[str, Option] = {each.name: each.metadata["option"] for each in fields(RunOptions)}
+_DEFAULTS = RunOptions()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +14,7 @@ import torch
 from conformance.core.errors import UsageError
 from conformance.core.outcomes import clipped
 from conformance.kit.deviations import Deviation, NotApplicable, Skipped
+from conformance.kit.seeds import seed
 
 #: Frames of these folders tell an author nothing about their own code.
 _FOREIGN = (
@@ -66,6 +68,12 @@ def _ending(action: Callable[[], object]) -> tuple[str, str, str]:
         except MemoryError:  # none is left, not even for a traceback
             return "error", text_of(error), ""
     return "pass", "", ""
+
+
+def call_body(module: str, function: str, arguments: Iterable[str], offered: Mapping[str, object]) -> None:
+    """Call a test's body with those of the offered arguments that it takes, from a known state of all generators."""
+    seed(0)
+    getattr(importlib.import_module(module), function)(**{name: offered[name] for name in arguments})
 
 
 def text_of(error: BaseException) -> str:

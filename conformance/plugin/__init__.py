@@ -1,33 +1,41 @@
-"""The pytest plugin: options, and a collector for the suite. Until then it imports nothing."""
+"""The pytest plugin. Until the suite is asked for, it adds no option, and nothing but its own fixture."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from conformance.run.session import Session
+from conformance.plugin.stash import ASKED_FOR, SESSION, SUITE
 
-SUITE = Path(__file__).parents[1] / "suite"
-SESSION = pytest.StashKey["Session"]()
+#: A pytest run asks for the suite by naming it, or this plugin.
+ASKED = ("conformance.suite", "conformance/suite", "conformance.plugin")
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Called once at start: the options of a conformance run."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser, args: Sequence[str]) -> None:
+    """Called before any conftest is read: the options of a conformance run, in a run of the suite alone."""
+    if not any(name in argument for argument in args for name in ASKED):
+        return
+    early_config.stash[ASKED_FOR] = True
+    from conformance.core.options import pytest_options
+
     group = parser.getgroup("conformance", "conformance of torch.autograd.Function subclasses")
-    add = group.addoption
-    add("--subject", action="append", default=[], metavar="MODULE:ATTR", help="what to test; may be given again")
-    add("--spec", default=None, metavar="NAME", help="the spec to hold subjects against (default: Function)")
-    add("--inputs", default=None, metavar="MODULE:CALLABLE", help="yields argument tuples, for spec Function")
-    add("--ranks", default="1,2,3,4", metavar="N,N", help="world sizes for clauses that need several ranks")
-    add("--backend", default="gloo", metavar="NAME", help="gloo or nccl")
-    add("--device", default="cpu", metavar="DEVICE", help="cpu, cuda or cuda:N")
-    add("--rank-timeout", default="30", metavar="SECONDS", help="deadline of one test on one rank")
-    add("--rank-setup", action="append", default=[], metavar="MODULE:CALLABLE", help="called first on every rank")
+    for name, option in pytest_options():
+        action = "append" if option.many else "store"
+        group.addoption(option.pytest, dest=name, action=action, metavar=option.metavar, help=option.help)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Called before collection: what is wrong with the request is said once, and not by each module."""
+    if session.config.stash.get(ASKED_FOR, False):
+        from conformance.plugin.attach import take_session
+
+        take_session(session.config)
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -48,46 +56,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in in_order(items) if item.nodeid not in done]
 
 
-def session_of(config: pytest.Config) -> Session:
-    """The run that belongs to this pytest run, made when the suite is first collected."""
-    if SESSION not in config.stash:
-        config.stash[SESSION] = _new_session(config)
-        config.add_cleanup(config.stash[SESSION].close)  # no process outlives the run
-    return config.stash[SESSION]
-
-
-def _new_session(config: pytest.Config) -> Session:
-    from conformance.core.errors import UsageError
-    from conformance.core.options import Options, parse_ranks, parse_timeout
-    from conformance.run.session import Session
-
-    option: Any = config.getoption
-    try:
-        options = Options(
-            subjects=tuple(option("--subject")),
-            spec=option("--spec"),
-            inputs=option("--inputs"),
-            ranks=parse_ranks(option("--ranks")),
-            backend=option("--backend"),
-            device=option("--device"),
-            timeout=parse_timeout(option("--rank-timeout")),
-            setup=tuple(option("--rank-setup")),
-        )
-        return Session(options, _known_subjects(config))
-    except UsageError as error:
-        raise pytest.UsageError(str(error)) from None
-
-
-def _known_subjects(config: pytest.Config) -> list[Any] | None:
-    """In a worker of pytest-xdist: the subjects that the controller has looked at already."""
-    handed = getattr(config, "workerinput", {}).get("conformance_subjects")
-    if handed is None:
-        return None
-    from conformance.core.plan import SubjectRef
-
-    return [SubjectRef(*fields) for fields in handed]
-
-
 @pytest.fixture(scope="session")
 def conformance_check() -> Any:
     """:func:`conformance.check`, imported when a test first asks for it.
@@ -102,9 +70,10 @@ def conformance_check() -> Any:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Called by pytest-xdist for each worker: hand over the subjects as they were found."""
+    """Called by pytest-xdist for each worker: hand over the options, and the subjects as they were found."""
     session = node.config.stash.get(SESSION, None)
     if session is not None:
+        node.workerinput["conformance_options"] = json.dumps(session.options.to_json())
         node.workerinput["conformance_subjects"] = [
             [subject.reference, subject.spec, subject.inputs, subject.label] for subject in session.subjects
         ]

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from conformance.core import clauses
-from conformance.core.errors import ForkserverDied, StartFailed, UsageError
+from conformance.core.errors import BROKE, RunnerError
 from conformance.core.outcomes import TestOutcome
 from conformance.core.plan import PlannedTest
-from conformance.plugin import SESSION, session_of
+from conformance.plugin.attach import session_of
+from conformance.plugin.stash import SESSION
 
 
 class ClauseBroken(Exception):
@@ -23,29 +24,23 @@ class SuiteModule(pytest.File):
 
     def collect(self) -> Iterable[RankItem]:
         """Called by pytest: the module's items, for every subject, world and case."""
-        session = session_of(self.config)
         # pytest-xdist, whose mark it is, may not be there.
         self.config.addinivalue_line("markers", "xdist_group(name): tests that one worker runs")
-        try:
-            items = session.items
-        except UsageError as error:
-            pytest.exit(str(error), returncode=4)
-        except (StartFailed, ForkserverDied) as error:
-            pytest.exit(str(error), returncode=3)
-        for place, item in enumerate(items):
-            if item.test.file == self.path:
-                ranked = RankItem.from_parent(self, name=item.name, entry=item, place=place)
+        tests = session_of(self.config).tests
+        for place, planned in enumerate(tests):
+            if planned.test.file == self.path:
+                item = RankItem.from_parent(self, name=planned.name, planned=planned, place=place)
                 # With pytest-xdist, tests that share a world of ranks go to one worker.
-                ranked.add_marker(pytest.mark.xdist_group(f"{item.label}-{item.size}-{item.group}"))
-                yield ranked
+                item.add_marker(pytest.mark.xdist_group(f"{planned.label}-{planned.size}-{planned.group}"))
+                yield item
 
 
 class RankItem(pytest.Item):
     """One test of one subject in one world."""
 
-    def __init__(self, *, entry: PlannedTest, place: int, **options: Any) -> None:
+    def __init__(self, *, planned: PlannedTest, place: int, **options: Any) -> None:
         super().__init__(**options)
-        self.entry = entry
+        self.planned = planned
         self.place = place
         self.conformance_outcome: TestOutcome | None = None
 
@@ -53,9 +48,9 @@ class RankItem(pytest.Item):
         """Called by pytest: run on the ranks, and turn the joined outcome into pytest's own."""
         pool = self.config.stash[SESSION].pool
         try:
-            outcome = pool.run(self.entry)
-        except (StartFailed, ForkserverDied) as error:
-            pytest.exit(str(error), returncode=3)
+            outcome = pool.run(self.planned)
+        except RunnerError as error:
+            pytest.exit(str(error), returncode=BROKE)
         self.conformance_outcome = outcome
         if outcome.outcome in {"skip", "not-applicable"}:
             pytest.skip(f"{outcome.outcome}: {outcome.reason}")
@@ -70,7 +65,7 @@ class RankItem(pytest.Item):
 
     def reportinfo(self) -> tuple[Any, int, str]:
         """Called by pytest: where the test stands."""
-        return self.path, self.entry.test.line - 1, self.name
+        return self.path, self.planned.test.line - 1, self.name
 
 
 def told(outcome: TestOutcome) -> str:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from conformance.core.outcomes import TestOutcome
-from conformance.plugin import SESSION
 from conformance.plugin.items import RankItem
+from conformance.plugin.stash import SESSION
 from conformance.report.model import Report
 from conformance.run.journal import Journal
 from conformance.run.session import Session
@@ -44,13 +44,13 @@ class Recorder:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Called after collection: what an earlier run has finished is not run again."""
-        items[:] = [item for item in items if not (isinstance(item, RankItem) and item.entry.nodeid in self.outcomes)]
+        items[:] = [item for item in items if not (isinstance(item, RankItem) and item.planned.nodeid in self.outcomes)]
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Called once the selection stands."""
-        entries = [item.entry for item in session.items if isinstance(item, RankItem)]
-        self.session.pool.look_ahead(entries)
-        self._start({entry.nodeid for entry in entries})
+        tests = [item.planned for item in session.items if isinstance(item, RankItem)]
+        self.session.pool.look_ahead(tests)
+        self._start({test.nodeid for test in tests})
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -79,11 +79,10 @@ class Recorder:
         """Called for each phase of each test, in this process even when workers run them."""
         if not hasattr(report, "conformance"):
             return
-        data = json.loads(report.conformance)
-        outcome = TestOutcome.from_json(data)
+        outcome = TestOutcome.from_json(json.loads(report.conformance))
         self.outcomes[outcome.nodeid] = outcome
         if self.journal is not None:
-            self.journal.note(data)
+            self.journal.note(outcome)
         self._show(lambda: self.ended(outcome))
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -97,12 +96,12 @@ class Recorder:
 
     def report(self, interrupted: bool) -> Report:
         """The verdicts on everything that was planned."""
-        items = self.session.items
-        owed = {item.nodeid for item in items}
+        tests = self.session.tests
+        owed = {test.nodeid for test in tests}
         return self.session.report(
-            items,
+            tests,
             [outcome for name, outcome in self.outcomes.items() if name in owed],
-            self.selected,
+            selected=self.selected,
             missing="not run: interrupted" if interrupted else "not run",
             started=datetime.fromtimestamp(self.began, UTC).isoformat(timespec="seconds"),
             seconds=round(time.time() - self.began, 3),

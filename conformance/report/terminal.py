@@ -108,7 +108,11 @@ def _part(sheet: Sheet, part: SubjectResult, verbose: bool) -> None:
         sheet.blank()
         sheet.say(f"{name}: {cannot_be_judged(part.clauses) or f'{len(broken)} broken {_clauses(broken)}'}", "bold")
     for clause, others in by_cause(broken):
-        _clause(sheet, clause, others, consequences_of(clause, part.clauses))
+        consequences = consequences_of(clause, part.clauses)
+        if cannot_be_judged(part.clauses):
+            _stopped(sheet, clause, consequences)
+        else:
+            _clause(sheet, clause, others, consequences)
     known = [clause for clause in part.clauses if clause.broken and clause.expected]
     if known:
         sheet.blank()
@@ -137,16 +141,24 @@ def _clause(
         sheet.say(f"{len(told) - _MANY} more ways in which it failed: see --report", "dim", 2)
     if others:
         names = listed(other.id for other in others)
-        sheet.say(f"{len(others)} more {_clauses(others)}: {names}", indent=2, label="also breaks ")
+        sheet.say(f"{len(others)} more {_clauses(others)}: {names}", indent=2, label="likewise   ")
     _unjudged(sheet, consequences)
-    sheet.command("read        ", address(clause.page), indent=2)
+    sheet.command("read       ", address(clause.page), indent=2)
+
+
+def _stopped(sheet: Sheet, cause: ClauseResult, consequences: Sequence[ClauseResult]) -> None:
+    """What keeps a subject from being judged at all: no clause is quoted, since none was looked at."""
+    sheet.blank()
+    _failure(sheet, failures(cause)[0])
+    sheet.say(f"as broken: {cause.id} ({cause.level})", "dim", 2, "counts     ")
+    _unjudged(sheet, consequences)
 
 
 def _unjudged(sheet: Sheet, consequences: Sequence[ClauseResult]) -> None:
     """One line for what could not be judged because of a broken clause."""
     if consequences:
         names = listed((clause.id for clause in consequences), 2)
-        sheet.say(f"{len(consequences)} {_clauses(consequences)} because of this: {names}", "dim", 2, "not judged  ")
+        sheet.say(f"{len(consequences)} {_clauses(consequences)} because of this: {names}", "dim", 2, "not judged ")
 
 
 def _failure(sheet: Sheet, failure: Failure) -> None:
@@ -161,12 +173,12 @@ def _failure(sheet: Sheet, failure: Failure) -> None:
     if not any(who.witness.message for who in guilty):
         sheet.quote(test.message or test.outcome, indent=2)
     if failure.likely:
-        sheet.say(failure.likely, "bold", 2, label="looks like  ")
+        sheet.say(failure.likely, "bold", 2, label="looks like ")
     if test.reproduce:
-        sheet.command("reproduce   ", test.reproduce, indent=2)
+        sheet.command("reproduce  ", test.reproduce, indent=2)
     if failure.alike:
         names = listed(_short(other) for other in failure.alike)
-        sheet.say(f"{len(failure.alike)} more: {names}", "dim", 2, label="alike in    ")
+        sheet.say(f"{len(failure.alike)} more: {names}", "dim", 2, label="alike in   ")
 
 
 def _accused(sheet: Sheet, who: Accused, test: TestOutcome, likely: str) -> None:

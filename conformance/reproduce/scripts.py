@@ -5,7 +5,6 @@ A short script is kept only after it was seen to fail; otherwise the script carr
 
 from __future__ import annotations
 
-import argparse
 import ast
 import os
 import re
@@ -17,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conformance.core import catalog, clauses
-from conformance.core.options import parse_timeout
 from conformance.core.plan import PlannedTest, SubjectRef, plan
 from conformance.report.failures import Failure, failures
 from conformance.report.files import prepare, write
@@ -71,13 +69,6 @@ def write_scripts(report: Report, folder: Path | str, inputs: str | None = None,
             write(path, _docstring(wanted) + whole)
         written.append(path)
     return written
-
-
-def carry_out(arguments: argparse.Namespace, report: Report) -> None:
-    """Carry out ``conformance run --reproduce DIR``, and say how many scripts there are."""
-    scripts = write_scripts(report, arguments.reproduce, arguments.inputs, parse_timeout(arguments.timeout))
-    many = "1 script" if len(scripts) == 1 else f"{len(scripts)} scripts"
-    print(f"{many} in {arguments.reproduce}: what is broken, shown with torch alone", flush=True)
 
 
 def _wanted(report: Report, inputs: str | None) -> Iterator[Wanted]:

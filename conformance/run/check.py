@@ -11,18 +11,15 @@ from typing import Any
 
 from conformance.core import catalog, clauses
 from conformance.core.errors import UsageError
-from conformance.core.options import MOST_RANKS
+from conformance.core.options import LONGEST_TIMEOUT, MOST_RANKS, RunOptions
 from conformance.core.outcomes import TestOutcome
 from conformance.core.plan import PlannedTest, SubjectRef, plan
 from conformance.kit.subject import Subject, check_subject, load
 from conformance.kit.world import World
-from conformance.ranks.client import Forkserver
 from conformance.ranks.pickled import payload
-from conformance.ranks.pool import Pool, Settings
 from conformance.report.model import Report
-from conformance.report.verdicts import judge
 from conformance.run.in_process import in_process
-from conformance.run.session import suite_version
+from conformance.run.session import Session, report_on
 
 
 class ConformanceError(AssertionError):
@@ -46,7 +43,7 @@ def check(
     only: str = "",
     timeout: float = 30.0,
 ) -> Report:
-    """Hold a Function against the contract, or against a spec, and raise unless it conforms.
+    """Check a Function against the contract, or against a spec, and raise unless it conforms.
 
     With one rank and no spec that gathers, everything runs in the calling process: quick, and in your debugger.
     Otherwise rank processes are started; a Function that crashes or hangs there leaves the caller alone. What is at
@@ -89,30 +86,25 @@ def check(
     'conforms'
     """
     sizes = _sizes(ranks)
-    if not (isinstance(timeout, int | float) and 0 < timeout <= 86_400):
-        raise ValueError(f"timeout={timeout!r}: give a number of seconds above 0 and at most 86400")
-    try:
-        subject = _subject(function, cases, spec, call, gradient, formula)
-    except UsageError as error:
-        raise ValueError(str(error)) from None
+    if not (isinstance(timeout, int | float) and 0 < timeout <= LONGEST_TIMEOUT):
+        raise UsageError(f"timeout={timeout!r}: give a number of seconds above 0 and at most 86400")
+    subject = _subject(function, cases, spec, call, gradient, formula)
     label = subject.label
     on_ranks = max(sizes) > 1 or subject.gathers
     named = SubjectRef("", subject.spec, None, label, payload(subject) if on_ranks else "")
     registry = clauses.registry()
-    items = [item for item in plan(catalog.suite(), registry, [named], sizes) if item.subject]
-    chosen = [item for item in items if only in {"", item.test.clause, item.test.function}]
+    tests = [test for test in plan(catalog.suite(), registry, [named], sizes) if test.subject]
+    chosen = [test for test in tests if only in {"", test.test.clause, test.test.function}]
     if not chosen:
-        raise ValueError(_nothing_chosen(only, items))
-    outcomes = _on_ranks(chosen, timeout) if on_ranks else in_process(chosen, subject)
-    report = judge(
+        raise UsageError(_nothing_chosen(only, tests))
+    outcomes = _on_ranks(chosen, named, sizes, timeout) if on_ranks else list(in_process(chosen, subject))
+    report = report_on(
+        tests,
         outcomes,
-        items,
         [named],
-        registry,
         _environment(sizes),
-        suite={"version": suite_version(), "clauses_sha256": clauses.digest()},
+        selected={test.nodeid for test in chosen},
         engine=False,
-        missing=f"not selected by only={only!r}" if only else "not run",
     )
     _raise_unless_good(report, strict, whole=not only)
     return report
@@ -122,12 +114,12 @@ def _sizes(ranks: int | Sequence[int]) -> tuple[int, ...]:
     """World sizes, each one checked."""
     sizes = tuple(ranks) if isinstance(ranks, list | tuple | range | set) else (ranks,)
     if not sizes or not all(type(size) is int and 1 <= size <= MOST_RANKS for size in sizes):
-        raise ValueError(f"ranks={ranks!r}: give a world size of 1 or more, or several as in (2, 3)")
+        raise UsageError(f"ranks={ranks!r}: give a world size of 1 or more, or several as in (2, 3)")
     return tuple(sorted(set(sizes)))
 
 
-def _nothing_chosen(only: str, items: Sequence[PlannedTest]) -> str:
-    known = sorted({name for item in items for name in (item.test.clause, item.test.function)})
+def _nothing_chosen(only: str, tests: Sequence[PlannedTest]) -> str:
+    known = sorted({name for test in tests for name in (test.test.clause, test.test.function)})
     near = difflib.get_close_matches(only, known, 2) if isinstance(only, str) else []
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "; `conformance list` shows all clauses"
     return f"only={only!r}: no clause or test of that name concerns this subject{hint}"
@@ -160,16 +152,13 @@ def _loaded(reference: str) -> Any:
         raise UsageError(f"importing {reference!r} raises {type(error).__name__}: {error}") from error
 
 
-def _on_ranks(items: Sequence[PlannedTest], timeout: float) -> list[TestOutcome]:
-    """Run items on rank processes."""
-    template = Forkserver()
-    pool = Pool(template, Settings(timeout=timeout, path=tuple(filter(None, sys.path))))
-    pool.look_ahead(items)
-    try:
-        return [pool.run(item) for item in items]
-    finally:
-        pool.close()
-        template.close()
+def _on_ranks(
+    tests: Sequence[PlannedTest], subject: SubjectRef, sizes: tuple[int, ...], timeout: float
+) -> list[TestOutcome]:
+    """Run tests on rank processes, which look for modules where the caller does."""
+    options = RunOptions(ranks=sizes, timeout=timeout)
+    with Session(options, subjects=[subject], path=[*filter(None, sys.path)]) as session:
+        return list(session.run(tests))
 
 
 def _environment(sizes: tuple[int, ...]) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -16,25 +14,23 @@ from conformance.core.joining import joined
 from conformance.core.outcomes import Outcome, RankOutcome, TestOutcome
 from conformance.core.plan import PlannedTest
 from conformance.kit import isolation
-from conformance.kit.attempt import attempt
-from conformance.kit.seeds import seed
+from conformance.kit.attempt import attempt, call_body
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
 
 
-def in_process(items: Sequence[PlannedTest], subject: Subject) -> list[TestOutcome]:
-    """Run items on the one rank that this process is, and leave the process as it was."""
+def in_process(tests: Sequence[PlannedTest], subject: Subject) -> Iterator[TestOutcome]:
+    """Run tests on the one rank that this process is, and leave the process as it was."""
     world = World(device=_device(subject))
     with _as_a_rank():
-        return [_outcome(item, subject, world) for item in items]
+        for test in tests:
+            yield _outcome(test, subject, world)
 
 
 def _outcome(test: PlannedTest, subject: Subject, world: World) -> TestOutcome:
     def running() -> None:
-        seed(0)
-        body = getattr(importlib.import_module(test.test.module), test.test.function)
         offered = {"subject": subject, "world": world, **dict(test.case)}
-        body(**{name: offered[name] for name in test.test.arguments})
+        call_body(test.test.module, test.test.function, test.test.arguments, offered)
 
     with isolation.restored(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the suite provokes warnings; the caller's filters are for the caller

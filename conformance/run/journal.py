@@ -1,8 +1,7 @@
-"""The journal of a run: what was asked for, then each outcome as it actual, so that a killed run can go on."""
+"""The journal of a run: what was asked for, then each outcome as it came, so that a killed run can go on."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 from collections.abc import Mapping
@@ -11,95 +10,92 @@ from typing import Any, TextIO
 
 from conformance.core import clauses
 from conformance.core.errors import UsageError
+from conformance.core.options import RunOptions
 from conformance.core.outcomes import TestOutcome
 
 JOURNAL = "outcomes.jsonl"
-#: What of the command line decides which tests there are and how they run.
-ASKED = (
-    "subjects", "packages", "spec", "inputs", "ranks", "backend", "device", "timeout", "setup", "expression"
-)  # fmt: skip
 
 
 class Journal:
     """A file of JSON lines that only grows."""
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / JOURNAL
-        self.outcomes: list[TestOutcome] = []
+    def __init__(self, path: Path, file: TextIO, outcomes: list[TestOutcome]) -> None:
+        self.path = path
+        self.file = file
+        self.outcomes = outcomes
         self.lost = ""
-        self.file: TextIO | None = None
 
-    def begin(self, arguments: argparse.Namespace, launcher: str = "") -> None:
+    @classmethod
+    def begin(cls, folder: Path, options: RunOptions, launcher: str = "") -> Journal:
         """Start anew; the launcher, if any, is noted, so that its next attempt can go on.
 
         Raises:
-            OSError: the file cannot be written.
+            UsageError: the file cannot be written.
         """
-        self.path.unlink(missing_ok=True)
-        self.file = self.path.open("w", encoding="utf-8")
-        self._write({"asked": _asked(arguments), "clauses_sha256": clauses.digest(), "launcher": launcher})
+        path = folder / JOURNAL
+        head = {"asked": options.to_json(), "clauses_sha256": clauses.digest(), "launcher": launcher}
+        try:
+            path.unlink(missing_ok=True)
+            journal = cls(path, path.open("w", encoding="utf-8"), [])
+            journal._write(head)
+        except OSError as error:
+            raise UsageError(f"cannot write {path}: {error.strerror}") from None
+        return journal
 
-    def go_on(self, arguments: argparse.Namespace, defaults: argparse.Namespace) -> None:
-        """Take over what an earlier run asked for, and its outcomes.
+    @classmethod
+    def resume(cls, folder: Path) -> tuple[Journal, RunOptions]:
+        """Go on with an earlier run: its journal, and what it was asked for.
 
         Raises:
             UsageError: there is no such run, or it was another one.
         """
+        path, refused = folder / JOURNAL, f"--resume {str(folder)!r}"
         try:
-            text = self.path.read_text("utf-8", "replace")
-            self.file = self.path.open("a", encoding="utf-8")
+            text = path.read_text("utf-8", "replace")
         except OSError as error:
-            raise UsageError(f"--resume {str(self.path.parent)!r}: {error.strerror} ({JOURNAL})") from None
-        if text and not text.endswith("\n"):
-            self.file.write("\n")  # the line that was being written when the run was killed
-        lines = [line for line in map(_parsed, text.splitlines()) if line is not None]
-        if not lines or not isinstance(lines[0].get("asked"), dict):
-            raise UsageError(f"--resume {str(self.path.parent)!r}: {JOURNAL} is no journal of a run; start anew")
-        if lines[0].get("clauses_sha256") != clauses.digest():
-            raise UsageError(f"--resume {str(self.path.parent)!r}: the clauses have changed since; start anew")
-        _take_over(lines[0]["asked"], arguments, defaults)
-        self.outcomes = [outcome for outcome in map(_outcome, lines[1:]) if outcome is not None]
-
-    def begun_by(self, launcher: str) -> bool:
-        """Whether this very launcher began the run, in an attempt before this one."""
+            raise UsageError(f"{refused}: {error.strerror} ({JOURNAL})") from None
+        head, *rest = [line for line in map(_parsed, text.splitlines()) if line is not None] or [{}]
+        if not isinstance(head.get("asked"), dict):
+            raise UsageError(f"{refused}: {JOURNAL} is not the journal of a run; start anew")
+        if head.get("clauses_sha256") != clauses.digest():
+            raise UsageError(f"{refused}: the clauses have changed since; start anew")
         try:
-            with self.path.open(encoding="utf-8", errors="replace") as file:
-                head = _parsed(file.readline()) or {}
-        except OSError:
-            return False
-        return bool(launcher) and head.get("launcher") == launcher
+            asked = RunOptions.from_json(head["asked"])
+            file = path.open("a", encoding="utf-8")
+        except UsageError as error:
+            raise UsageError(f"{refused}: {JOURNAL} is damaged: {error}; start anew") from None
+        except OSError as error:
+            raise UsageError(f"{refused}: {error.strerror} ({JOURNAL})") from None
+        if text and not text.endswith("\n"):
+            file.write("\n")  # the line that was being written when the run was killed
+        return cls(path, file, [outcome for outcome in map(_outcome, rest) if outcome is not None]), asked
 
-    def note(self, data: Mapping[str, Any]) -> None:
+    def note(self, outcome: TestOutcome) -> None:
         """Write an outcome down. A disk that is full does not end the run."""
-        if self.file is not None and not self.lost:
+        if not self.lost:
             try:
-                self._write(data)
+                self._write(outcome.to_json())
             except OSError as error:
                 self.lost = f"{self.path}: {error.strerror}; this run cannot be resumed from here"
 
     def close(self) -> None:
         """Nothing more is to be written."""
-        if self.file is not None:
-            with contextlib.suppress(OSError):
-                self.file.close()
+        with contextlib.suppress(OSError):
+            self.file.close()
 
     def _write(self, data: Mapping[str, Any]) -> None:
-        assert self.file is not None
         self.file.write(json.dumps(data) + "\n")
         self.file.flush()
 
 
-def _asked(arguments: argparse.Namespace) -> dict[str, Any]:
-    return {name: getattr(arguments, name, None) for name in ASKED}
-
-
-def _take_over(asked: Mapping[str, Any], arguments: argparse.Namespace, defaults: argparse.Namespace) -> None:
-    """Set the arguments to those of the earlier run; whoever gives others means another run."""
-    for name, now in _asked(arguments).items():
-        earlier = asked.get(name)
-        if now not in (earlier, getattr(defaults, name, None)):
-            raise UsageError(f"--resume goes on with the run as it was asked for: {name} was {earlier!r}, not {now!r}")
-        setattr(arguments, name, earlier)
+def begun_by(folder: Path, launcher: str) -> bool:
+    """Whether this very launcher began the run in a folder, in an attempt before this one."""
+    try:
+        with (folder / JOURNAL).open(encoding="utf-8", errors="replace") as file:
+            head = _parsed(file.readline()) or {}
+    except OSError:
+        return False
+    return bool(launcher) and head.get("launcher") == launcher
 
 
 def _parsed(line: str) -> dict[str, Any] | None:

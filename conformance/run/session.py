@@ -1,11 +1,11 @@
-"""A run from its options to its items: the pristine process started, the subjects looked at, the tests planned."""
+"""A run, from its options to its report: subjects are looked at, tests planned, run and judged."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 from conformance.core import catalog, clauses
 from conformance.core.catalog import Test
 from conformance.core.errors import UsageError
-from conformance.core.options import Options, checked
+from conformance.core.options import RunOptions
 from conformance.core.plan import PlannedTest, SubjectRef, plan
 from conformance.ranks.client import Forkserver
 from conformance.ranks.devices import missing
 from conformance.ranks.group import World
 from conformance.ranks.pool import Pool, Settings
+from conformance.run.entry_points import registered
 
 if TYPE_CHECKING:
     from conformance.core.outcomes import TestOutcome
@@ -58,50 +59,77 @@ def reference_subjects() -> list[SubjectRef]:
 
 
 class Session:
-    """One run. Torch is imported in another process while this one goes on reading."""
+    """One run, as a context manager: it owns the processes. Torch is imported in another one while this reads on."""
 
     def __init__(
         self,
-        options: Options,
+        options: RunOptions,
+        *,
         subjects: Sequence[SubjectRef] | None = None,
-        template: Forkserver | None = None,
+        forkserver: Forkserver | None = None,
         cluster: Cluster | None = None,
+        path: Sequence[str] | None = None,
     ) -> None:
-        self.options = checked(options, clauses.specs())
-        self.template = template or Forkserver()
+        """Take what was asked for.
+
+        Args:
+            options: the run.
+            subjects: what is under test, where it has been looked at already.
+            forkserver: where ranks come from; one is started where none is given.
+            cluster: the launched processes that ranks stand under, where there are any.
+            path: where ranks look for modules; the current directory first, as ``python -m`` has it, where not given.
+
+        Raises:
+            UsageError: an option cannot be used.
+        """
+        self.options = options.checked(clauses.specs())
+        self.forkserver = forkserver or Forkserver()
         self.cluster = cluster
+        self.path = tuple(path if path is not None else dict.fromkeys([os.getcwd(), *filter(None, sys.path)]))
         self._known = subjects
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every process of the run."""
+        if "pool" in vars(self):
+            self.pool.close()
+        self.forkserver.close()
 
     @cached_property
     def pool(self) -> Pool:
-        """What the items run on."""
+        """The ranks that tests run on."""
         options = self.options
-        # As `python -m` has it: a subject's module is found in the current directory first.
-        path = tuple(dict.fromkeys([os.getcwd(), *filter(None, sys.path)]))
         device = "cpu" if self._missing(1, False) else options.device  # then nothing runs, but subjects are looked at
-        settings = Settings(options.backend, device, options.timeout, path, options.setup)
-        return Pool(self.template, settings, self.cluster.world if self.cluster else World)
+        settings = Settings(options.backend, device, options.timeout, self.path, options.setup)
+        return Pool(self.forkserver, settings, self.cluster.world if self.cluster else World)
 
     @cached_property
     def subjects(self) -> list[SubjectRef]:
-        """What is under test, once each has been imported on a rank of its own.
+        """What is under test, once each subject has been imported on a rank of its own.
 
         Raises:
             UsageError: a name leads nowhere, or to nothing that can be tested.
         """
         if self._known is not None:
             return list(self._known)
-        if not self.options.subjects:
-            wanted = reference_subjects()
-            return [subject for subject in wanted if self.options.spec in {None, subject.spec}]
-        return _labelled([self._looked_at(reference) for reference in dict.fromkeys(self.options.subjects)])
+        wanted = self._wanted()
+        if not wanted:
+            return [subject for subject in reference_subjects() if self.options.spec in {None, subject.spec}]
+        return _labelled([self._looked_at(reference) for reference in wanted])
 
     def take_unseen(self) -> None:
         """Take the subjects as they were named: the run was called off while they were being looked at."""
         if "subjects" not in vars(self):
             spec = self.options.spec or "Function"
-            references = dict.fromkeys(self.options.subjects)
-            self._known = _labelled([SubjectRef(name, spec, self.options.inputs) for name in references]) or None
+            self._known = _labelled([SubjectRef(name, spec, self.options.inputs) for name in self._wanted()]) or None
+
+    def _wanted(self) -> list[str]:
+        return list(dict.fromkeys([*self.options.subjects, *registered(self.options.packages)]))
 
     def _looked_at(self, reference: str) -> SubjectRef:
         subject = SubjectRef(reference, self.options.spec or "", self.options.inputs)
@@ -113,10 +141,10 @@ class Session:
         return replace(subject, spec=spec)
 
     @cached_property
-    def items(self) -> list[PlannedTest]:
+    def tests(self) -> list[PlannedTest]:
         """Every test that the run owes, in the order they run."""
         planned = plan(promised_tests(), clauses.registry(), self.subjects, self.options.ranks)
-        return [replace(item, why_not=item.why_not or self._missing(item.size, item.group)) for item in planned]
+        return [replace(test, why_not=test.why_not or self._missing(test.size, test.group)) for test in planned]
 
     def _missing(self, size: int, group: bool) -> str:
         """Why a world of some size cannot be had here; empty where it can."""
@@ -125,8 +153,8 @@ class Session:
         options = self.options
         if options.device == "cpu" and options.backend == "gloo":
             return ""  # without waiting for torch, which is being imported elsewhere
-        self.template.wait()
-        facts = self.template.environment
+        self.forkserver.wait()
+        facts = self.forkserver.environment
         gpus = self.cluster.gpus if self.cluster else [1] * int(facts.get("gpus", 0))
         nccl = bool(facts.get("nccl"))
         return missing(size, group, backend=options.backend, device=options.device, nccl=nccl, gpus=gpus)
@@ -134,10 +162,10 @@ class Session:
     @cached_property
     def environment(self) -> dict[str, Any]:
         """Where the run takes place, for the report."""
-        self.template.wait()
+        self.forkserver.wait()
         options = self.options
         return {
-            **self.template.environment,
+            **self.forkserver.environment,
             "python": sys.version.split()[0],
             "platform": sys.platform,
             "backend": options.backend,
@@ -146,44 +174,47 @@ class Session:
             **(self.cluster.described if self.cluster else {}),
         }
 
-    def run(self, items: Sequence[PlannedTest]) -> list[TestOutcome]:
-        """Run some of the items, one after the other."""
-        self.pool.look_ahead(items)
-        return [self.pool.run(item) for item in items]
+    def run(self, tests: Sequence[PlannedTest]) -> Iterator[TestOutcome]:
+        """Run tests one after the other, and give each outcome as it comes."""
+        self.pool.look_ahead(tests)
+        yield from map(self.pool.run, tests)
 
-    def report(
-        self,
-        items: Sequence[PlannedTest],
-        outcomes: Sequence[TestOutcome],
-        selected: Collection[str] | None = None,
-        **more: Any,
-    ) -> Report:
-        """The verdicts on what was planned.
+    def report(self, tests: Sequence[PlannedTest], outcomes: Sequence[TestOutcome], **more: Any) -> Report:
+        """The verdicts on what was planned; see :func:`report_on`."""
+        return report_on(tests, outcomes, self.subjects, self.environment, **more)
 
-        Args:
-            items: everything that was owed; one without an outcome counts as not run.
-            outcomes: what came of them.
-            selected: the node ids that were to be run at all, where that was not everything.
-            **more: what :func:`~conformance.report.verdicts.judge` takes besides.
-        """
-        from conformance.report.verdicts import judge
 
-        return judge(
-            outcomes,
-            items,
-            self.subjects,
-            clauses.registry(),
-            self.environment,
-            suite={"version": suite_version(), "clauses_sha256": clauses.digest()},
-            selected=selected,
-            **more,
-        )
+def report_on(
+    tests: Sequence[PlannedTest],
+    outcomes: Sequence[TestOutcome],
+    subjects: Sequence[SubjectRef],
+    environment: Mapping[str, Any],
+    *,
+    selected: Collection[str] | None = None,
+    **more: Any,
+) -> Report:
+    """The verdicts on what was planned.
 
-    def close(self) -> None:
-        """End every process of the run."""
-        if "pool" in vars(self):
-            self.pool.close()
-        self.template.close()
+    Args:
+        tests: everything that was owed; one without an outcome counts as not run.
+        outcomes: what came of them.
+        subjects: what was under test.
+        environment: where the run took place.
+        selected: the node ids that were to be run at all, where that was not everything.
+        **more: what :func:`~conformance.report.verdicts.judge` takes besides.
+    """
+    from conformance.report.verdicts import judge
+
+    return judge(
+        outcomes,
+        tests,
+        subjects,
+        clauses.registry(),
+        environment,
+        suite={"version": suite_version(), "clauses_sha256": clauses.digest()},
+        selected=selected,
+        **more,
+    )
 
 
 def _labelled(subjects: list[SubjectRef]) -> list[SubjectRef]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
+import contextlib
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from conformance.cli.run import options_of
-from conformance.core.errors import UsageError
+from conformance.core.errors import OK, UsageError
+from conformance.core.options import RunOptions
 from conformance.core.outcomes import TestOutcome
 from conformance.core.plan import PlannedTest
 from conformance.run.session import Session
@@ -20,52 +20,48 @@ Stamp = tuple[int, int]
 GOOD = {"pass", "not-applicable", "skip"}
 
 
-def watch(arguments: argparse.Namespace) -> int:
+def watch(options: RunOptions) -> int:
     """Carry out ``conformance watch``; Ctrl-C ends it."""
-    if not (arguments.subjects or arguments.packages):
+    if not (options.subjects or options.packages):
         raise UsageError("watch needs a subject, for example: conformance watch mypackage.layers:MyFunction")
     # Python tells a compiled file from a newer source by whole seconds, and saves may follow more quickly.
     os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
-    session = Session(options_of(arguments))
-    try:
-        items = [item for item in session.items if item.subject]
+    with Session(options) as session, contextlib.suppress(KeyboardInterrupt):
+        tests = [test for test in session.tests if test.subject]
         while True:
             before = stamps(watched(session))
-            items = one_round(session, items)
+            tests = one_round(session, tests)
             print("waiting for a file to be saved; Ctrl-C ends", flush=True)
             wait_for_change(stamps(watched(session)) | before)  # a save during the round counts
-    except KeyboardInterrupt:
-        return 0
-    finally:
-        session.close()
+    return OK
 
 
-def one_round(session: Session, items: Sequence[PlannedTest]) -> list[PlannedTest]:
-    """Run everything on fresh ranks and show it; return the items, those that failed first."""
+def one_round(session: Session, tests: Sequence[PlannedTest]) -> list[PlannedTest]:
+    """Run everything on fresh ranks and show it; return the tests, those that failed first."""
     from conformance.report.sheet import terminal
     from conformance.report.terminal import show
 
     start = time.perf_counter()
     session.pool.forget()
-    outcomes = session.run(items)
+    outcomes = list(session.run(tests))
     seconds = time.perf_counter() - start
-    report = session.report(items, outcomes, engine=False, seconds=seconds)
+    report = session.report(tests, outcomes, engine=False, seconds=seconds)
     show(report, terminal())
-    print(f"{len(items)} tests in {seconds:.2f} s")
-    return failing_first(items, outcomes)
+    print(f"{len(tests)} tests in {seconds:.2f} s")
+    return failing_first(tests, outcomes)
 
 
-def failing_first(items: Sequence[PlannedTest], outcomes: Sequence[TestOutcome]) -> list[PlannedTest]:
-    """The same items, each world's together, what failed last time ahead of the rest of its world."""
+def failing_first(tests: Sequence[PlannedTest], outcomes: Sequence[TestOutcome]) -> list[PlannedTest]:
+    """The same tests, each world's together, what failed last time ahead of the rest of its world."""
     bad = {outcome.nodeid for outcome in outcomes if outcome.outcome not in GOOD}
-    worlds = {(item.label, item.size, item.group): place for place, item in reversed(list(enumerate(items)))}
-    failing = {(item.label, item.size, item.group) for item in items if item.nodeid in bad}
+    worlds = {(test.label, test.size, test.group): place for place, test in reversed(list(enumerate(tests)))}
+    failing = {(test.label, test.size, test.group) for test in tests if test.nodeid in bad}
 
-    def rank(item: PlannedTest) -> tuple[bool, int, bool]:
-        world = (item.label, item.size, item.group)
-        return world not in failing, worlds[world], item.nodeid not in bad
+    def rank(test: PlannedTest) -> tuple[bool, int, bool]:
+        world = (test.label, test.size, test.group)
+        return world not in failing, worlds[world], test.nodeid not in bad
 
-    return sorted(items, key=rank)
+    return sorted(tests, key=rank)
 
 
 def watched(session: Session) -> set[str]:

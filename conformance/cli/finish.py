@@ -1,0 +1,58 @@
+"""The end of a run: the summary is shown and the reports are written."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+
+from conformance.core.errors import UsageError
+from conformance.core.options import RunOptions
+from conformance.core.output import complain, let_go_of_output, why
+from conformance.report import expectations, github
+from conformance.report.expectations import Expectation
+from conformance.report.files import write_all
+from conformance.report.model import Report
+from conformance.report.sheet import terminal
+from conformance.report.terminal import show
+from conformance.report.verdicts import exit_status
+from conformance.reproduce.scripts import write_scripts
+
+
+def finish(options: RunOptions, report: Report, expected: Sequence[Expectation]) -> int:
+    """Show and write the report, and return the exit status.
+
+    Whatever cannot be written is said in a line, after all the rest is done.
+    """
+    report, problems = expectations.apply(report, expected)
+    unwritten = [not _done(work) for work in _works(options, report, problems)]
+    return exit_status(report, strict=options.strict, broken=any(unwritten)) or int(bool(problems))
+
+
+def _works(options: RunOptions, report: Report, problems: Sequence[str]) -> list[Callable[[], object]]:
+    console = terminal()
+    folder, scripts, new_expect = options.report or options.resume, options.reproduce, options.write_expect
+    works: list[Callable[[], object]] = [lambda: show(report, console, verbose=options.verbose)]
+    works += [lambda: console.print("\n".join(problems), style="red")] if problems else []
+    works += [lambda: write_all(report, folder)] if folder else []
+    works += [lambda: _reproduce(options, report, scripts)] if scripts else []
+    works += [lambda: expectations.write_expect(report, new_expect)] if new_expect else []
+    return [*works, lambda: github.publish(report, sys.stdout), sys.stdout.flush]
+
+
+def _done(work: Callable[[], object]) -> bool:
+    try:
+        work()
+    except UsageError as error:
+        complain(str(error))
+        return False
+    except (OSError, SystemExit) as error:  # rich makes a SystemExit of a closed pipe
+        complain(why(error if isinstance(error, OSError) else BrokenPipeError()))
+        let_go_of_output()
+        return False
+    return True
+
+
+def _reproduce(options: RunOptions, report: Report, folder: str) -> None:
+    scripts = write_scripts(report, folder, options.inputs, options.timeout)
+    many = "1 script" if len(scripts) == 1 else f"{len(scripts)} scripts"
+    print(f"{many} in {folder}: what is broken, shown with torch alone", flush=True)

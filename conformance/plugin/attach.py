@@ -1,0 +1,43 @@
+"""The session that belongs to a pytest run."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from conformance.core.errors import BROKE, RunnerError, UsageError
+from conformance.core.options import RunOptions, pytest_options
+from conformance.core.plan import SubjectRef
+from conformance.plugin.stash import SESSION
+from conformance.run.session import Session
+
+
+def take_session(config: pytest.Config) -> None:
+    """Have the session ready, with its tests planned; a request that cannot be carried out ends the run in a line."""
+    try:
+        session_of(config).tests  # noqa: B018
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from None
+    except RunnerError as error:
+        pytest.exit(str(error), returncode=BROKE)
+
+
+def session_of(config: pytest.Config) -> Session:
+    """The session of a pytest run, made when the suite is first collected.
+
+    Raises:
+        UsageError: an option cannot be used.
+    """
+    if SESSION not in config.stash:
+        config.stash[SESSION] = _new_session(config)
+        config.add_cleanup(config.stash[SESSION].close)  # no process outlives the run
+    return config.stash[SESSION]
+
+
+def _new_session(config: pytest.Config) -> Session:
+    handed = getattr(config, "workerinput", {})
+    if "conformance_options" in handed:  # in a worker of pytest-xdist, whose controller has looked at the subjects
+        subjects = [SubjectRef(*fields) for fields in handed["conformance_subjects"]]
+        return Session(RunOptions.from_json(json.loads(handed["conformance_options"])), subjects=subjects)
+    return Session(RunOptions.from_text({name: config.getoption(name, None) for name, _ in pytest_options()}))

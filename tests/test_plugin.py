@@ -1,0 +1,67 @@
+"""The installed plugin in other people's pytest runs: until the suite is asked for, it is as good as absent."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CLASHING = """
+import pytest
+
+def pytest_addoption(parser):
+    for name in ("subject", "spec", "inputs", "ranks", "backend", "device", "rank-timeout", "rank-setup"):
+        parser.addoption(f"--{name}", default="mine")
+"""
+NOTHING_HEAVY = """
+import sys
+
+def test_start():
+    assert not {"torch", "rich", "conformance.run.session"} & set(sys.modules)
+"""
+TEST = """
+def test_it_is_my_option(request):
+    assert request.config.getoption("--device") == "mine"
+"""
+
+
+def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_a_conftest_may_use_any_option_name(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(CLASHING)
+    (tmp_path / "test_mine.py").write_text(TEST)
+    done = run_pytest(tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_options_are_there_once_the_suite_is_asked_for(tmp_path: Path) -> None:
+    asked = ("--pyargs", "conformance.suite", "--subject", "spec_impl.torchlogix:GradFactor", "--spec", "GradFactor")
+    done = run_pytest(tmp_path, *asked, "-k", "test_values_are_kept or GradFactor", "--ranks", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "passed" in done.stdout
+
+
+def test_workers_of_xdist_take_the_options(tmp_path: Path) -> None:
+    asked = ("--pyargs", "conformance.suite", "--subject", "spec_impl.torchlogix:GradFactor", "--spec", "GradFactor")
+    done = run_pytest(tmp_path, *asked, "-n", "2", "-k", "GradFactor", "--ranks", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "passed" in done.stdout
+
+
+@pytest.mark.parametrize(("option", "value"), [("--ranks", "x"), ("--spec", "Nosuch"), ("--rank-timeout", "-1")])
+def test_an_option_that_cannot_be_used_is_one_line(tmp_path: Path, option: str, value: str) -> None:
+    done = run_pytest(tmp_path, "--pyargs", "conformance.suite", option, value)
+    assert done.returncode == 4
+    assert "Traceback" not in done.stdout + done.stderr
+    assert value in done.stdout + done.stderr
+
+
+def test_nothing_of_the_suite_is_imported_in_a_run_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "test_mine.py").write_text(NOTHING_HEAVY)
+    done = run_pytest(tmp_path)
+    assert done.returncode == 0, done.stdout
