@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conformance.core.clauses import registry
 from conformance.core.outcomes import BROKEN, OUTCOMES
+from conformance.report.consequences import _TOLD_BY_PYTORCH
 from conformance.report.model import LEVELS, ClauseResult, overall
 from conformance.report.verdicts import clause_verdict
 from tests.made_up import GATHER, OWED, made, outcome
@@ -33,6 +35,11 @@ def test_pytorch_itself_names_the_clause_that_a_wrong_count_breaks():
     assert found == {COUNT: ("fail", "actual: 1"), SUM: ("consequence", COUNT)}
 
 
+@pytest.mark.parametrize(("words", "named"), _TOLD_BY_PYTORCH)
+def test_every_clause_that_pytorch_names_exists(words, named):
+    assert named in registry()
+
+
 def test_its_words_excuse_nothing_where_the_clause_they_name_is_kept():
     assert verdicts(outcome(SUM, "error", message=PYTORCH))[SUM][0] == "error"
 
@@ -47,7 +54,9 @@ def test_an_assertion_that_quotes_the_exception_explains_it():
 def test_the_same_exception_at_the_same_line_is_told_once():
     report = made(*(outcome(name, "error", message=RAISED) for name in OWED))
     found = {own.id: own.verdict for own in report.subjects[0].clauses}
-    assert found == {COUNT: "error", ONCE: "consequence", LAYOUT: "consequence", SUM: "consequence"}
+    assert found == {SUM: "error", ONCE: "consequence", LAYOUT: "consequence", COUNT: "consequence"}, (
+        "a spec's own first"
+    )
     told = on_terminal(report, 160)
     assert "cannot be called with its samples, so nothing could be judged" in told
     assert told.count("| ValueError: not today") == 1

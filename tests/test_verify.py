@@ -57,7 +57,7 @@ def tampered():
     yield "page", with_clause(honest, SUM, page="https://evil"), "points to a page that does not state it"
     words = [outcome(name, "error", message=WORDS) for name in (SUM, COUNT)]
     caused = made(*words)
-    yield "a cause", with_clause(caused, SUM, reason="No.such.clause"), f"is a consequence of {COUNT}, not of"
+    yield "a cause", with_clause(caused, COUNT, reason="No.such.clause"), f"is a consequence of {SUM}, not of"
     yield "a consequence", with_clause(honest, SUM, verdict="consequence"), "is consequence, but its outcomes say pass"
     less = replace(broken, subjects=(replace(part, clauses=part.clauses[:-1], verdict="conforms"),))
     yield "a clause left out", less, f"clause {SUM} is missing"

@@ -23,7 +23,15 @@ from conformance.report.model import LEVELS, ClauseResult
 from conformance.report.text import first_line
 
 #: Exceptions by which PyTorch itself says which promise was broken.
-_TOLD_BY_PYTORCH = ((re.compile(r"returned an incorrect number of gradients \(expected"), "Function.backward.count"),)
+_TOLD_BY_PYTORCH = (
+    (re.compile("returned an incorrect number of gradients"), "Function.backward.count"),
+    (re.compile("jvp returned an invalid number of forward gradients"), "Function.jvp.count"),
+    (re.compile("save_for_backward can only save variables"), "Function.save_for_backward.only-tensors"),
+    (re.compile("marked as dirty during the forward method were not returned"), "Function.mark_dirty.only-inputs"),
+    (re.compile("both generate_vmap_rule=True and an overridden vmap"), "Function.vmap.not-both"),
+    (re.compile("Expected the vmap staticmethod to have two returns"), "Function.vmap.out-dims"),
+    (re.compile(r"vmap staticmethod returned an incompatible \(output, out_dims\) tuple"), "Function.vmap.out-dims"),
+)
 _ON_IMPORT = "while the subject was imported: "
 _FRAME = re.compile(r'^ *File "(.+)", line (\d+)', re.MULTILINE)
 _SUITE = str(Path(__file__).parents[1])
@@ -60,8 +68,12 @@ def with_consequences(clauses: Sequence[ClauseResult]) -> tuple[ClauseResult, ..
 
 
 def in_order(broken: Iterable[ClauseResult]) -> list[ClauseResult]:
-    """Broken clauses as they are told: the stricter first, and of a level what can be a cause first."""
-    return sorted(broken, key=lambda clause: (LEVELS.index(clause.level), not _asserted(clause)))
+    """Broken clauses as they are told: the stricter first; of a level those that can be a cause, and a spec's own."""
+
+    def place(clause: ClauseResult) -> tuple[int, bool, bool]:
+        return LEVELS.index(clause.level), not _asserted(clause), clause.id.startswith("Function.")
+
+    return sorted(broken, key=place)
 
 
 def consequences_of(cause: ClauseResult, clauses: Iterable[ClauseResult]) -> tuple[ClauseResult, ...]:

@@ -6,7 +6,6 @@ The JSON Schema of report.json is made from these types, and they validate a rep
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict, get_args
@@ -166,9 +165,13 @@ class Report:
 
 
 def sha256_of(data: Mapping[str, Any]) -> str:
-    """The digest of everything a report says, however its JSON is laid out."""
+    """The digest of everything a report says, however its JSON is laid out.
+
+    Raises:
+        ValueError: a text is not Unicode, as none in a report is.
+    """
     content = {key: value for key, value in data.items() if key != "content_sha256"}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
 
 
 def page_of(clause: Clause) -> str:

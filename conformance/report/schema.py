@@ -21,7 +21,7 @@ def schema() -> dict[str, Any]:
     top["properties"]["content_sha256"] = {
         "type": "string",
         "pattern": "^[0-9a-f]{64}$",
-        "description": "Of all other keys, as JSON in ASCII with sorted keys: what was changed by hand is noticed.",
+        "description": "Of all other keys, as compact JSON in UTF-8 with sorted keys: a change by hand is noticed.",
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
