@@ -57,7 +57,7 @@ def a_late_rank_is_good(patch: pytest.MonkeyPatch) -> None:
 
 def a_rank_left_waiting_decides(patch: pytest.MonkeyPatch) -> None:
     def joined(item: Any, outcomes: Any, seconds: float) -> Any:
-        return joining.joined(item, [replace(found, left_alone=False) for found in outcomes], seconds)
+        return joining.joined(item, [replace(found, bystander=False) for found in outcomes], seconds)
 
     patch.setattr(pool, "joined", joined)
 

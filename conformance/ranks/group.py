@@ -190,7 +190,7 @@ class World:
                 outcomes.append(self._late(member, deadline, behind))
             else:
                 message = f"still running when another rank had failed{member.last_collective}"
-                outcomes.append(member.found("timeout", message, left_alone=True))
+                outcomes.append(member.found("timeout", message, bystander=True))
         return outcomes
 
     def _exit_of(self, member: RankProcess, by: float) -> int | None:
@@ -208,7 +208,7 @@ class World:
         waits = len(member.collectives) > behind and any(
             not other.finished and len(other.collectives) == behind for other in self.members
         )
-        return member.found("timeout", message, left_alone=waits and not stopped)
+        return member.found("timeout", message, bystander=waits and not stopped)
 
     def details(self) -> list[dict[str, Any]]:
         """The ranks' whole replies to the last request."""

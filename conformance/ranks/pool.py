@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from conformance.core.errors import ForkserverDied, StartFailed
 from conformance.core.joining import at_odds, joined
-from conformance.core.outcomes import RankOutcome, TestOutcome
+from conformance.core.outcomes import Outcome, RankOutcome, TestOutcome
 from conformance.core.plan import PlannedTest, SubjectRef
 from conformance.ranks.client import Forkserver
 from conformance.ranks.giving_up import Patience
@@ -210,8 +210,8 @@ def _name(subject: SubjectRef | None) -> str:
     return f"{subject.reference or subject.label} {subject.inputs or ''}" if subject else ""
 
 
-def _usable(outcome: str) -> str:
-    return "error" if outcome == "bad-subject" else outcome
+def _usable(outcome: str) -> Outcome:
+    return "error" if outcome == "bad-subject" else cast(Outcome, outcome)
 
 
 def _mismatch(message: str) -> str:

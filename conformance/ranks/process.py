@@ -7,9 +7,9 @@ import os
 import signal
 import socket
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
-from conformance.core.outcomes import OUTCOMES, RankOutcome, clipped
+from conformance.core.outcomes import OUTCOMES, Outcome, RankOutcome, clipped
 from conformance.ranks.call_log import read_log
 from conformance.ranks.channel import Frames, Garbled, pack
 
@@ -172,7 +172,7 @@ class RankProcess:
         """An outcome of this rank with its last words: stack, output, collectives."""
         return RankOutcome(
             rank=self.rank,
-            outcome=outcome,
+            outcome=cast(Outcome, outcome),  # or bad-subject, which the pool takes for itself
             message=message,
             output=self.output.decode("utf-8", "backslashreplace"),
             collectives=tuple(self.collectives),

@@ -203,26 +203,16 @@ def report_on(
         selected: the node ids that were to be run at all, where that was not everything.
         **more: what :func:`~conformance.report.verdicts.judge` takes besides.
     """
-    from conformance.report.verdicts import Planned, SubjectInfo, judge
+    from conformance.report.verdicts import judge
 
-    left_out = {test.nodeid for test in tests} - set(selected) if selected is not None else set()
     return judge(
         outcomes,
-        [
-            Planned(
-                test.nodeid,
-                test.test.clause,
-                test.label,
-                test.spec,
-                test.size,
-                "not selected" if test.nodeid in left_out else "",
-            )
-            for test in tests
-        ],
-        [SubjectInfo(subject.label, subject.spec) for subject in subjects],
+        tests,
+        subjects,
         clauses.registry(),
         environment,
         suite={"version": suite_version(), "clauses_sha256": clauses.digest()},
+        selected=selected,
         **more,
     )
 

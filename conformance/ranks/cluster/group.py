@@ -170,12 +170,12 @@ class ClusterWorld:
 
 def blamed(outcomes: list[RankOutcome]) -> list[RankOutcome]:
     """Of several late ranks, those that entered more collectives than another one wait for that one."""
-    late = [outcome for outcome in outcomes if outcome.outcome == "timeout" and not outcome.left_alone]
+    late = [outcome for outcome in outcomes if outcome.outcome == "timeout" and not outcome.bystander]
     behind = min((len(outcome.collectives) for outcome in late), default=0)
     if any(len(outcome.collectives) < behind for outcome in outcomes):
         return outcomes
     return [
-        replace(outcome, left_alone=True)
+        replace(outcome, bystander=True)
         if outcome in late and len(outcome.collectives) > behind and "had stopped the process" not in outcome.message
         else outcome
         for outcome in outcomes
