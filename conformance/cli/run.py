@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace, passed_on: Sequence[str]) -> int:
         return _alone(arguments, passed_on)
     from conformance.ranks.cluster import supervisor
 
-    return supervisor.follow(launch) if launch.rank else _leading(launch, arguments, passed_on)
+    return supervisor.follow(launch, arguments.setup) if launch.rank else _leading(launch, arguments, passed_on)
 
 
 def _alone(arguments: argparse.Namespace, passed_on: Sequence[str]) -> int:

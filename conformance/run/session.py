@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -18,8 +17,8 @@ from conformance.core.options import Options, checked
 from conformance.core.plan import PlannedTest, SubjectRef, plan
 from conformance.ranks.client import Forkserver
 from conformance.ranks.devices import missing
-from conformance.ranks.group import World
-from conformance.ranks.pool import Pool, Settings
+from conformance.ranks.group import RankGroup
+from conformance.ranks.pool import Pool, Settings, search_path
 
 if TYPE_CHECKING:
     from conformance.core.outcomes import TestOutcome
@@ -76,11 +75,9 @@ class Session:
     def pool(self) -> Pool:
         """What the items run on."""
         options = self.options
-        # As `python -m` has it: a subject's module is found in the current directory first.
-        path = tuple(dict.fromkeys([os.getcwd(), *filter(None, sys.path)]))
         device = "cpu" if self._missing(1, False) else options.device  # then nothing runs, but subjects are looked at
-        settings = Settings(options.backend, device, options.timeout, path, options.setup)
-        return Pool(self.template, settings, self.cluster.world if self.cluster else World)
+        settings = Settings(options.backend, device, options.timeout, search_path(), options.setup)
+        return Pool(self.template, settings, self.cluster.rank_group if self.cluster else RankGroup)
 
     @cached_property
     def subjects(self) -> list[SubjectRef]:
