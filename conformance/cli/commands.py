@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,10 +11,12 @@ from pathlib import Path
 from conformance.cli.parser import parser
 from conformance.core.errors import BAD_USAGE, BROKE, FAILS, INTERRUPTED, OK, UsageError
 from conformance.core.output import complain, let_go_of_output, why
+from conformance.core.streams import open_missing
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
+    open_missing()
     words = list(sys.argv[1:] if argv is None else argv)
     passed_on: list[str] = []
     if "--" in words:
@@ -40,8 +41,6 @@ def _carry_out(arguments: argparse.Namespace, passed_on: Sequence[str]) -> int:
         "compare": lambda: _compare(arguments),
         "watch": lambda: _watch(arguments),
     }
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - closed by whoever started us
     try:
         status = commands[arguments.command]()
         sys.stdout.flush()

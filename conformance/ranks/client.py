@@ -10,12 +10,13 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
+from conformance.core import streams
 from conformance.core.errors import ForkserverDied, StartFailed
-from conformance.ranks import limits, procfs, strays, streams
+from conformance.ranks import limits, procfs, strays
 from conformance.ranks.channel import receive, send
+from conformance.ranks.owner import Owner
 from conformance.ranks.preloads import TRANSFORMS
 
 #: Four descriptors a rank and rank 0's listener, in one message that takes 250.
@@ -28,7 +29,7 @@ LOOK_EVERY = 0.5
 CLOSE_LIMIT = 5.0
 
 
-class Forkserver:
+class Forkserver(Owner):
     """A running forkserver. Close it, or use it as a context manager; every rank ends with it."""
 
     def __init__(self) -> None:
@@ -40,14 +41,6 @@ class Forkserver:
         self.own_limits = limits.limits_of(0)
         self.strays = strays.Strays()
         self._start()
-
-    def __enter__(self) -> Forkserver:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -9,13 +9,13 @@ import socket
 import sys
 import time
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from conformance.core.outcomes import RankOutcome
 from conformance.ranks.call_log import matching
 from conformance.ranks.client import Forkserver
 from conformance.ranks.devices import device_of
+from conformance.ranks.owner import Owner
 from conformance.ranks.process import RankProcess
 
 #: Once one rank has failed, how long the others may take before they count as stuck because of it: many times as long
@@ -65,7 +65,7 @@ class Place:
     listener: socket.socket | None
 
 
-class RankGroup:
+class RankGroup(Owner):
     """A number of ranks, forked together; good for many tests until one of them leaves it unusable.
 
     Close it, or use it as a context manager; its ranks end with it.
@@ -93,14 +93,6 @@ class RankGroup:
             self.selector.register(forkserver.socket, selectors.EVENT_READ, None)
             self._fork(common, undo)
             undo.pop_all()
-
-    def __enter__(self) -> RankGroup:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _fork(self, common: dict[str, Any], undo: contextlib.ExitStack) -> None:
         """Fork every rank with descriptors of its own, whose other ends are ours."""

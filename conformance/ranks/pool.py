@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Any
 
 from conformance.core.clauses import specs
@@ -21,6 +20,7 @@ from conformance.core.plan import PlannedTest, SubjectRef
 from conformance.ranks.client import Forkserver
 from conformance.ranks.giving_up import GiveUpRule
 from conformance.ranks.group import RankGroup
+from conformance.ranks.owner import Owner
 from conformance.ranks.preloads import TRANSFORMS
 
 #: How long new ranks may take to report; a machine under load is slow, not broken (seconds).
@@ -58,7 +58,7 @@ class Key:
     group: bool
 
 
-class Pool:
+class Pool(Owner):
     """One rank group at a time, the one that the last test needed. Close it, or use it as a context manager."""
 
     def __init__(self, forkserver: Forkserver, settings: Settings, make_group: Callable[..., Any] = RankGroup) -> None:
@@ -75,14 +75,6 @@ class Pool:
         self.files: set[str] = set()  # what the subjects so far are made of
         self.modules: tuple[str, ...] = ()  # what the tests to come import
         self.transforms: tuple[str, ...] = ()  # and what torch.func does, where some of them need it
-
-    def __enter__(self) -> Pool:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
-    ) -> None:
-        self.close()
 
     def look_ahead(self, items: Iterable[PlannedTest]) -> None:
         """Take note of what is to be run, so that modules are imported once and not on every rank."""

@@ -405,7 +405,7 @@ def leaves_daemon_and_kills_parent(x):
 def forged(**reply):
     """Answers the present request through the rank's own connection."""
     frame = sys._getframe()
-    while "request" not in frame.f_locals:
+    while not {"request", "self"} <= frame.f_locals.keys():
         frame = frame.f_back
     serial = frame.f_locals["request"]["serial"]
     frame.f_locals["self"].channel.send({"event": "done", "serial": serial, "message": "", **reply})

@@ -17,6 +17,7 @@ from conformance.ranks.client import Forkserver
 from conformance.ranks.cluster.net import LOOPBACK
 from conformance.ranks.cluster.store import Backoff, Forged, Post
 from conformance.ranks.group import BROKEN, Place, RankGroup, in_step, listening
+from conformance.ranks.owner import Owner
 from conformance.ranks.preloads import TRANSFORMS
 
 #: How long after its own end a request may lack another supervisor's word, before that one counts as lost (seconds).
@@ -128,7 +129,7 @@ def order_for(message: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in message.items() if name not in OWN}
 
 
-class ClusterGroup:
+class ClusterGroup(Owner):
     """The first supervisor's view of the ranks: the same as of a rank group on this machine."""
 
     def __init__(self, forkserver: Forkserver, seat: Seat, epoch: int, opening: dict[str, Any]) -> None:
