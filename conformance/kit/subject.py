@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
 from conformance.core.errors import UsageError
 from conformance.core.plan import check_reference
-from conformance.kit.deviations import NotApplicable
+from conformance.kit.deviations import NotApplicable, Skipped
 from conformance.kit.samples import Sample, prepared, taken
 from conformance.kit.specs import SPECS, Spec
+
+#: What torch.distributed says where a collective finds no process group.
+NO_GROUP = "process group has not been initialized"
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,25 @@ class Subject:
         return self.target if is_function else None
 
     def __call__(self, *args: Any) -> Any:
-        return (self.call or self._spec.call)(self.target, *args)
+        with self.asking_for_its_group():
+            return (self.call or self._spec.call)(self.target, *args)
+
+    @contextmanager
+    def asking_for_its_group(self) -> Iterator[None]:
+        """End the test as skipped where the subject misses a process group and its spec brings none.
+
+        Raises:
+            Skipped: it says how to ask for a group.
+        """
+        try:
+            yield
+        except (ValueError, RuntimeError) as error:
+            if self.gathers or dist.is_initialized() or NO_GROUP not in str(error):
+                raise
+            raise Skipped(
+                f"it needs a process group, and spec {self.spec} brings none: ask for one with --spec Collective, "
+                'or spec="Collective" in Python'
+            ) from error
 
     @property
     def _spec(self) -> Spec:

@@ -13,8 +13,8 @@ from torch.utils import _pytree as pytree
 from conformance.kit import seeds
 from conformance.kit.calls import Case, Run, every_case
 from conformance.kit.deviations import need
+from conformance.kit.gradients import leaf_gradients
 from conformance.kit.graph import functions_behind
-from conformance.kit.pull import pulled
 from conformance.kit.subject import Subject
 from conformance.kit.witness import Witness, watching
 from conformance.kit.world import World
@@ -120,7 +120,7 @@ def _backward(run: Run, world: World) -> Pairs:
         return ()
     cotangents = run.cotangents(world)
     before = [cotangent.clone() for cotangent in cotangents]
-    pulled(run.outputs, list(run.leaves.values()), cotangents)
+    leaf_gradients(run.outputs, list(run.leaves.values()), cotangents)
     return tuple(zip(before, cotangents, strict=True))
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 
 from conformance.kit import expect, isolation
-from conformance.kit.calls import Case, Gradients, Run, cases, differentiated, every_case
+from conformance.kit.calls import Case, Run, cases, differentiated, every_case
 from conformance.kit.ctx_tensors import tensors_on
 from conformance.kit.deviations import Deviation, need
+from conformance.kit.gradients import Gradients, leaf_gradients
 from conformance.kit.marks import clause
 from conformance.kit.memory import kept_alive
-from conformance.kit.pull import pulled
 from conformance.kit.subject import Subject
 from conformance.kit.watched import judged, watched
 from conformance.kit.witness import same_values
@@ -114,7 +114,8 @@ def _state_after(case: Case, world: World, seed: int) -> torch.Tensor:
     after_forward = torch.get_rng_state()
     if run.outputs:
         torch.set_rng_state(after_forward)
-        pulled(run.outputs, list(run.leaves.values()), run.cotangents(world))
+        with case.subject.asking_for_its_group():
+            leaf_gradients(run.outputs, list(run.leaves.values()), run.cotangents(world))
     return torch.get_rng_state()
 
 
