@@ -19,6 +19,7 @@ import torch.distributed as dist
 from conformance.core.errors import UsageError
 from conformance.core.plan import check_reference
 from conformance.kit.deviations import NotApplicable, Skipped
+from conformance.kit.results import FORMS, assembled, entries_of
 from conformance.kit.samples import Sample, prepared, taken
 from conformance.kit.specs import SPECS, Spec
 
@@ -39,6 +40,9 @@ class Subject:
             reversed, scaled gradients); ``"spec"``: judged by the spec's own clauses.
         formula: ``formula(args, grads)`` gives the expected gradient of every argument, for ``"declared"``.
         helpers: functions that belong to the class under another name, such as ``make_viewless_tensor``.
+        result: the form in which a gather gives what it gathered, where that is not the documented one: ``"tuple"``
+            with an entry for each rank, ``"joined"`` along ``dim``, or ``"stacked"`` along a new dimension ``dim``.
+        dim: along which dimension it joins or stacks.
         name: how reports call it; ``target`` where nothing is given.
 
     >>> Subject("mypkg.dist:GatherLayer", spec="AllGather", call=lambda function, x, args: function.apply(x)).label
@@ -52,6 +56,8 @@ class Subject:
     gradient: str = ""
     formula: Callable[..., Any] | None = None
     helpers: tuple[tuple[str, Callable[..., Any]], ...] = ()
+    result: str = ""
+    dim: int = 0
     name: str = ""
 
     @property
@@ -73,6 +79,22 @@ class Subject:
         return self.target if is_function else None
 
     def __call__(self, *args: Any) -> Any:
+        found = self.undivided(*args)
+        return found if self._is_documented else assembled(entries_of(found, self.form, self.dim), self._spec.result, 0)
+
+    @property
+    def _is_documented(self) -> bool:
+        return (self.form, self.dim) == (self._spec.result, 0)
+
+    @property
+    def form(self) -> str:
+        """The form in which a gather gives what it gathered; empty for what is no gather."""
+        return self.result or self._spec.result
+
+    def undivided(self, *args: Any) -> Any:
+        """Call it, and give the result in its own form, not in the documented one."""
+        if self.form == "joined" and not self._is_documented and args[0].dim() <= self.dim:
+            raise NotApplicable(f"it joins along dimension {self.dim}, which the tensor does not have")
         with self.asking_for_its_group():
             return (self.call or self._spec.call)(self.target, *args)
 
@@ -139,7 +161,10 @@ class Subject:
     def samples(self, world: Any) -> list[Sample]:
         """Fresh sample arguments, the same at every call; on several ranks each rank has its own."""
         if self.inputs is None:
-            return prepared(self._spec.inputs(world.rank, world.size), world.device)
+            given = self._spec.inputs(world.rank, world.size)
+            if self.form == "joined" and not self._is_documented:
+                given = ((label, args) for label, args in given if args[0].dim() > self.dim)
+            return prepared(given, world.device)
         return taken(self.inputs, self.label, world.rank, world.device)
 
 
@@ -209,6 +234,8 @@ def check_subject(subject: Subject) -> Subject:
     subject = replace(subject, inputs=_checked_inputs(subject))
     if subject.spec not in SPECS:
         raise UsageError(f"no spec named {subject.spec!r}; there are {', '.join(SPECS)}")
+    if subject.result and (subject.result not in FORMS or not subject.gathers):
+        raise UsageError(f"{reference!r}: result is one of {', '.join(FORMS)}, for a spec that gathers")
     if subject.gradient_kind not in {"numeric", "declared", "spec"}:
         raise UsageError(f"{reference!r}: gradient is 'numeric', 'declared' or 'spec', not {subject.gradient!r}")
     if subject.gradient_kind == "declared" and subject.formula is None:

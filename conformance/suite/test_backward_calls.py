@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import combinations
+from dataclasses import replace
+from itertools import combinations, product
 
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import Case, differentiated
+from conformance.kit.calls import Case, Run, differentiate, differentiated
 from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.gradients import Gradients
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_strided
-from conformance.kit.watched import judged, watched
+from conformance.kit.variants import in_dtype
+from conformance.kit.watched import watched
 from conformance.kit.witness import same_values
 from conformance.kit.world import World
 
@@ -26,7 +28,7 @@ IN_FULL = 4
 def test_one_value_for_each_input(subject: Subject, world: World) -> None:
     """Backward returns as many values as forward had inputs; further Nones do no harm."""
     seen = 0
-    for look in judged(watched(subject, world)):
+    for look in watched(subject, world):
         for call in look.witness.calls:
             for backward in call.backwards:
                 seen += 1
@@ -82,9 +84,9 @@ def _chosen_gradients(
 
 @clause("Function.backward.grads-untouched")
 def test_incoming_gradients_are_left_alone(subject: Subject, world: World) -> None:
-    """The gradients handed to backward hold the same values afterwards."""
-    looks = watched(subject, world)
-    for look in judged(looks):
+    """The gradients handed to backward hold the same values afterwards, in any dtype."""
+    looks = watched(subject, world, dtypes=True)
+    for look in looks:
         for index, (before, after) in enumerate(look.cotangents):
             if not same_values(before, after):
                 raise Deviation(
@@ -107,7 +109,8 @@ def test_incoming_gradients_are_left_alone(subject: Subject, world: World) -> No
 def test_layout_of_incoming_gradients_makes_no_difference(subject: Subject, world: World) -> None:
     """Expanded, transposed, sliced and zero-stride gradients give what contiguous copies of them give."""
     tried = 0
-    for case, first in differentiated(subject, world):
+    given = differentiated(subject, world)
+    for case, first in [*given, *_in_other_precisions(given)]:
         plain = first.cotangents(world)
         if not all(map(is_strided, plain)):
             continue
@@ -126,6 +129,21 @@ def test_layout_of_incoming_gradients_makes_no_difference(subject: Subject, worl
             for at, one, other in zip(run.leaves, run.filled(actual), run.filled(right), strict=True):
                 expect.close(one, other, f"gradient of {case.names[at]} of {name}, against contiguous ones")
     need(tried, "every output is a single number, empty or sparse; there is one layout")
+
+
+def _in_other_precisions(given: list[tuple[Case, Run]]) -> Iterator[tuple[Case, Run]]:
+    """The samples in single and in double precision, where the subject takes them so, there and back."""
+    for case, dtype in product([case for case, _ in given], (torch.float32, torch.float64)):
+        derived = in_dtype(case, dtype)
+        if derived is None:
+            continue
+        try:
+            differentiate(derived)
+        except Exception:  # the subject need not take what it was not made for
+            continue
+        run = replace(derived, label=f"{case.label} in {str(dtype).removeprefix('torch.')}").run()
+        if run.outputs:
+            yield run.case, run
 
 
 def _same(one: Gradients, other: Gradients) -> bool:

@@ -12,7 +12,7 @@ from conformance.kit.gradients import Gradients, leaf_gradients
 from conformance.kit.marks import clause
 from conformance.kit.memory import kept_alive
 from conformance.kit.subject import Subject
-from conformance.kit.watched import judged, watched
+from conformance.kit.watched import watched
 from conformance.kit.witness import same_values
 from conformance.kit.world import World
 
@@ -22,7 +22,7 @@ def test_ctx_holds_no_tensor(subject: Subject, world: World) -> None:
     """After forward and backward no attribute of ctx is a tensor or holds one."""
     looks = watched(subject, world)
     seen = 0
-    for look in judged(looks):
+    for look in looks:
         for call in look.witness.calls:
             seen += 1
             found = list(tensors_on(call.context, foreign=call.inputs))
