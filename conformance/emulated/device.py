@@ -18,6 +18,7 @@ from conformance.emulated._emulated import synchronize as _synchronize_index
 __all__ = [
     "current_device",
     "current_stream",
+    "device",
     "device_count",
     "get_amp_supported_dtype",
     "get_rng_state",
@@ -44,6 +45,11 @@ def is_initialized() -> bool:
 def set_device(device: Any) -> None:
     """Make ``device`` the current one of this thread."""
     _set_index(_index(device))
+
+
+def device(device: Any) -> Any:
+    """A context in which ``device`` is the current one."""
+    return torch.accelerator.device_index(_index(device))
 
 
 def synchronize(device: Any = None) -> None:

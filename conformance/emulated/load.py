@@ -38,6 +38,7 @@ def load(library: Path, devices: int = 2) -> None:
     torch.utils.rename_privateuse1_backend(DEVICE)
     torch._register_device_module(DEVICE, importlib.import_module("conformance.emulated.device"))
     torch.utils.generate_methods_for_privateuse1_backend()
+    importlib.import_module("conformance.emulated.autocast")
     if torch.distributed.is_available():
         from conformance.emulated.backend import make_group
 

@@ -37,7 +37,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     set_current_device(device.index());
   }
   void uncheckedSetDevice(c10::Device device) const noexcept override {
-    set_current_device(device.index());
+    set_current_device(device.index()); // which was the current one before
   }
   c10::DeviceIndex deviceCount() const noexcept override {
     return device_count();

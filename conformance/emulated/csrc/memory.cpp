@@ -18,9 +18,10 @@ namespace {
 // What nobody has written reads as NaN, and as -1 in integers.
 constexpr int kUnwritten = 0xFF;
 
+// Never destroyed: tensors may outlive what static objects do at the end of a process.
 std::mutex mutex;
-std::map<uintptr_t, std::shared_ptr<Block>> blocks; // by address
-std::map<uintptr_t, size_t> pinned; // sizes by address
+auto& blocks = *new std::map<uintptr_t, std::shared_ptr<Block>>; // by address
+auto& pinned = *new std::map<uintptr_t, size_t>; // sizes by address
 c10::CachingDeviceAllocator::DeviceStats stats[kMostDevices];
 std::atomic<pid_t> user{0}; // the process that first used the device
 

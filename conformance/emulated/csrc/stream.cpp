@@ -14,7 +14,7 @@ namespace {
 
 std::mutex mutex;
 std::atomic<c10::DeviceIndex> devices{2};
-std::array<std::vector<std::unique_ptr<Queue>>, kMostDevices> queues;
+auto& queues = *new std::array<std::vector<std::unique_ptr<Queue>>, kMostDevices>; // never destroyed: they hold tensors
 std::exception_ptr failure; // of the first task that failed
 
 thread_local c10::DeviceIndex device_of_thread = 0;
@@ -101,7 +101,7 @@ void set_current_device(c10::DeviceIndex device) {
   device_of_thread = device;
 }
 
-c10::Stream stream_of(c10::DeviceIndex device, c10::StreamId id) {
+static c10::Stream stream_of(c10::DeviceIndex device, c10::StreamId id) {
   return c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::DeviceType::PrivateUse1, device), id);
 }
 

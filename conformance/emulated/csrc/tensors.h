@@ -1,6 +1,8 @@
 // Tensors on the CPU over the device's own view of its memory: what kernels and copies work with.
 #pragma once
 
+#include <optional>
+
 #include <ATen/core/Tensor.h>
 
 namespace emulated {
@@ -13,6 +15,9 @@ at::Tensor opened(const at::Tensor& tensor);
 
 // Write `value`, on the CPU, into a tensor of the device: late, in its current stream.
 void write_late(const at::Tensor& tensor, at::Tensor value);
+
+// The device that an argument `device` means.
+c10::Device placed(std::optional<c10::Device> device);
 
 // Refuse tensors of more than one device; a number (a tensor of no dimensions) may lie on the CPU.
 void check_device(const at::Tensor& tensor, c10::Device device, bool may_be_number);
