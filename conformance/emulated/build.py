@@ -86,6 +86,7 @@ def _compile(compiler: str, work: Path, log: Path) -> Path:
         status = subprocess.run(command, env=environment, stdout=output, stderr=subprocess.STDOUT, check=False).returncode
     built = work / _LIBRARY
     if status or not built.exists():
-        errors = [line for line in log.read_text(errors="replace").splitlines() if "rror" in line]
-        raise BuildError(f"the emulated device could not be compiled, see {log}: {errors[0] if errors else f'exit status {status}'}")
+        lines = log.read_text(errors="replace").splitlines()
+        reason = next((line for line in lines if "error: " in line), lines[-1] if lines else f"exit status {status}")
+        raise BuildError(f"the emulated device could not be compiled, see {log}: {reason}")
     return built

@@ -101,9 +101,12 @@ def _ranked(send, library, module, name, parameters, folder):
 
 
 def _body(module, name, library):
+    import torch
+
     from conformance.emulated import load
 
     load(Path(library))
+    torch.set_num_threads(1)
     warnings.simplefilter("error")
     test = getattr(importlib.import_module(module), name)
     for mark in ("__wrapped__", "__wrapped_test__"):

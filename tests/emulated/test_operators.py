@@ -57,7 +57,7 @@ OPERATORS = {
     "item": lambda x: x.sum().item(),
     "equal": lambda x: torch.equal(x, x.clone()),
     "list": lambda x: x.tolist(),
-    "text": lambda x: repr(x).replace("device='emulated:0', ", ""),
+    "text": lambda x: repr(x).replace("device='emulated:0',", "").split(),
 }
 
 

@@ -345,8 +345,8 @@ Collectives::Work Collectives::alltoall(Tensors& outputs, Tensors& inputs, const
   }
   auto all = at::cat(flat);
   auto arrived = at::empty(std::accumulate(output_sizes.begin(), output_sizes.end(), int64_t(0)), all.options());
-  auto sent = transport_->alltoall_base(arrived, all, output_sizes, input_sizes, options);
   auto values = arrived.split_with_sizes(output_sizes);
+  auto sent = transport_->alltoall_base(arrived, all, output_sizes, input_sizes, options);
   for (size_t i = 0; i < values.size(); ++i) {
     values[i] = values[i].view(outputs[i].sizes());
   }
