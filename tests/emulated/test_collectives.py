@@ -257,7 +257,7 @@ def test_refusals(rank, size):
 @on_device
 def test_it_is_the_backend_of_the_device():
     dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1)
-    assert dist.get_backend() == "emulated_ccl"
+    assert dist.get_backend_config() == "emulated:emulated_ccl"
     dist.destroy_process_group()
 
 

@@ -387,6 +387,9 @@ void Collectives::abort() {
 }
 
 void Collectives::shutdown() {
+  for (const auto& [_, stream] : streams_) {
+    queue_of(stream).run(); // peers may still wait for what this rank has sent off
+  }
   *ended_ = true;
   transport_->shutdown();
 }
