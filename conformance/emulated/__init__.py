@@ -5,11 +5,11 @@ the CPU, but everything around them is as on CUDA: the host cannot read device m
 waits for them, tensors of two devices do not mix, gradients are computed in a thread of the device. Its process groups,
 ``emulated_ccl``, take what NCCL takes and refuse what NCCL refuses.
 
-The C++ sources in ``csrc`` are compiled on the first use: :func:`build` does that, and :func:`load` registers the device
-with a PyTorch that has been imported. Importing this package does neither, and does not import torch.
+The C++ sources in ``csrc`` are compiled on the first use: :func:`build` does that. :func:`load` registers the device
+with PyTorch. Importing this package does neither, and does not import torch.
 """
 
-from conformance.emulated.build import BuildError, build
-from conformance.emulated.load import BACKEND, DEVICE, load
+from conformance.emulated.library import BuildError, build
+from conformance.emulated.registration import BACKEND, DEVICE, load
 
 __all__ = ["BACKEND", "DEVICE", "BuildError", "build", "load"]

@@ -1,4 +1,4 @@
-"""``torch.autocast("emulated")``: matrix products in the lower precision. Imported by :func:`conformance.emulated.load` alone."""
+"""``torch.autocast("emulated")``: matrix products in the lower precision. Imported by ``load`` alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process groups of the emulated device. Imported by :func:`conformance.emulated.load` alone."""
+"""The process groups of the emulated device. Imported by ``load`` alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``torch.emulated``: what PyTorch looks for in the module of a device. Imported by :func:`conformance.emulated.load` alone."""
+"""``torch.emulated``: what PyTorch looks for in the module of a device. Imported by ``load`` alone."""
 
 from __future__ import annotations
 

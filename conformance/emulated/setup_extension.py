@@ -1,4 +1,4 @@
-"""Compile the sources in one folder into a library in another: run as a script, by :func:`conformance.emulated.build`."""
+"""Compile the sources in one folder into a library in another: ``build`` runs this as a script."""
 
 from __future__ import annotations
 

@@ -57,7 +57,9 @@ def _start(target, test, parameters, *rest):
     from conformance.emulated import build
 
     receive, send = _FORKED.Pipe(duplex=False)
-    child = _FORKED.Process(target=target, args=(send, str(build()), test.__module__, test.__qualname__, parameters, *rest))
+    child = _FORKED.Process(
+        target=target, args=(send, str(build()), test.__module__, test.__qualname__, parameters, *rest)
+    )
     child.start()
     send.close()
     return child, receive

@@ -1,4 +1,4 @@
-"""Backward on the emulated device: the gradients of the CPU, computed in a thread of the device, in forward's stream."""
+"""Backward on the emulated device: gradients as on the CPU, in a thread of the device and in forward's stream."""
 
 from __future__ import annotations
 

@@ -112,9 +112,7 @@ def test_messages(rank, size):
         assert x.tolist() == [1, 10]
     to, source = (rank + 1) % size, (rank - 1) % size
     arrived = torch.empty(2, device="emulated")
-    works = dist.batch_isend_irecv(
-        [dist.P2POp(dist.isend, of_rank(rank), to), dist.P2POp(dist.irecv, arrived, source)]
-    )
+    works = dist.batch_isend_irecv([dist.P2POp(dist.isend, of_rank(rank), to), dist.P2POp(dist.irecv, arrived, source)])
     for work in works:
         work.wait()
     assert arrived.tolist() == [source + 1, 10 * (source + 1)]
@@ -196,7 +194,11 @@ def on_both_devices(size):
 
 
 REFUSED = {
-    "tensors of the CPU": (RuntimeError, "No backend type associated with device type cpu", lambda n: dist.all_reduce(torch.ones(2))),
+    "tensors of the CPU": (
+        RuntimeError,
+        "No backend type associated with device type cpu",
+        lambda n: dist.all_reduce(torch.ones(2)),
+    ),
     "a place on the CPU": (
         RuntimeError,
         "on the emulated device, not on cpu",
@@ -207,7 +209,11 @@ REFUSED = {
         "must be on the same device",
         lambda n: dist.all_gather(on_both_devices(n), torch.ones(2, device="emulated")),
     ),
-    "int16": (TypeError, "data type is not supported.*Short", lambda n: dist.all_reduce(torch.ones(2, device="emulated").short())),
+    "int16": (
+        TypeError,
+        "data type is not supported.*Short",
+        lambda n: dist.all_reduce(torch.ones(2, device="emulated").short()),
+    ),
     "complex reduce_scatter": (
         TypeError,
         "data type is not supported.*ComplexFloat",

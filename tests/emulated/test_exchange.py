@@ -8,10 +8,18 @@ import torch.distributed as dist
 
 from spec_impl import exchange
 from spec_impl.ksuit import AllGatherGradAutograd
-from spec_impl.towhee import AllGather
 from tests.emulated.processes import on_ranks
 
-DTYPES = [torch.bool, torch.uint8, torch.int16, torch.int64, torch.float16, torch.bfloat16, torch.float64, torch.complex64]
+DTYPES = [
+    torch.bool,
+    torch.uint8,
+    torch.int16,
+    torch.int64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float64,
+    torch.complex64,
+]
 SMALL, LARGE = 3, 5000  # LARGE does not fit into the message that describes a tensor
 
 
@@ -33,7 +41,9 @@ def test_the_gradient_of_a_gather_is_the_sum_over_ranks(rank, size):
     for dtype in (torch.float32, torch.bfloat16, torch.complex64, torch.complex128):
         for length in (SMALL, LARGE):
             x = of_rank(rank, length, dtype).requires_grad_()
-            loss = sum((entry * (s + 1) * (rank + 1)).real.sum() for s, entry in enumerate(AllGatherGradAutograd.apply(x)))
+            loss = sum(
+                (entry * (s + 1) * (rank + 1)).real.sum() for s, entry in enumerate(AllGatherGradAutograd.apply(x))
+            )
             loss.backward()
             expected = (rank + 1) * size * (size + 1) // 2
             assert torch.equal(x.grad, torch.full_like(x, expected)), dtype

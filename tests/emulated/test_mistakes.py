@@ -27,9 +27,7 @@ def is_right(function, device):
     return torch.allclose(y, X * X) and torch.allclose(grad, 2 * X)
 
 
-MISTAKES = [
-    each for each in vars(mistakes).values() if isinstance(each, type) and each.__mro__[1] is mistakes.Square
-]
+MISTAKES = [each for each in vars(mistakes).values() if isinstance(each, type) and each.__mro__[1] is mistakes.Square]
 
 
 @pytest.mark.parametrize("function", MISTAKES, ids=lambda function: function.__name__)

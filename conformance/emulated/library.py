@@ -69,10 +69,14 @@ def _compiler() -> str:
     wanted = [os.environ["CXX"]] if os.environ.get("CXX") else ["g++", "c++", "clang++"]
     found = next((path for name in wanted if (path := shutil.which(name))), None)
     if found is None:
-        raise BuildError(f"the emulated device needs a C++ compiler, and there is no {wanted[0]}: install g++, or set CXX")
+        raise BuildError(
+            f"the emulated device needs a C++ compiler, and there is no {wanted[0]}: install g++, or set CXX"
+        )
     headers = sysconfig.get_path("include")
     if not Path(headers, "Python.h").exists():
-        raise BuildError(f"the emulated device needs Python's headers, and there is no {headers}/Python.h: install python3-dev")
+        raise BuildError(
+            f"the emulated device needs Python's headers, and there is no {headers}/Python.h: install python3-dev"
+        )
     if importlib.util.find_spec("setuptools") is None:
         raise BuildError("the emulated device needs setuptools to be compiled: pip install setuptools")
     return found
@@ -83,7 +87,9 @@ def _compile(compiler: str, work: Path, log: Path) -> Path:
     command = [sys.executable, str(Path(__file__).with_name("setup_extension.py")), str(SOURCES), str(work)]
     environment = {**os.environ, "CC": compiler, "CXX": compiler}
     with log.open("w") as output:
-        status = subprocess.run(command, env=environment, stdout=output, stderr=subprocess.STDOUT, check=False).returncode
+        status = subprocess.run(
+            command, env=environment, stdout=output, stderr=subprocess.STDOUT, check=False
+        ).returncode
     built = work / _LIBRARY
     if status or not built.exists():
         lines = log.read_text(errors="replace").splitlines()

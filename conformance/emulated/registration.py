@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from importlib.machinery import ExtensionFileLoader
+from importlib.machinery import ExtensionFileLoader, ModuleSpec
 from pathlib import Path
 
 DEVICE = "emulated"
@@ -28,10 +28,9 @@ def load(library: Path, devices: int = 2) -> None:
     import torch
     import torch.distributed  # the library's process group is derived from a class of it
 
-    spec = importlib.util.spec_from_file_location(_EXTENSION, library, loader=ExtensionFileLoader(_EXTENSION, str(library)))
-    assert spec is not None and spec.loader is not None
-    extension = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(extension)
+    loader = ExtensionFileLoader(_EXTENSION, str(library))
+    extension = importlib.util.module_from_spec(ModuleSpec(_EXTENSION, loader, origin=str(library)))
+    loader.exec_module(extension)
     sys.modules[_EXTENSION] = extension
     extension.set_device_count(devices)
     extension.register_device()
