@@ -1,8 +1,8 @@
 """The one Sphinx extension of this site: it puts clauses, and what was proved of them, on pages.
 
-``directive`` and ``margin`` make the box of a clause; ``index``, ``results``, ``releases``, ``proof``, ``reference``
-and ``pictures`` are the directives of single pages; ``members`` and ``sources`` complete the API pages; ``published``
-writes what programs read.
+``directive`` and ``margin`` make the box of a clause; ``index``, ``results``, ``published``, ``releases``, ``proof``,
+``reference``, ``figures`` and ``pictures`` are the directives and roles of pages; ``members`` and ``sources`` complete the
+API pages; ``exports`` writes what programs read; ``locations`` makes warnings name the source.
 """
 
 from __future__ import annotations
@@ -18,11 +18,15 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
+from sphinx.errors import SphinxError
 from sphinx.util.nodes import make_refnode
 
 from clause_pages import (
     directive,
+    exports,
+    figures,
     index,
+    locations,
     mathml,
     members,
     pictures,
@@ -33,9 +37,9 @@ from clause_pages import (
     releases,
     results,
     sources,
+    template,
 )
-from conformance import clauses
-from conformance.report.model import page_of
+from clause_pages.suite import ClauseError, SuiteError, page_of
 
 #: Names that annotations use and that no page documents.
 UNDOCUMENTED = {"Body", "Sample", "Spec", "Report", "_Call"}
@@ -43,7 +47,10 @@ UNDOCUMENTED = {"Body", "Sample", "Spec", "Report", "_Call"}
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx when the site is configured."""
-    for part in (directive, index, mathml, pictures, proof, published, reference, releases, results, sources):
+    for part in (
+        directive, exports, figures, index, locations, mathml, pictures, proof, published, reference, releases,
+        results, sources,
+    ):  # fmt: skip
         part.setup(app)
     app.add_config_value("clause_files", [], "env")
     app.connect("config-inited", _name_the_files)
@@ -61,12 +68,21 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 def _name_the_files(app: Sphinx, config: Any) -> None:
     # A data file that comes or goes concerns every page, and so does a change of this extension.
-    own = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
-    config.clause_files = [sha256(own).hexdigest(), *(path.name for path in record.read().files)]
+    parts = [*Path(__file__).parent.glob("*.py"), *template.FOLDER.glob("*.html")]
+    own = b"".join(path.read_bytes() for path in sorted(parts))
+    config.clause_files = [sha256(own).hexdigest(), *(path.name for path in _read().files)]
 
 
 def _read_record(app: Sphinx) -> None:
-    app.clause_record = record.read()  # type: ignore[attr-defined]
+    app.clause_record = _read()  # type: ignore[attr-defined]
+
+
+def _read() -> record.Record:
+    """Read what is known of the clauses; a mistake in them is the author's, not Sphinx's."""
+    try:
+        return record.read()
+    except (ClauseError, SuiteError, ValueError) as error:
+        raise SphinxError(str(error)) from None
 
 
 def _forget_pages(app: Sphinx) -> None:
@@ -103,7 +119,7 @@ def _prepare(environment: jinja2.Environment, app: Sphinx) -> None:
     environment.filters["names"] = members.names
     environment.filters["summary"] = members.summary
     environment.globals["main_modules"] = lambda: {
-        clause.module.rpartition(".")[2] for clause in clauses.registry().values()
+        clause.module.rpartition(".")[2] for clause in app.clause_record.registry.values()  # type: ignore[attr-defined]
     }
     environment.globals["inherited"] = lambda own: members.inherited(set(own), app.config)
 
