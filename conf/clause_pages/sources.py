@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -31,19 +30,6 @@ def setup(app: Sphinx) -> None:
     """Write the pages with the others; add the links while pages are read."""
     app.connect("html-collect-pages", _pages)
     app.connect("doctree-read", _link_signatures)
-
-
-def foreign_modules() -> set[str]:
-    """Every module of somebody else that our sources import, or import from."""
-    found: set[str] = set()
-    for path in (path for pattern in SHOWN for path in ROOT.glob(pattern)):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Import):
-                found |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    ours = {"conformance", "spec_impl", "tests"} | sys.stdlib_module_names
-    return {name for name in found if name.partition(".")[0] not in ours}
 
 
 def _pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
