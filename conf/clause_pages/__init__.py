@@ -127,6 +127,7 @@ def _with_other_tests(app: Sphinx, env: BuildEnvironment, *_: set[str]) -> list[
 
 def _prepare(environment: jinja2.Environment, app: Sphinx) -> None:
     environment.globals["facts_of"] = lambda name: members.classes().get(name, {})
+    environment.globals["contract"] = members.contract
     environment.filters["names"] = members.names
     environment.filters["summary"] = members.summary
     environment.globals["main_modules"] = lambda: {
