@@ -164,7 +164,7 @@ def _class(record: Record, row: Mapping[str, Any], number: int, scripts: Mapping
             Finding(record.registry.get(found["clause"]), found["clause"], found["level"] == "must", found["verdict"], found["message"][:LONGEST])
             for found in sorted(row["findings"], key=lambda found: found["level"] != "must")
         ],
-        scripts=[file for file, names in scripts.items() if known in names],
+        scripts=[file for file, names in scripts.items() if {known, f"{known} {row['spec']}"} & set(names)],
         anchor=f"{row['package']}-{row['subject']}-{row['spec']}-{number}",
     )
 
