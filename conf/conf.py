@@ -31,6 +31,7 @@ release = version = _project["version"]
 author = "the autograd-conformance authors"
 project_copyright = author
 language = "en"
+smartquotes_action = "qe"  # no dashes: options begin with two hyphens
 
 extensions = [
     "autoapi.extension",
