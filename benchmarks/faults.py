@@ -162,7 +162,9 @@ def tables(data: Mapping[str, Any]) -> str:
     lines += ["", "## The same faults in PyTorch's harnesses", ""]
     lines += ["Of three tests the second has the fault; `next` is what is said of the third. Every harness that has a"]
     lines += [f"deadline was given the same one, {PEER_DEADLINE:.0f} seconds; what had not ended by itself after"]
-    lines += [f"{PEER_LIMIT:.0f} seconds was ended. `end` is after the last collective, where rank 0 no longer needs rank 1."]
+    lines += [
+        f"{PEER_LIMIT:.0f} seconds was ended. `end` is after the last collective, where rank 0 no longer needs rank 1."
+    ]
     lines += [""]
     apart = data["peers_machine"] != data["machine"]
     lines += ["The other harnesses had a run of their own. " + _where(data["peers_machine"]), ""] if apart else []

@@ -15,7 +15,6 @@ from astroid.manager import AstroidManager  # noqa: E402
 from clause_pages.inventory import write_inventories  # noqa: E402
 
 
-
 class _Foreign(set[str]):
     """Every module of a package that our sources import."""
 

@@ -104,7 +104,9 @@ def run_commands(example: Example) -> str | None:
         actual = run(command, folder_of(example))
         if lasting(actual) != lasting(expected):
             page = Path(example.path).relative_to(ROOT)
-            return f"$ {command}\nexpected:\n{expected}\nactual:\n{actual}\nmend it with: python -m tests.examples {page}"
+            return (
+                f"$ {command}\nexpected:\n{expected}\nactual:\n{actual}\nmend it with: python -m tests.examples {page}"
+            )
     return None
 
 
@@ -171,7 +173,10 @@ def rewrite(page: Path) -> None:
                 Path(folder, block["name"]).parent.mkdir(parents=True, exist_ok=True)
                 Path(folder, block["name"]).write_text(block["file"], encoding="utf-8")
                 continue
-            printed = [f"$ {command}\n{run(command, Path(folder)).strip(chr(10))}\n" for command, _ in commands(block["console"])]
+            printed = [
+                f"$ {command}\n{run(command, Path(folder)).strip(chr(10))}\n"
+                for command, _ in commands(block["console"])
+            ]
             text = text.replace(block[0], f"```console\n{''.join(printed)}```", 1)
     page.write_text(text, encoding="utf-8")
 

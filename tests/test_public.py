@@ -55,7 +55,9 @@ def test_a_note_says_why_a_subject_fails():
     for row in Row.read(RESULTS):
         if row.verdict == "fails":
             note = Path("docs/public", f"{row.package}.md")
-            assert row.subject in note.read_text(encoding="utf-8"), f"{row.reference} fails, and {note} does not say why"
+            assert row.subject in note.read_text(encoding="utf-8"), (
+                f"{row.reference} fails, and {note} does not say why"
+            )
 
 
 def test_every_subject_has_a_verdict_on_record():

@@ -1,8 +1,8 @@
 """The one Sphinx extension of this site: it puts clauses, and what was proved of them, on pages.
 
 ``directive`` and ``margin`` make the box of a clause; ``index``, ``results``, ``published``, ``releases``, ``proof``,
-``reference``, ``figures`` and ``pictures`` are the directives and roles of pages; ``members`` and ``sources`` complete the
-API pages; ``exports`` writes what programs read; ``locations`` makes warnings name the source.
+``reference``, ``figures`` and ``pictures`` are directives and roles of pages; ``members`` and ``sources`` complete
+the API pages; ``exports`` writes what programs read; ``locations`` makes warnings name the source.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
-from sphinx.errors import SphinxError
 from sphinx.util.nodes import make_refnode
 
 from clause_pages import (
@@ -80,11 +79,11 @@ def _read_record(app: Sphinx) -> None:
 
 
 def _read() -> record.Record:
-    """Read what is known of the clauses; a mistake in them is the author's, not Sphinx's."""
+    """Read what is known of the clauses. For any exception Sphinx would ask to open an issue with it, so exit instead."""
     try:
         return record.read()
     except (ClauseError, SuiteError, ValueError) as error:
-        raise SphinxError(str(error)) from None
+        raise SystemExit(f"{error}\nthe site was not built") from None
 
 
 def _forget_pages(app: Sphinx) -> None:
@@ -131,7 +130,8 @@ def _prepare(environment: jinja2.Environment, app: Sphinx) -> None:
     environment.filters["names"] = members.names
     environment.filters["summary"] = members.summary
     environment.globals["main_modules"] = lambda: {
-        clause.module.rpartition(".")[2] for clause in app.clause_record.registry.values()  # type: ignore[attr-defined]
+        clause.module.rpartition(".")[2]
+        for clause in app.clause_record.registry.values()  # type: ignore[attr-defined]
     }
     environment.globals["inherited"] = lambda own: members.inherited(set(own), app.config)
 

@@ -17,9 +17,7 @@ _WORDS = {"pass": "holds", "": "not run yet", "skipped": "not run", "not-applica
 def margin(record: Record, identifier: str, docname: str) -> nodes.raw:
     """A line of counts that opens to the names behind them."""
     reference = record.reference_verdict(identifier)
-    published = [
-        found["verdict"] for run, found in record.verdicts(identifier) if not run.about_reference
-    ]
+    published = [found["verdict"] for run, found in record.verdicts(identifier) if not run.about_reference]
     return render(
         "margin.html",
         docname,

@@ -1,4 +1,4 @@
-"""``.. proof::``, ``.. kill-matrix::``, ``.. survivors::``: what the proof came to, and every bug and mutant by name."""
+"""``.. proof::``, ``.. kill-matrix::``, ``.. survivors::``: what the proof found, every bug and mutant by name."""
 
 from __future__ import annotations
 

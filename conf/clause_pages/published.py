@@ -161,7 +161,13 @@ def _class(record: Record, row: Mapping[str, Any], number: int, scripts: Mapping
         kept=row["kept"],
         not_applicable=row["not_applicable"],
         findings=[
-            Finding(record.registry.get(found["clause"]), found["clause"], found["level"] == "must", found["verdict"], found["message"][:LONGEST])
+            Finding(
+                record.registry.get(found["clause"]),
+                found["clause"],
+                found["level"] == "must",
+                found["verdict"],
+                found["message"][:LONGEST],
+            )
             for found in sorted(row["findings"], key=lambda found: found["level"] != "must")
         ],
         scripts=[file for file, names in scripts.items() if {known, f"{known} {row['spec']}"} & set(names)],

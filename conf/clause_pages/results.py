@@ -101,7 +101,13 @@ class Results(SphinxDirective):
 def columns_of(runs: Iterable[Run]) -> list[Column]:
     """The reports' parts as columns: PyTorch first, then the reference by name."""
     found = [
-        Column(PYTORCH if run.implementation == ENGINE else run.name, (run.environment,), run.date, run.verdict, run.clauses)
+        Column(
+            PYTORCH if run.implementation == ENGINE else run.name,
+            (run.environment,),
+            run.date,
+            run.verdict,
+            run.clauses,
+        )
         for run in runs
     ]
     found = _agreeing(sorted(_newest(found), key=lambda column: _release(column.environments[0])))

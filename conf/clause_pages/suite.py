@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conformance import catalogue, cli, clauses
+from conformance import catalogue, clauses, cli
 from conformance.catalogue import SuiteError, Test
 from conformance.clauses import LEVELS, PARTIES, Clause, ClauseError
 from conformance.listing import SOURCES, as_data
