@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 help:  ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-conformance: $(VENV)/.run  ## Hold the reference implementation against every clause.
+conformance: $(VENV)/.run  ## Check the reference implementation and your PyTorch.
 	$(BIN)/conformance run $(ARGS)
 
 test: $(VENV)/.test $(VENV)/.docs  ## Run the tests of the suite itself.
@@ -35,7 +35,7 @@ bench: $(VENV)/.test  ## Measure speed, side by side with other harnesses and ga
 kill-matrix: $(VENV)/.test  ## Prove the suite: which clause catches which planted bug.
 	$(BIN)/python -m tests.proof
 
-public: $(VENV)/.test  ## Hold published implementations against the suite.
+public: $(VENV)/.test  ## Check published implementations.
 	$(BIN)/python -m conformance.public
 
 clean:  ## Remove what was built; the virtual environment stays.

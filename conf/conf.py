@@ -85,6 +85,7 @@ copybutton_exclude = ".linenos, .gp, .go"
 
 html_theme = "furo"
 html_title = "autograd-conformance"
+html_baseurl = _project.get("urls", {}).get("Documentation", "")
 html_static_path = [str(ROOT / "docs" / "_static")]
 html_favicon = str(ROOT / "docs" / "_static" / "favicon.svg")
 html_css_files = ["site.css"]

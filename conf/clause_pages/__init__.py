@@ -69,7 +69,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 def _name_the_files(app: Sphinx, config: Any) -> None:
     # A data file that comes or goes concerns every page, and so does a change of this extension.
-    parts = [*Path(__file__).parent.glob("*.py"), *template.FOLDER.glob("*.html")]
+    parts = [*Path(__file__).parent.glob("*.py"), *template.FOLDER.glob("*.html"), *members.CONF.glob("*.toml")]
     own = b"".join(path.read_bytes() for path in sorted(parts))
     config.clause_files = [sha256(own).hexdigest(), *(path.name for path in _read().files)]
 
@@ -79,7 +79,7 @@ def _read_record(app: Sphinx) -> None:
 
 
 def _read() -> record.Record:
-    """Read what is known of the clauses. For any exception Sphinx would ask to open an issue with it, so exit instead."""
+    """Read what is known of the clauses. Exit on a mistake: for an exception Sphinx asks to open an issue with it."""
     try:
         return record.read()
     except (ClauseError, SuiteError, ValueError) as error:

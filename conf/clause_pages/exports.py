@@ -44,6 +44,7 @@ def _for_keyboard_and_reader(
     if "body" in context:
         body = _link_clauses(context["body"], pagename, app.clause_record)  # type: ignore[attr-defined]
         body = re.sub(r'(<code [^>]*><span class="pre">)([\w.:-]+)(?=</span></code>)', _break, body)
+        body = re.sub(r"(</(?:strong|em|a)>\)?) -- ", r"\1: ", body)  # Sphinx's own way to begin a field
         body = body.replace('<div class="table-wrapper', f'<div {FOCUSABLE} class="table-wrapper')
         context["body"] = body.replace("<pre>", '<pre tabindex="0">')
     tree = context.get("furo_navigation_tree", "")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 
 from docutils import nodes
 
@@ -11,6 +14,8 @@ from clause_pages.record import ENGINE, ROOT, Record
 from clause_pages.suite import BROKEN, VERDICTS, Test
 from clause_pages.template import render
 
+#: A change of it makes the pages anew, as any file of the site's own does.
+FIXES = Path(__file__).parents[1] / "fixes.toml"
 _WORDS = {"pass": "holds", "": "not run yet", "skipped": "not run", "not-applicable": "not applicable here"}
 
 
@@ -30,7 +35,14 @@ def margin(record: Record, identifier: str, docname: str) -> nodes.raw:
         broken=sum(verdict in BROKEN for verdict in published),
         environments=list(_environments(record, identifier)),
         published=list(_published(record, identifier)),
+        fix=fixes().get(identifier),
     )
+
+
+@cache
+def fixes() -> Mapping[str, Mapping[str, str]]:
+    """The usual mistake against a clause and its fix, as code, by clause."""
+    return tomllib.loads(FIXES.read_text("utf-8"))
 
 
 def _source(test: Test) -> str:
