@@ -110,8 +110,8 @@ def test_a_permalink_lands_on_its_clause(page, address):
     page.wait_for_timeout(600)
     top = page.locator(f'[id="clause-{CLAUSE}"]').bounding_box()["y"]
     assert 0 <= top < 400
-    page.click(f'[id="clause-{CLAUSE}"] summary')
-    assert page.locator(f'[id="clause-{CLAUSE}"] details').get_attribute("open") is not None
+    page.click(f'[id="clause-{CLAUSE}"] details.margin summary')
+    assert page.locator(f'[id="clause-{CLAUSE}"] details.margin').get_attribute("open") is not None
 
 
 def visible_rows(page) -> int:
