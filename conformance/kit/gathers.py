@@ -165,7 +165,8 @@ def same_gradient(
         raise Deviation(name, None, expect.shown(expected), "the graph is cut: x gets no gradient")
     tolerance = tolerance or exact_to(expected.dtype)
     stale = {} if earlier is None else {"a stale buffer: the gradient of an earlier call": added_up(earlier, rank)}
-    expect.close(actual, expected, name, alternatives=stale | gradient_mistakes(table, rank), **tolerance)
+    mistakes = stale | gradient_mistakes(table, rank)
+    expect.close(actual, expected, name, rtol=tolerance["rtol"], atol=tolerance["atol"], alternatives=mistakes)
 
 
 def keeps_no_more(world: World, actual: torch.Tensor | None) -> None:
