@@ -4,22 +4,20 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help conformance test gates docs docs-serve results bench kill-matrix public clean
+.PHONY: help conformance test gates docs docs-serve results bench kill-matrix public clause-ids wheel-check \
+	release-check clean
 
 help:  ## Say what there is.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-conformance: $(VENV)/.run  ## Hold the reference implementation against every clause.
+conformance: $(VENV)/.run  ## Check the reference implementation and your PyTorch.
 	$(BIN)/conformance run $(ARGS)
 
 test: $(VENV)/.test $(VENV)/.docs  ## Run the tests of the suite itself.
 	$(BIN)/python -m pytest $(ARGS)
 
-gates: $(VENV)/.test  ## Lint, types, and the registry's own gate.
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+gates: $(VENV)/.test  ## Lint, types, spelling, workflows: all hooks of .pre-commit-config.yaml.
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pre_commit run --all-files
 
 docs: $(VENV)/.docs  ## Build the site into docs/_build/html.
 	$(BIN)/python -m sphinx -b html -W --keep-going -n -c conf docs docs/_build/html
@@ -36,8 +34,17 @@ bench: $(VENV)/.test  ## Measure speed, side by side with other harnesses and ga
 kill-matrix: $(VENV)/.test  ## Prove the suite: which clause catches which planted bug.
 	$(BIN)/python -m tests.proof
 
-public: $(VENV)/.test  ## Hold published implementations against the suite.
+public: $(VENV)/.test  ## Check published implementations.
 	$(BIN)/python -m published
+
+clause-ids: $(VENV)/.run  ## Add the ids of new clauses to the list of published ones.
+	$(BIN)/python conf/clause_ids.py
+
+wheel-check: $(VENV)/.test $(VENV)/.docs  ## Build wheel and sdist, and use both as somebody else would.
+	$(BIN)/python -m pytest tests/test_wheel.py
+
+release-check: wheel-check  ## Say what a release still lacks: make release-check TAG=v0.1.0
+	$(BIN)/python conf/release.py $(TAG)
 
 clean:  ## Remove what was built; the virtual environment stays.
 	rm -rf docs/_build docs/api build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

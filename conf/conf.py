@@ -11,7 +11,16 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 sys.path[:0] = [str(HERE), str(ROOT)]
 
+from astroid.manager import AstroidManager  # noqa: E402
 from clause_pages.inventory import write_inventories  # noqa: E402
+
+
+class _Foreign(set[str]):
+    """Every module of a package that our sources import."""
+
+    def __contains__(self, name: object) -> bool:
+        return str(name).partition(".")[0] in {"numpy", "pytest", "rich", "torch", "xdist"}
+
 
 with (ROOT / "pyproject.toml").open("rb") as file:
     _project = tomllib.load(file)["project"]
@@ -21,6 +30,7 @@ release = version = _project["version"]
 author = "the autograd-conformance authors"
 project_copyright = author
 language = "en"
+smartquotes_action = "qe"  # no dashes: options begin with two hyphens
 
 extensions = [
     "autoapi.extension",
@@ -30,13 +40,14 @@ extensions = [
     "sphinx_copybutton",
     "clause_pages",
 ]
-exclude_patterns = ["_build", "_static", "data"]
+exclude_patterns = ["_build", "_static", "data", "public"]
 nitpicky = True
 add_module_names = False
 toc_object_entries_show_parents = "hide"
 python_display_short_literal_types = True
 
-# The API pages, made from the sources alone.
+# The API pages, made from our sources alone: astroid would spend seconds on torch's, and no page shows what is there.
+AstroidManager().module_denylist = _Foreign()
 autoapi_dirs = [str(ROOT / "spec_impl"), str(ROOT / "conformance")]
 autoapi_root = "api"
 autoapi_template_dir = str(HERE / "templates")
@@ -74,6 +85,7 @@ copybutton_exclude = ".linenos, .gp, .go"
 
 html_theme = "furo"
 html_title = "autograd-conformance"
+html_baseurl = _project.get("urls", {}).get("Documentation", "")
 html_static_path = [str(ROOT / "docs" / "_static")]
 html_favicon = str(ROOT / "docs" / "_static" / "favicon.svg")
 html_css_files = ["site.css"]

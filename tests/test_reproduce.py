@@ -13,7 +13,8 @@ import pytest
 
 from conformance.core import catalog
 from conformance.core.plan import PlannedTest, SubjectRef
-from conformance.reproduce import bundle, short
+from conformance.reproduce.scripts import gather_script
+from conformance.reproduce.whole import whole_script
 from tests.faults.command import run
 
 BUGS = Path(__file__).parent / "reproduced"
@@ -118,9 +119,7 @@ def test_a_script_begins_with_the_clause_what_came_and_which_torch(written, name
 @pytest.mark.parametrize("size", [2, 3])
 def test_a_gather_is_shown_on_ranks_of_its_own(tmp_path, size):
     path = tmp_path / "gather.py"
-    modules = "import os\nimport sys\nimport tempfile\nimport types\nimport torch\n"
-    modules += "import torch.distributed as dist\nimport torch.multiprocessing as mp\nsys.path.insert(0, os.getcwd())\n"
-    path.write_text(f"{modules}from bugs import Gather as Function\n{short.gather(GATHER_SUM, size)}")
+    path.write_text(gather_script(GATHER_SUM, size, "bugs:Gather"))
     status, said = script(path)
     assert status == 1, said
     assert all(f"rank {rank} of {size}: gradient" in said for rank in range(size))
@@ -132,7 +131,7 @@ def test_a_test_of_the_suite_runs_on_ranks_out_of_a_script(tmp_path):
     path = tmp_path / "whole.py"
     test = TESTS["test_gradient_is_that_of_all_losses_together"]
     subject = SubjectRef("bugs:Gather", "AllGatherGradAutograd", None, "bugs:Gather")
-    path.write_text(bundle.script(PlannedTest(test, subject, 2, True, test.cases[0]), 60.0))
+    path.write_text(whole_script(PlannedTest(test, subject, 2, True, test.cases[0]), 60.0))
     status, said = script(path)
     assert status == 1, said
     assert "actual:" in said and "expected:" in said
@@ -143,7 +142,7 @@ def test_a_test_of_the_suite_runs_on_ranks_out_of_a_script(tmp_path):
 def test_a_clause_of_the_engine_runs_out_of_a_script(tmp_path):
     path = tmp_path / "engine.py"
     test = next(test for test in TESTS.values() if test.about_engine and test.clause == "Function.backward.receives")
-    path.write_text(bundle.script(PlannedTest(test, None, 1, False, test.cases[0]), 60.0))
+    path.write_text(whole_script(PlannedTest(test, None, 1, False, test.cases[0]), 60.0))
     status, said = script(path)
     assert (status, "in order" in said) == (0, True), said
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from conformance.core.errors import UsageError
-from conformance.core.plan import DEFAULT_RANKS, check_reference
+from conformance.core.plan import DEFAULT_RANKS
+from conformance.core.references import check_reference
 
 BACKENDS = ("gloo", "nccl")
 MOST_RANKS = 4096

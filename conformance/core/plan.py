@@ -10,7 +10,6 @@ from typing import Any
 
 from conformance.core.catalog import Test
 from conformance.core.clauses import Clause
-from conformance.core.errors import UsageError
 
 DEFAULT_RANKS = (1, 2, 3, 4)
 
@@ -75,14 +74,6 @@ class PlannedTest:
         if self.size > 1 or self.group:
             words += ["--ranks", str(self.size)]
         return shlex.join([*words, "-k", f"{self.test.function}[ and {self._parameters}]"])
-
-
-def check_reference(reference: str) -> None:
-    """Raise UsageError unless the text reads ``module:attribute``."""
-    module, colon, path = reference.partition(":")
-    parts = [*module.split("."), *path.split(".")]
-    if not colon or not all(part.isidentifier() for part in parts):
-        raise UsageError(f"{reference!r} does not read module:attribute, for example mypackage.layers:MyFunction")
 
 
 def slug(value: object) -> str:

@@ -21,10 +21,16 @@ from conformance.report.failures import Failure, failures
 from conformance.report.files import prepare, write
 from conformance.report.model import ClauseResult, Report, SubjectResult
 from conformance.report.text import visible
-from conformance.reproduce import bundle, short
+from conformance.reproduce.assemble import PIECES, assembled
+from conformance.reproduce.whole import whole_script
 
 #: What a short script may take before it is given up for the long one (seconds).
 PATIENCE = 120.0
+#: By clause: the piece that says what the gradient of a gather is owed to be.
+GATHERED = {
+    "AllGatherGradAutograd.backward.sum": "gathered",
+    "AllGather.backward.local-slice": "gathered_slice",
+}
 #: By spec: sample arguments as the suite makes them, in a line of Python.
 SAMPLES = {
     "GradFactor": "[(torch.randn(3, 2, dtype=torch.float64, requires_grad=True), -2.0)]",
@@ -63,7 +69,8 @@ def write_scripts(report: Report, folder: Path | str, inputs: str | None = None,
         if short and (wanted.part.subject, wanted.clause.id, short) in known:
             continue  # the same lines show another way in which the clause was broken
         known.add((wanted.part.subject, wanted.clause.id, short))
-        whole = bundle.script(wanted.item, timeout)
+        hangs = wanted.failure.test.outcome in {"crash", "timeout"}
+        whole = whole_script(wanted.item, timeout, hangs)
         path = write(_free(folder, wanted, written), _docstring(wanted) + (short or whole))
         if short and not _fails(path):
             write(path, _docstring(wanted) + whole)
@@ -117,7 +124,7 @@ def _docstring(wanted: Wanted) -> str:
         *said,
         "",
         f"This script needs {needs}. Run it where those can be imported: it prints what is wrong and exits with",
-        "status 1 while the bug is there, and with status 0 once it is fixed.",
+        "status 1 while the bug is there, with 0 once it is fixed, and with 2 where it could not come to its end.",
     ]
     text = visible("\n".join(lines)).replace("\\", "\\\\").replace('"""', "'''").rstrip('"')
     return f'"""{text}\n"""\n\n'
@@ -131,31 +138,39 @@ def _short(wanted: Wanted) -> str:
     module, _, name = item.subject.reference.partition(":")
     if not _is_class(module, name):
         return ""
-    if body := short.gather(clause, item.size):
-        heads = [
-            "os",
-            "sys",
-            "tempfile",
-            "types",
-            "",
-            "torch",
-            "torch.distributed as dist",
-            "torch.multiprocessing as mp",
-        ]
-        return _imports(heads, [f"from {module} import {name} as Function"]) + body
-    body, samples = short.single(clause), _samples(item)
-    if not body or not samples:
+    if clause in GATHERED:
+        return gather_script(clause, item.size, item.subject.reference)
+    samples = _samples(item)
+    if not samples or not (PIECES / f"{_piece(clause)}.py").is_file():
         return ""
-    own, made = samples
-    own = [*(["from torch.autograd.gradcheck import GradcheckError"] * ("GradcheckError" in body)), *own]
-    head = _imports(["os", "sys", "", "torch"], [f"from {module} import {name} as Function", *own])
-    return f"{head}\n\ndef samples():\n    torch.manual_seed(1000)\n    return list({made})\n{body}"
+    return single_script(clause, item.subject.reference, *samples)
 
 
-def _imports(modules: Sequence[str], own: Sequence[str]) -> str:
-    lines = [f"import {module}" if module else "" for module in modules]
-    lines += ["", "sys.path.insert(0, os.getcwd())", *own]
-    return "\n".join(lines) + "\n\n"
+def single_script(clause: str, reference: str, own_imports: Sequence[str], samples: str) -> str:
+    """The short script of a clause that one rank shows, for the class of a reference and an expression for samples."""
+    module, _, name = reference.partition(":")
+    lines = [f"from {module} import {name} as Function", *own_imports, "", ""]
+    lines += ["def samples():", "    torch.manual_seed(1000)", f"    return list({samples})"]
+    return assembled(_piece(clause), {"subject": "\n".join(lines)})
+
+
+def gather_script(clause: str, size: int, reference: str) -> str:
+    """The short script of the gradient of a gather, on ranks of its own."""
+    module, _, name = reference.partition(":")
+    file = PIECES / f"{GATHERED[clause]}.py"
+    entries = file.read_text("utf-8").partition("SIZE = 2\n")[2]
+    imports = "import types\n\n" if "types." in entries else ""
+    given = {"subject": f"from {module} import {name} as Function", "gathered": f"{imports}SIZE = {size}\n{entries}"}
+    return assembled("gather", given)
+
+
+def _piece(clause: str) -> str:
+    """The name of the piece that shows a clause of the contract.
+
+    >>> _piece("Function.backward.any-layout")
+    'backward_any_layout'
+    """
+    return re.sub(r"[.-]", "_", clause.removeprefix("Function."))
 
 
 def _samples(item: PlannedTest) -> tuple[list[str], str] | None:

@@ -3,67 +3,82 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from conformance.scan import vocabulary as known
 from conformance.scan.model import Confidence, weakest
-from conformance.scan.names import dotted
-from conformance.scan.values import PLAIN, Kind, Value, fresh, joined, opaque, sequence, several
-
-if TYPE_CHECKING:
-    from conformance.scan.expressions import Expressions
+from conformance.scan.values import (
+    PLAIN,
+    Kind,
+    Value,
+    cut_off,
+    fresh,
+    joined,
+    opaque,
+    sequence,
+    several,
+)
 
 FUNCTIONAL = ("torch.", "torch.nn.functional.", "torch.Tensor.")
 #: They change what a tensor object stands for, and give it back.
 RESHAPERS = frozenset({"set_", "resize_", "resize_as_", "detach_"})
-DISTRIBUTED = ("torch.distributed.", "torch.distributed.distributed_c10d.")
+GROWERS = frozenset({"append", "extend", "insert"})
 
 
-def cut_off(value: Value, line: int) -> Value:
-    """The same memory, without its graph."""
-    cuts = value.cuts | {line} if value.derives else value.cuts
-    return replace(
-        value, kind="tensor", sure=value.sure if value.is_tensor else "likely", derives=frozenset(), cuts=cuts
-    )
+@dataclass(frozen=True)
+class Site:
+    """A call with everything in it evaluated."""
+
+    node: ast.Call
+    #: The likeliest full name of what is called.
+    full: str
+    #: What the method belongs to; None where a function is called.
+    base: Value | None
+    arguments: list[Value]
+    keywords: dict[str | None, Value]
+    #: Whether it is a bare name that the module does not import.
+    bare: bool
+    of_ctx: bool
+    change: Callable[[Value, str], None]
+
+    @property
+    def everything(self) -> list[Value]:
+        """All arguments."""
+        return [*self.arguments, *self.keywords.values()]
 
 
-def call(expressions: Expressions, node: ast.Call) -> Value:
+def call(site: Site) -> Value:
     """What a call gives; what it changes is noted on the way."""
-    full = expressions.names.full(node.func)
-    arguments = [expressions.value(argument) for argument in node.args]
-    keywords = {keyword.arg: expressions.value(keyword.value) for keyword in node.keywords}
-    if "out" in keywords and full.startswith("torch."):
-        expressions.change(node, keywords["out"], f"out= of {full}")
-    for prefix in DISTRIBUTED:
-        name = full.removeprefix(prefix)
-        if full.startswith(prefix) and name in known.COLLECTIVES_IN_PLACE:
-            return _collective(expressions, node, name, arguments, keywords)
-    everything = [*arguments, *keywords.values()]
-    if isinstance(node.func, ast.Name) and not expressions.names.is_imported(node.func.id):
-        return _builtin(node.func.id, everything)
+    full = site.full
+    if "out" in site.keywords and full.startswith("torch."):
+        site.change(site.keywords["out"], f"out= of {full}")
+    if site.bare:
+        return _builtin(full, site.everything)
+    if full == "torch.autograd.grad":
+        return _gradients(site)
     for prefix in reversed(FUNCTIONAL):
         name = full.removeprefix(prefix)
         if full.startswith(prefix) and "." not in name:
-            return _function(expressions, node, name, everything)
-    if isinstance(node.func, ast.Attribute) and not _of_module(expressions, node.func):
-        return _method(expressions, node, node.func, everything)
-    return opaque(*everything)
+            return _function(site, name)
+    return opaque(*site.everything) if site.base is None else _method(site, site.base)
 
 
-def _collective(
-    expressions: Expressions,
-    node: ast.Call,
-    name: str,
-    arguments: list[Value],
-    keywords: dict[str | None, Value],
-) -> Value:
-    targets = arguments[:1] or [keywords[key] for key in keywords if key in known.COLLECTIVE_KEYWORDS]
-    for target in targets:
-        if name in known.INTO_LISTS and not target.is_sequence:
-            continue
-        expressions.change(node, target, f"torch.distributed.{name}")
-    return opaque(*arguments, *keywords.values())
+def grown(name: str, base: Value, everything: list[Value]) -> Value:
+    """What a list is after ``append``, ``extend`` or ``insert``."""
+    new = everything[-1]
+    if name == "extend" and new.is_sequence:
+        new = new.each
+    held = [base.each] if base.items is None or base.items else []
+    return several(base.kind, joined(*held, new))
+
+
+def _gradients(site: Site) -> Value:
+    """``torch.autograd.grad``: without ``create_graph`` the results have no graph."""
+    if "create_graph" in site.keywords and site.keywords["create_graph"].truth is not False:
+        return opaque(*site.everything)
+    cut = (site.node.lineno, "torch.autograd.grad without create_graph")
+    return several("tuple", Value("tensor", "likely", cuts=opaque(*site.everything).cuts | {cut}))
 
 
 def _builtin(name: str, everything: list[Value]) -> Value:
@@ -91,10 +106,11 @@ def _sequence(kind: Kind, everything: list[Value]) -> Value:
     return replace(everything[0], kind=kind) if known_items else several(kind, opaque(*everything))
 
 
-def _function(expressions: Expressions, node: ast.Call, name: str, everything: list[Value]) -> Value:
+def _function(site: Site, name: str) -> Value:
+    everything = site.everything
     first = everything[0] if everything else PLAIN
     if _changes(name):
-        expressions.change(node, first, f"torch.{name}")
+        site.change(first, f"torch.{name}")
         return first
     if name in known.SPLITTERS:
         return several("tuple", replace(_as_tensor(first), derives=first.derives))
@@ -103,69 +119,68 @@ def _function(expressions: Expressions, node: ast.Call, name: str, everything: l
     if name in known.MAYBE_METHODS:
         return replace(_as_tensor(first), alias=weakest(first.alias, "likely"))
     if name == "detach":
-        return cut_off(first, node.lineno)
+        return cut_off(first, site.node.lineno, "torch.detach")
     if name in known.FLAT:
         return fresh()
+    if "backward" in name:
+        return Value()  # PyTorch's own refuse a second round
     return fresh(*everything) if name in known.MAKERS else opaque(*everything)
 
 
-def _method(expressions: Expressions, node: ast.Call, function: ast.Attribute, everything: list[Value]) -> Value:
-    name, base = function.attr, expressions.value(function.value)
+def _method(site: Site, base: Value) -> Value:
+    assert isinstance(site.node.func, ast.Attribute)
+    name = site.node.func.attr
     if base.is_sequence:
-        return _list_method(expressions, function, base, everything)
+        return _list_method(name, base, site.everything)
     if name in known.PLAIN_METHODS:
         return PLAIN
-    of_ctx = isinstance(function.value, ast.Name) and function.value.id == expressions.ctx
-    return opaque(*everything) if base.kind == "plain" or of_ctx else _of_tensor(expressions, node, base, everything)
+    if base.kind == "plain" or site.of_ctx:
+        return opaque(*site.everything)
+    return _of_tensor(site, name, base)
 
 
-def _of_tensor(expressions: Expressions, node: ast.Call, base: Value, everything: list[Value]) -> Value:
+def _of_tensor(site: Site, name: str, base: Value) -> Value:
     """A method of what is a tensor, or may be one."""
-    assert isinstance(node.func, ast.Attribute)
-    name = node.func.attr
-    proven = base.is_tensor or name not in known.SHARED_METHODS
+    everything = site.everything
+    own = base.is_tensor or name not in known.SHARED_METHODS
     if name in RESHAPERS:
+        return _as_tensor(base) if base.kind == "unknown" else base
+    if name == "copy_" and _onto_itself(site.node):
         return base
-    if name == "copy_" and len(node.args) == 1 and ast.dump(node.args[0]) == ast.dump(node.func.value):
-        return base  # onto itself
     if _changes(name):
         sure = base.sure if base.is_tensor else "likely"
-        expressions.change(node, replace(base, sure=sure), f".{name}()")
+        site.change(replace(base, sure=sure), f".{name}()")
         return replace(base, kind="tensor", sure=sure, derives=base.derives | opaque(*everything).derives)
-    if name in {"detach", "numpy"} and (base.is_tensor or base.shares):
-        return cut_off(base, node.lineno)
+    if name == "numpy" and (base.is_tensor or base.shares):
+        return opaque(cut_off(base, site.node.lineno, ".numpy()"))
+    if name == "detach":  # only tensors have it
+        proven = base if base.is_tensor and base.sure != "possible" else replace(base, kind="unknown")
+        return cut_off(proven, site.node.lineno, f".{name}()")
     if name in known.SPLITTERS and base.is_tensor:
         return several("tuple", base)
-    if name in known.VIEW_METHODS | known.MAYBE_METHODS and proven:
+    if name in known.VIEW_METHODS | known.MAYBE_METHODS and own:
         alias: Confidence = "certain" if name in known.VIEW_METHODS else "likely"
         return replace(_as_tensor(base), alias=weakest(base.alias, alias))
-    if name in known.FRESH_METHODS and proven:
+    if name in known.FRESH_METHODS and own:
         sources = () if name in known.FLAT else (base, *everything)
         return fresh(*sources, sure=base.sure if base.is_tensor else "likely")
     return opaque(base, *everything)
 
 
-def _list_method(expressions: Expressions, function: ast.Attribute, base: Value, everything: list[Value]) -> Value:
-    if function.attr in {"append", "extend", "insert"} and isinstance(function.value, ast.Name) and everything:
-        new = everything[-1]
-        if function.attr == "extend" and new.is_sequence:
-            new = new.each
-        held = [base.each] if base.items is None or base.items else []
-        expressions.env[function.value.id] = several(base.kind, joined(*held, new))
-        return PLAIN
-    if function.attr in {"pop", "get"}:
+def _list_method(name: str, base: Value, everything: list[Value]) -> Value:
+    if name in {"pop", "get"}:
         return base.each
-    return PLAIN if function.attr in {"index", "count", "clear", "sort", "reverse"} else opaque(base, *everything)
-
-
-def _of_module(expressions: Expressions, function: ast.Attribute) -> bool:
-    """Whether this is a function of an imported module, such as ``math.sqrt``, and no method of a value."""
-    head = (dotted(function) or "").partition(".")[0]
-    return expressions.names.is_imported(head) and head not in expressions.env
+    plain = GROWERS | {"index", "count", "clear", "sort", "reverse"}
+    return PLAIN if name in plain else opaque(base, *everything)
 
 
 def _changes(name: str) -> bool:
     return name.endswith("_") and not name.endswith("__") and len(name) > 2 and name not in known.NOT_IN_PLACE
+
+
+def _onto_itself(node: ast.Call) -> bool:
+    base = node.func.value if isinstance(node.func, ast.Attribute) else node.func
+    return len(node.args) == 1 and ast.dump(node.args[0]) == ast.dump(base)
 
 
 def _as_tensor(value: Value) -> Value:

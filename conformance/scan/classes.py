@@ -14,7 +14,7 @@ MEMBERS = ("forward", "setup_context", "backward", "vjp", "jvp", "vmap", "genera
 _HARMLESS_TEXT = """
     staticmethod classmethod once_differentiable custom_fwd custom_bwd no_grad enable_grad override
     disable ignore unused inference_mode allow_in_graph _disable_dynamo nonstrict_trace abstractmethod
-    record_function annotate set_grad_enabled set_module autocast
+    record_function annotate set_grad_enabled set_module autocast script
 """
 HARMLESS = frozenset(_HARMLESS_TEXT.split())
 

@@ -41,6 +41,11 @@ class Discovery:
         found = [function for function in found if function.module.file in self._searched]
         return sorted(found, key=lambda function: (function.module.file, function.node.lineno))
 
+    def module_named(self, name: str) -> Module | None:
+        """The parsed module that an import of this name would give, where it is one of these files."""
+        file = self._file(name)
+        return self._module(file) if file else None
+
     def _in_file(self, file: str) -> Iterator[FunctionClass]:
         module = self._module(file)
         if module is None:
@@ -130,7 +135,9 @@ class Discovery:
             return self._files[module]
         # A folder may be scanned by its path, so that its modules seem to start further in.
         parts = module.split(".")
-        shorter = (".".join(parts[first:]) for first in range(1, len(parts)))
+        if parts[0] == "torch":
+            return None
+        shorter = (".".join(parts[first:]) for first in range(1, len(parts) - 1))
         return next((self._files[name] for name in shorter if name in self._files), None)
 
 

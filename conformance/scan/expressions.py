@@ -4,17 +4,43 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import partial
 
-from conformance.scan import calls
+from conformance.scan import calls, containers, exchanges
 from conformance.scan.model import Confidence, weakest
-from conformance.scan.names import Names
-from conformance.scan.trace import Change, Trace
-from conformance.scan.values import NONE, PLAIN, UNKNOWN, Value, fresh, joined, opaque, sequence, several
+from conformance.scan.names import Names, dotted
+from conformance.scan.trace import Change, Kept, Trace
+from conformance.scan.values import (
+    NONE,
+    PLAIN,
+    UNKNOWN,
+    Value,
+    cut_off,
+    fresh,
+    joined,
+    opaque,
+    relined,
+    sequence,
+    several,
+)
 from conformance.scan.vocabulary import PLAIN_ATTRIBUTES, VIEW_ATTRIBUTES
 
 Environment = dict[str, Value]
+
+
+@dataclass(frozen=True)
+class Followed:
+    """A helper that was walked through: what it was seen to do, and what its arguments are afterwards."""
+
+    name: str
+    trace: Trace
+    value: Value
+    arguments: list[Value]
+
+
+#: Walks through a helper that is called with these values; None where it cannot be followed.
+Follow = Callable[[ast.Call, str, list[Value], dict[str | None, Value]], Followed | None]
 
 ARITHMETIC = (ast.Sub, ast.Div, ast.MatMult, ast.Pow, ast.Mult, ast.Add, ast.Mod, ast.FloorDiv)
 
@@ -22,8 +48,9 @@ ARITHMETIC = (ast.Sub, ast.Div, ast.MatMult, ast.Pow, ast.Mult, ast.Add, ast.Mod
 class Expressions:
     """Evaluates the expressions of one method; ``env`` holds what each name is at the moment."""
 
-    def __init__(self, names: Names, ctx: str, env: Environment, trace: Trace) -> None:
+    def __init__(self, names: Names, ctx: str, env: Environment, trace: Trace, follow: Follow) -> None:
         self.names = names
+        self.follow = follow
         self.ctx = ctx
         self.env = env
         self.trace = trace
@@ -47,7 +74,7 @@ class Expressions:
         return opaque(*(self.value(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)))
 
     def _constant(self, node: ast.Constant) -> Value:
-        return NONE if node.value is None else PLAIN
+        return NONE if node.value is None else replace(PLAIN, truth=bool(node.value))
 
     def _joinedstr(self, node: ast.JoinedStr) -> Value:
         return PLAIN
@@ -112,40 +139,26 @@ class Expressions:
     def _binop(self, node: ast.BinOp) -> Value:
         left, right = self.value(node.left), self.value(node.right)
         if isinstance(node.op, ast.Add) and "tuple" in {left.kind, right.kind}:
-            return self._concatenated(left, right)
+            return containers.concatenated(left, right)
         if isinstance(node.op, ast.Mult) and {left.kind, right.kind} & {"tuple", "list"}:
-            return self._repeated(node, left, right)
+            return containers.repeated(*((left, node.right) if left.is_sequence else (right, node.left)))
         tensors = [value.sure for value in (left, right) if value.is_tensor]
         if tensors:
             # tensor + unknown may still be a type of the author's own, but arithmetic gives one value.
             return fresh(left, right, sure=max(tensors, key=("possible", "likely", "certain").index))
         return PLAIN if left.kind == right.kind == "plain" else opaque(left, right)
 
-    def _concatenated(self, left: Value, right: Value) -> Value:
-        if left.items is not None and right.items is not None:
-            return sequence("tuple", [*left.items, *right.items])
-        return several("tuple", joined(left.each, right.each))
-
-    def _repeated(self, node: ast.BinOp, left: Value, right: Value) -> Value:
-        listed, other = (left, node.right) if left.is_sequence else (right, node.left)
-        if (
-            isinstance(other, ast.Constant)
-            and isinstance(other.value, int)
-            and other.value < 1000
-            and listed.items is not None
-        ):
-            return sequence(listed.kind, list(listed.items) * other.value)
-        return several(listed.kind, listed.each)
-
     def _attribute(self, node: ast.Attribute) -> Value:
         if isinstance(node.value, ast.Name) and node.value.id == self.ctx:
             saved = Value("tensor", "certain", frozenset({"saved"}), derives=frozenset({"saved"}))
-            return several("tuple", saved) if node.attr in {"saved_tensors", "saved_variables"} else UNKNOWN
+            if node.attr in {"saved_tensors", "saved_variables"}:
+                return several("tuple", saved)
+            return self.env.get(f"{self.ctx}.{node.attr}", UNKNOWN)
         value = self.value(node.value)
         if node.attr in PLAIN_ATTRIBUTES:
             return PLAIN
         if node.attr == "data" and value.shares | value.derives:
-            return calls.cut_off(value, node.lineno)
+            return cut_off(value, node.lineno, ".data")
         if node.attr in VIEW_ATTRIBUTES and value.is_tensor:
             return value
         return opaque(value)
@@ -153,27 +166,10 @@ class Expressions:
     def _subscript(self, node: ast.Subscript) -> Value:
         value, index = self.value(node.value), self.value(node.slice)
         if value.is_sequence:
-            return self._item(value, node.slice)
+            return containers.item(value, node.slice)
         if not value.is_tensor:
             return opaque(value, index)
-        return value if _is_basic(node.slice) else fresh(value, sure=value.sure)
-
-    def _item(self, value: Value, index: ast.expr) -> Value:
-        if value.items is None:
-            return several(value.kind, value.each) if isinstance(index, ast.Slice) else value.each
-        try:
-            place = ast.literal_eval(index)
-            if isinstance(place, int):
-                return value.items[place]
-        except (ValueError, TypeError, IndexError, SyntaxError, RecursionError):
-            pass
-        if isinstance(index, ast.Slice):
-            try:
-                bounds: list[Any] = [part and ast.literal_eval(part) for part in (index.lower, index.upper, index.step)]
-                return sequence(value.kind, list(value.items[slice(*bounds)]))
-            except (ValueError, TypeError, SyntaxError, RecursionError):
-                return several(value.kind, value.each)
-        return value.each
+        return value if containers.is_basic(node.slice) else fresh(value, sure=value.sure)
 
     def _comprehension(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> Value:
         outer = self.env
@@ -189,7 +185,64 @@ class Expressions:
     _listcomp = _generatorexp = _setcomp = _comprehension
 
     def _call(self, node: ast.Call) -> Value:
-        return calls.call(self, node)
+        full = self.names.full(node.func)
+        arguments = [self.value(argument) for argument in node.args]
+        keywords = {keyword.arg: self.value(keyword.value) for keyword in node.keywords}
+        exchange = exchanges.collective(full)
+        if exchange:
+            return self._exchange(node, exchange, arguments, keywords)
+        followed = self.follow(node, full, arguments, keywords) if full.partition(".")[0] not in self.env else None
+        if followed is not None:
+            return self._after(node, followed, opaque(*arguments, *keywords.values()))
+        function = node.func
+        base = self.value(function.value) if isinstance(function, ast.Attribute) and self._of_value(function) else None
+        if base is not None and base.is_sequence and isinstance(function, ast.Attribute):
+            self._grow(node, function, base, [*arguments, *keywords.values()])
+        bare = isinstance(function, ast.Name) and not self.names.is_imported(function.id)
+        of_ctx = isinstance(function, ast.Attribute) and dotted(function.value) == self.ctx
+        change = partial(self.change, node)
+        return calls.call(calls.Site(node, full, base, arguments, keywords, bare, of_ctx, change))
+
+    def _after(self, node: ast.Call, followed: Followed, given: Value) -> Value:
+        """Take over what a helper did, as if it had been done in the line of the call."""
+        line, trace = node.lineno, followed.trace
+        where = f" in {followed.name}()"
+        self.trace.changes += [replace(change, line=line, how=change.how + where) for change in trace.changes]
+        self.trace.lost += [replace(change, line=line, how=change.how + where) for change in trace.lost]
+        self.trace.kept += [replace(kept, line=line) for kept in trace.kept]
+        for argument, after in zip(node.args, followed.arguments, strict=False):
+            if isinstance(argument, ast.Name) and argument.id in self.env:
+                self.env[argument.id] = relined(after, given.cuts, line)
+        return relined(followed.value, given.cuts, line)
+
+    def _of_value(self, function: ast.Attribute) -> bool:
+        """Whether this is a method of a value, and no function of an imported module, such as ``math.sqrt``."""
+        head = (dotted(function) or "").partition(".")[0]
+        return not self.names.is_imported(head) or head in self.env
+
+    def _exchange(self, node: ast.Call, name: str, arguments: list[Value], keywords: dict[str | None, Value]) -> Value:
+        """A collective: what it writes into, and that no graph tells of it."""
+        for place, target in exchanges.targets(node, name):
+            value = arguments[place] if isinstance(place, int) else keywords[place]
+            if exchanges.writes(name, value):
+                self.change(node, value, f"torch.distributed.{name}")
+            if exchanges.is_lost(target) and value.shares:
+                self.trace.lost.append(Change(node.lineno, value.shares, "likely", f"torch.distributed.{name}"))
+            if isinstance(target, ast.Name) and opaque(*arguments, *keywords.values()).derives:
+                self.env[target.id] = exchanges.exchanged(value, node.lineno, name)
+        return opaque(*arguments, *keywords.values())
+
+    def _grow(self, node: ast.Call, function: ast.Attribute, base: Value, everything: list[Value]) -> None:
+        if function.attr in calls.GROWERS and everything:
+            self.put(node, function.value, calls.grown(function.attr, base, everything))
+
+    def put(self, node: ast.stmt | ast.expr, place: ast.expr, value: Value) -> None:
+        """Give a name, or an attribute of ctx, another value."""
+        if isinstance(place, ast.Name):
+            self.env[place.id] = value
+        elif isinstance(place, ast.Attribute) and dotted(place.value) == self.ctx and self.ctx:
+            self.env[f"{self.ctx}.{place.attr}"] = value
+            self.trace.kept.append(Kept(node.lineno, place.attr, value))
 
     def bind(self, target: ast.expr, value: Value, looped: bool = False) -> None:
         """Give a name, or the names of an unpacking, their value; ``looped``: any item of it."""
@@ -214,14 +267,3 @@ class Expressions:
         each = value.each if value.is_sequence else opaque(value)
         for target in targets:
             self.bind(target, several("list", each) if isinstance(target, ast.Starred) else each)
-
-
-def _is_basic(index: ast.expr) -> bool:
-    """Whether indexing a tensor with this gives a view: numbers, slices, None, dots do; masks copy."""
-    parts = index.elts if isinstance(index, ast.Tuple) else [index]
-    return all(
-        isinstance(part, ast.Slice)
-        or (isinstance(part, ast.Constant) and not isinstance(part.value, bool))
-        or isinstance(part, ast.UnaryOp)
-        for part in parts
-    )

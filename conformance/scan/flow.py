@@ -6,19 +6,20 @@ import ast
 from collections.abc import Sequence
 from dataclasses import replace
 
-from conformance.scan.expressions import Environment, Expressions
+from conformance.scan.expressions import Environment, Expressions, Follow
 from conformance.scan.names import Names
-from conformance.scan.narrow import narrowed
-from conformance.scan.trace import Kept, Returned, Trace
+from conformance.scan.narrow import decided, narrowed
+from conformance.scan.trace import Returned, Trace
 from conformance.scan.values import UNKNOWN, Value, joined, opaque, several
 
 Block = list[ast.stmt]
 
 
-def walk(method: ast.FunctionDef, names: Names, ctx: str, env: Environment) -> Trace:
+def walk(method: ast.FunctionDef, names: Names, ctx: str, env: Environment, follow: Follow) -> Trace:
     """What a method does when its parameters hold what ``env`` says."""
-    walker = _Walker(Expressions(names, ctx, dict(env), Trace()))
-    walker.block(method.body)
+    walker = _Walker(Expressions(names, ctx, dict(env), Trace(), follow))
+    walker.trace.comes_out = walker.block(method.body)
+    walker.trace.after = walker.expressions.env
     return walker.trace
 
 
@@ -48,6 +49,8 @@ class _Walker:
                 self.expressions.value(node.value)
             case ast.Delete():
                 self._delete(node)
+            case ast.Assert():
+                self.expressions.env.update(narrowed(node.test, True, self.expressions.env))
             case _:
                 return self._compound(node)
         return True
@@ -55,8 +58,7 @@ class _Walker:
     def _compound(self, node: ast.stmt) -> bool:
         match node:
             case ast.If():
-                self.expressions.value(node.test)
-                return self._branches([node.body, node.orelse], [narrowed(node.test, way) for way in (True, False)])
+                return self._if(node)
             case ast.For() | ast.AsyncFor():
                 return self._loop(node)
             case ast.Try() | ast.TryStar():
@@ -66,8 +68,18 @@ class _Walker:
             case ast.While(test=subject) | ast.Match(subject=subject):
                 self.expressions.value(subject)
                 bodies = [node.body] if isinstance(node, ast.While) else [case.body for case in node.cases]
+                if isinstance(node, ast.While):
+                    self._forget(node.body)
                 return self._branches([*bodies, []])
         return True  # a definition: what is in it runs later, if ever
+
+    def _if(self, node: ast.If) -> bool:
+        self.expressions.value(node.test)
+        outcome = decided(node.test, self.expressions.env)
+        known = [narrowed(node.test, way, self.expressions.env) for way in (True, False)]
+        if outcome is None:
+            return self._branches([node.body, node.orelse], known)
+        return self._branches([node.body if outcome else node.orelse], [known[not outcome]])
 
     def _with(self, node: ast.With | ast.AsyncWith) -> bool:
         for item in node.items:
@@ -91,9 +103,17 @@ class _Walker:
         value = self.expressions.value(node.iter)
         before = dict(self.expressions.env)
         self.expressions.bind(node.target, value, looped=True)
+        self._forget(node.body)
         self.block(node.body)
         self.expressions.env = _joined([before, self.expressions.env])
         return self.block(node.orelse)
+
+    def _forget(self, body: Block) -> None:
+        """What a loop gives another value may differ in the next round: how tests of it come out is unknown."""
+        inside = (node for statement in body for node in ast.walk(statement))
+        for node in inside:
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in self.expressions.env:
+                self.expressions.env[node.id] = replace(self.expressions.env[node.id], truth=None)
 
     def _try(self, node: ast.Try | ast.TryStar) -> bool:
         before = dict(self.expressions.env)
@@ -127,8 +147,7 @@ class _Walker:
 
     def _bind(self, target: ast.expr, value: Value, node: ast.stmt) -> None:
         if isinstance(target, ast.Attribute):
-            if isinstance(target.value, ast.Name) and target.value.id == self.expressions.ctx:
-                self.trace.kept.append(Kept(node.lineno, target.attr, value))
+            self.expressions.put(node, target, value)
         elif isinstance(target, ast.Subscript):
             self._store(target, value, node)
         else:
@@ -140,13 +159,11 @@ class _Walker:
         self.expressions.value(target.slice)
         if base.is_tensor:
             self.expressions.change(node, base, "assignment to its elements")
-        if isinstance(target.value, ast.Name):
-            held = self.expressions.env.get(target.value.id, UNKNOWN)
-            if held.is_sequence:
-                self.expressions.env[target.value.id] = self._replaced(held, target.slice, value)
-            else:
-                both = opaque(held, value)
-                self.expressions.env[target.value.id] = replace(held, derives=both.derives, cuts=both.cuts)
+        if base.is_sequence:
+            self.expressions.put(node, target.value, self._replaced(base, target.slice, value))
+        elif isinstance(target.value, ast.Name):
+            both = opaque(base, value)
+            self.expressions.env[target.value.id] = replace(base, derives=both.derives, cuts=both.cuts)
 
     def _replaced(self, held: Value, index: ast.expr, value: Value) -> Value:
         place = index.value if isinstance(index, ast.Constant) else None

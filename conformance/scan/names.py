@@ -30,7 +30,7 @@ class Names:
                 self._import(node)
             elif isinstance(node, ast.ImportFrom):
                 self._import_from(node)
-        for statement in tree.body:
+        for statement in top_level(tree.body):
             self._assignment(statement)
 
     def meanings(self, node: ast.expr) -> Iterator[str]:
@@ -81,6 +81,17 @@ class Names:
         if isinstance(target, ast.Name) and text is not None and text.partition(".")[0] != target.id:
             for full in list(self.meanings(statement.value)):
                 self._bind(target.id, full)
+
+
+def top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements that run when a module is imported, those in branches too."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.If | ast.Try | ast.With):
+            for block in ("body", "orelse", "finalbody"):
+                yield from top_level(getattr(node, block, []))
+            for handler in getattr(node, "handlers", []):
+                yield from top_level(handler.body)
 
 
 def dotted(node: ast.expr) -> str | None:

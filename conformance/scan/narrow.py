@@ -3,28 +3,69 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
+from dataclasses import replace
 
-from conformance.scan.values import NONE, PLAIN, Value
+from conformance.scan.values import NONE, PLAIN, UNKNOWN, Value
+
+Known = Mapping[str, Value]
 
 
-def narrowed(test: ast.expr, outcome: bool) -> dict[str, Value]:
-    """Names that are known to be None, or no tensor, when ``test`` came out like this.
+def narrowed(test: ast.expr, outcome: bool, known: Known) -> dict[str, Value]:
+    """Names that are known to be None, a tensor, or no tensor, when ``test`` came out like this.
 
-    >>> narrowed(ast.parse("isinstance(n, int)", mode="eval").body, True)["n"].kind
+    >>> narrowed(ast.parse("isinstance(n, int)", mode="eval").body, True, {})["n"].kind
     'plain'
+    >>> narrowed(ast.parse("isinstance(x, torch.Tensor)", mode="eval").body, True, {})["x"].kind
+    'tensor'
     """
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return narrowed(operand, not outcome)
+            return narrowed(operand, not outcome, known)
         case ast.BoolOp(op=operator, values=values) if isinstance(operator, ast.And) is outcome:
-            return {name: value for part in values for name, value in narrowed(part, outcome).items()}
+            return {name: value for part in values for name, value in narrowed(part, outcome, known).items()}
         case ast.Compare(left=ast.Name(id=name), ops=[operator], comparators=[ast.Constant(value=None)]):
             return {name: NONE} if isinstance(operator, ast.Is) is outcome and _is_test(operator) else {}
         case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), kind]):
-            return {name: PLAIN} if _has_tensor(kind) is not outcome else {}
+            if _has_tensor(kind) is not outcome:
+                return {name: PLAIN}
+            return {name: _tensor(known.get(name, UNKNOWN))} if outcome and _last(kind) in TENSORS else {}
         case ast.Call(func=ast.Attribute(attr="is_tensor"), args=[ast.Name(id=name)]):
-            return {} if outcome else {name: PLAIN}
+            return {name: _tensor(known.get(name, UNKNOWN)) if outcome else PLAIN}
     return {}
+
+
+def decided(test: ast.expr, known: Known) -> bool | None:
+    """How a test comes out, where what is known of the names in it tells.
+
+    >>> decided(ast.parse("not flag", mode="eval").body, {"flag": Value("plain", truth=False)})
+    True
+    """
+    match test:
+        case ast.Constant(value=value):
+            return bool(value)
+        case ast.Name(id=name):
+            return known.get(name, UNKNOWN).truth
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            inner = decided(operand, known)
+            return None if inner is None else not inner
+        case ast.BoolOp(op=joint, values=values):
+            outcomes = [decided(value, known) for value in values]
+            ends = isinstance(joint, ast.Or)
+            return ends if ends in outcomes else (None if None in outcomes else not ends)
+        case ast.Compare(left=ast.Name(id=name), ops=[operator], comparators=[ast.Constant(value=None)]):
+            held = known.get(name, UNKNOWN)
+            if held.truth is not None and _is_test(operator):
+                return (held.kind == "none") is isinstance(operator, ast.Is)
+    return None
+
+
+TENSORS = ("Tensor", "Parameter")
+
+
+def _tensor(value: Value) -> Value:
+    """What is known of a value, and that it is a tensor."""
+    return replace(value, kind="tensor", sure="certain", items=None, element=None, truth=None)
 
 
 def _is_test(operator: ast.cmpop) -> bool:

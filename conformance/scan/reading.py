@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from conformance.scan.classes import FunctionClass
 from conformance.scan.discover import Discovery
+from conformance.scan.helpers import Helpers
 from conformance.scan.model import BadTarget, Finding, Found, Scan, Skipped
 from conformance.scan.rules import RULES
 from conformance.scan.source import Text, read
@@ -28,10 +29,11 @@ def scan(target: str) -> Scan:
     skipped = [file for file in read_files if isinstance(file, Skipped)]
     around = read(place, surroundings(place))
     discovery = Discovery(_texts(read_files), _texts(around))
+    helpers = Helpers(discovery.module_named)
     found: list[Found] = []
     for function in discovery.functions():
         try:
-            findings = _findings(function)
+            findings = _findings(function, helpers)
         except RecursionError:
             findings = ()
             skipped.append(Skipped(function.module.file, f"{function.node.name} is nested too deeply to be checked"))
@@ -52,8 +54,8 @@ def _texts(files: Iterable[Text | Skipped]) -> list[Text]:
     return [file for file in files if isinstance(file, Text)]
 
 
-def _findings(function: FunctionClass) -> tuple[Finding, ...]:
-    study = Study(function)
+def _findings(function: FunctionClass, helpers: Helpers) -> tuple[Finding, ...]:
+    study = Study(function, helpers)
     found = {finding for rule in RULES for finding in rule.check(study)}
     return tuple(sorted(found, key=lambda finding: (finding.line, finding.clause)))
 

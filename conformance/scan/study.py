@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from conformance.scan.classes import FunctionClass, Method, Parameters, is_stub
 from conformance.scan.flow import walk
+from conformance.scan.helpers import Helpers
+from conformance.scan.inline import Inliner
 from conformance.scan.model import Confidence, Finding
+from conformance.scan.parameters import default_none, parameter, tensor
 from conformance.scan.trace import Trace
-from conformance.scan.values import NONE, PLAIN, UNKNOWN, Value, joined, sequence, several
+from conformance.scan.values import NONE, UNKNOWN, Value, joined, sequence, several
 from conformance.scan.vocabulary import (
     FRESH_METHODS,
     MAKERS,
@@ -25,22 +28,6 @@ TENSOR_METHODS = (
     FRESH_METHODS | VIEW_METHODS | MAYBE_METHODS | SPLITTERS | {"detach", "numel", "element_size"}
 ) - SHARED_METHODS
 FROM_NUMBERS = frozenset({"tensor", "as_tensor", "full", "zeros", "ones", "empty", "arange", "rand", "randn", "eye"})
-NO_TENSOR = frozenset(
-    {
-        "int",
-        "float",
-        "bool",
-        "str",
-        "Callable",
-        "dict",
-        "Dict",
-        "Size",
-        "device",
-        "dtype",
-        "ProcessGroup",
-        "Module",
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -55,8 +42,9 @@ class Walked:
 class Study:
     """One class, its own methods walked through when first asked for."""
 
-    def __init__(self, subject: FunctionClass) -> None:
+    def __init__(self, subject: FunctionClass, helpers: Helpers) -> None:
         self.subject = subject
+        self.helpers = helpers
         self.names = subject.module.names
 
     def finding(self, clause: str, confidence: Confidence, line: int, message: str) -> Finding:
@@ -70,7 +58,7 @@ class Study:
         takes = self.subject.takes(method) if method else None
         if method is None or takes is None or is_stub(method):
             return None
-        return Walked(method, takes, walk(method, self.names, takes.ctx, self._inputs(method, takes)))
+        return self._walked(method, takes, self._inputs(method, takes))
 
     @cached_property
     def any_forward(self) -> Walked | None:
@@ -78,7 +66,7 @@ class Study:
         found = self.subject.lookup("forward")
         if found is None or found[0] is self.subject:
             return self.forward
-        return Study(found[0]).forward
+        return Study(found[0], self.helpers).forward
 
     @cached_property
     def setup_context(self) -> Walked | None:
@@ -89,7 +77,7 @@ class Study:
             return None
         inputs, output = takes.names
         env = {inputs: self._all_inputs(), output: self._output()}
-        return Walked(method, takes, walk(method, self.names, takes.ctx, env))
+        return self._walked(method, takes, env)
 
     @cached_property
     def backward(self) -> Walked | None:
@@ -98,10 +86,10 @@ class Study:
         takes = self.subject.takes(method) if method else None
         if method is None or takes is None:
             return None
-        env = {name: _tensor(name, "certain") for name in takes.names}
+        env = {name: tensor(name, "certain") for name in takes.names}
         if takes.rest:
-            env[takes.rest] = several("tuple", _tensor(takes.rest, "certain"))
-        return Walked(method, takes, walk(method, self.names, takes.ctx, env))
+            env[takes.rest] = several("tuple", tensor(takes.rest, "certain"))
+        return self._walked(method, takes, env)
 
     @cached_property
     def jvp(self) -> Walked | None:
@@ -110,8 +98,8 @@ class Study:
         takes = self.subject.takes(method) if method else None
         if method is None or takes is None:
             return None
-        env = {name: _tensor(name, "likely") for name in takes.names}
-        return Walked(method, takes, walk(method, self.names, takes.ctx, env))
+        env = {name: tensor(name, "likely") for name in takes.names}
+        return self._walked(method, takes, env)
 
     @cached_property
     def keepers(self) -> list[Walked]:
@@ -119,17 +107,32 @@ class Study:
         combined = [self.forward] if self.forward and self.forward.takes.ctx else []
         return [*combined, *([self.setup_context] if self.setup_context else [])]
 
+    def _walked(self, method: Method, takes: Parameters, env: dict[str, Value]) -> Walked:
+        inliner = Inliner(self.helpers, self.subject.module, takes.ctx)
+        return Walked(method, takes, walk(method, self.names, takes.ctx, env, inliner))
+
     def _inputs(self, method: Method, takes: Parameters) -> dict[str, Value]:
         """What is known of each parameter of forward before it runs: from annotations, and from its use."""
         annotations = {argument.arg: argument.annotation for argument in (*method.args.posonlyargs, *method.args.args)}
         used = self._used_as_tensor(method, takes.ctx)
-        env = {name: _parameter(name, annotations.get(name), used.get(name)) for name in takes.names}
-        for name in _default_none(method):
+        for name in self._differentiated(takes):
+            used.setdefault(name, "likely")
+        env = {name: parameter(name, annotations.get(name), used.get(name)) for name in takes.names}
+        for name in default_none(method):
             if name in env and env[name].is_tensor:
                 env[name] = joined(env[name], NONE)
         if takes.rest:
             env[takes.rest] = several("tuple", Value(shares=frozenset({takes.rest}), derives=frozenset({takes.rest})))
         return env
+
+    def _differentiated(self, takes: Parameters) -> set[str]:
+        """Inputs for which backward returns a tensor: they must be tensors themselves."""
+        names: set[str] = set()
+        for returned in self.backward.trace.returns if self.backward else []:
+            value = returned.value
+            items = value.items if value.items is not None else (value,)
+            names |= {name for name, item in zip(takes.names, items, strict=False) if item.is_tensor}
+        return names
 
     def _used_as_tensor(self, method: Method, ctx: str) -> dict[str, Confidence]:
         """Names that a method treats as tensors before it gives them another value, and how sure that is."""
@@ -168,7 +171,7 @@ class Study:
         saved = self._saved_inputs(setup, takes) if setup else {}
         known = self._inputs(method, takes)
         for name in saved:
-            known[name] = _tensor(name, "certain")
+            known[name] = tensor(name, "certain")
         return sequence("tuple", [known[name] for name in takes.names])
 
     def _saved_inputs(self, setup: Method, takes: Parameters) -> set[str]:
@@ -190,50 +193,3 @@ class Study:
     def _output(self) -> Value:
         returned = [found.value for found in self.any_forward.trace.returns] if self.any_forward else []
         return joined(*returned) if returned else UNKNOWN
-
-
-def _tensor(name: str, sure: Confidence) -> Value:
-    return Value("tensor", sure, frozenset({name}), derives=frozenset({name}))
-
-
-def _parameter(name: str, annotation: ast.expr | None, used: Confidence | None) -> Value:
-    words = _words(annotation)
-    if words and words <= NO_TENSOR | {"None", "Optional"}:
-        return PLAIN
-    tensor = _tensor(name, "certain")
-    if words in ({"Tensor"}, {"Parameter"}) or used == "certain":
-        return tensor
-    if words and words <= {"Tensor", "None", "Optional"}:
-        return joined(tensor, NONE)
-    if used and not words & NO_TENSOR:
-        return replace(tensor, sure=used)
-    return replace(UNKNOWN, shares=tensor.shares, derives=tensor.derives)
-
-
-def _default_none(method: Method) -> list[str]:
-    """Parameters that are None unless they are given."""
-    arguments = [*method.args.posonlyargs, *method.args.args]
-    pairs = zip(reversed(arguments), reversed(method.args.defaults), strict=False)
-    return [argument.arg for argument, value in pairs if isinstance(value, ast.Constant) and value.value is None]
-
-
-def _words(annotation: ast.expr | None) -> set[str]:
-    """The last words of the names in an annotation; a quoted one is read too."""
-    if annotation is None:
-        return set()
-    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-        quoted = annotation.value
-        try:
-            annotation = ast.parse(quoted, mode="eval").body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return {quoted}
-    words: set[str] = set()
-    inner = {id(node.value) for node in ast.walk(annotation) if isinstance(node, ast.Attribute)}
-    for node in ast.walk(annotation):
-        if isinstance(node, ast.Attribute):
-            words.add(node.attr)
-        elif isinstance(node, ast.Name) and id(node) not in inner:
-            words.add(node.id)
-        elif isinstance(node, ast.Constant) and node.value is None:
-            words.add("None")
-    return words

@@ -42,3 +42,9 @@ class Trace:
     changes: list[Change] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
     returns: list[Returned] = field(default_factory=list)
+    #: Collectives whose result may land in a copy that nobody holds.
+    lost: list[Change] = field(default_factory=list)
+    #: Whether control may come out at the end of the method.
+    comes_out: bool = True
+    #: What the names hold where control comes out.
+    after: dict[str, Value] = field(default_factory=dict)

@@ -9,6 +9,9 @@ from conformance.scan.model import Confidence, weakest
 
 Kind = Literal["unknown", "none", "plain", "tensor", "tuple", "list"]
 NOBODY: frozenset[str] = frozenset()
+#: The line, and what cuts there.
+Cut = tuple[int, str]
+UNCUT: frozenset[Cut] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -23,11 +26,13 @@ class Value:
     alias: Confidence = "certain"
     #: What a second differentiation would follow it back to.
     derives: frozenset[str] = NOBODY
-    #: Lines where it was cut off from the graph.
-    cuts: frozenset[int] = NOBODY  # type: ignore[assignment]
+    #: Where, and by what, it was cut off from the graph.
+    cuts: frozenset[Cut] = UNCUT
     #: Of a tuple or list: its items where their number is known, else what any of them is.
     items: tuple[Value, ...] | None = None
     element: Value | None = None
+    #: Whether it counts as true in a test, where that is known.
+    truth: bool | None = None
 
     @property
     def is_tensor(self) -> bool:
@@ -49,7 +54,7 @@ class Value:
 
 UNKNOWN = Value()
 PLAIN = Value("plain")
-NONE = Value("none")
+NONE = Value("none", truth=False)
 
 
 def fresh(*sources: Value, sure: Confidence = "certain") -> Value:
@@ -77,9 +82,31 @@ def derived(*values: Value) -> frozenset[str]:
     return frozenset().union(*(value.derives for value in values))
 
 
-def cut(*values: Value) -> frozenset[int]:
-    """Every line at which any of the values lost its graph."""
+def cut(*values: Value) -> frozenset[Cut]:
+    """Every place at which any of the values lost its graph."""
     return frozenset().union(*(value.cuts for value in values))
+
+
+def cut_off(value: Value, line: int, how: str) -> Value:
+    """The same memory, without its graph."""
+    cuts = value.cuts | {(line, how)} if value.derives else value.cuts
+    sure = value.sure if value.is_tensor else "likely"
+    return replace(value, kind="tensor", sure=sure, derives=NOBODY, cuts=cuts)
+
+
+def without_graph(value: Value, line: int, how: str) -> Value:
+    """A value, and all that is in it, whose graph no longer tells how it came about."""
+    items = None if value.items is None else tuple(without_graph(item, line, how) for item in value.items)
+    element = None if value.element is None else without_graph(value.element, line, how)
+    return replace(value, cuts=value.cuts | {(line, how)}, items=items, element=element)
+
+
+def relined(value: Value, known: frozenset[Cut], line: int) -> Value:
+    """A value that came out of a helper: what was cut in there counts at the line of the call."""
+    cuts = frozenset(cut if cut in known else (line, cut[1]) for cut in value.cuts)
+    items = None if value.items is None else tuple(relined(item, known, line) for item in value.items)
+    element = None if value.element is None else relined(value.element, known, line)
+    return replace(value, cuts=cuts, items=items, element=element)
 
 
 def joined(*values: Value) -> Value:

@@ -95,6 +95,8 @@ COLLECTIVES_IN_PLACE = _words(
 )
 #: These take a list there, and a list is no input of forward's that could be marked.
 INTO_LISTS = _words("all_gather all_to_all")
+#: These receive from another rank what was never part of this rank's graph.
+RECEIVERS = _words("recv irecv")
 COLLECTIVE_KEYWORDS = _words("tensor output_tensor output tensor_list output_list output_tensor_list")
 
 #: These add up, so that handing the gradient through may be all that backward has to do.

@@ -6,7 +6,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from conformance.scan.model import Finding
-from conformance.scan.rules import changed, collectives, counts, cut, doubled, kept, saved
+from conformance.scan.rules import (
+    changed,
+    collectives,
+    counts,
+    cut,
+    doubled,
+    groups,
+    kept,
+    layouts,
+    repeats,
+    saved,
+    unused,
+)
 from conformance.scan.study import Study
 
 
@@ -55,4 +67,22 @@ RULES = (
         "forward exchanges tensors between ranks and backward does not",
         collectives.one_sided,
     ),
+    Rule("Function.backward.gradient", "backward never looks at its incoming gradient", unused.incoming),
+    Rule(
+        "Function.backward.gradient",
+        "backward exchanges within a group and counts by ranks of the world",
+        groups.world_rank,
+    ),
+    Rule(
+        "Function.forward.deterministic",
+        "a collective of forward works on a copy where its input is not contiguous",
+        layouts.lost_in_forward,
+    ),
+    Rule(
+        "Function.backward.any-layout",
+        "a collective of backward works on a copy where its gradient is not contiguous",
+        layouts.lost_in_backward,
+    ),
+    Rule("Function.backward.repeatable", "backward takes from ctx what it reads", repeats.taken_away),
+    Rule("Function.backward.repeatable", "backward changes a saved tensor in place", repeats.saved_changed),
 )

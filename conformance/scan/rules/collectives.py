@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from conformance.scan.classes import Method, is_stub
+from conformance.scan.exchanges import any_collective
+from conformance.scan.helpers import Helpers
 from conformance.scan.model import Finding
 from conformance.scan.source import Module
 from conformance.scan.study import Study
 from conformance.scan.vocabulary import COLLECTIVES, REDUCTIONS
 
-MODULES = ("torch.distributed.", "torch.distributed.distributed_c10d.")
-#: How far calls of functions of the same file are followed.
+#: How deep helpers of helpers are followed.
 DEPTH = 3
 
 
@@ -28,10 +29,10 @@ def one_sided(study: Study) -> Iterator[Finding]:
     if forward is None or backward is None or is_stub(backward) or _gives_nothing(backward):
         return
     module = study.subject.module
-    used, _ = _reached(module, forward, DEPTH)
+    used, _ = _reached(study.helpers, module, forward, DEPTH)
     if not used:
         return
-    answered, clear = _reached(module, backward, DEPTH)
+    answered, clear = _reached(study.helpers, module, backward, DEPTH)
     if used <= REDUCTIONS and not _hands_through(study):
         return  # its author derived a formula, and reductions rarely need an answer
     if clear and not answered:
@@ -56,20 +57,20 @@ def _hands_through(study: Study) -> bool:
     return any(value.is_tensor and value.shares & {*backward.takes.names} for value in values)
 
 
-def _reached(module: Module, node: ast.AST, depth: int) -> tuple[set[str], bool]:
-    """Collectives called, also through functions of the same file; and whether all calls could be followed."""
+def _reached(helpers: Helpers, module: Module, node: ast.AST, depth: int) -> tuple[set[str], bool]:
+    """Collectives called, also through helpers of the package; and whether all calls could be followed."""
     used: set[str] = set()
     clear = True
-    functions = _functions(module)
     for call in ast.walk(node):
         if not isinstance(call, ast.Call):
             continue
         full = module.names.full(call.func)
-        name = full.rpartition(".")[2]
-        if name in COLLECTIVES and full.startswith(MODULES):
+        name = any_collective(full)
+        helper = helpers.find(module, full) if depth and not name else None
+        if name:
             used.add(name)
-        elif full in functions and depth:
-            inner, inner_clear = _reached(module, functions[full], depth - 1)
+        elif helper is not None:
+            inner, inner_clear = _reached(helpers, helper.module, helper.node, depth - 1)
             used |= inner
             clear = clear and inner_clear
         elif not _is_harmless(module, node, call, full):
@@ -101,11 +102,6 @@ CTX_METHODS = {
     "set_materialize_grads",
 }
 BUILTINS = frozenset(dir(builtins))
-
-
-@lru_cache(maxsize=64)
-def _functions(module: Module) -> dict[str, ast.FunctionDef]:
-    return {node.name: node for node in module.tree.body if isinstance(node, ast.FunctionDef)}
 
 
 @lru_cache(maxsize=64)

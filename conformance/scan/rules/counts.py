@@ -9,7 +9,7 @@ from conformance.scan.classes import Parameters
 from conformance.scan.model import Confidence, Finding, weakest
 from conformance.scan.study import Study, Walked
 from conformance.scan.trace import Returned
-from conformance.scan.values import Value
+from conformance.scan.values import NONE, Value
 
 
 def gradients(study: Study) -> Iterator[Finding]:
@@ -19,11 +19,11 @@ def gradients(study: Study) -> Iterator[Finding]:
     if backward is None or forward is None or takes is None or _is_unclear(study, backward):
         return
     seen: set[int] = set()
-    for returned in backward.trace.returns:
+    for returned in backward.trace.returns or _forgotten(backward):
         count, sure = _length(returned.value)
         if count is None or count in seen:
             continue
-        wanted = _mismatch(study, takes, returned.value, count)
+        wanted = _mismatch(study, takes, returned.value, count) or _given(study, takes, count)
         if wanted is None:
             continue
         seen.add(count)
@@ -58,6 +58,27 @@ def _is_unclear(study: Study, backward: Walked) -> bool:
     if not study.subject.complete and study.subject.own("forward") is None:
         return True
     return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(backward.method))
+
+
+def _forgotten(backward: Walked) -> list[Returned]:
+    """What a backward without any return gives: one None."""
+    computes = any(isinstance(node, ast.Assign | ast.AugAssign) for node in backward.method.body)
+    return [Returned(backward.method.body[-1].lineno, NONE)] if backward.trace.comes_out and computes else []
+
+
+def _given(study: Study, takes: Parameters, count: int) -> int | None:
+    """How many arguments the class is applied to in its own file, where those are more than ``count``.
+
+    Only so is it known that an argument with a default is given.
+    """
+    if takes.rest or count >= len(takes.names):
+        return None
+    module, most = study.subject.module, 0
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Call) and module.names.full(node.func) == f"{study.subject.qualname}.apply":
+            starred = any(isinstance(argument, ast.Starred) for argument in node.args)
+            most = max(most, 0 if starred else len(node.args))
+    return most if most > count else None
 
 
 def _length(value: Value) -> tuple[int | None, Confidence]:

@@ -10,22 +10,25 @@ from conformance.scan.study import Study
 
 
 def graph_lost(study: Study) -> Iterator[Finding]:
-    """``.data`` or ``.detach()`` on the way to what backward returns, and nothing against a second round."""
+    """What backward returns was cut off from the graph on the way, and nothing stands against a second round."""
     backward = study.backward
     if backward is None or _guards(backward.method):
         return
     if "once_differentiable" in study.subject.decorators(backward.method):
         return
-    lines = sorted({line for returned in backward.trace.returns for line in returned.value.cuts})
-    if lines:
-        message = "backward returns what is cut off from the graph here (.data, .detach()), without once_differentiable"
-        yield study.finding("Function.backward.double", "likely", lines[0], message)
+    cuts = sorted(cut for returned in backward.trace.returns for cut in returned.value.cuts)
+    if cuts:
+        line, how = cuts[0]
+        message = f"backward returns what {how} cuts off from the graph here, without once_differentiable"
+        yield study.finding("Function.backward.double", "likely", line, message)
 
 
 def _guards(method: ast.FunctionDef) -> bool:
     """Whether backward looks at the grad mode itself, or refuses as reentrant checkpoints do."""
     watched = {"is_grad_enabled", "set_grad_enabled", "_is_checkpoint_valid"}
-    return any(isinstance(node, ast.Attribute | ast.Name) and _last(node) in watched for node in ast.walk(method))
+    nodes = list(ast.walk(method))
+    asks = any(isinstance(node, ast.Attribute | ast.Name) and _last(node) in watched for node in nodes)
+    return asks or any(isinstance(node, ast.keyword) and node.arg == "create_graph" for node in nodes)
 
 
 def _last(node: ast.Attribute | ast.Name) -> str:

@@ -31,7 +31,7 @@ def _tensor_in(value: Value) -> tuple[str, Confidence | None]:
         return "a tensor", value.sure
     if value.is_sequence:
         inner = value.items if value.items is not None else (value.each,)
-        sure = [item.sure for item in inner if item.is_tensor]
+        sure = [found for _, found in map(_tensor_in, inner) if found is not None]
         if sure:
             return "a container of tensors", "certain" if "certain" in sure else sure[0]
     return "", None

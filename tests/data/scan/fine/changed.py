@@ -120,3 +120,34 @@ class Through(Function):
     @staticmethod
     def backward(ctx, grad_output):
         return Through.forward(None, grad_output)
+
+
+def widened(weight, scale, dtype):
+    weight = weight.to(dtype)
+    return weight.mul_(scale)
+
+
+class WidensWhatItSaved(Function):
+    @staticmethod
+    def forward(ctx, x, weight, scale):
+        ctx.save_for_backward(weight, scale)
+        return x @ (weight.to(x.dtype) * scale).t()
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        weight, scale = ctx.saved_tensors
+        return grad_output @ widened(weight, scale, grad_output.dtype), None, None
+
+
+class PyTorchsOwnBackward(Function):
+    @staticmethod
+    def forward(ctx, x, mask):
+        ctx.save_for_backward(mask)
+        return x * mask
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        (mask,) = ctx.saved_tensors
+        summed = grad_output.sum(0)
+        dist.all_reduce(summed)
+        return torch.native_dropout_backward(grad_output, mask, summed), None

@@ -54,7 +54,7 @@ class SavedTuple(Function):
 
     @staticmethod
     def backward(ctx, grad_output):
-        gradients = torch.autograd.grad(grad_output, ctx.saved_tensors)
+        gradients = torch.autograd.grad(grad_output, ctx.saved_tensors, create_graph=True)
         return gradients
 
 

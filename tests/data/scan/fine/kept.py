@@ -68,3 +68,33 @@ class ScaleBySetupContext(Function):
         ctx.save_for_backward(x)
         ctx.scale = scale
         ctx.inputs = len(inputs)
+
+
+def as_array(x):
+    return x.cpu().numpy()
+
+
+class AnArray(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.array = as_array(x)
+        return torch.tensor(ctx.array * 2)
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        return grad_output * 2
+
+
+class RememberedFlag(Function):
+    @staticmethod
+    def forward(ctx, x, steps):
+        first = True
+        for _ in range(steps):
+            if not first:
+                ctx.steps = x.shape
+            first = False
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        return grad_output * 2, None

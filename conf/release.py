@@ -1,0 +1,56 @@
+"""``python conf/release.py v0.1.0``: say what the release with this tag still lacks."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import clause_ids
+from jsonschema import Draft202012Validator
+
+ROOT = Path(__file__).parents[1]
+SCHEMA = Path("conformance") / "report" / "schema.json"
+SCHEMAS = Path("conf") / "report-schemas"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Check the tag that is named; status 1 where something is missing, 4 where no tag is."""
+    if len(argv) != 1 or not re.fullmatch(r"v\d+\.\d+\.\d+", argv[0]):
+        print("name the tag of the release, such as v0.1.0: make release-check TAG=v0.1.0", file=sys.stderr)
+        return 4
+    missing = list(lacks(ROOT, argv[0].removeprefix("v")))
+    for line in missing:
+        print(line, file=sys.stderr)
+    return 1 if missing or clause_ids.main(["--check"]) else 0
+
+
+def lacks(root: Path, version: str) -> Iterator[str]:
+    """What the files in ``root`` do not say yet about ``version``."""
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    if project["version"] != version:
+        yield f"pyproject.toml has version {project['version']}, not {version}"
+    if f"version: {version}\n" not in (root / "CITATION.cff").read_text(encoding="utf-8"):
+        yield f"CITATION.cff does not have version {version}"
+    dated = rf"^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)$"
+    if not re.search(dated, (root / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE):
+        yield f"CHANGELOG.md has no section such as '## {version} (2026-12-31)'"
+    number = json.loads((root / SCHEMA).read_text(encoding="utf-8"))["properties"]["schema"]["const"]
+    if not (root / SCHEMAS / f"{number}.json").exists():
+        yield f"the schema has a number that no release had: copy {SCHEMA} to {SCHEMAS / f'{number}.json'}"
+
+
+def departures(report: dict[str, Any], schemas: Path = ROOT / SCHEMAS) -> Iterator[str]:
+    """What in a report is not as the first release with its schema number had it; nothing where none had."""
+    file = schemas / f"{report['schema']}.json"
+    if file.exists():
+        for error in Draft202012Validator(json.loads(file.read_text(encoding="utf-8"))).iter_errors(report):
+            yield f"{error.json_path}: {error.message}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

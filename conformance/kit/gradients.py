@@ -1,0 +1,34 @@
+"""Gradients of leaves, for Functions too that refuse to be asked for the gradients of some leaves alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+Gradients = tuple[torch.Tensor | None, ...]
+
+
+def leaf_gradients(
+    outputs: Sequence[torch.Tensor],
+    leaves: Sequence[torch.Tensor],
+    cotangents: Sequence[torch.Tensor],
+    create_graph: bool = False,
+    **options: bool,
+) -> Gradients:
+    """The gradient of every leaf, None where there is none.
+
+    A reentrant checkpoint runs a whole backward pass inside its own and refuses :func:`torch.autograd.grad`, so it is
+    asked by :func:`torch.autograd.backward`, as its users do. It has no second derivative, so that refusal stands.
+    """
+    try:
+        return tuple(
+            torch.autograd.grad(outputs, leaves, cotangents, allow_unused=True, create_graph=create_graph, **options)
+        )
+    except RuntimeError as error:
+        if create_graph or ".grad()" not in str(error):
+            raise
+    for leaf in leaves:
+        leaf.grad = None
+    torch.autograd.backward(outputs, cotangents, **options)
+    return tuple(leaf.grad for leaf in leaves)

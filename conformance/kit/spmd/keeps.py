@@ -1,0 +1,91 @@
+"""Which signatures a Function keeps, and of each other one why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from conformance.kit.spmd.observation import Observation, differs, observe
+from conformance.kit.spmd.owed import DOUBLE, Run
+from conformance.kit.spmd.reasons import problem
+from conformance.kit.spmd.types import Signature, Type, candidates
+from conformance.kit.spmd.values import Ranks
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Whether one signature is kept; where it is not, ``why`` is one sentence that says what is wrong."""
+
+    signature: Signature
+    why: str = ""
+
+    @property
+    def kept(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.why
+
+    def __str__(self) -> str:
+        return str(self.signature) if self.kept else f"not {self.signature}: {self.why}"
+
+
+def find(
+    ranks: Ranks,
+    run: Run,
+    samples: Sequence[torch.Tensor],
+    results: int,
+    signatures: Iterable[Signature] | None = None,
+    precision: float = DOUBLE,
+) -> list[Finding]:
+    """Look at the ranks as often as the signatures need, and judge each of them. All ranks find the same.
+
+    A group of one rank keeps every signature whose gradient is right: the types differ from two ranks on.
+
+    Args:
+        ranks: the ranks of the group.
+        run: the Function, called with one tensor for each sample.
+        samples: the tensor arguments, in double precision; those of the first rank are taken on every rank.
+        results: how many tensors it returns.
+        signatures: what to judge, with a type for each tensor; all there are where None.
+        precision: the machine epsilon that the Function works with.
+    """
+    asked = tuple(candidates(len(samples), results) if signatures is None else signatures)
+    looks = sorted({differs(signature) for signature in asked})
+    agreed = ranks.agreed(samples)
+    seen = {look: observe(ranks, run, agreed, look, precision) for look in looks}
+    return [judge(signature, seen) for signature in asked]
+
+
+def judge(signature: Signature, seen: Mapping[tuple[bool, ...], Observation]) -> Finding:
+    """Judge one signature by what was seen for inputs of its types."""
+    look = seen[differs(signature)]
+    for result, kind in enumerate(signature.results):
+        pair = look.differing(result)
+        if not kind.differs and pair:
+            which = "the result" if len(signature.results) == 1 else f"result {result}"
+            return Finding(signature, f"{which} is not the same on ranks {pair[0]} and {pair[1]}")
+    for result in look.differentiable:
+        for argument in range(len(signature.arguments)):
+            why = _why(signature, look, argument, result)
+            if why:
+                return Finding(signature, why)
+    return Finding(signature)
+
+
+def _why(signature: Signature, look: Observation, argument: int, result: int) -> str:
+    kind, result_kind = signature.arguments[argument], signature.results[result]
+    loss = (result, result_kind.loss_differs)
+    slopes = look.slopes[loss][argument]
+    if slopes is None:
+        return ""
+    # The ranks share the loss of a result of type I, of which each one was given the whole.
+    slopes = slopes.scaled(1 / len(look.results)) if result_kind is Type.I else slopes
+    gradients = [rank[argument] for rank in look.gradients[loss]]
+    return problem(kind, slopes, gradients, result_kind.loss_differs, _named(signature, argument, result))
+
+
+def _named(signature: Signature, argument: int, result: int) -> str:
+    of = f" of argument {argument}" if len(signature.arguments) > 1 else ""
+    by = f" by result {result}" if len(signature.results) > 1 else ""
+    return f"the gradient{of}{by}"

@@ -1,0 +1,100 @@
+"""What the ranks are seen to do with inputs that differ from rank to rank, or are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from conformance.kit.spmd.owed import DOUBLE, Run, Slopes, backward, differences
+from conformance.kit.spmd.types import Signature, Type
+from conformance.kit.spmd.values import Ranks, argument, cotangent, differentiable
+
+#: A result, and whether the ranks' cotangents for it differ, as they do for types R and V.
+Loss = tuple[int, bool]
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What every rank knows after one look at all ranks; the same on every rank.
+
+    Attributes:
+        results: every rank's results.
+        differentiable: the results that have a gradient.
+        slopes: for a loss that uses one result alone, how it answers when each argument moves. None for an argument
+            that asks for no gradient.
+        gradients: for the same loss, what backward returned for each argument, on every rank.
+    """
+
+    results: list[list[torch.Tensor | None]]
+    differentiable: tuple[int, ...]
+    slopes: dict[Loss, tuple[Slopes | None, ...]]
+    gradients: dict[Loss, list[list[torch.Tensor | None]]]
+
+    def differing(self, result: int) -> tuple[int, int] | None:
+        """Two ranks whose results are not the same bit for bit."""
+        first = _bits(self.results[0][result])
+        for rank, results in enumerate(self.results):
+            if _bits(results[result]) != first:
+                return 0, rank
+        return None
+
+
+def differs(signature: Signature) -> tuple[bool, ...]:
+    """For each argument, whether ranks hold different values: all that an observation depends on."""
+    return tuple(kind.differs for kind in signature.arguments)
+
+
+def observe(
+    ranks: Ranks,
+    run: Run,
+    samples: Sequence[torch.Tensor],
+    differing: Sequence[bool],
+    precision: float = DOUBLE,
+) -> Observation:
+    """Look at all ranks once. Every rank calls it with the same samples, in double precision.
+
+    Args:
+        ranks: the ranks of the group.
+        run: the Function, called with one tensor for each sample.
+        samples: the tensor arguments; those that require grad are differentiated.
+        differing: for each of them, whether ranks get different values.
+        precision: the machine epsilon that the Function works with.
+    """
+    kinds = [Type.V if one else Type.R for one in differing]
+    mine = [
+        argument(kind, sample, ranks.rank, at) for at, (kind, sample) in enumerate(zip(kinds, samples, strict=True))
+    ]
+    results = list(run(mine))
+    told = ranks.exchange([[differentiable(y), y.requires_grad] for y in results])
+    everyones = ranks.tensors(results)
+    smooth = _smooth(told)
+    losses: dict[Loss, list[torch.Tensor | None]] = {
+        (at, own): _cotangents(results, at, own, ranks.rank) for at in smooth for own in (True, False)
+    }
+    gradients = {loss: ranks.tensors(backward(run, mine, given)) for loss, given in losses.items()}
+    slopes = differences(ranks, run, [x.detach() for x in mine], differing, list(losses.values()), precision)
+    asked = [x.requires_grad for x in mine]
+    kept = [tuple(one if wanted else None for one, wanted in zip(row, asked, strict=True)) for row in slopes]
+    return Observation(everyones, smooth, dict(zip(losses, kept, strict=True)), gradients)
+
+
+def _smooth(told: list[list[list[bool]]]) -> tuple[int, ...]:
+    """The results that have a gradient on some rank; all of floating point where the graph is cut everywhere."""
+    columns = [tuple(zip(*column, strict=True)) for column in zip(*told, strict=True)]
+    floating = [at for at, (floats, _) in enumerate(columns) if any(floats)]
+    return tuple(at for at in floating if any(columns[at][1])) or tuple(floating)
+
+
+def _cotangents(results: Sequence[torch.Tensor], at: int, own: bool, rank: int) -> list[torch.Tensor | None]:
+    given: list[torch.Tensor | None] = [None] * len(results)
+    given[at] = cotangent(Type.V if own else Type.P, results[at], rank, at)
+    return given
+
+
+def _bits(tensor: torch.Tensor | None) -> object:
+    if tensor is None:
+        return None
+    flat = tensor.contiguous().view(-1)
+    return tuple(tensor.shape), tensor.dtype, bytes(flat.view(torch.uint8).tolist()) if flat.numel() else b""

@@ -1,0 +1,210 @@
+"""The gradient that is owed for each argument, by central differences over all ranks together.
+
+A loss has one part on each rank. With cotangents *g*, what a result *y* adds to it is:
+
+- type V or R: the inner product of this rank's *g* with this rank's *y* (for R, where *y* is the same everywhere, these
+  add up to that of *y* with the sum of all *g*);
+- type P: the same, with one *g* for all ranks: together, that of *g* with the sum of all *y*;
+- type I: one loss that all ranks share, so each rank has the N-th part of it.
+
+An argument of type V or P is moved on one rank at a time, one of type R or I on all ranks at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from conformance.kit.spmd.types import Signature, Type
+from conformance.kit.spmd.values import Ranks, differentiable
+
+#: Calls the Function on this rank's tensors. All ranks call it at the same time.
+Run = Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]
+#: A cotangent for each result; None where the loss does not use it.
+Cotangents = Sequence[torch.Tensor | None]
+
+#: What double precision keeps. Say more to differentiate a Function that works in a lower one inside.
+DOUBLE = torch.finfo(torch.float64).eps
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """How a loss answers when one argument moves.
+
+    Attributes:
+        table: ``table[m, s]`` is the derivative of rank s's part of the loss by the argument moved on rank m, in the
+            argument's shape. Where the argument moves on all ranks at once there is one m alone. For complex arguments
+            it is PyTorch's: by the real part, plus i times that by the imaginary part.
+        noise: the error that rounding leaves in any element.
+        precision: the machine epsilon that the differences were made for.
+    """
+
+    table: torch.Tensor
+    noise: float
+    precision: float
+
+    def gradient(self, rank: int) -> torch.Tensor:
+        """The derivative of the whole loss by the argument: moved on this rank, or on all at once."""
+        return self.table[rank if len(self.table) > 1 else 0].sum(0)
+
+    def near(self, actual: torch.Tensor, expected: torch.Tensor) -> bool:
+        """Whether two gradients are the same as far as differences can tell."""
+        if actual.numel() == 0:
+            return True
+        scale = max(float(actual.abs().max()), float(expected.abs().max()))
+        allowed = self.noise + max(1e-6, 5 * self.precision ** (2 / 3)) * scale
+        return bool((actual - expected).abs().max() <= allowed)
+
+    def scaled(self, factor: float) -> Slopes:
+        """Those of a multiple of the loss."""
+        return Slopes(self.table * factor, self.noise * abs(factor), self.precision)
+
+
+def owed(
+    ranks: Ranks,
+    signature: Signature,
+    run: Run,
+    arguments: Sequence[torch.Tensor],
+    cotangents: Cotangents,
+    precision: float = DOUBLE,
+) -> tuple[Slopes | None, ...]:
+    """What the gradient of each argument must be; None for one that cannot have a gradient.
+
+    ``slopes.gradient(rank)`` is what this rank returns for an argument of type V, I or P; for one of type R it is what
+    the gradients of all ranks add up to.
+
+    Args:
+        ranks: the ranks of the group.
+        signature: a type for each argument and result.
+        run: the Function.
+        arguments: what this rank holds, in double precision, by the types of the signature.
+        cotangents: this rank's, by the types of the signature.
+        precision: the machine epsilon that the Function works with.
+    """
+    parts = [_part(kind, g, ranks.size) for kind, g in zip(signature.results, cotangents, strict=True)]
+    moves = [kind.differs for kind in signature.arguments]
+    (slopes,) = differences(ranks, run, arguments, moves, [parts], precision)
+    return slopes
+
+
+def differences(
+    ranks: Ranks,
+    run: Run,
+    arguments: Sequence[torch.Tensor],
+    alone: Sequence[bool],
+    losses: Sequence[Cotangents],
+    precision: float = DOUBLE,
+) -> list[tuple[Slopes | None, ...]]:
+    """Differentiate several losses at once by every argument, one element at a time.
+
+    Args:
+        ranks: the ranks of the group.
+        run: the Function.
+        arguments: what this rank holds.
+        alone: for each argument, whether to move it on one rank at a time, or on all at once.
+        losses: cotangents, in each loss one for each result; this rank's part of the loss is their inner product.
+        precision: the machine epsilon that the Function works with.
+    """
+    steps = [precision ** (1 / 3) * _typical(x) if differentiable(x) else 0.0 for x in arguments]
+    points = [arguments, *_moved(ranks, arguments, alone, steps)]
+    seen = [[_inner(loss, results) for loss in losses] for results in map(run, points)]
+    told = ranks.exchange([steps, seen])
+    every_step = [rank_steps for rank_steps, _ in told]
+    values = torch.tensor([rank_seen for _, rank_seen in told], dtype=torch.float64)
+    values = values.reshape(ranks.size, len(points), len(losses), 2)
+    return [_slopes(ranks, arguments, alone, every_step, values[:, :, at], precision) for at in range(len(losses))]
+
+
+def backward(run: Run, arguments: Sequence[torch.Tensor], cotangents: Cotangents) -> list[torch.Tensor | None]:
+    """Compute this rank's gradient of each argument that asks for one; None where there is none."""
+    inputs = [x.detach().clone().requires_grad_(x.requires_grad) for x in arguments]
+    pairs = [
+        (result, g) for result, g in zip(run(inputs), cotangents, strict=True) if g is not None and result.requires_grad
+    ]
+    asked = [x for x in inputs if x.requires_grad]
+    if not pairs or not asked:
+        return [None] * len(inputs)
+    results, given = zip(*pairs, strict=True)
+    found = iter(torch.autograd.grad(results, asked, given, allow_unused=True))
+    return [next(found) if x.requires_grad else None for x in inputs]
+
+
+def _part(kind: Type, cotangent: torch.Tensor | None, size: int) -> torch.Tensor | None:
+    return cotangent / size if kind is Type.I and cotangent is not None else cotangent
+
+
+def _moved(
+    ranks: Ranks, arguments: Sequence[torch.Tensor], alone: Sequence[bool], steps: Sequence[float]
+) -> Iterator[Sequence[torch.Tensor]]:
+    """What this rank holds at every point, in the order in which :func:`_slopes` reads the losses."""
+    for at, (x, step) in enumerate(zip(arguments, steps, strict=True)):
+        if not differentiable(x):
+            continue
+        for mover in range(ranks.size if alone[at] else 1):
+            for element in range(x.numel()):
+                for unit in _units(x):
+                    for change in (step * unit, -step * unit):
+                        moves = not alone[at] or mover == ranks.rank
+                        yield [*arguments[:at], _shifted(x, element, change if moves else 0.0), *arguments[at + 1 :]]
+
+
+def _slopes(
+    ranks: Ranks,
+    arguments: Sequence[torch.Tensor],
+    alone: Sequence[bool],
+    steps: Sequence[Sequence[float]],
+    values: torch.Tensor,
+    precision: float,
+) -> tuple[Slopes | None, ...]:
+    """Make slopes of a loss and the size of its terms: ``values[rank, point, 0 and 1]``."""
+    size, start = float(values[:, 0, 1].sum()), 1
+    found: list[Slopes | None] = []
+    for at, x in enumerate(arguments):
+        if not differentiable(x):
+            found.append(None)
+            continue
+        movers = ranks.size if alone[at] else 1
+        units = len(_units(x))
+        length = movers * x.numel() * units * 2
+        pairs = values[:, start : start + length, 0].reshape(ranks.size, movers, x.numel(), units, 2)
+        start += length
+        step = torch.tensor([steps[mover][at] for mover in range(movers)], dtype=torch.float64)
+        table = (pairs[..., 0] - pairs[..., 1]) / (2 * step.reshape(1, -1, 1, 1))
+        whole = torch.view_as_complex(table.contiguous()) if units == 2 else table[..., 0]
+        table = whole.transpose(0, 1).reshape(movers, ranks.size, *x.shape)
+        found.append(Slopes(table, 4 * precision * size / float(step.min()), precision))
+    return tuple(found)
+
+
+def _units(x: torch.Tensor) -> tuple[complex, ...]:
+    return (1.0, 1.0j) if x.is_complex() else (1.0,)
+
+
+def _shifted(x: torch.Tensor, element: int, change: complex) -> torch.Tensor:
+    moved = x.detach().clone(memory_format=torch.contiguous_format)
+    moved.view(-1)[element] += change
+    return moved
+
+
+def _inner(cotangents: Cotangents, results: Sequence[torch.Tensor]) -> tuple[float, float]:
+    """Compute this rank's part of a loss, and the size of its terms."""
+    value = size = 0.0
+    for cotangent, result in zip(cotangents, results, strict=True):
+        if cotangent is not None:
+            terms = (_wide(cotangent).conj() * _wide(result)).real
+            value += float(terms.sum())
+            size += float(terms.abs().sum())
+    return value, size
+
+
+def _wide(tensor: torch.Tensor) -> Any:
+    return tensor.detach().to(torch.complex128 if tensor.is_complex() else torch.float64)
+
+
+def _typical(x: torch.Tensor) -> float:
+    """How large the elements are; 1 where they are all zero or there are none."""
+    size = float(_wide(x).abs().square().mean().sqrt()) if x.numel() else 0.0
+    return size or 1.0

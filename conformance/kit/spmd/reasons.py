@@ -1,0 +1,90 @@
+"""One sentence that says why gradients are not those that a signature owes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from conformance.kit.spmd.owed import Slopes
+from conformance.kit.spmd.types import Type
+
+#: Beyond so many ranks, only one rank at a time is considered as left out.
+MANY = 5
+
+
+def problem(
+    kind: Type, slopes: Slopes, gradients: Sequence[torch.Tensor | None], own_losses: bool, what: str = "the gradient"
+) -> str:
+    """Say what is wrong with the ranks' gradients of one argument; an empty text where nothing is.
+
+    Args:
+        kind: the type of the argument.
+        slopes: how the loss answers when the argument moves.
+        gradients: what each rank's backward returned.
+        own_losses: whether each rank has a loss of its own: the result is of type R or V.
+        what: the gradient, in words.
+    """
+    shape = slopes.table.shape[2:]
+    actual = [torch.zeros(shape, dtype=slopes.table.dtype) if g is None else g.to(slopes.table) for g in gradients]
+    if kind is Type.P:
+        for rank in range(1, len(actual)):
+            if not slopes.near(slopes.gradient(rank), slopes.gradient(0)):
+                return f"the argument does not count by its sum: moved on rank {rank} it does not act as on rank 0"
+    if kind is Type.R:
+        total = torch.stack(actual).sum(0)
+        name = f"the sum of the ranks' gradients{what.removeprefix('the gradient')}"
+        return _difference(total, slopes, slopes.table[0], name, own_losses, "")
+    for rank, gradient in enumerate(actual):
+        parts = slopes.table[rank if len(slopes.table) > 1 else 0]
+        mistake = _mistake(rank, kind, actual, slopes, what)
+        text = _difference(gradient, slopes, parts, f"on rank {rank} {what}", own_losses, mistake)
+        if text:
+            return text
+    return ""
+
+
+def _mistake(rank: int, kind: Type, actual: Sequence[torch.Tensor], slopes: Slopes, what: str) -> str:
+    """What is wrong with a rank's gradient next to those of the others, should it be wrong at all."""
+    if kind is Type.V and slopes.near(actual[rank], slopes.table.sum((0, 1))):
+        return f"on rank {rank} {what} is the sum of those that all ranks must have"
+    for other in range(len(actual)):
+        if kind is Type.V and other != rank and slopes.near(actual[rank], slopes.gradient(other)):
+            return f"on rank {rank} {what} is the one that rank {other} must have"
+        if kind is not Type.V and not slopes.near(actual[rank], actual[other]):
+            return f"{what} on rank {rank} is not that on rank {other}, and must be for type {kind.value}"
+    return ""
+
+
+def _difference(
+    actual: torch.Tensor, slopes: Slopes, parts: torch.Tensor, name: str, own_losses: bool, mistake: str
+) -> str:
+    """How a gradient differs from the sum of the ranks' parts; an empty text where it does not."""
+    expected = parts.sum(0)
+    if slopes.near(actual, expected):
+        return ""
+    if not actual.any():
+        return f"{name} is zero"
+    for missing in _left_out(len(parts)) if own_losses else ():
+        if slopes.near(actual, expected - parts[list(missing)].sum(0)):
+            return f"{name} lacks what {_whose(missing)} says"
+    if mistake:
+        return mistake
+    factor = float((expected.conj() * actual).real.sum() / expected.abs().square().sum().clamp_min(1e-300))
+    if slopes.near(actual, factor * expected):
+        return f"{name} is {factor:.4g} times the expected one"
+    worst = int((actual - expected).abs().argmax())
+    numbers = [tensor.reshape(-1)[worst].item() for tensor in (actual, expected)]
+    return f"{name} has {numbers[0]:.6g} at element {worst}, and must have {numbers[1]:.6g}"
+
+
+def _left_out(size: int) -> Iterator[tuple[int, ...]]:
+    for count in range(1, size if size <= MANY else 2):
+        yield from itertools.combinations(range(size), count)
+
+
+def _whose(ranks: tuple[int, ...]) -> str:
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}'s loss"
+    return f"the loss of ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"

@@ -1,0 +1,130 @@
+"""The ranks as one of them sees them, and what each rank holds by the types of a signature.
+
+Every rank runs the same lines with the same sample, and so knows what the others hold without asking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
+
+import torch
+
+from conformance.kit.spmd.types import Type
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The ranks of the group under test.
+
+    Attributes:
+        rank: this one, as a rank within the group.
+        size: how many there are.
+        exchange: gives the plain values (numbers, text, lists) of all ranks of the group, in their order. It must not
+            use the group under test.
+    """
+
+    rank: int
+    size: int
+    exchange: Callable[[Any], list[Any]]
+
+    def tensors(self, values: Sequence[torch.Tensor | None]) -> list[list[torch.Tensor | None]]:
+        """Every rank's tensors, bit for bit, on the CPU.
+
+        >>> Ranks(0, 2, lambda value: [value, value]).tensors([torch.ones(2), None])[1]
+        [tensor([1., 1.]), None]
+        """
+        written = [None if value is None else _written(value) for value in values]
+        return [[None if one is None else _read(one) for one in rank] for rank in self.exchange(written)]
+
+    def agreed(self, values: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The first rank's tensors, on every rank: drawn at random, they may differ."""
+        first = self.exchange([_written(value) for value in values])[0]
+        return [
+            _read(one).to(own.device).requires_grad_(own.requires_grad) for one, own in zip(first, values, strict=True)
+        ]
+
+    def within(self, members: Sequence[int]) -> Ranks:
+        """The same for a group of some of these ranks, this one among them.
+
+        Every rank must exchange at the same time, those outside the group too, whose values are left out.
+
+        >>> Ranks(2, 3, lambda value: ["a", "b", value]).within([2, 0]).exchange("c")
+        ['c', 'a']
+        """
+        return Ranks(members.index(self.rank), len(members), lambda value: _chosen(self.exchange(value), members))
+
+
+def argument(kind: Type, sample: torch.Tensor, rank: int, *key: object) -> torch.Tensor:
+    """What a rank holds for an argument of a type, made from a sample that is the same on every rank.
+
+    R and I: the sample. V and P: rank 0 has the sample; the others have each element up to a quarter larger or
+    smaller, so that signs, zeros and magnitudes stay what they were, or, of whole numbers, the same ones in another
+    order. A sample of zeros alone gets small random numbers instead.
+
+    Args:
+        kind: the type.
+        sample: the sample.
+        rank: the rank within the group.
+        *key: what tells this argument from others, such as its position.
+    """
+    value = sample.detach().clone()
+    if kind.differs and rank > 0:
+        value = _varied(value, rank, key)
+    return value.requires_grad_(sample.requires_grad)
+
+
+def reshared(share: torch.Tensor, rank: int, size: int, *key: object) -> torch.Tensor:
+    """Another share of the same sum, for an argument of type P: each rank hands something on to the one before it.
+
+    >>> shares = [torch.ones(2, dtype=torch.float64), torch.zeros(2, dtype=torch.float64)]
+    >>> torch.allclose(sum(reshared(share, rank, 2) for rank, share in enumerate(shares)), sum(shares))
+    True
+    """
+    given, taken = (_drawn(share, torch.randn, owner, "share", *key) for owner in (rank, (rank + 1) % size))
+    return (share.detach() + (taken - given).to(share.device, share.dtype)).requires_grad_(share.requires_grad)
+
+
+def cotangent(kind: Type, result: torch.Tensor, rank: int, *key: object) -> torch.Tensor:
+    """A random gradient for a result of a type: each rank's own for R and V, the same on every rank for I and P."""
+    drawn = _drawn(result, torch.randn, rank if kind.loss_differs else "all", *key)
+    return drawn.to(result.device, result.dtype)
+
+
+def differentiable(value: Any) -> bool:
+    """Whether something is a tensor that can have a gradient."""
+    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
+
+
+def _chosen(values: list[Any], members: Sequence[int]) -> list[Any]:
+    return [values[member] for member in members]
+
+
+def _written(value: torch.Tensor) -> list[Any]:
+    plain = value.detach().resolve_conj().resolve_neg().cpu().contiguous()
+    data = bytes(plain.view(-1).view(torch.uint8).tolist()).hex() if plain.numel() else ""
+    return [str(plain.dtype).removeprefix("torch."), list(plain.shape), data]
+
+
+def _read(written: list[Any]) -> torch.Tensor:
+    name, shape, data = written
+    dtype = getattr(torch, name)
+    if not data:
+        return torch.empty(shape, dtype=dtype)
+    return torch.frombuffer(bytearray.fromhex(data), dtype=dtype).reshape(shape)
+
+
+def _varied(value: torch.Tensor, rank: int, key: tuple[object, ...]) -> torch.Tensor:
+    if not differentiable(value):
+        return value.reshape(-1).roll(rank).reshape(value.shape)
+    noise = 0.5 * _drawn(value.real, torch.rand, rank, "value", *key) - 0.25
+    noise = noise.to(value.device, value.real.dtype)
+    return value * (1 + noise) if value.any() else noise.to(value.dtype)
+
+
+def _drawn(like: torch.Tensor, draw: Callable[..., torch.Tensor], *key: object) -> torch.Tensor:
+    wide = torch.complex128 if like.is_complex() else torch.float64
+    seed = crc32(repr((tuple(like.shape), *key)).encode())
+    return draw(tuple(like.shape), dtype=wide, generator=torch.Generator().manual_seed(seed))

@@ -1,0 +1,75 @@
+"""A test of the suite as a script of its own: the sources it needs are in the script, so that torch is enough."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from conformance.core.plan import PlannedTest
+from conformance.reproduce.assemble import assembled
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("conformance", "conformance.core", "conformance.kit", "conformance.suite", "published")
+ALWAYS = ("conformance.kit.subject", "conformance.kit.deviations", "conformance.kit.world")
+#: What an adapter may import from the package itself.
+FACE = "from conformance.kit.subject import Subject"
+
+
+def whole_script(planned: PlannedTest, timeout: float, hangs: bool = False) -> str:
+    """What follows the docstring of a script that runs one test of the suite.
+
+    Args:
+        planned: the test.
+        timeout: its deadline in seconds, counted from when all ranks have begun.
+        hangs: whether the bug shows as a rank that hangs or crashes, and not as a rank that says so.
+    """
+    subject, test = planned.subject, planned.test
+    values = {
+        "SUBJECT": subject.reference if subject else "",
+        "SPEC": planned.spec,
+        "INPUTS": subject.inputs if subject else None,
+        "TEST": (test.module, test.function),
+        "CASE": dict(planned.case),
+        "ARGUMENTS": tuple(test.arguments),
+        "SIZE": planned.size,
+        "GROUP": planned.group,
+        "TIMEOUT": timeout,
+        "HANGS": hangs,
+    }
+    named = "\n".join(f"{name} = {value!r}" for name, value in values.items())
+    return assembled("suite_test", {"planned": named, "embedded": _embedded(planned)})
+
+
+def _embedded(planned: PlannedTest) -> str:
+    names = [planned.test.module, *_needed(planned.test.file), *ALWAYS]
+    for always in ALWAYS:
+        names += _needed(_file(always))
+    own = planned.subject.reference.partition(":")[0] if planned.subject else ""
+    if own.startswith("published."):  # an adapter of ours
+        names += [own, *_needed(_file(own))]
+    head = f"PACKAGES = {PACKAGES!r}\nSOURCES = dict.fromkeys(PACKAGES, '')\nSOURCES['conformance'] = {FACE!r}\n"
+    return head + "".join(_quoted(name) for name in dict.fromkeys(names))
+
+
+def _quoted(name: str) -> str:
+    text = _file(name).read_text("utf-8")
+    quoted = f"r'''{text}'''" if "'''" not in text and text.isascii() else repr(text)
+    return f"\n# {'-' * 20} {name}\nSOURCES[{name!r}] = {quoted}\n"
+
+
+def _needed(file: Path, seen: set[str] | None = None) -> Iterator[str]:
+    """The modules of ours that a module is made of, each once."""
+    seen = set() if seen is None else seen
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith(("conformance", "published")):
+            continue
+        for name in (str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)):
+            if name not in seen and _file(name).is_file():
+                seen.add(name)
+                yield name
+                yield from _needed(_file(name), seen)
+
+
+def _file(name: str) -> Path:
+    return ROOT.joinpath(*name.split(".")).with_suffix(".py") if "." in name else ROOT / "nothing"

@@ -1,0 +1,182 @@
+"""What the reference collectives share: how they move data, and how they behave under :func:`torch.vmap`.
+
+The first half moves data between ranks, and nothing there is differentiated. Every result is contiguous and has memory
+of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from spec_impl import exchange
+
+
+def summed(x: torch.Tensor, group: Any) -> torch.Tensor:
+    """The sum of every rank's ``x``, the same bits on every rank.
+
+    Raises:
+        ValueError: on every rank, where shapes or dtypes differ.
+    """
+    total = _packed(x)
+    if exchange.place(group)[1] > 1:
+        exchange.agree(total, group)
+        dist.all_reduce(total, group=group)
+    return total
+
+
+def from_source(x: torch.Tensor, source: int, group: Any) -> torch.Tensor:
+    """Rank ``source``'s ``x``.
+
+    Raises:
+        ValueError: on every rank, where shapes or dtypes differ or there is no such rank.
+    """
+    received = _packed(x)
+    if _size_with(source, group) > 1:
+        exchange.agree(received, group)
+        dist.broadcast(_raw(received), group=group, group_src=source)
+    return received
+
+
+def to_source(x: torch.Tensor, source: int, group: Any) -> torch.Tensor:
+    """The sum of every rank's ``x`` on rank ``source``, and zeros on the others.
+
+    Raises:
+        ValueError: on every rank, where shapes or dtypes differ or there is no such rank.
+    """
+    total = _packed(x)
+    if _size_with(source, group) > 1:
+        exchange.agree(total, group)
+        dist.reduce(total, group=group, group_dst=source)
+    return total if exchange.place(group)[0] == source else total.zero_()
+
+
+def own_rows(x: torch.Tensor, group: Any) -> torch.Tensor:
+    """Take this rank's part of the rows of ``x``; nothing is sent.
+
+    Raises:
+        ValueError: ``x`` has no rows, or they cannot be shared out evenly.
+    """
+    rank, size = exchange.place(group)
+    rows = _rows_for_each(x, size)
+    return _packed(x.narrow(0, rank * rows, rows))
+
+
+def joined_rows(x: torch.Tensor, group: Any) -> torch.Tensor:
+    """The rows of every rank's ``x``, rank 0's first.
+
+    Raises:
+        ValueError: on every rank, where shapes or dtypes differ or ``x`` has no rows.
+    """
+    _, size = exchange.place(group)
+    own = exchange.dense(x)
+    starts = exchange.agree(own, group) if size > 1 else []
+    refuse_scalars(x.dim())
+    if size == 1:
+        return _packed(x)
+    joined = x.new_empty((size * len(x), *x.shape[1:]))
+    exchange.gather_into(joined.view(size, *x.shape).unbind(), own, starts, group)
+    return joined
+
+
+def summed_rows(x: torch.Tensor, group: Any) -> torch.Tensor:
+    """Take this rank's part of the rows of the sum of every rank's ``x``.
+
+    Raises:
+        ValueError: on every rank, where shapes or dtypes differ, ``x`` has no rows, or they cannot be shared out
+            evenly.
+    """
+    parts = _parts(x, group)
+    return exchange.sum_parts(parts.unbind(), group)
+
+
+def traded_rows(x: torch.Tensor, group: Any) -> torch.Tensor:
+    """Part *r* of the rows of every rank's ``x`` on rank *r*, what rank 0 sent first.
+
+    Raises:
+        ValueError: as :func:`summed_rows`.
+    """
+    parts = _parts(x, group)
+    received = torch.empty_like(parts)
+    if len(parts) == 1 or parts.numel() == 0:
+        received.copy_(parts)
+    else:
+        dist.all_to_all_single(_raw(received), _raw(parts), group=group)
+    return received.view(x.shape)
+
+
+class SeparateForm(torch.autograd.Function):  # type: ignore[misc]
+    """The base of the separate forms: keeps the group, and an anchor.
+
+    The anchor is a tensor without elements that is mapped by :func:`torch.vmap` where ``x`` is. Joined to a gradient
+    or tangent that is the same for all samples on this rank, and perhaps not on others, it makes every rank exchange
+    all samples.
+    """
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        """Keep the arguments after ``x``, and the anchor."""
+        x, *ctx.rest = inputs
+        anchor = x.detach().reshape(-1)[:0].clone()
+        ctx.save_for_backward(anchor)
+        ctx.save_for_forward(anchor)
+
+
+def anchored(ctx: Any, value: torch.Tensor) -> torch.Tensor:
+    """A gradient or tangent, mapped by vmap where the argument of the call was."""
+    (anchor,) = ctx.saved_tensors
+    return torch.cat([value.reshape(-1), anchor]).reshape(value.shape)
+
+
+def mapped(function: Any, x: torch.Tensor, dim: int | None, *rest: Any) -> tuple[torch.Tensor, int]:
+    """Apply a Function to all samples at once, as the last dimension: it works along the first one, or along none."""
+    assert dim is not None, "x is the only tensor, so vmap maps it"
+    y = function.apply(x.movedim(dim, -1), *rest)
+    return y, y.dim() - 1
+
+
+def mapped_rows(function: Any, x: torch.Tensor, dim: int | None, group: Any) -> tuple[torch.Tensor, int]:
+    """The same for a Function that needs rows, which are not to be taken from the samples."""
+    refuse_scalars(x.dim() - 1)
+    return mapped(function, x, dim, group)
+
+
+def refuse_scalars(dimensions: int) -> None:
+    """Raise where there are no rows."""
+    if dimensions == 0:
+        raise ValueError("a 0-d tensor has no rows; give it a dimension 0 with unsqueeze(0)")
+
+
+def _packed(x: torch.Tensor) -> torch.Tensor:
+    """A contiguous copy: backends read and write memory in order, whatever the strides say."""
+    return torch.empty(x.shape, dtype=x.dtype, device=x.device).copy_(x.detach())
+
+
+def _raw(x: torch.Tensor) -> torch.Tensor:
+    """The bytes of a contiguous tensor: backends know fewer dtypes than PyTorch."""
+    return x.view(-1).view(torch.uint8)
+
+
+def _parts(x: torch.Tensor, group: Any) -> torch.Tensor:
+    """The rows of ``x``, contiguous, with a dimension in front that counts the ranks they go to."""
+    _, size = exchange.place(group)
+    own = exchange.dense(x)
+    if size > 1:
+        exchange.agree(own, group)
+    return own.view(size, _rows_for_each(x, size), *x.shape[1:])
+
+
+def _rows_for_each(x: torch.Tensor, size: int) -> int:
+    refuse_scalars(x.dim())
+    if len(x) % size:
+        raise ValueError(f"{len(x)} rows cannot be shared out evenly among {size} ranks")
+    return len(x) // size
+
+
+def _size_with(source: int, group: Any) -> int:
+    _, size = exchange.place(group)
+    if not 0 <= source < size:
+        raise ValueError(f"source {source} is no rank of a process group of {size}; it is a rank within the group")
+    return size

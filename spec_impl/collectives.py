@@ -1,0 +1,224 @@
+"""Reference collectives, and first the pair copy and reduce, which treat a tensor as a whole.
+
+Each class says in ``TYPES`` which SPMD types it takes and gives; :class:`spec_impl.collective.Collective` explains
+them. All are linear, so the tangent of each is the Function itself, and its gradient is another Function, its partner:
+
+=====================  ==========  =====================  ==========  ==================================
+Function               types       partner                types       module
+=====================  ==========  =====================  ==========  ==================================
+Copy                   I -> R      Reduce                 P -> I      this one
+Broadcast              V -> R      ReduceToSource         P -> V      :mod:`spec_impl.collectives_source`
+Scatter                I -> V      GatherInvariant        V -> I      :mod:`spec_impl.collectives_scatter`
+GatherReplicate        V -> R      ReduceScatter          P -> V      :mod:`spec_impl.collectives_gather`
+AllToAll               V -> V      AllToAll               V -> V      :mod:`spec_impl.collectives_gather`
+=====================  ==========  =====================  ==========  ==================================
+
+A sum whose result is used differently on each rank, ``P -> R``, is ``Copy.apply(Reduce.apply(x))``.
+
+Every rank of the group calls a Function, and runs backward through it, or none does: a rank that leaves the others
+alone leaves them waiting. The process group is the last argument; None is the default one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from spec_impl import exchange
+from spec_impl.collective_calls import SeparateForm, anchored, mapped, summed
+
+
+class Copy(torch.autograd.Function):  # type: ignore[misc]
+    """Hand ``x``, which is the same on every rank, to code that differs from rank to rank; its gradients are added up.
+
+    Nothing is sent in forward. This is the combined form. :class:`CopySeparate` is the one for :mod:`torch.func`.
+
+    Example:
+        >>> import torch
+        >>> import torch.distributed as dist
+        >>> from spec_impl.collectives import Copy
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+        >>> (3 * Copy.apply(x)).sum().backward()
+        >>> x.grad
+        tensor([3., 3.])
+        >>> dist.destroy_process_group()
+    """
+
+    TYPES = "I -> R"
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, group: Any = None) -> torch.Tensor:
+        """Give ``x`` as it is.
+
+        Args:
+            ctx: The context of this call.
+            x: Any shape, dtype and strides. The same on every rank.
+            group: The process group; None is the default one.
+
+        Returns:
+            A view of ``x``.
+
+        Raises:
+            ValueError: this process is not in the group.
+        """
+        ctx.group = group
+        return _viewed(x, group)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, None]:
+        """Add up the gradients of all ranks.
+
+        Args:
+            ctx: The context of the call.
+            grad: The gradient of this rank's loss.
+
+        Returns:
+            The sum, the same on every rank, and None.
+        """
+        return Reduce.apply(grad, ctx.group) if ctx.needs_input_grad[0] else None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor, *_: None) -> torch.Tensor:
+        """Give the tangent, which is the same on every rank, as it is."""
+        return Copy.apply(tangent, ctx.group)
+
+
+class CopySeparate(SeparateForm):
+    """:class:`Copy` in the separate form, for :func:`torch.vmap` and the other transforms.
+
+    Example:
+        >>> import torch
+        >>> import torch.distributed as dist
+        >>> from spec_impl.collectives import CopySeparate
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> torch.func.grad(lambda x: (3 * CopySeparate.apply(x)).sum())(torch.ones(2))
+        tensor([3., 3.])
+        >>> dist.destroy_process_group()
+    """
+
+    TYPES = Copy.TYPES
+
+    @staticmethod
+    def forward(x: torch.Tensor, group: Any = None) -> torch.Tensor:
+        """As in the combined form."""
+        return _viewed(x, group)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, None]:
+        """As in the combined form."""
+        return ReduceSeparate.apply(anchored(ctx, grad), *ctx.rest) if ctx.needs_input_grad[0] else None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor, _: None) -> torch.Tensor:
+        """As in the combined form: PyTorch wants a view, since the result is one."""
+        return CopySeparate.apply(tangent, *ctx.rest)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], x: torch.Tensor, group: Any) -> tuple[torch.Tensor, int]:
+        """All samples at once."""
+        return mapped(CopySeparate, x, in_dims[0], group)
+
+
+class Reduce(torch.autograd.Function):  # type: ignore[misc]
+    """Add up ``x`` over the ranks, for code that is the same on every rank; the gradient is handed on as it is.
+
+    This is the combined form. :class:`ReduceSeparate` is the one for :mod:`torch.func`.
+
+    Example:
+        >>> import torch
+        >>> import torch.distributed as dist
+        >>> from spec_impl.collectives import Reduce
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+        >>> total = Reduce.apply(x)
+        >>> total.detach()
+        tensor([1., 2.])
+        >>> total.sum().backward()
+        >>> x.grad
+        tensor([1., 1.])
+        >>> dist.destroy_process_group()
+    """
+
+    TYPES = "P -> I"
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, group: Any = None) -> torch.Tensor:
+        """Add up.
+
+        Args:
+            ctx: The context of this call.
+            x: Any shape, 0-d and empty ones included; any strides; a dtype that the backend can add up. The same
+                shape and dtype on every rank.
+            group: The process group; None is the default one.
+
+        Returns:
+            The sum, the same bits on every rank: contiguous, with the shape, dtype and device of ``x``.
+
+        Raises:
+            ValueError: on every rank, where shapes or dtypes differ between ranks; on this one, where it is not in the
+                group.
+        """
+        ctx.group = group
+        return summed(x, group)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, None]:
+        """Hand on the gradient, which is the same on every rank.
+
+        Args:
+            ctx: The context of the call.
+            grad: The gradient of the loss.
+
+        Returns:
+            A view of ``grad``, and None.
+        """
+        return Copy.apply(grad, ctx.group) if ctx.needs_input_grad[0] else None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor, *_: None) -> torch.Tensor:
+        """Add up the tangents of all ranks; every rank has one."""
+        return Reduce.apply(tangent, ctx.group)
+
+
+class ReduceSeparate(SeparateForm):
+    """:class:`Reduce` in the separate form, for :func:`torch.vmap` and the other transforms.
+
+    Example:
+        >>> import torch
+        >>> import torch.distributed as dist
+        >>> from spec_impl.collectives import ReduceSeparate
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> torch.vmap(ReduceSeparate.apply)(torch.eye(2))
+        tensor([[1., 0.],
+                [0., 1.]])
+        >>> dist.destroy_process_group()
+    """
+
+    TYPES = Reduce.TYPES
+
+    @staticmethod
+    def forward(x: torch.Tensor, group: Any = None) -> torch.Tensor:
+        """As in the combined form."""
+        return summed(x, group)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, None]:
+        """As in the combined form."""
+        return CopySeparate.apply(anchored(ctx, grad), *ctx.rest) if ctx.needs_input_grad[0] else None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor, _: None) -> torch.Tensor:
+        """As in the combined form."""
+        return ReduceSeparate.apply(anchored(ctx, tangent), *ctx.rest)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], x: torch.Tensor, group: Any) -> tuple[torch.Tensor, int]:
+        """All samples at once."""
+        return mapped(ReduceSeparate, x, in_dims[0], group)
+
+
+def _viewed(x: torch.Tensor, group: Any) -> torch.Tensor:
+    exchange.place(group)  # a process that is not in the group is told so here, not in backward
+    return x.view_as(x)

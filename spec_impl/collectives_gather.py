@@ -1,0 +1,301 @@
+"""Reference collectives for code that differs from rank to rank: gather, reduce-scatter and all-to-all.
+
+:mod:`spec_impl.collectives` gives an overview.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from spec_impl.collective_calls import SeparateForm, anchored, joined_rows, mapped_rows, summed_rows, traded_rows
+
+
+class GatherReplicate(torch.autograd.Function):  # type: ignore[misc]
+    """Join the rows of every rank's ``x``, for code that differs from rank to rank; gradients are added up.
+
+    Where the code is the same on every rank, :class:`spec_impl.collectives_scatter.GatherInvariant` is right: this
+    class would count the loss once for each rank.
+
+    This is the combined form. :class:`GatherReplicateSeparate` is the one for :mod:`torch.func`.
+
+    Example:
+        >>> import torch
+        >>> import torch.distributed as dist
+        >>> from spec_impl.collectives_gather import GatherReplicate
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+        >>> (3 * GatherReplicate.apply(x)).sum().backward()
+        >>> x.grad
+        tensor([3., 3.])
+        >>> dist.destroy_process_group()
+    """
+
+    TYPES = "V -> R"
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, group: Any = None) -> torch.Tensor:
+        """Gather and join.
+
+        Args:
+            ctx: The context of this call.
+            x: One dimension or more, any dtype, any strides. The same shape and dtype on every rank.
+            group: The process group; None is the default one.
+
+        Returns:
+            The rows of all ranks, rank 0's first, the same bits on every rank: contiguous.
+
+        Raises:
+            ValueError: on every rank, where shapes or dtypes differ between ranks or ``x`` is 0-d; on this one, where
+                it is not in the group.
+        """
+        ctx.group = group
+        return joined_rows(x, group)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, None]:
+        """Add up what the losses of all ranks say about this rank's rows.
+
+        Args:
+            ctx: The context of the call.
+            grad: The gradient of this rank's loss.
+
+        Returns:
+            The sum, in memory of its own, and None.
+        """
+        return ReduceScatter.apply(grad, ctx.group) if ctx.needs_input_grad[0] else None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor, *_: None) -> torch.Tensor:
+        """Gather and join the tangents of all ranks; every rank has one."""
+        return GatherReplicate.apply(tangent, ctx.group)
+
+
+class GatherReplicateSeparate(SeparateForm):
+    """:class:`GatherReplicate` in the separate form, for :func:`torch.vmap` and the other transforms.
+
+    Example:
+        >>> import torch
+        >>> import torch.distributed as dist
+        >>> from spec_impl.collectives_gather import GatherReplicateSeparate
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> torch.vmap(GatherReplicateSeparate.apply)(torch.eye(2))
+        tensor([[1., 0.],
+                [0., 1.]])
+        >>> dist.destroy_process_group()
+    """
+
+    TYPES = GatherReplicate.TYPES
+
+    @staticmethod
+    def forward(x: torch.Tensor, group: Any = None) -> torch.Tensor:
+        """As in the combined form."""
+        return joined_rows(x, group)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, None]:
+        """As in the combined form."""
+        return ReduceScatterSeparate.apply(anchored(ctx, grad), *ctx.rest) if ctx.needs_input_grad[0] else None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor, _: None) -> torch.Tensor:
+        """As in the combined form."""
+        return GatherReplicateSeparate.apply(anchored(ctx, tangent), *ctx.rest)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], x: torch.Tensor, group: Any) -> tuple[torch.Tensor, int]:
+        """All samples at once."""
+        return mapped_rows(GatherReplicateSeparate, x, in_dims[0], group)
+
+
+class ReduceScatter(torch.autograd.Function):  # type: ignore[misc]
+    """Add up ``x`` over the ranks, and take this rank's part of the rows; gradients are joined.
+
+    This is the combined form. :class:`ReduceScatterSeparate` is the one for :mod:`torch.func`.
+
+    Example:
+        >>> import torch
+        >>> import torch.distributed as dist
+        >>> from spec_impl.collectives_gather import ReduceScatter
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+        >>> (3 * ReduceScatter.apply(x)).sum().backward()
+        >>> x.grad
+        tensor([3., 3.])
+        >>> dist.destroy_process_group()
+    """
+
+    TYPES = "P -> V"
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, group: Any = None) -> torch.Tensor:
+        """Add up this rank's rows.
+
+        Args:
+            ctx: The context of this call.
+            x: One dimension or more, any dtype that can be added up, any strides. The same shape and dtype on every
+                rank; with N ranks, N times the rows of the result.
+            group: The process group; None is the default one.
+
+        Returns:
+            Contiguous rows. Ranks are added in order, so that the sum is the same bits every time.
+
+        Raises:
+            ValueError: on every rank, where shapes or dtypes differ between ranks, ``x`` is 0-d, or its rows cannot be
+                shared out evenly; on this one, where it is not in the group.
+        """
+        ctx.group = group
+        return summed_rows(x, group)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, None]:
+        """Join the gradients of all ranks.
+
+        Args:
+            ctx: The context of the call.
+            grad: The gradient of this rank's loss with respect to its rows.
+
+        Returns:
+            The gradients joined in rank order, the same on every rank, and None.
+        """
+        return GatherReplicate.apply(grad, ctx.group) if ctx.needs_input_grad[0] else None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor, *_: None) -> torch.Tensor:
+        """Add up this rank's rows of the tangents of all ranks; every rank has one."""
+        return ReduceScatter.apply(tangent, ctx.group)
+
+
+class ReduceScatterSeparate(SeparateForm):
+    """:class:`ReduceScatter` in the separate form, for :func:`torch.vmap` and the other transforms.
+
+    Example:
+        >>> import torch
+        >>> import torch.distributed as dist
+        >>> from spec_impl.collectives_gather import ReduceScatterSeparate
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> torch.vmap(ReduceScatterSeparate.apply)(torch.eye(2))
+        tensor([[1., 0.],
+                [0., 1.]])
+        >>> dist.destroy_process_group()
+    """
+
+    TYPES = ReduceScatter.TYPES
+
+    @staticmethod
+    def forward(x: torch.Tensor, group: Any = None) -> torch.Tensor:
+        """As in the combined form."""
+        return summed_rows(x, group)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, None]:
+        """As in the combined form."""
+        return GatherReplicateSeparate.apply(anchored(ctx, grad), *ctx.rest) if ctx.needs_input_grad[0] else None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor, _: None) -> torch.Tensor:
+        """As in the combined form."""
+        return ReduceScatterSeparate.apply(anchored(ctx, tangent), *ctx.rest)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], x: torch.Tensor, group: Any) -> tuple[torch.Tensor, int]:
+        """All samples at once."""
+        return mapped_rows(ReduceScatterSeparate, x, in_dims[0], group)
+
+
+class AllToAll(torch.autograd.Function):  # type: ignore[misc]
+    """Send part *s* of the rows of ``x`` to rank *s*, for every *s*; gradients travel back the same way.
+
+    It is its own partner: sent twice, every row is back where it was.
+
+    This is the combined form. :class:`AllToAllSeparate` is the one for :mod:`torch.func`.
+
+    Example:
+        >>> import torch
+        >>> import torch.distributed as dist
+        >>> from spec_impl.collectives_gather import AllToAll
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+        >>> (3 * AllToAll.apply(x)).sum().backward()
+        >>> x.grad
+        tensor([3., 3.])
+        >>> dist.destroy_process_group()
+    """
+
+    TYPES = "V -> V"
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, group: Any = None) -> torch.Tensor:
+        """Send and receive.
+
+        Args:
+            ctx: The context of this call.
+            x: One dimension or more, any dtype, any strides. The same shape and dtype on every rank, with rows for
+                every rank.
+            group: The process group; None is the default one.
+
+        Returns:
+            As many rows as ``x`` has, those from rank 0 first: contiguous.
+
+        Raises:
+            ValueError: on every rank, where shapes or dtypes differ between ranks, ``x`` is 0-d, or its rows cannot be
+                shared out evenly; on this one, where it is not in the group.
+        """
+        ctx.group = group
+        return traded_rows(x, group)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, None]:
+        """Send the gradients back.
+
+        Args:
+            ctx: The context of the call.
+            grad: The gradient of this rank's loss.
+
+        Returns:
+            The gradient of ``x``, and None.
+        """
+        return AllToAll.apply(grad, ctx.group) if ctx.needs_input_grad[0] else None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor, *_: None) -> torch.Tensor:
+        """Send and receive tangents; every rank has one."""
+        return AllToAll.apply(tangent, ctx.group)
+
+
+class AllToAllSeparate(SeparateForm):
+    """:class:`AllToAll` in the separate form, for :func:`torch.vmap` and the other transforms.
+
+    Example:
+        >>> import torch
+        >>> import torch.distributed as dist
+        >>> from spec_impl.collectives_gather import AllToAllSeparate
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> torch.vmap(AllToAllSeparate.apply)(torch.eye(2))
+        tensor([[1., 0.],
+                [0., 1.]])
+        >>> dist.destroy_process_group()
+    """
+
+    TYPES = AllToAll.TYPES
+
+    @staticmethod
+    def forward(x: torch.Tensor, group: Any = None) -> torch.Tensor:
+        """As in the combined form."""
+        return traded_rows(x, group)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, None]:
+        """As in the combined form."""
+        return AllToAllSeparate.apply(anchored(ctx, grad), *ctx.rest) if ctx.needs_input_grad[0] else None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor, _: None) -> torch.Tensor:
+        """As in the combined form."""
+        return AllToAllSeparate.apply(anchored(ctx, tangent), *ctx.rest)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], x: torch.Tensor, group: Any) -> tuple[torch.Tensor, int]:
+        """All samples at once."""
+        return mapped_rows(AllToAllSeparate, x, in_dims[0], group)

@@ -1,0 +1,88 @@
+"""What surrounds the code agrees with it: versions, the matrix of the workflows, the checks of a release."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "conf"))
+
+import release  # noqa: E402
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+NUMBER = json.loads((ROOT / release.SCHEMA).read_text("utf-8"))["properties"]["schema"]["const"]
+REPORT = json.loads((ROOT / "docs" / "results" / "reference.json").read_text("utf-8"))
+JOBS = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text("utf-8"))["jobs"]
+
+
+def test_each_supported_pytorch_is_in_tox_in_the_workflow_and_in_the_requirement():
+    in_tox = set(re.findall(r"torch\d+: torch==(\d+\.\d+)", (ROOT / "tox.ini").read_text("utf-8")))
+    in_workflow = JOBS["conformance"]["strategy"]["matrix"]["torch"]
+    assert [f"=={release}.*" for release in sorted(in_tox)] == in_workflow[:-1]
+    assert in_workflow[-1] == "", "the newest, whatever its number"
+    assert len(in_tox) == 5, "docs/policies.md says so"
+    (oldest,) = [name.removeprefix("torch>=") for name in PROJECT["dependencies"] if name.startswith("torch>=")]
+    assert min(in_tox) == oldest
+
+
+def test_each_python_that_is_named_is_tested():
+    tested = JOBS["tests"]["strategy"]["matrix"]["python"]
+    named = [name.rpartition(" ")[2] for name in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", name)]
+    assert named
+    assert set(named) <= set(tested)
+    assert PROJECT["requires-python"] == f">={tested[0]}"
+
+
+def test_the_citation_has_the_version_of_the_project():
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))["version"] == PROJECT["version"]
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    """The files that a release is told from."""
+    for name in ("pyproject.toml", "CITATION.cff", "CHANGELOG.md", str(release.SCHEMA)):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / release.SCHEMAS).mkdir(parents=True)
+    return tmp_path
+
+
+def test_a_release_is_told_what_it_lacks(project):
+    (project / "CHANGELOG.md").write_text("# Changelog\n\n## Unreleased\n")
+    assert list(release.lacks(project, "9.8.7")) == [
+        f"pyproject.toml has version {PROJECT['version']}, not 9.8.7",
+        "CITATION.cff does not have version 9.8.7",
+        "CHANGELOG.md has no section such as '## 9.8.7 (2026-12-31)'",
+        f"the schema has a number that no release had: copy {release.SCHEMA} to {release.SCHEMAS}/{NUMBER}.json",
+    ]
+
+
+def test_a_release_that_lacks_nothing_is_told_nothing(project):
+    (project / "CHANGELOG.md").write_text(f"# Changelog\n\n## {PROJECT['version']} (2026-12-31)\n")
+    shutil.copy(ROOT / release.SCHEMA, project / release.SCHEMAS / f"{NUMBER}.json")
+    assert list(release.lacks(project, PROJECT["version"])) == []
+
+
+def test_reports_keep_to_the_schema_that_was_released_with_their_number():
+    assert list(release.departures(REPORT)) == []
+
+
+def test_a_report_that_departs_from_the_released_schema_is_seen(project):
+    shutil.copy(ROOT / release.SCHEMA, project / release.SCHEMAS / f"{REPORT['schema']}.json")
+    assert list(release.departures({**REPORT, "added": "later"}, project / release.SCHEMAS)) == []
+    without = {key: value for key, value in REPORT.items() if key != "environment"}
+    assert list(release.departures(without, project / release.SCHEMAS)) == ["$: 'environment' is a required property"]
+
+
+@pytest.mark.parametrize("words", [[], ["0.1.0"], ["v0.1"], ["v0.1.0", "v0.2.0"]])
+def test_a_release_needs_one_tag(words, capsys):
+    assert release.main(words) == 4
+    assert "such as v0.1.0" in capsys.readouterr().err

@@ -1,0 +1,186 @@
+"""The wheel and the sdist, built as for a release and used as somebody else would."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "conf"))
+
+from clause_ids import current  # noqa: E402
+
+README = (ROOT / "README.md").read_text("utf-8")
+# Tests of the registry, of the commands and of the docs' data: of each kind one, and none that needs a minute.
+SOME_TESTS = ["tests/test_clauses.py", "tests/test_clause_ids.py", "tests/test_gates.py", "tests/test_project.py"]
+DIST = """
+from spec_impl.ksuit import AllGatherGradAutograd
+
+
+class Gather(AllGatherGradAutograd):
+    pass
+"""
+
+
+def run(command: Iterable[object], folder: Path, **around: str) -> str:
+    """Run a command that must succeed, and say what it printed."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "PYTHON", "COV_"))}
+    done = subprocess.run(
+        [str(word) for word in command], cwd=folder, env={**kept, "COLUMNS": "120", "NO_COLOR": "1", **around},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{shlex.join(map(str, command))}\n{done.stdout}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory) -> Path:
+    """The files of the project as a fresh clone has them; an unpacked sdist is one."""
+    folder = tmp_path_factory.mktemp("source") / "project"
+    if not (ROOT / ".git").exists():
+        return Path(shutil.copytree(ROOT, folder))
+    listed = run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], ROOT)
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def built(source, tmp_path_factory) -> Path:
+    """A folder with both archives; the wheel is built from the sdist."""
+    folder = tmp_path_factory.mktemp("dist")
+    run([sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, source], source)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(built) -> Path:
+    (found,) = built.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def sdist(built, tmp_path_factory) -> Path:
+    """The unpacked sdist."""
+    (found,) = built.glob("*.tar.gz")
+    folder = tmp_path_factory.mktemp("sdist")
+    with tarfile.open(found) as archive:
+        archive.extractall(folder, filter="data")
+    (project,) = folder.iterdir()
+    return project
+
+
+@pytest.fixture(scope="module")
+def programs(wheel, tmp_path_factory) -> Path:
+    """The programs of a fresh environment that has the wheel, and borrows PyTorch and the rest from this one."""
+    folder = tmp_path_factory.mktemp("user") / "venv"
+    venv.create(folder, symlinks=True)
+    (site,) = folder.glob("lib/python*/site-packages")
+    beside = [place for place in sys.path if place.endswith("site-packages")]
+    (site / "beside.pth").write_text("\n".join(beside) + "\n")
+    pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "--disable-pip-version-check"]
+    run([*pip, "install", "--quiet", "--no-deps", "--no-index", "--ignore-installed", wheel], folder)
+    return folder / "bin"
+
+
+@pytest.fixture(scope="module")
+def package(programs, tmp_path_factory) -> Path:
+    """A folder with the package that the README talks about."""
+    folder = tmp_path_factory.mktemp("home")
+    (folder / "mypackage").mkdir()
+    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    (folder / "example.py").write_text(example)
+    square, _, call = example.partition("\n\ncheck(")
+    arguments = call.removeprefix("Square, ").removesuffix(")\n")
+    (folder / "mypackage" / "__init__.py").write_text("")
+    (folder / "mypackage" / "layers.py").write_text(f"{square}\n\ndef inputs():\n    yield {arguments}\n")
+    (folder / "mypackage" / "dist.py").write_text(DIST)
+    return folder
+
+
+def test_the_archives_are_well_formed(built, wheel, source):
+    archives = sorted(built.iterdir())
+    assert [path.suffix for path in archives] == [".whl", ".gz"]
+    run([sys.executable, "-m", "twine", "check", "--strict", *archives], built)
+    run([sys.executable, "-m", "check_wheel_contents", wheel], source)
+
+
+def test_the_wheel_holds_the_two_packages_and_nothing_of_the_project(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.partition("/")[0].partition("-")[0] for name in names} == {
+        "autograd_conformance", "conformance", "spec_impl"
+    }  # fmt: skip
+
+
+def test_what_runs_is_the_wheel(programs, package):
+    found = run([programs / "python", "-c", "import conformance, spec_impl; print(conformance.__path__)"], package)
+    assert str(programs.parent) in found
+
+
+def test_the_example_of_the_readme_runs(programs, package):
+    run([programs / "python", "example.py"], package)
+
+
+def commands() -> list[str]:
+    """The commands of the README that are not of the checkout."""
+    blocks = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+    lines = [line.partition("  #")[0] for block in blocks for line in block.splitlines()]
+    return [line.strip() for line in lines if line.startswith("conformance ")]
+
+
+def test_the_readme_has_commands_to_try():
+    assert {line.split()[1] for line in commands()} >= {"run", "scan", "explain"}
+
+
+@pytest.mark.parametrize("command", commands())
+def test_a_command_of_the_readme_runs(programs, package, command):
+    name, *words = shlex.split(command)
+    assert run([programs / name, *words], package)
+
+
+def test_every_clause_is_listed(programs, package):
+    listed = json.loads(run([programs / "conformance", "list", "--json"], package))
+    assert {clause["id"] for clause in listed} == current()
+
+
+def test_a_report_is_written_and_verified(programs, package):
+    subject = ["mypackage.layers:Square", "--inputs", "mypackage.layers:inputs", "--ranks", "1"]
+    run([programs / "conformance", "run", *subject, "--report", "report"], package)
+    assert {path.name for path in (package / "report").iterdir()} >= {"report.json", "report.html", "junit.xml"}
+    run([programs / "conformance", "verify", "report/report.json"], package)
+
+
+def test_every_example_of_the_documentation_runs(programs, source, tmp_path):
+    for name in ("docs", "tests"):
+        shutil.copytree(source / name, tmp_path / name)
+    for name in ("README.md", "conftest.py", "pyproject.toml"):
+        shutil.copy(source / name, tmp_path)
+    options = ["-q", "-p", "no:cacheprovider", "-n", "2", "--dist", "loadfile"]
+    said = run([programs / "python", "-m", "pytest", *options, "README.md", "docs"], tmp_path)
+    assert re.search(r"\d+ passed", said)
+
+
+def test_the_sdist_has_every_file_of_the_project(source, sdist):
+    there = {path.relative_to(sdist) for path in sdist.rglob("*")}
+    wanted = {path.relative_to(source) for path in source.rglob("*") if path.is_file()}
+    made = {"PKG-INFO", "setup.cfg"}
+    assert {str(path) for path in wanted - there if "egg-info" not in str(path)} - made == {".gitignore"}
+
+
+def test_tests_pass_in_the_sdist(programs, sdist):
+    said = run([programs / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *SOME_TESTS], sdist)
+    assert re.search(r"\d+ passed", said)
