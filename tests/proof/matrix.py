@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from conformance.core import catalog, clauses
-from conformance.core.outcomes import TestOutcome, worst
+from conformance.core.outcomes import BROKEN, TestOutcome, worst
 from conformance.core.plan import PlannedTest, SubjectRef, plan
 from conformance.ranks.client import Forkserver
 from conformance.ranks.pool import Settings
@@ -17,7 +17,6 @@ from tests.proof.workers import Hasty
 
 RANKS = (1, 2, 3)
 TIMEOUT = 4.0
-BROKEN = {"fail", "error", "crash", "timeout"}
 
 
 @dataclass(frozen=True)
