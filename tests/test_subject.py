@@ -194,9 +194,7 @@ def test_a_name_that_leads_nowhere_is_told_on_one_line(reference, said):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("spec", "result"), [("AllGather", "list"), ("Function", "joined"), ("GradFactor", "stacked")]
-)
+@pytest.mark.parametrize(("spec", "result"), [("AllGather", "list"), ("Function", "joined"), ("GradFactor", "stacked")])
 def test_a_form_of_result_is_refused_where_it_means_nothing(spec, result):
     with pytest.raises(UsageError, match="tuple, joined, stacked, for a spec that gathers"):
         a_subject(spec=spec, result=result)
