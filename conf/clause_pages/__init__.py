@@ -54,6 +54,7 @@ UNDOCUMENTED = {
     "MOST",
     "UsageError",
     "Collective",
+    "_Kind",
 }
 
 
