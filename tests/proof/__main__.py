@@ -65,7 +65,8 @@ def _wrong(row: Row) -> list[str]:
         return [f"{name} says that it breaks {bug}, which is no clause"]
     problems = [] if not bug or row.caught else [f"{name} survives: {bug} did not notice it"]
     verb = "is imprecise" if bug else "is a false alarm"
-    return problems + [f"{name} {verb}: {clause}: {row.broken[clause]}" for clause in row.accused]
+    problems += [f"{name} {verb}: {clause}: {row.broken[clause]}" for clause in row.accused]
+    return problems + [f"{name} says that it also breaks {clause}, which nothing accuses" for clause in row.stale]
 
 
 def _gaps(bugs: Sequence[Row]) -> list[str]:
@@ -85,6 +86,7 @@ def _row(row: Row) -> dict[str, Any]:
         "caught": row.caught if implementation.breaks else None,
         "precise": row.precise,
         "broken": sorted(row.broken),
+        "consequences": dict(sorted(row.consequences.items())),
         "kept": list(row.kept),
         "ranks": row.ranks,
     }

@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from conformance.core import catalog, clauses
-from conformance.core.outcomes import BROKEN, TestOutcome, worst
+from conformance.core.outcomes import BROKEN, TestOutcome
 from conformance.core.plan import PlannedTest, SubjectRef, plan
 from conformance.ranks.client import Forkserver
 from conformance.ranks.pool import Settings
+from conformance.report.consequences import with_consequences
+from conformance.report.model import ClauseResult
+from conformance.report.verdicts import clause_verdict
 from tests.proof.implementations import Implementation
 from tests.proof.workers import Hasty
 
@@ -21,10 +24,15 @@ TIMEOUT = 4.0
 
 @dataclass(frozen=True)
 class Row:
-    """One implementation's line of the matrix: the clauses it was found to break, and the first message of each."""
+    """One implementation's line of the matrix.
+
+    ``broken`` has the first message of each clause that it was found to break; ``consequences`` the cause of each
+    clause that could not be judged because another one is broken.
+    """
 
     implementation: Implementation
     broken: dict[str, str]
+    consequences: dict[str, str]
     kept: tuple[str, ...]
     #: The largest world that was run: a bug that two ranks show is given no third.
     ranks: int
@@ -32,7 +40,7 @@ class Row:
     @property
     def caught(self) -> bool:
         """Whether the clause that must notice the bug did."""
-        return self.implementation.breaks in self.broken
+        return self.implementation.breaks in {*self.broken, *self.consequences}
 
     @property
     def precise(self) -> bool:
@@ -41,9 +49,20 @@ class Row:
 
     @property
     def accused(self) -> tuple[str, ...]:
-        """Clauses that were accused and that the implementation keeps."""
-        allowed = {self.implementation.breaks, *self.implementation.also}
-        return tuple(sorted(set(self.broken) - allowed))
+        """Clauses that were accused and that the implementation keeps. A clause of level may accuses nobody."""
+        return tuple(sorted(self.others - {*self.implementation.also}))
+
+    @property
+    def stale(self) -> tuple[str, ...]:
+        """Clauses that the implementation says it breaks as well, and that nothing accuses."""
+        return tuple(sorted({*self.implementation.also} - self.others))
+
+    @property
+    def others(self) -> set[str]:
+        """The clauses that were accused beside the one that the implementation was made to break."""
+        registry = clauses.registry()
+        allowed = {self.implementation.breaks, self.consequences.get(self.implementation.breaks, "")}
+        return {name for name in self.broken if registry[name].level != "may"} - allowed
 
 
 def items_of(implementation: Implementation) -> list[PlannedTest]:
@@ -83,20 +102,27 @@ def until_broken(pool: Hasty, items: Iterable[PlannedTest], before: Sequence[Tes
     return outcomes
 
 
-def row(implementation: Implementation, outcomes: Iterable[TestOutcome]) -> Row:
+def row(implementation: Implementation, outcomes: Sequence[TestOutcome]) -> Row:
     """Join the outcomes of one implementation by clause."""
     by_clause: dict[str, list[TestOutcome]] = defaultdict(list)
     for outcome in outcomes:
         by_clause[outcome.clause].append(outcome)
-    broken, kept = {}, []
-    for clause, found in sorted(by_clause.items()):
-        joined = worst([outcome.outcome for outcome in found])
-        if joined in BROKEN:
-            first = next(outcome for outcome in found if outcome.outcome == joined)
-            broken[clause] = f"{joined}: {first.message.splitlines()[0] if first.message else ''}"
-        elif any(outcome.outcome == "pass" for outcome in found):
-            kept.append(clause)
-    return Row(implementation, broken, tuple(kept), max((outcome.world for outcome in outcomes), default=0))
+    broken, consequences, kept = {}, {}, []
+    for result in with_consequences([_result(clause, found) for clause, found in sorted(by_clause.items())]):
+        if result.verdict == "consequence":
+            consequences[result.id] = result.reason
+        elif result.broken:
+            broken[result.id] = f"{result.verdict}: {result.reason}"
+        elif any(outcome.outcome == "pass" for outcome in result.tests):
+            kept.append(result.id)
+    return Row(implementation, broken, consequences, tuple(kept), max((found.world for found in outcomes), default=0))
+
+
+def _result(clause: str, tests: Sequence[TestOutcome]) -> ClauseResult:
+    verdict = clause_verdict(tests)
+    first = next((test for test in tests if test.outcome == verdict), None)
+    reason = first.message.splitlines()[0] if first and first.message else ""
+    return ClauseResult(clause, clauses.registry()[clause].level, verdict, reason, tuple(tests))
 
 
 def task(implementation: Implementation) -> Callable[[Forkserver], Row]:
