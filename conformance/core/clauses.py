@@ -28,7 +28,7 @@ from types import MappingProxyType
 LEVELS = ("must", "should", "may", "quality")
 PARTIES = ("engine", "function")
 SEEDS = "KTLMN"
-OPTIONS = ("level", "party", "seeds", "versions")
+OPTIONS = ("level", "party", "seeds", "sources", "versions")
 SEPARATE = "Separate"  # the separate form of class X is class XSeparate, and may hold clauses of X
 
 _DIRECTIVE = re.compile(r"( *)\.\. clause:: *(.*?) *")
@@ -207,7 +207,7 @@ def _clause(documented: _Documented, number: int, indent: int, name: str) -> Cla
         f"seeds {' '.join(seeds)!r} must be different letters of {SEEDS}": (
             len(set(seeds)) < len(seeds) or any(len(letter) != 1 or letter not in SEEDS for letter in seeds)
         ),
-        f"a {level} needs the seeds that say so": not seeds and level in {"must", "should"},
+        f"a {level} needs the seeds that say so": not (seeds or options.get("sources")) and level in {"must", "should"},
         f"versions {versions!r} must look like torch<2.14": not _VERSIONS.fullmatch(versions or "torch>0"),
         "the text is missing": not text,
         "its module declares no SPEC": not documented.spec,
