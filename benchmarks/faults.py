@@ -57,7 +57,7 @@ def ours(faults: Sequence[str], sizes: Sequence[int]) -> Iterator[dict[str, Any]
                     began = time.perf_counter()
                     found = run(pool, subject, "test_fault", size, DEADLINE if hangs(fault) else None)
                     noticed = time.perf_counter() - began
-                    usable = pool.world is not None and pool.world.usable
+                    usable = pool.group is not None and pool.group.usable
                     later, recovery = recovered(pool, subject, size)
                     yield {
                         "fault": fault,

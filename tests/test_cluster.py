@@ -121,6 +121,6 @@ def test_worlds_are_those_that_fit_unless_others_are_asked_for() -> None:
 def test_the_rank_that_is_behind_is_to_blame() -> None:
     """Of several late ranks, those that have entered more collectives wait for the one that has not."""
     late = [RankOutcome(0, "timeout", collectives=("a", "b")), RankOutcome(1, "timeout", collectives=("a",))]
-    assert [outcome.left_alone for outcome in blamed(late)] == [True, False]
+    assert [outcome.bystander for outcome in blamed(late)] == [True, False]
     finished = [RankOutcome(0, "pass"), RankOutcome(1, "timeout", collectives=("a",))]
-    assert not any(outcome.left_alone for outcome in blamed(finished))
+    assert not any(outcome.bystander for outcome in blamed(finished))

@@ -52,25 +52,25 @@ def exit_status_0_is_good(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_late_rank_is_good(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(group.World, "_late", lambda self, member, deadline, behind: member.found("pass", ""))
+    patch.setattr(group.RankGroup, "_late", lambda self, member, deadline, behind: member.found("pass", ""))
 
 
 def a_rank_left_waiting_decides(patch: pytest.MonkeyPatch) -> None:
     def joined(item: Any, outcomes: Any, seconds: float) -> Any:
-        return joining.joined(item, [replace(found, left_alone=False) for found in outcomes], seconds)
+        return joining.joined(item, [replace(found, bystander=False) for found in outcomes], seconds)
 
     patch.setattr(pool, "joined", joined)
 
 
 def a_broken_world_is_used_again(patch: pytest.MonkeyPatch) -> None:
-    request = group.World.request
+    request = group.RankGroup.request
 
-    def careless(self: group.World, message: Any, deadline: float) -> Any:
+    def careless(self: group.RankGroup, message: Any, deadline: float) -> Any:
         outcomes = request(self, message, min(deadline, 3.0))
         self.usable = True
         return outcomes
 
-    patch.setattr(group.World, "request", careless)
+    patch.setattr(group.RankGroup, "request", careless)
 
 
 #: A planted bug, what is run, what comes out in a sound runner.
