@@ -116,12 +116,6 @@ class Collective(torch.autograd.Function):  # type: ignore[misc]
 
        Calls in two groups of the same world do not disturb one another.
 
-    .. clause:: Collective.compile.agrees
-       :level: quality
-       :sources: ours
-
-       Under :func:`torch.compile` results and gradients are the same as without.
-
     Example:
         >>> import torch
         >>> import torch.distributed as dist
