@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from conformance.kit import expect
-from conformance.kit.deviations import Deviation, need
+from conformance.kit import expect, variants
+from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.gather_mistakes import Table, added_up, entry_mistakes, gradient_mistakes
 from conformance.kit.specs import Launch
 from conformance.kit.subject import Subject
@@ -39,12 +40,42 @@ def carries(world: World, dtype: torch.dtype) -> None:
         dist.all_reduce(one)
     except (RuntimeError, TypeError) as error:
         name = str(dtype).removeprefix("torch.")
-        need(False, f"the backend {world.backend} carries no {name}: {error}")
+        raise NotApplicable(f"the backend {world.backend} carries no {name}: {error}") from error
+
+
+def laid_out(grad: torch.Tensor, layout: str) -> torch.Tensor:
+    """A gradient with the same values in another layout: expanded, if its values are all the same, or strided."""
+    if layout == "expanded from one number":
+        return grad.reshape(-1)[0].expand(grad.shape)
+    return variants.LAYOUTS[layout](grad)
 
 
 def launch(world: World) -> Launch:
     """What towhee's AllGather gets beside the tensor."""
     return Launch(world.size, world.rank)
+
+
+#: Why a clause about args is not applicable to a class behind an adapter.
+NOT_HANDED = "the class is not handed args: its adapter drops them"
+
+
+def gets_args(subject: Subject, world: World) -> bool:
+    """Whether the class, or a plain callable in its place, is handed args as they are."""
+    if subject.call is None:
+        return True
+    args = Launch(world.size, world.rank)
+    given: list[Any] = []
+
+    def noting(*values: Any) -> Any:
+        given.extend(values)
+        raise StopIteration
+
+    class Noting(torch.autograd.Function):  # type: ignore[misc]
+        apply = staticmethod(noting)
+
+    with contextlib.suppress(Exception):  # an adapter may do more than call the class
+        subject.call(Noting if subject.function else noting, torch.ones(2, 3, device=world.device), args)
+    return any(value is args for value in given)
 
 
 def held(world: World, shape: tuple[int, ...], dtype: torch.dtype, *key: object) -> list[torch.Tensor]:
@@ -66,7 +97,7 @@ def _whole(world: World, rank: int, shape: tuple[int, ...], dtype: torch.dtype, 
 
 
 def entries(subject: Subject, world: World, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Gather, and hold the result to have one tensor for each rank."""
+    """Gather, and assert that the result has one tensor for each rank."""
     outputs = subject(x)
     shown = f"{type(outputs).__name__} of {len(outputs)}" if hasattr(outputs, "__len__") else type(outputs).__name__
     if not isinstance(outputs, tuple | list) or len(outputs) != world.size:
@@ -79,14 +110,14 @@ def entries(subject: Subject, world: World, x: torch.Tensor) -> tuple[torch.Tens
 def same_entries(
     world: World, actual: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], what: str = ""
 ) -> None:
-    """Hold entry s to be what rank s gave, bit for bit, for every s."""
+    """Assert that entry s is what rank s gave, bit for bit, for every s."""
     for place, (entry, tensor) in enumerate(zip(actual, expected, strict=True)):
         name = f"entry {place} on rank {world.rank} of {world.size}{what}, which is rank {place}'s tensor"
         same_bits(entry, tensor, name, entry_mistakes(expected, place))
 
 
 def same_bits(actual: Any, expected: torch.Tensor, what: str, mistakes: dict[str, torch.Tensor]) -> None:
-    """Hold two tensors to be the same to the last bit: the sign of zero and the bits of a NaN too."""
+    """Assert that two tensors are the same to the last bit: the sign of zero and the bits of a NaN too."""
     expect.equal(actual, expected, what, mistakes)
     expect.that(
         torch.equal(_bits(actual), _bits(expected)),
@@ -126,7 +157,7 @@ def same_gradient(
     earlier: Table | None = None,
     **tolerance: float,
 ) -> None:
-    """Hold this rank's gradient to be the sum of what every rank holds for its entry."""
+    """Assert that this rank's gradient is the sum of what every rank holds for its entry."""
     rank, expected = world.rank, added_up(table, world.rank)
     where = f"the gradient of x on rank {rank} of {world.size}{what}"
     name = f"{where}, summed over what each rank holds for entry {rank}"
@@ -134,11 +165,12 @@ def same_gradient(
         raise Deviation(name, None, expect.shown(expected), "the graph is cut: x gets no gradient")
     tolerance = tolerance or exact_to(expected.dtype)
     stale = {} if earlier is None else {"a stale buffer: the gradient of an earlier call": added_up(earlier, rank)}
-    expect.close(actual, expected, name, alternatives=stale | gradient_mistakes(table, rank), **tolerance)
+    mistakes = stale | gradient_mistakes(table, rank)
+    expect.close(actual, expected, name, rtol=tolerance["rtol"], atol=tolerance["atol"], alternatives=mistakes)
 
 
 def keeps_no_more(world: World, actual: torch.Tensor | None) -> None:
-    """Hold a gradient to keep no more memory alive than it fills."""
+    """Assert that a gradient keeps no more memory alive than it fills."""
     where = f"the gradient on rank {world.rank} of {world.size}"
     if actual is None:
         return
@@ -162,7 +194,7 @@ def central_differences(
     One element on one rank is moved at a time, and the losses of all ranks are watched. ``table[s][r]`` is the
     derivative of rank s's loss with respect to rank r's ``x``.
     """
-    losses = [float(loss(moved)) for moved in _moved(world, x, step)]
+    losses = [float(loss(moved).detach()) for moved in _moved(world, x, step)]
     shape = (world.size, world.size, x.numel(), 2)
     seen = torch.tensor(world.exchange(losses), dtype=torch.float64).reshape(shape)
     slopes = (seen[..., 0] - seen[..., 1]) / (2 * step)
@@ -176,7 +208,7 @@ def _moved(world: World, x: torch.Tensor, step: float) -> Iterator[torch.Tensor]
                 moved = x.detach().clone()
                 if rank == world.rank:
                     moved.view(-1)[element] += change
-                yield moved
+                yield moved.requires_grad_(x.requires_grad)
 
 
 def need_jvp(subject: Subject) -> None:
@@ -205,7 +237,7 @@ def every_rank_objects(
     right: Any = None,
     unseen: str = "shapes and dtypes are not compared before the exchange",
 ) -> None:
-    """Hold every rank to get an error with one of ``words`` in it; or ``right``, where that is allowed.
+    """Assert that every rank gets an error with one of ``words`` in it; or ``right``, where that is allowed.
 
     ``unseen`` is what is likely wrong where there is no error at all.
     """
