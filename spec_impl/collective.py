@@ -1,6 +1,6 @@
 """What any Function that communicates owes, by the SPMD types it claims.
 
-The types are those of PyTorch's ``spmd_types`` package (X below: its page "Local SPMD types").
+The types are those of PyTorch's ``spmd_types`` package (its page "Local SPMD types" is a source below).
 :mod:`spec_impl.collectives` has a reference Function for each of the common signatures.
 """
 
@@ -42,7 +42,7 @@ class Collective(torch.autograd.Function):  # type: ignore[misc]
 
     .. clause:: Collective.forward.types
        :level: must
-       :sources: X "same values across the axis", X "pending reduction across the axis"
+       :sources: X Local SPMD types "same values across the axis", X Local SPMD types "pending reduction across the axis"
 
        A result of type R or I is the same on every rank, bit for bit, and an argument of type P counts by its sum
        alone: what one rank holds more and another less changes nothing.
@@ -73,26 +73,26 @@ class Collective(torch.autograd.Function):  # type: ignore[misc]
 
     .. clause:: Collective.backward.gradient
        :level: must
-       :sources: X "The gradient of Varying is Varying", X "The gradient of Partial is Replicate"
+       :sources: X Local SPMD types "The gradient of Varying is Varying", X Local SPMD types "The gradient of Partial is Replicate"
 
        Every gradient is the one that the types of arguments and results owe, all ranks taken together.
 
     .. clause:: Collective.backward.types
        :level: must
-       :sources: X "gradients of an Invariant tensor are Invariant", X "The gradient of Partial is Replicate"
+       :sources: X Local SPMD types "gradients of an Invariant tensor are Invariant", X Local SPMD types "The gradient of Partial is Replicate"
 
        The gradient of an argument of type I or P is the same on every rank.
 
     .. clause:: Collective.backward.unused
        :level: must
-       :sources: X "Extending PyTorch"
+       :sources: X Extending PyTorch
 
        Of several results, ranks may use different ones: nothing hangs, and the gradients are right. (Where a rank uses
        none at all, its backward never runs, and others that wait for it in a collective wait in vain.)
 
     .. clause:: Collective.backward.any-layout
        :level: should
-       :sources: X "Extending PyTorch"
+       :sources: X Extending PyTorch
 
        Gradients that come in transposed, sliced or expanded, on all ranks or on one, give what their elements give in
        order.
@@ -105,7 +105,7 @@ class Collective(torch.autograd.Function):  # type: ignore[misc]
 
     .. clause:: Collective.group.subgroup
        :level: should
-       :sources: X "torch.distributed, Groups"
+       :sources: X torch.distributed
 
        It is right in a group that is not the world, that lacks rank 0, whose ranks do not follow one another, or whose
        ranks are in another order.

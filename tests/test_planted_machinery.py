@@ -33,6 +33,7 @@ def verdicts(template: Forkserver, *wanted: tuple[str, str, int, float | None]) 
 KILLED = ("forward_killed", "test_fault", 2, None)
 LATER = ("forward_killed", "test_later", 2, None)
 LONE = ("backward_lone_error", "test_fault", 2, None)
+EXTRA = [("end_extra_collective", "test_fault", 2, None), ("end_extra_collective", "test_later", 2, 5.0)]
 HANGS = ("forward_stopped", "test_fault", 2, 0.5)
 
 
@@ -73,6 +74,10 @@ def a_broken_world_is_used_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(group.RankGroup, "request", careless)
 
 
+def collectives_are_not_compared_when_all_pass(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(group, "matching", lambda outcomes: True)
+
+
 #: A planted bug, what is run, what comes out in a sound runner.
 PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], list[tuple[str, str, int, float | None]], list[str]]] = [
     (rank_0_alone_counts, [KILLED], ["crash"]),
@@ -80,6 +85,7 @@ PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], list[tuple[str, str, i
     (a_late_rank_is_good, [HANGS], ["timeout"]),
     (a_rank_left_waiting_decides, [LONE], ["error"]),
     (a_broken_world_is_used_again, [KILLED, LATER], ["crash", "pass"]),
+    (collectives_are_not_compared_when_all_pass, EXTRA, ["pass", "pass"]),
 ]
 
 

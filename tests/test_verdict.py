@@ -146,6 +146,14 @@ def test_exit_status(tests, plain, strict):
     assert exit_status(replace(report, interrupted=True), broken=True) == 3
 
 
+def test_a_may_clause_is_told_and_changes_no_verdict():
+    clauses = {**CLAUSES, "Function.new.thing": clause("Function.new.thing", level="may")}
+    report = made(outcome("Function.new.thing", "fail"), clauses=clauses)
+    assert verdict_on(report, "Function.new.thing").verdict == "fail"
+    assert report.subjects[0].verdict == "conforms"
+    assert exit_status(report, strict=True) == 0
+
+
 def test_a_second_subject_counts_too():
     other = subject_ref("mypkg.dist:Other")
     assert exit_status(made(outcome(SUM, "fail", subject=other), subjects=[SUBJECT, other])) == 1

@@ -40,8 +40,7 @@ def join(outcomes: Sequence[RankOutcome], world: int) -> tuple[Outcome, str]:
     The worst rank decides and is named first; one that only waited for another decides nothing. A pass counts only
     when every rank gave it.
     """
-    kinds = {outcome.outcome for outcome in outcomes}
-    if kinds == {"pass", "not-applicable"}:
+    if _disagree(outcomes):
         each = ", ".join(f"rank {outcome.rank} {outcome.outcome}" for outcome in outcomes)
         return "error", f"ranks disagree on whether the clause applies: {each}"
     outcome = worst(cause.outcome for cause in _deciding(outcomes))
@@ -54,6 +53,17 @@ def join(outcomes: Sequence[RankOutcome], world: int) -> tuple[Outcome, str]:
     if outcome not in BROKEN or len(outcomes) == 1:
         return outcome, first.message
     return outcome, "\n".join([f"rank {first.rank} of {len(outcomes)}: {first.message}", *disagreement(outcomes)])
+
+
+def _disagree(outcomes: Sequence[RankOutcome]) -> bool:
+    """Whether the clause applies on some ranks alone. The others pass, or wait in a collective that is left to them."""
+    without = [outcome for outcome in outcomes if outcome.outcome == "not-applicable"]
+    others = [outcome for outcome in outcomes if outcome.outcome != "not-applicable"]
+    furthest = max((len(outcome.collectives) for outcome in without), default=0)
+    return bool(without and others) and all(
+        outcome.outcome == "pass" or (outcome.outcome == "timeout" and len(outcome.collectives) > furthest)
+        for outcome in others
+    )
 
 
 def _deciding(outcomes: Sequence[RankOutcome]) -> Sequence[RankOutcome]:

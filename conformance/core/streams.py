@@ -13,4 +13,6 @@ def open_missing() -> None:
     os.close(descriptor)
     for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 - as long as the process lives
+            stream = open(number, mode, closefd=False)  # noqa: SIM115 - as long as the process lives
+            setattr(sys, name, stream)
+            setattr(sys, f"__{name}__", stream)

@@ -34,6 +34,12 @@ PATCHABLE = (
     dist,
     torch.nn.functional,
 )
+#: Imported modules that must stay what they are: Python's own, and torch's public ones.
+MODULES = tuple(
+    name
+    for name in sys.modules
+    if "._" not in name and name.count(".") < (3 if name.startswith("torch.") else 1) and not name.startswith("_")
+)
 #: A rank that has grown by more than this is replaced before the next test (bytes).
 GROWTH = 512 << 20
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
@@ -49,9 +55,9 @@ def _names() -> _Names:
     return _Names(dict(vars(place)) for place in PATCHABLE)
 
 
-def _modules() -> _Names:
-    """Every imported module by its name; more may be imported, but none replaced or removed."""
-    return _Names([dict(sys.modules)])
+def _modules() -> list[Any]:
+    """What stands in ``sys.modules`` under the names that subjects import."""
+    return list(map(sys.modules.get, MODULES))
 
 
 def _patched(before: dict[str, Any], after: dict[str, Any]) -> bool:

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from conformance.core.outcomes import RankOutcome
+from conformance.core.outcomes import BROKEN, OUTCOMES, RankOutcome
 from conformance.ranks.call_log import matching
 from conformance.ranks.client import Forkserver
 from conformance.ranks.devices import device_of
@@ -30,8 +30,9 @@ EXIT_WAIT = 2.0
 EXIT_WAIT_DEAD = 15.0
 #: How often a wait looks at the clock (seconds).
 TICK = 0.5
-BROKEN = ("fail", "error", "crash")
-GOOD = {"pass", "not-applicable", "skip"}
+#: Outcomes after which other ranks may wait in vain. A timeout is one of the whole group.
+ALONE = {*BROKEN} - {"timeout"}
+GOOD = {*OUTCOMES} - {*BROKEN}
 
 
 class RunningTime:
@@ -143,7 +144,7 @@ class RankGroup(Owner):
         while self._unfinished:
             now = clock.read()
             elsewhere = self._elsewhere()
-            if broken_at is None and (elsewhere or any(rank.outcome in BROKEN for rank in self.ranks)):
+            if broken_at is None and (elsewhere or any(rank.outcome in ALONE for rank in self.ranks)):
                 broken_at = now
             dead = elsewhere == "crash" or any(rank.gone for rank in self.ranks)
             grace = LAST_WORDS if dead else min(GRACE, max(GRACE_LEAST, GRACE_TIMES * (broken_at or now)))

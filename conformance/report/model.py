@@ -109,6 +109,11 @@ class ClauseResult:
         return self.broken and self.expected is None
 
     @property
+    def weighs(self) -> bool:
+        """Whether it counts and changes a verdict: what becomes of a may clause is only told."""
+        return self.counts and self.level != "may"
+
+    @property
     def asked(self) -> bool:
         """Whether the run was asked to judge it, as against what ``-k`` left out."""
         return not (self.verdict == "skipped" and self.reason == NOT_SELECTED)
@@ -195,7 +200,7 @@ def overall(clauses: Iterable[ClauseResult]) -> SubjectVerdict:
     verdicts = {clause.verdict for clause in clauses}
     if "skipped" in verdicts or "pass" not in verdicts:
         return "incomplete"
-    return "deviates" if any(clause.broken for clause in clauses) else "conforms"
+    return "deviates" if any(clause.broken and clause.level != "may" for clause in clauses) else "conforms"
 
 
 def _complete(clauses: tuple[ClauseResult, ...], subject: str, spec: str) -> tuple[ClauseResult, ...]:

@@ -215,7 +215,7 @@ def _closing(sheet: Sheet, report: Report) -> None:
     sheet.say("conformance explain CLAUSE prints a clause in full and which tests assert it.", "dim")
     for part in report.parts:
         name = part.subject or f"PyTorch {report.environment.get('torch', '')}"
-        counted = sum(clause.counts for clause in part.clauses)
+        counted = sum(clause.weighs for clause in part.clauses)
         if counted:
             sheet.say(f"{part.verdict}: {name}, {counted} broken", STYLES[part.verdict])
 

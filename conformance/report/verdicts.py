@@ -125,7 +125,7 @@ def exit_status(report: Report, strict: bool = False, broken: bool = False) -> i
         return INTERRUPTED
     if not report.parts or any(subject.verdict in ("fails", "incomplete") for subject in report.subjects):
         return FAILS
-    if strict and any(clause.counts for part in report.parts for clause in part.clauses):
+    if strict and any(clause.weighs for part in report.parts for clause in part.clauses):
         return FAILS
     # What PyTorch could not be tested for here says nothing about a subject: it counts under --strict alone.
     bad = ("fails", "incomplete") if strict or not report.subjects else ("fails",)

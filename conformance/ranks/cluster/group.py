@@ -12,17 +12,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from conformance.core.errors import ForkserverDied
-from conformance.core.outcomes import RankOutcome
+from conformance.core.outcomes import BROKEN, RankOutcome
 from conformance.ranks.client import Forkserver
 from conformance.ranks.cluster.net import LOOPBACK
 from conformance.ranks.cluster.store import Backoff, Forged, Post
-from conformance.ranks.group import BROKEN, Place, RankGroup, in_step, listening
+from conformance.ranks.group import Place, RankGroup, in_step, listening
 from conformance.ranks.owner import Owner
 from conformance.ranks.preloads import TRANSFORMS
 
 #: How long after its own end a request may lack another supervisor's word, before that one counts as lost (seconds).
 LOST = 20.0
-FAILED = {*BROKEN, "timeout"}
 #: What each supervisor adds to an order to load a subject, from its own command line.
 OWN = ("path", "setup", "payload")
 
@@ -102,7 +101,7 @@ class LocalRank(RankGroup):
 
 def post_outcome(post: Post, key: str, rank: int, outcome: RankOutcome) -> None:
     """Tell the first supervisor what a rank gave, and the others when they wait for it in vain."""
-    if outcome.outcome in FAILED:
+    if outcome.outcome in BROKEN:
         post.put(f"stop/{key}", outcome.outcome)
     post.put(f"outcome/{rank}", [key, outcome.to_json()])
     post.count(f"done/{key}", 1)
@@ -166,7 +165,7 @@ class ClusterGroup(Owner):
         except BaseException:
             self.post.put(f"stop/{key}", "crash")
             raise
-        if own.outcome in FAILED:
+        if own.outcome in BROKEN:
             self.post.put(f"stop/{key}", own.outcome)
         outcomes = blamed([own, *self._of_others(key, end)])
         self.post.drop(f"order/{key}", f"done/{key}", f"stop/{key}")
