@@ -18,7 +18,7 @@ from conformance.kit.subject import Subject
 from conformance.kit.world import World
 
 #: A tensor of more elements is moved along so many random directions, not element by element.
-MANY, DIRECTIONS = 32, 6
+MANY, DIRECTIONS = 6, 4
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,11 @@ class TensorCall:
         return [self.values[at] for at in self.places]
 
     @property
+    def is_along_directions(self) -> bool:
+        """Whether some tensor has too many elements to be moved one by one."""
+        return any(differentiable(tensor) and tensor.numel() > MANY for tensor in self.tensors)
+
+    @property
     def takes_a_group(self) -> bool:
         """Whether the process group is among the arguments."""
         return any(value is GROUP for value in self.values)
@@ -85,8 +90,7 @@ class TensorCall:
         is_complex = self._dtype(tensor).is_complex
         wide = tensor.detach().to(torch.complex128 if tensor.is_complex() else torch.float64)
         wide = wide * (1 + 0.5j) if is_complex and not tensor.is_complex() else wide
-        chosen = torch.zeros(DIRECTIONS, dtype=wide.dtype, device=wide.device) if wide.numel() > MANY else wide
-        return chosen.detach().requires_grad_(tensor.requires_grad)
+        return shrunk(wide).requires_grad_(tensor.requires_grad)
 
     def in_group(self, group: Any) -> Run:
         """The call as a function of :meth:`samples`, in a process group."""
@@ -115,11 +119,22 @@ class TensorCall:
     def _converted(self, given: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
         if not differentiable(own):
             return given.clone()
-        if own.numel() > MANY:
-            directions = _directions(own, given.dtype)
-            given = own.detach().to(given.dtype) + (directions @ given).reshape(own.shape)
         # A copy: a Function may change what it is given.
-        return given.to(self._dtype(own), copy=True)
+        return grown(given, own).to(self._dtype(own), copy=True)
+
+
+def shrunk(tensor: torch.Tensor) -> torch.Tensor:
+    """What to differentiate by in place of a tensor: itself, or steps along some directions where it is large."""
+    if tensor.numel() <= MANY:
+        return tensor.detach().clone()
+    return torch.zeros(DIRECTIONS, dtype=tensor.dtype, device=tensor.device)
+
+
+def grown(given: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
+    """The tensor that such a value stands for, differentiable."""
+    if own.numel() <= MANY:
+        return given
+    return own.detach().to(given.dtype) + (_directions(own, given.dtype) @ given).reshape(own.shape)
 
 
 def _directions(like: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

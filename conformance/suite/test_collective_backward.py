@@ -9,7 +9,7 @@ import torch
 
 from conformance.core.signatures import Signature, Type
 from conformance.kit import expect
-from conformance.kit.claims import Claim, by_types, claims, signature_of
+from conformance.kit.claims import Claim, by_types, claims, signature_of, wrong_gradient
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause, deadline, ranks
 from conformance.kit.process_groups import all_ranks, whole
@@ -19,6 +19,7 @@ from conformance.kit.spmd.owed import Cotangents, Run, backward, owed
 from conformance.kit.spmd.reasons import problem
 from conformance.kit.spmd.values import cotangent
 from conformance.kit.subject import Subject
+from conformance.kit.tensor_calls import grown, shrunk
 from conformance.kit.world import World
 
 #: The types that the gradient of a tensor may have. Of a share of a sum it is the same on every rank: R or I.
@@ -27,7 +28,7 @@ GRADIENT_TYPES = {Type.R: (Type.P,), Type.I: (Type.I,), Type.V: (Type.V,), Type.
 
 @clause("Collective.backward.unused")
 @ranks(2, 3)
-@deadline(8)
+@deadline(10)
 def test_ranks_may_use_different_results(subject: Subject, world: World) -> None:
     """Each rank's loss uses other results; where ranks share the loss, it leaves out one result after the other."""
     tried = False
@@ -76,7 +77,6 @@ def _with_zeros(given: Cotangents, results: Sequence[torch.Tensor]) -> Cotangent
 
 @clause("Collective.backward.twice")
 @ranks(2, 3)
-@deadline(8)
 def test_second_derivative_is_right_or_refused(subject: Subject, world: World) -> None:
     """The gradient, as a collective with types of its own, has the gradient that they owe; or all ranks refuse."""
     for claim in claims(subject, world):
@@ -84,8 +84,10 @@ def test_second_derivative_is_right_or_refused(subject: Subject, world: World) -
         assert look is not None
         asked = [at for at, tensor in enumerate(claim.call.tensors) if tensor.requires_grad]
         need(look.differentiable, "no result has a gradient")
-        run = _gradient(claim.call.in_group(whole()), asked, look)
-        samples = _points(claim, look, world)
+        need(not wrong_gradient(claim, world), "its gradient is wrong, and backward.gradient says so")
+        drawn = _incoming(look, world)
+        run = _gradient(claim.call.in_group(whole()), asked, look, drawn)
+        samples = [*all_ranks(world).agreed(claim.call.samples()), *(shrunk(g).requires_grad_() for g in drawn)]
         if _is_refused(run, samples, world):
             continue
         choices = list(_gradient_signatures(signature, asked, look))
@@ -98,12 +100,13 @@ def test_second_derivative_is_right_or_refused(subject: Subject, world: World) -
             )
 
 
-def _gradient(run: Run, asked: Sequence[int], look: Observation) -> Run:
+def _gradient(run: Run, asked: Sequence[int], look: Observation, drawn: Sequence[torch.Tensor]) -> Run:
     """The gradients by the arguments that ask for one, as a function of the arguments and the cotangents."""
 
     def gradient(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         count = len(tensors) - len(look.differentiable)
-        inputs, given = list(tensors[:count]), tensors[count:]
+        inputs = list(tensors[:count])
+        given = [grown(steps, own) for steps, own in zip(tensors[count:], drawn, strict=True)]
         for at in asked:  # leaves would do as well, but those of a caller have no graph
             inputs[at] = inputs[at] if inputs[at].requires_grad else inputs[at].detach().requires_grad_()
         results = run(inputs)
@@ -121,13 +124,11 @@ def _gradient(run: Run, asked: Sequence[int], look: Observation) -> Run:
     return gradient
 
 
-def _points(claim: Claim, look: Observation, world: World) -> list[torch.Tensor]:
-    """The arguments, and a cotangent for each result that has a gradient; the same on every rank."""
-    samples = all_ranks(world).agreed(claim.call.samples())
+def _incoming(look: Observation, world: World) -> list[torch.Tensor]:
+    """A gradient for each result that has one, the same on every rank."""
     zeroth = [look.results[0][at] for at in look.differentiable]
     drawn = [cotangent(Type.P, y, 0, "twice", at) for at, y in enumerate(zeroth) if y is not None]
-    wide = [g.to(torch.complex128 if g.is_complex() else torch.float64).to(world.device) for g in drawn]
-    return [*samples, *(g.requires_grad_() for g in wide)]
+    return [g.to(torch.complex128 if g.is_complex() else torch.float64).to(world.device) for g in drawn]
 
 
 def _is_refused(run: Run, samples: Sequence[torch.Tensor], world: World) -> bool:

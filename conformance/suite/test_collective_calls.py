@@ -34,7 +34,7 @@ DATA: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 @clause("Collective.forward.same-calls")
 @ranks(2, 3)
 @cases(data=["zeros", "negated", "not a number"])
-@deadline(8)
+@deadline(10)
 def test_data_decide_no_collective(subject: Subject, world: World, data: str) -> None:
     """With unusual numbers, on one rank or on all by the types, every rank calls the same collectives."""
     for claim in claims(subject, world):
@@ -65,7 +65,7 @@ def test_data_decide_no_collective(subject: Subject, world: World, data: str) ->
 
 @clause("Collective.forward.complete")
 @ranks(2, 3)
-@deadline(8)
+@deadline(10)
 def test_results_can_be_read_at_once(subject: Subject, world: World) -> None:
     """Where one rank comes late, the others wait for it before they return; arguments may be overwritten then."""
     for claim in claims(subject, world):
@@ -120,7 +120,7 @@ def _same(
 
 @clause("Collective.forward.one-rank")
 @ranks(1)
-@deadline(8)
+@deadline(10)
 def test_one_rank_is_a_group(subject: Subject, world: World) -> None:
     """In a group of one rank it returns, and its gradient is the derivative."""
     for claim in claims(subject, world):

@@ -27,7 +27,7 @@ Everyones = list[list[torch.Tensor | None]]
 @clause("Collective.group.subgroup")
 @ranks(2, 3)
 @cases(kind=["without rank 0", "with a gap", "in another order"])
-@deadline(8)
+@deadline(10)
 def test_right_in_a_subgroup(subject: Subject, world: World, kind: str) -> None:
     """A group gives what the first ranks of the world give in its place, and its gradients keep the types."""
     members = _members(kind, world.size)
@@ -108,7 +108,7 @@ def _near(actual: torch.Tensor | None, expected: torch.Tensor | None) -> bool:
 
 @clause("Collective.group.two-at-once")
 @ranks(2, 3)
-@deadline(8)
+@deadline(10)
 def test_two_groups_at_once(subject: Subject, world: World) -> None:
     """A call among all ranks and one in a group of this rank alone, with backward later, are as one after the other."""
     for claim in claims(subject, world):

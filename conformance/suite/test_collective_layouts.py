@@ -23,7 +23,7 @@ EXPANDED = "expanded from one number"
 @clause("Collective.backward.any-layout")
 @ranks(2, 3)
 @cases(layout=["transposed in memory", "sliced out of wider memory", "expanded from one number"], who=["all", "one"])
-@deadline(8)
+@deadline(10)
 def test_gradients_of_any_layout(subject: Subject, world: World, layout: str, who: str) -> None:
     """Gradients laid out otherwise, on all ranks or on one, give what the same gradients give when contiguous."""
     tried = False
@@ -91,7 +91,7 @@ def _far(actual: torch.Tensor | None, expected: torch.Tensor | None) -> bool:
 @clause("Collective.forward.any-layout")
 @ranks(2, 3)
 @cases(layout=["transposed in memory", "sliced out of wider memory"])
-@deadline(8)
+@deadline(10)
 def test_arguments_of_any_layout(subject: Subject, world: World, layout: str) -> None:
     """Arguments laid out otherwise give what they give when contiguous, or are refused on every rank."""
     tried = False
