@@ -51,7 +51,7 @@ class TensorCall:
         return cls(subject, sample.label, tuple(values), structure, places)
 
     def converted(self, dtype: torch.dtype | None) -> TensorCall:
-        """The same call with tensors of another dtype; complex ones get an imaginary part."""
+        """The same call with tensors of another dtype; complex ones stay complex."""
         return replace(self, dtype=dtype)
 
     @property
@@ -87,9 +87,7 @@ class TensorCall:
     def _sample(self, tensor: torch.Tensor) -> torch.Tensor:
         if not differentiable(tensor):
             return tensor
-        is_complex = self._dtype(tensor).is_complex
         wide = tensor.detach().to(torch.complex128 if tensor.is_complex() else torch.float64)
-        wide = wide * (1 + 0.5j) if is_complex and not tensor.is_complex() else wide
         return shrunk(wide).requires_grad_(tensor.requires_grad)
 
     def in_group(self, group: Any) -> Run:

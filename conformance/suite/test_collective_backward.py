@@ -47,6 +47,7 @@ def _partial_losses(signature: Signature, look: Observation, world: World) -> It
     shared = [at for at in look.differentiable if at not in own]
     if own and len(look.differentiable) > 1:
         yield [(*shared, own[rank % len(own)]) for rank in range(world.size)]
+        yield [look.differentiable if rank == 0 else (*shared, own[-1]) for rank in range(world.size)]
     for left_out in look.differentiable:
         yield [tuple(at for at in look.differentiable if at != left_out)] * world.size
 

@@ -17,6 +17,7 @@ from conformance.kit.process_groups import all_ranks, whole
 from conformance.kit.spmd.owed import backward
 from conformance.kit.spmd.values import cotangent, differentiable
 from conformance.kit.subject import Subject
+from conformance.kit.tensor_calls import TensorCall
 from conformance.kit.world import World
 
 #: How late one rank comes: long enough for the others to return without it, if they do not wait (seconds).
@@ -41,17 +42,22 @@ def test_data_decide_no_collective(subject: Subject, world: World, data: str) ->
         signature, look = signature_of(claim), claim.look
         assert look is not None
         mine = by_types(all_ranks(world).agreed(claim.call.samples()), signature, world.rank)
+        exact = claim.call.as_called(mine)
         for at, kind in enumerate(signature.arguments):
-            if differentiable(mine[at]) and (world.rank == 0 or not kind.differs):
-                mine[at] = DATA[data](mine[at].detach()).requires_grad_(mine[at].requires_grad)
-        run = claim.call.in_group(whole())
+            if differentiable(exact[at]) and (world.rank == 0 or not kind.differs):
+                exact[at] = DATA[data](exact[at])
+            exact[at].requires_grad_(mine[at].requires_grad)
+
+        def run(tensors: Sequence[torch.Tensor], call: TensorCall = claim.call) -> list[torch.Tensor]:
+            return call.called([tensor.clone() for tensor in tensors], whole())
+
         with counted() as calls:
-            results = run(mine)
+            results = run(exact)
             given = [
                 cotangent(kind, y, world.rank, at) if at in look.differentiable else None
                 for at, (kind, y) in enumerate(zip(signature.results, results, strict=True))
             ]
-            backward(run, mine, given)
+            backward(run, exact, given)
         everyones = world.exchange([name for name in calls if not POINT_TO_POINT.search(name)])
         for rank, called in enumerate(everyones):
             expect.that(

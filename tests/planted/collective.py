@@ -329,7 +329,8 @@ class WorkLeftBehind(right.Reduce):
     Breaks: Collective.forward.complete
     Also: Collective.forward.types, Collective.backward.gradient, Collective.backward.twice,
         Collective.forward.any-layout, Collective.group.subgroup, Collective.backward.types,
-        Collective.forward.one-rank, Function.forward.any-layout
+        Collective.forward.one-rank, Function.forward.any-layout, Function.forward.deterministic,
+        Function.forward.frees-memory
     """
 
     TYPES = "P -> I"
@@ -347,6 +348,7 @@ class NobodyToAdd(right.Copy):
     """In a group of one there is nobody to add up with, and no gradient at all.
 
     Breaks: Collective.forward.one-rank
+    Also: Collective.group.subgroup
     """
 
     TYPES = "I -> R"
@@ -358,19 +360,19 @@ class NobodyToAdd(right.Copy):
         return torch.zeros_like(grad) if alone else summed(grad, ctx.group), None
 
 
-class PlainSumBackward(right.Copy):
+class PlainSumBackward(right.RingGather):
     """A plain collective in backward, of which autograd knows nothing.
 
     Breaks: Collective.backward.twice
     """
 
-    TYPES = "I -> R"
+    TYPES = "V -> R"
 
     @staticmethod
     def backward(ctx, grad):
         total = grad.clone(memory_format=torch.contiguous_format)
         dist.all_reduce(total.data, group=ctx.group)
-        return total, None
+        return total.chunk(dist.get_world_size(ctx.group))[dist.get_rank(ctx.group)].clone(), None
 
 
 class NoSignature(Function):
