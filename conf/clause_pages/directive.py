@@ -11,7 +11,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from clause_pages.margin import margin
 from clause_pages.record import record_of
-from clause_pages.suite import SourceError, by_words, parse_sources
+from clause_pages.suite import Source, SourceError, by_words, parse_sources
 from clause_pages.template import render
 
 log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class ClauseDirective(SphinxDirective):
         domain.note_object("clause", identifier, anchor, location=box)
         box += self._head(identifier, anchor)
         box += self.parse_content_to_nodes()
-        box += self._sources()
+        box += render("clause-sources.html", self.env.docname, said=by_words(self._sources()))
         box += margin(record, identifier, self.env.docname)
         return [box]
 
@@ -66,9 +66,8 @@ class ClauseDirective(SphinxDirective):
             versions=self.options.get("versions", ""),
         )
 
-    def _sources(self) -> nodes.raw:
+    def _sources(self) -> tuple[Source, ...]:
         try:
-            sources = parse_sources(" ".join(self.options.get("sources", "").split()))
+            return parse_sources(" ".join(self.options.get("sources", "").split()))
         except SourceError as error:
             raise self.error(f"clause {self.arguments[0]}: sources: {error}") from None
-        return render("clause-sources.html", self.env.docname, sources=list(by_words(sources)))

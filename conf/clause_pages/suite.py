@@ -7,7 +7,7 @@ from conformance.cli.listing import as_data
 from conformance.core import catalog, clauses, errors
 from conformance.core.catalog import SuiteError, Test
 from conformance.core.clauses import LEVELS, PARTIES, Clause, ClauseError
-from conformance.core.sources import SourceError, by_words
+from conformance.core.sources import Source, SourceError, by_words
 from conformance.core.sources import parse as parse_sources
 from conformance.report.badge import badge_of
 from conformance.report.model import BROKEN, SUBJECT_VERDICTS, VERDICTS, page_of
@@ -20,6 +20,7 @@ __all__ = [
     "VERDICTS",
     "Clause",
     "ClauseError",
+    "Source",
     "SourceError",
     "SuiteError",
     "Test",

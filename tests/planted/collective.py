@@ -330,7 +330,7 @@ class WorkLeftBehind(right.Reduce):
     Also: Collective.forward.types, Collective.backward.gradient, Collective.backward.twice,
         Collective.forward.any-layout, Collective.group.subgroup, Collective.backward.types,
         Collective.forward.one-rank, Function.forward.any-layout, Function.forward.deterministic,
-        Function.forward.frees-memory
+        Function.forward.frees-memory, Function.forward.calls-independent
     """
 
     TYPES = "P -> I"
