@@ -29,6 +29,7 @@ NEAR = 64
 @ranks(2, 3)
 def test_alike_results_are_alike(subject: Subject, world: World) -> None:
     """Every result of type R or I is the same on all ranks, bit for bit."""
+    _need_types(subject, world)
     for claim in claims(subject, world):
         signature = signature_of(claim)
         found = claim.ranks_that_differ()
@@ -48,6 +49,7 @@ def test_alike_results_are_alike(subject: Subject, world: World) -> None:
 @ranks(2, 3)
 def test_shares_count_by_their_sum(subject: Subject, world: World) -> None:
     """What one rank holds more of an argument of type P, and another one less, changes nothing."""
+    _need_types(subject, world)
     tried = False
     for claim in claims(subject, world):
         signature = signature_of(claim)
@@ -58,6 +60,14 @@ def test_shares_count_by_their_sum(subject: Subject, world: World) -> None:
             if broken:
                 raise broken
     need(tried, "no argument is of type P")
+
+
+def _need_types(subject: Subject, world: World) -> None:
+    """End the test as not applicable where no types were given, and say which are kept."""
+    if subject.types is None:
+        kept = [strongest([finding.signature for finding in claim.found]) for claim in claims(subject, world)]
+        told = dict.fromkeys(" and ".join(map(str, best)) or "no signature" for best in kept)
+        raise NotApplicable(f"no types were given; it keeps {', '.join(told)}")
 
 
 def _told_apart(
@@ -99,21 +109,9 @@ def test_gradients_are_those_owed(subject: Subject, world: World, dtype: str) ->
         why = wrong_gradient(claim, world)
         need("does not count by its sum" not in why, "an argument of type P is not used in its sum; see forward.types")
         if why:
-            raise Deviation(f"{claim.call.label} does not keep {claim.signature}: {why}", likely=instead(claim, world))
-
-
-@clause("Collective.backward.gradient")
-@ranks(2, 3)
-def test_signature_is_found_where_none_is_claimed(subject: Subject, world: World) -> None:
-    """Without types, some signature is kept, and the strongest are named."""
-    need(subject.types is None, f"its types are given: {subject.types}")
-    told = []
-    for claim in claims(subject, world):
-        best = strongest([finding.signature for finding in claim.found])
-        if not best:
-            raise Deviation(f"signatures that {claim.call.label} keeps", "none", "some: give one with types=")
-        told.append(" and ".join(map(str, best)))
-    raise NotApplicable(f"no types were given; it keeps {'; '.join(dict.fromkeys(told))}")
+            raise Deviation(
+                f"{claim.signature} is not kept with {claim.call.label}: {why}", likely=instead(claim, world)
+            )
 
 
 @clause("Collective.backward.types")
