@@ -113,6 +113,22 @@ class RingGather(Function):
         return own_part(torch.stack(gathered(grad, ctx.group)).sum(0), ctx.group), None
 
 
+class ComplexGather(RingGather):
+    """The same with complex numbers."""
+
+    TYPES = "V -> R"
+
+    @staticmethod
+    def inputs():
+        generator = torch.Generator().manual_seed(720)
+        return [(torch.randn(3, 2, dtype=torch.complex128, generator=generator, requires_grad=True), GROUP)]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return own_part(torch.stack(gathered(grad, ctx.group)).sum(0), ctx.group), None
+
+
 class GatherForOneLoss(Function):
     """A gather for code that is the same on every rank: its own rows of the gradient."""
 

@@ -235,7 +235,6 @@ class MemoryInOrder(right.Reduce):
     """Reads the argument's memory in order, whatever its strides.
 
     Breaks: Collective.forward.any-layout
-    Also: Function.forward.any-layout, Function.forward.any-input
     """
 
     TYPES = "P -> I"
@@ -329,7 +328,7 @@ class WorkLeftBehind(right.Reduce):
     Breaks: Collective.forward.complete
     Also: Collective.forward.types, Collective.backward.gradient, Collective.backward.twice,
         Collective.forward.any-layout, Collective.group.subgroup, Collective.backward.types,
-        Collective.forward.one-rank, Function.forward.any-layout, Function.forward.deterministic,
+        Collective.forward.one-rank, Function.forward.deterministic,
         Function.forward.frees-memory, Function.forward.calls-independent
     """
 
