@@ -42,7 +42,7 @@ class Collective(torch.autograd.Function):  # type: ignore[misc]
 
     .. clause:: Collective.forward.types
        :level: must
-       :sources: X Local SPMD types "same values across the axis", X Local SPMD types "pending reduction across the axis"
+       :sources: X Local SPMD types "same values across the axis"
 
        A result of type R or I is the same on every rank, bit for bit, and an argument of type P counts by its sum
        alone: what one rank holds more and another less changes nothing.
@@ -73,13 +73,13 @@ class Collective(torch.autograd.Function):  # type: ignore[misc]
 
     .. clause:: Collective.backward.gradient
        :level: must
-       :sources: X Local SPMD types "The gradient of Varying is Varying", X Local SPMD types "The gradient of Partial is Replicate"
+       :sources: X Local SPMD types "The gradient of Varying is Varying"
 
        Every gradient is the one that the types of arguments and results owe, all ranks taken together.
 
     .. clause:: Collective.backward.types
        :level: must
-       :sources: X Local SPMD types "gradients of an Invariant tensor are Invariant", X Local SPMD types "The gradient of Partial is Replicate"
+       :sources: X Local SPMD types "gradients of an Invariant tensor are Invariant"
 
        The gradient of an argument of type I or P is the same on every rank.
 
