@@ -8,12 +8,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from conformance.kit.process_groups import GROUP
     from conformance.kit.subject import Subject
     from conformance.run.check import ConformanceError, check
 
-__all__ = ["ConformanceError", "Subject", "check"]
+__all__ = ["GROUP", "ConformanceError", "Subject", "check"]
 
-_HOMES = {"ConformanceError": "run.check", "Subject": "kit.subject", "check": "run.check"}
+_HOMES = {
+    "GROUP": "kit.process_groups",
+    "ConformanceError": "run.check",
+    "Subject": "kit.subject",
+    "check": "run.check",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -51,7 +51,8 @@ NestedIOFunction.backward.gradient
 """.split()
 
 SPECS = {
-    "Function", "AllGatherGradAutograd", "AllGather", "GradFactor", "MakeViewlessTensor", "NestedIOFunction",
+    "Collective", "Function", "AllGatherGradAutograd", "AllGather", "GradFactor", "MakeViewlessTensor",
+    "NestedIOFunction",
 }  # fmt: skip
 
 

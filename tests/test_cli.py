@@ -59,7 +59,7 @@ BAD = {
     "not a Function": (("run", "layers:number"), "is a int, not a Function class, a callable or a Subject"),
     "another class": (("run", "layers:Other"), "no subclass of torch.autograd.Function"),
     "no inputs": (("run", "layers:Twice"), "needs sample inputs"),
-    "wrong spec": (("run", "layers:Twice", "--spec", "Gather"), "no such spec; there are Function"),
+    "wrong spec": (("run", "layers:Twice", "--spec", "Gather"), "no such spec; there are Collective, Function"),
     "ranks 0": ((*TWICE, "--ranks", "0"), "--ranks '0': give world sizes from 1"),
     "ranks x": ((*TWICE, "--ranks", "x"), "--ranks 'x': give world sizes from 1"),
     "ranks -1": ((*TWICE, "--ranks=-1"), "--ranks '-1'"),

@@ -8,8 +8,8 @@ import pytest
 import torch
 import torch.autograd.forward_ad as forward_ad
 
+from conformance.core.signatures import Type, candidates, parse
 from conformance.kit.spmd.keeps import find
-from conformance.kit.spmd.types import Type, candidates, parse
 from conformance.kit.spmd.values import argument, cotangent
 from spec_impl import collectives, collectives_gather, collectives_scatter, collectives_source
 from tests.spmd_world import world

@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from conformance.core.signatures import parse, strongest
 from conformance.kit.spmd.keeps import find
-from conformance.kit.spmd.types import parse, strongest
 from tests.spmd_world import world
 
 

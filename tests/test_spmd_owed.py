@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from conformance.core.signatures import Type, parse
 from conformance.kit.spmd.owed import backward, owed
-from conformance.kit.spmd.types import Type, parse
 from conformance.kit.spmd.values import argument, cotangent
 from tests.spmd_world import world
 

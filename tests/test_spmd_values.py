@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from conformance.kit.spmd.types import Type
+from conformance.core.signatures import Type
 from conformance.kit.spmd.values import Ranks, argument, cotangent, reshared
 
 SAMPLES = {

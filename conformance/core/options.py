@@ -10,6 +10,7 @@ from typing import Any
 from conformance.core.errors import UsageError
 from conformance.core.plan import DEFAULT_RANKS
 from conformance.core.references import check_reference
+from conformance.core.signatures import parse
 
 BACKENDS = ("gloo", "nccl")
 MOST_RANKS = 4096
@@ -96,8 +97,15 @@ class RunOptions:
         "--spec", help="the spec to check the subjects against (default: Function, the contract alone)",
         metavar="NAME", pytest="--spec",
     )  # fmt: skip
+    types: str | None = _plan(
+        "--types", help='the SPMD types of tensors, such as "V -> R", for spec Collective',
+        metavar="TYPES", pytest="--types",
+    )  # fmt: skip
     inputs: str | None = _plan(
-        "--inputs", help="yields tuples of arguments, for spec Function", metavar="MODULE:CALLABLE", pytest="--inputs"
+        "--inputs",
+        help="yields tuples of arguments, for specs Function and Collective",
+        metavar="MODULE:CALLABLE",
+        pytest="--inputs",
     )
     ranks: tuple[int, ...] = _plan(
         "--ranks", help="world sizes for clauses that need several ranks (1,2,3,4)",
@@ -183,6 +191,8 @@ class RunOptions:
             raise UsageError(f"--device {device!r}: give cpu, cuda or cuda:N")
         for reference in (*self.subjects, *self.setup, *([self.inputs] if self.inputs else [])):
             check_reference(reference)
+        if self.types is not None:
+            parse(self.types)
         if self.inputs and not self.subjects:
             raise UsageError("--inputs needs a subject to be the inputs of; give one as module:attribute")
         return replace(self, device=device)

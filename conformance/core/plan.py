@@ -23,6 +23,7 @@ class SubjectRef:
     inputs: str | None = None
     label: str = ""
     payload: str = field(default="", repr=False)  # a subject that has no importable name, pickled by its owner
+    types: str | None = None
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ class PlannedTest:
         words = ["conformance", "run"]
         if self.subject:
             words += [self.subject.reference, "--spec", self.subject.spec]
+            words += ["--types", self.subject.types] if self.subject.types else []
             words += ["--inputs", self.subject.inputs] if self.subject.inputs else []
         if self.size > 1 or self.group:
             words += ["--ranks", str(self.size)]

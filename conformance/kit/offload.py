@@ -9,7 +9,7 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from conformance.kit.calls import Case, Run
 from conformance.kit.graph import contexts_behind
-from conformance.kit.tensors import AllocationMode, freed, stored_values
+from conformance.kit.tensors import AllocationMode, address, freed, stored_values
 
 
 class _Tensors(AllocationMode):
@@ -42,10 +42,10 @@ def offloaded(case: Case) -> Run:
 
     with saved_tensors_hooks(pack, lambda kept: kept.clone()), all_of_it:
         run = case.run()
-    owned = {tensor.untyped_storage().data_ptr() for tensor in _of_modules(run)}
+    owned = {None, *map(address, _of_modules(run))}
     given = [stored_values(arg) for arg in run.args if isinstance(arg, torch.Tensor)]
     everything = [*all_of_it.tensors, *given]
-    _overwrite([tensor for tensor in everything if tensor.untyped_storage().data_ptr() not in owned])
+    _overwrite([tensor for tensor in everything if address(tensor) not in owned])
     return run
 
 

@@ -19,7 +19,7 @@ class Spec:
 
     ``call`` gets the Function class (or callable) and the arguments; ``inputs`` gets the rank and the world size and
     yields (label, arguments) pairs; ``gathers`` says that every call is a collective, and ``result`` in which form
-    the documented class gives what it gathered.
+    the documented class gives what it gathered. ``typed`` says that its tensors have SPMD types.
     """
 
     name: str
@@ -28,6 +28,7 @@ class Spec:
     gathers: bool = False
     gradient: str = NUMERIC
     result: str = ""
+    typed: bool = False
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,7 @@ SPECS = {
         Spec("Function", _no_inputs, apply),
         Spec("AllGatherGradAutograd", _gather_inputs, apply, gathers=True, gradient=OWN, result="tuple"),
         Spec("AllGather", _towhee_inputs, apply, gathers=True, gradient=OWN, result="joined"),
+        Spec("Collective", _no_inputs, apply, gathers=True, gradient=OWN, typed=True),
         Spec("GradFactor", _factor_inputs, apply, gradient=OWN),
         Spec("MakeViewlessTensor", _viewless_inputs, apply),
         Spec("NestedIOFunction", _nested_inputs, nested_product),

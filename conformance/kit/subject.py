@@ -18,10 +18,12 @@ import torch.distributed as dist
 
 from conformance.core.errors import UsageError
 from conformance.core.references import check_reference
+from conformance.core.signatures import parse
 from conformance.kit.deviations import NotApplicable, Skipped
 from conformance.kit.results import FORMS, assembled, entries_of
 from conformance.kit.samples import Sample, prepared, taken
 from conformance.kit.specs import SPECS, Spec
+from conformance.kit.typed_samples import typed
 
 #: What torch.distributed says where a collective finds no process group.
 NO_GROUP = "process group has not been initialized"
@@ -35,7 +37,8 @@ class Subject:
         target: ``"module:attribute"``, or the object itself.
         spec: name of the spec it claims to keep; ``"Function"`` is the contract alone.
         call: ``call(function, *args)``, for a signature other than the documented one.
-        inputs: callable that yields argument tuples (spec ``Function``); or the tuples themselves.
+        inputs: callable that yields argument tuples (specs ``Function`` and ``Collective``); or the tuples themselves.
+        types: the SPMD type of each tensor argument and result, such as ``"P -> I"`` (spec ``Collective``).
         gradient: ``"numeric"``: the true derivative; ``"declared"``: what ``formula`` says (straight-through,
             reversed, scaled gradients); ``"spec"``: judged by the spec's own clauses.
         formula: ``formula(args, grads)`` gives the expected gradient of every argument, for ``"declared"``.
@@ -59,6 +62,7 @@ class Subject:
     result: str = ""
     dim: int = 0
     name: str = ""
+    types: str | None = None
 
     @property
     def label(self) -> str:
@@ -158,14 +162,24 @@ class Subject:
             raise NotApplicable(f"no {name} beside the class; give one as Subject(helpers=(({name!r}, function),))")
         return found
 
+    @property
+    def is_typed(self) -> bool:
+        """Whether its tensors have SPMD types, by which its spec's own clauses judge derivatives."""
+        return self._spec.typed
+
     def samples(self, world: Any) -> list[Sample]:
         """Fresh sample arguments, the same at every call; on several ranks each rank has its own."""
+        return typed(self.examples(world), self.types, world) if self.is_typed else self.examples(world)
+
+    def examples(self, world: Any) -> list[Sample]:
+        """Fresh sample arguments as they were given; those of a typed subject are the same on every rank."""
+        rank = 0 if self.is_typed else world.rank
         if self.inputs is None:
-            given = self._spec.inputs(world.rank, world.size)
+            given = self._spec.inputs(rank, world.size)
             if self.form == "joined" and not self._is_documented:
                 given = ((label, args) for label, args in given if args[0].dim() > self.dim)
             return prepared(given, world.device)
-        return taken(self.inputs, self.label, world.rank, world.device)
+        return taken(self.inputs, self.label, rank, world.device)
 
 
 def attribute(path: str, root: Any) -> Any:
@@ -197,7 +211,7 @@ def load(reference: str) -> Any:
         raise UsageError(f"module {module!r} has no attribute {path!r}") from None
 
 
-def resolve(reference: str, spec: str | None, inputs: str | None) -> Subject:
+def resolve(reference: str, spec: str | None, inputs: str | None, types: str | None = None) -> Subject:
     """Make the subject that a command line names; on a rank.
 
     Raises:
@@ -212,6 +226,8 @@ def resolve(reference: str, spec: str | None, inputs: str | None) -> Subject:
         subject = Subject(target, spec=spec or "Function", name=reference)
     if inputs is not None:
         subject = replace(subject, inputs=inputs)
+    if types is not None:
+        subject = replace(subject, types=types)
     return check_subject(subject)
 
 
@@ -240,7 +256,11 @@ def check_subject(subject: Subject) -> Subject:
         raise UsageError(f"{reference!r}: gradient is 'numeric', 'declared' or 'spec', not {subject.gradient!r}")
     if subject.gradient_kind == "declared" and subject.formula is None:
         raise UsageError(f"{reference!r}: gradient='declared' needs formula=, a function of (args, grads)")
-    if subject.spec == "Function" and subject.inputs is None:
+    if subject.types is not None:
+        parse(subject.types)
+        if not subject.is_typed:
+            raise UsageError(f"{reference!r}: types are for spec Collective, not for spec {subject.spec}")
+    if subject.spec in {"Function", "Collective"} and subject.inputs is None:
         ways = "--inputs module:callable, Subject(inputs=...), or check(function, (x, 2.0))"
         raise UsageError(f"{reference!r} needs sample inputs, tuples of arguments: {ways}")
     return subject

@@ -31,6 +31,14 @@ def stored_values(tensor: torch.Tensor) -> torch.Tensor:
     return tensor._values() if tensor.layout is torch.sparse_coo else tensor.values()
 
 
+def address(tensor: torch.Tensor) -> int | None:
+    """Where a tensor's storage begins; None for one that has none of its own, such as a subclass around another one."""
+    try:
+        return int(tensor.untyped_storage().data_ptr())
+    except RuntimeError:
+        return None
+
+
 def freed(tensor: torch.Tensor) -> bool:
     """Whether a tensor's storage no longer holds its elements, as where a Function frees its input.
 

@@ -9,6 +9,9 @@ from zlib import crc32
 
 import torch
 
+#: Under this name a test notes that memory may be damaged, and that its ranks are good for no other test.
+SPOILED = "spoiled"
+
 
 def _alone(value: Any) -> list[Any]:
     return [value]

@@ -253,6 +253,7 @@ class Pool(Owner):
             "subject": subject.reference or None if subject else None,
             "spec": subject.spec or None if subject else None,
             "inputs": subject.inputs if subject else None,
+            "types": subject.types if subject else None,
             "payload": subject.payload if subject else "",
             "sample": sample,
         }

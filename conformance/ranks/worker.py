@@ -22,7 +22,7 @@ from conformance.kit import isolation
 from conformance.kit.attempt import Attempt, attempt, explain
 from conformance.kit.seeds import seed
 from conformance.kit.subject import Subject, check_subject, resolve
-from conformance.kit.world import World
+from conformance.kit.world import SPOILED, World
 from conformance.ranks import collectives
 from conformance.ranks.call_log import Log
 from conformance.ranks.channel import Channel
@@ -153,6 +153,7 @@ class Rank:
             done["outcome"] = "error"
         self.around = isolation.take()  # as the next test finds it, too
         done["changed"] = isolation.differences(before, self.around) + self.memory.differences()
+        done["changed"] += ["memory that is not its own"] if self.world.known.pop(SPOILED, False) else []
         isolation.settle()
         self.channel.send({"event": "done", "serial": request["serial"], **done})
 
@@ -175,7 +176,7 @@ def named(request: dict[str, Any]) -> Subject | None:
         return check_subject(cloudpickle.loads(base64.b64decode(request["payload"])))
     if request["subject"] is None:
         return None
-    return resolve(request["subject"], request["spec"], request["inputs"])
+    return resolve(request["subject"], request["spec"], request["inputs"], request.get("types"))
 
 
 def files_of(modules: set[str]) -> list[str]:

@@ -39,6 +39,7 @@ def check(
     call: Callable[..., Any] | None = None,
     gradient: str = "",
     formula: Callable[..., Any] | None = None,
+    types: str | None = None,
     strict: bool = False,
     only: str = "",
     timeout: float = 30.0,
@@ -56,7 +57,8 @@ def check(
 
     Args:
         function: a Function class, a callable, or a :class:`~conformance.Subject`.
-        cases: tuples of arguments to call it with, for spec ``Function``. Tensors that require grad are
+        cases: tuples of arguments to call it with, for specs ``Function`` and ``Collective``;
+            :data:`~conformance.GROUP` stands for the process group. Tensors that require grad are
             differentiated, all of them where none does; float64 makes the numerical checks sharp. Tensors may be
             nested in tuples, lists and dicts. The suite works on copies of tensors and NumPy arrays.
         spec: the spec it claims to keep; ``"Function"`` is the contract alone.
@@ -64,6 +66,7 @@ def check(
         call: ``call(function, *args)``, for a signature other than the documented one.
         gradient: ``"declared"`` where the gradient is no true derivative on purpose; needs ``formula``.
         formula: ``formula(args, grads)`` gives the expected gradient of every argument.
+        types: the SPMD types of its tensors, such as ``"P -> I"``, for spec ``Collective``.
         strict: raise for broken should and quality clauses too, which otherwise only show in the report.
         only: run the tests of this clause alone; the name of a test will do as well.
         timeout: deadline of one test on one rank, in seconds, where rank processes are started.
@@ -89,7 +92,7 @@ def check(
     sizes = _sizes(ranks)
     if not (isinstance(timeout, int | float) and 0 < timeout <= LONGEST_TIMEOUT):
         raise UsageError(f"timeout={timeout!r}: give a number of seconds above 0 and at most 86400")
-    subject = _subject(function, cases, spec, call, gradient, formula)
+    subject = _subject(function, cases, spec, call, gradient, formula, types)
     label = subject.label
     on_ranks = max(sizes) > 1 or subject.gathers
     named = SubjectRef("", subject.spec, None, label, payload(subject) if on_ranks else "")
@@ -133,11 +136,19 @@ def _subject(
     call: Callable[..., Any] | None,
     gradient: str,
     formula: Callable[..., Any] | None,
+    types: str | None,
 ) -> Subject:
     subject = function if isinstance(function, Subject) else Subject(function)
     if isinstance(subject.target, str):
         subject = replace(subject, target=_loaded(subject.target), name=subject.label)
-    given: dict[str, Any] = {"spec": spec, "call": call, "gradient": gradient, "formula": formula, "inputs": cases}
+    given: dict[str, Any] = {
+        "spec": spec,
+        "call": call,
+        "gradient": gradient,
+        "formula": formula,
+        "inputs": cases,
+        "types": types,
+    }
     subject = check_subject(replace(subject, **{name: value for name, value in given.items() if value}))
     if not callable(subject.inputs) or not subject.gathers:
         subject.samples(World())  # inputs that cannot be used are said at once; a gather's may need their ranks

@@ -20,6 +20,7 @@ from conformance.ranks.devices import missing
 from conformance.ranks.group import RankGroup
 from conformance.ranks.pool import Pool, Settings, search_path
 from conformance.run.entry_points import registered
+from conformance.run.references import reference_subjects
 
 if TYPE_CHECKING:
     from conformance.core.outcomes import TestOutcome
@@ -45,16 +46,6 @@ def promised_tests() -> tuple[Test, ...]:
         torch = ""
     registry = clauses.registry()
     return tuple(test for test in catalog.suite() if matches_version(registry[test.clause].versions, torch))
-
-
-def reference_subjects() -> list[SubjectRef]:
-    """The reference: every documented class, in the documented form and in the separate one."""
-    homes = {clause.spec: clause.module for clause in clauses.registry().values() if clause.spec != "Function"}
-    return [
-        SubjectRef(f"{module}:{spec}{form}", spec, None, f"{module}:{spec}{form}")
-        for spec, module in homes.items()
-        for form in ("", "Separate")
-    ]
 
 
 class Session:
@@ -125,13 +116,18 @@ class Session:
         """Take the subjects as they were named: the run was called off while they were being looked at."""
         if "subjects" not in vars(self):
             spec = self.options.spec or "Function"
-            self._known = _labelled([SubjectRef(name, spec, self.options.inputs) for name in self._wanted()]) or None
+            self._known = (
+                _labelled(
+                    [SubjectRef(name, spec, self.options.inputs, types=self.options.types) for name in self._wanted()]
+                )
+                or None
+            )
 
     def _wanted(self) -> list[str]:
         return list(dict.fromkeys([*self.options.subjects, *registered(self.options.packages)]))
 
     def _looked_at(self, reference: str) -> SubjectRef:
-        subject = SubjectRef(reference, self.options.spec or "", self.options.inputs)
+        subject = SubjectRef(reference, self.options.spec or "", self.options.inputs, types=self.options.types)
         outcome, said = self.pool.preflight(subject)
         if outcome == "bad-subject":
             raise UsageError(said)

@@ -18,6 +18,7 @@ from conformance.kit.world import World
 @clause("Function.backward.double")
 def test_second_derivative_is_right_or_refused(subject: Subject, world: World) -> None:
     """Differentiating the gradient again raises, or gives what differences of the gradient say."""
+    need(not subject.is_typed, "its types say what a second derivative is, and Collective.backward.twice judges it")
     told = 0
     for case in [in_double(case) for case, _ in differentiated(subject, world)]:
         for point in nearby(case, world):

@@ -28,6 +28,7 @@ class Implementation:
     breaks: str = ""
     also: tuple[str, ...] = ()
     engine: bool = False
+    types: str | None = None
 
 
 def planted() -> list[Implementation]:
@@ -73,7 +74,13 @@ def _implementation(
     also = ",".join(names for field, names in fields if field == "Also")
     names = tuple(name.strip() for name in also.split(",") if name.strip())
     text = " ".join(FIELD.sub("", doc).split())
-    return Implementation(f"{module}:{node.name}", spec, inputs, text, breaks, names, engine)
+    return Implementation(f"{module}:{node.name}", spec, inputs, text, breaks, names, engine, _types(node))
+
+
+def _types(node: ast.stmt) -> str | None:
+    """The SPMD types that a class claims in TYPES."""
+    body = node.body if isinstance(node, ast.ClassDef) else []
+    return next((_literal(part) for part in body if _assigns(part, "TYPES")), None)
 
 
 def _assigns(node: ast.stmt, name: str) -> bool:

@@ -67,7 +67,13 @@ class Row:
 
 def items_of(implementation: Implementation) -> list[PlannedTest]:
     """The tests that an implementation goes through: the engine's for an engine bug, else all that concern it."""
-    subject = SubjectRef(implementation.reference, implementation.spec, implementation.inputs, implementation.reference)
+    subject = SubjectRef(
+        implementation.reference,
+        implementation.spec,
+        implementation.inputs,
+        implementation.reference,
+        types=implementation.types,
+    )
     subjects = [] if implementation.engine else [subject]
     items = plan(catalog.suite(), clauses.registry(), subjects, RANKS)
     return [item for item in items if item.test.about_engine == implementation.engine and not item.why_not]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import torch
 
+from conformance.core.signatures import Signature, Type, candidates
 from conformance.kit.spmd.observation import Observation, differs, observe
 from conformance.kit.spmd.owed import DOUBLE, Run
 from conformance.kit.spmd.reasons import problem
-from conformance.kit.spmd.types import Signature, Type, candidates
 from conformance.kit.spmd.values import Ranks
 
 

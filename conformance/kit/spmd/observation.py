@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
+from conformance.core.signatures import Signature, Type
 from conformance.kit.spmd.owed import DOUBLE, Run, Slopes, backward, differences
-from conformance.kit.spmd.types import Signature, Type
 from conformance.kit.spmd.values import Ranks, argument, cotangent, differentiable
 
 #: A result, and whether the ranks' cotangents for it differ, as they do for types R and V.

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from conformance.kit.spmd.types import Signature, Type
+from conformance.core.signatures import Signature, Type
 from conformance.kit.spmd.values import Ranks, differentiable
 
 #: Calls the Function on this rank's tensors. All ranks call it at the same time.

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from conformance.core.signatures import Type
 from conformance.kit.spmd.owed import Slopes
-from conformance.kit.spmd.types import Type
 
 #: Beyond so many ranks, only one rank at a time is considered as left out.
 MANY = 5

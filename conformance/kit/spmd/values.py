@@ -12,7 +12,7 @@ from zlib import crc32
 
 import torch
 
-from conformance.kit.spmd.types import Type
+from conformance.core.signatures import Type
 
 
 @dataclass(frozen=True)

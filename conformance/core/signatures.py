@@ -6,10 +6,12 @@ import itertools
 from dataclasses import dataclass
 from enum import Enum
 
+from conformance.core.errors import UsageError
+
 EXAMPLE = "V, R -> V, I"
 
 
-class BadTypes(ValueError):
+class BadTypes(UsageError):
     """A signature that cannot be read, or does not fit the call; one line that shows a right one."""
 
 

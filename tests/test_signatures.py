@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.kit.spmd.types import BadTypes, Signature, Type, candidates, parse, strongest
+from conformance.core.signatures import BadTypes, Signature, Type, candidates, parse, strongest
 
 
 @pytest.mark.parametrize("text", ["V -> R", "V, R -> V, I", "P -> I, I, V", "I, I, I -> P"])

@@ -1,0 +1,19 @@
+"""Samples for Functions that take a tensor and a process group, as the reference collectives do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from conformance.kit.process_groups import GROUP
+from conformance.kit.specs import random
+
+
+def tensor_and_group() -> Iterator[tuple[Any, ...]]:
+    """A matrix whose rows can be dealt out to 1, 2, 3, 4 or 6 ranks, and the group."""
+    yield random((12, 2), 600), GROUP
+
+
+def source_and_group() -> Iterator[tuple[Any, ...]]:
+    """A matrix, the rank that it comes from or goes to, and the group."""
+    yield random((3, 2), 610), 0, GROUP

@@ -1,0 +1,83 @@
+"""Process groups: what stands for one among a subject's arguments, the groups of a world, and work in one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import torch.distributed as dist
+from torch.utils import _pytree as pytree
+
+from conformance.kit.spmd.values import Ranks
+from conformance.kit.world import World
+
+Found = TypeVar("Found")
+
+
+class _Group:
+    """What :data:`GROUP` is; there is one."""
+
+    def __repr__(self) -> str:
+        return "GROUP"
+
+    def __reduce__(self) -> str:
+        return "GROUP"  # by name, so that it is the same object on every rank
+
+
+#: Stands for the process group under test, among a subject's sample arguments.
+GROUP: Any = _Group()
+
+
+def placed(args: tuple[Any, ...], group: Any) -> tuple[Any, ...]:
+    """The arguments with a process group where :data:`GROUP` stands.
+
+    >>> placed((1.5, [GROUP]), "the group")
+    (1.5, ['the group'])
+    """
+    return tuple(pytree.tree_map(lambda leaf: group if leaf is GROUP else leaf, args))
+
+
+def whole() -> Any:
+    """The group of all ranks; None where there is none."""
+    return dist.group.WORLD if dist.is_initialized() else None
+
+
+def group_of(world: World, members: Sequence[int]) -> Any:
+    """The group of some ranks of the world, in their order. Every rank asks for it, and it is made once."""
+    key = "group", tuple(members)
+    if key not in world.known:
+        world.known[key] = dist.new_group(list(members), sort_ranks=False)
+    return world.known[key]
+
+
+def all_ranks(world: World) -> Ranks:
+    """The ranks of the world."""
+    return Ranks(world.rank, world.size, world.exchange)
+
+
+def among(world: World, members: Sequence[int], work: Callable[[Ranks, Any], Found]) -> Found | None:
+    """Have some ranks work in a group of their own, while the others wait; every rank calls it.
+
+    Several groups may be at work at the same time. What ranks exchange goes through the controller, in rounds that
+    end when no rank has anything to say any more.
+
+    Args:
+        world: the world that the ranks are of.
+        members: the ranks of this rank's group; or of another one, whose end it waits for.
+        work: what they do, given the ranks of the group and the group.
+
+    Returns:
+        what came of it; None on a rank that is no member.
+    """
+    group = group_of(world, members)
+
+    def exchange(value: Any) -> list[Any]:
+        told = world.exchange([False, value])
+        return [told[member][1] for member in members]
+
+    found = None
+    if world.rank in members:
+        found = work(Ranks(members.index(world.rank), len(members), exchange), group)
+    while not all(done for done, _ in world.exchange([True, None])):
+        pass
+    return found

@@ -1,0 +1,161 @@
+"""A sample of a collective as a function of its tensors alone, which the mathematics of SPMD types can look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from conformance.kit import seeds
+from conformance.kit.process_groups import GROUP, placed
+from conformance.kit.samples import Sample
+from conformance.kit.spmd.owed import Run
+from conformance.kit.spmd.values import differentiable
+from conformance.kit.subject import Subject
+from conformance.kit.world import World
+
+#: A tensor of more elements is moved along so many random directions, not element by element.
+MANY, DIRECTIONS = 6, 4
+
+
+@dataclass(frozen=True)
+class TensorCall:
+    """One sample, taken apart.
+
+    Attributes:
+        subject: what is called.
+        label: the sample's name.
+        values: its arguments, flattened.
+        structure: how they are nested.
+        places: which of the values are tensors.
+        dtype: what every tensor that can be differentiated is made into before the call; None leaves each its own.
+    """
+
+    subject: Subject
+    label: str
+    values: tuple[Any, ...]
+    structure: Any
+    places: tuple[int, ...]
+    dtype: torch.dtype | None = None
+
+    @classmethod
+    def of(cls, subject: Subject, sample: Sample) -> TensorCall:
+        """Take a sample apart. Where no tensor of it requires grad, all that can be differentiated are."""
+        values, structure = pytree.tree_flatten(sample.args)
+        places = tuple(at for at, value in enumerate(values) if isinstance(value, torch.Tensor))
+        if not any(values[at].requires_grad for at in places):
+            values = [value.requires_grad_() if differentiable(value) else value for value in values]
+        return cls(subject, sample.label, tuple(values), structure, places)
+
+    def converted(self, dtype: torch.dtype | None) -> TensorCall:
+        """The same call with tensors of another dtype; complex ones stay complex."""
+        return replace(self, dtype=dtype)
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """The tensor arguments."""
+        return [self.values[at] for at in self.places]
+
+    @property
+    def is_along_directions(self) -> bool:
+        """Whether some tensor has too many elements to be moved one by one."""
+        return any(differentiable(tensor) and tensor.numel() > MANY for tensor in self.tensors)
+
+    @property
+    def takes_a_group(self) -> bool:
+        """Whether the process group is among the arguments."""
+        return any(value is GROUP for value in self.values)
+
+    @property
+    def precision(self) -> float:
+        """The machine epsilon of the coarsest dtype that the subject is called with."""
+        kinds = [self._dtype(tensor) for tensor in self.tensors if differentiable(tensor)]
+        return float(max((torch.finfo(kind).eps for kind in kinds), default=torch.finfo(torch.float64).eps))
+
+    def _dtype(self, tensor: torch.Tensor) -> torch.dtype:
+        if self.dtype is None:
+            return tensor.dtype
+        return self.dtype.to_complex() if tensor.is_complex() else self.dtype
+
+    def samples(self) -> list[torch.Tensor]:
+        """What to differentiate by: the tensors in double precision, or, of large ones, steps along directions."""
+        return [self._sample(tensor) for tensor in self.tensors]
+
+    def _sample(self, tensor: torch.Tensor) -> torch.Tensor:
+        if not differentiable(tensor):
+            return tensor
+        wide = tensor.detach().to(torch.complex128 if tensor.is_complex() else torch.float64)
+        return shrunk(wide).requires_grad_(tensor.requires_grad)
+
+    def in_group(self, group: Any) -> Run:
+        """The call as a function of :meth:`samples`, in a process group."""
+
+        def run(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+            return self.called(
+                [self._converted(given, own) for given, own in zip(tensors, self.tensors, strict=True)], group
+            )
+
+        return run
+
+    def called(self, tensors: Sequence[torch.Tensor], group: Any) -> list[torch.Tensor]:
+        """Call the subject with other tensors; the tensors of its result."""
+        values = list(self.values)
+        for at, tensor in zip(self.places, tensors, strict=True):
+            values[at] = tensor
+        args = placed(tuple(pytree.tree_unflatten(values, self.structure)), group)
+        seeds.seed(0)
+        return [leaf for leaf in pytree.tree_leaves(self.subject(*args)) if isinstance(leaf, torch.Tensor)]
+
+    def as_called(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The tensors that a call in a group is made with, without a graph."""
+        pairs = zip(tensors, self.tensors, strict=True)
+        return [self._converted(given, own).detach() for given, own in pairs]
+
+    def _converted(self, given: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
+        if not differentiable(own):
+            return given.clone()
+        # A copy: a Function may change what it is given.
+        return grown(given, own).to(self._dtype(own), copy=True)
+
+
+def shrunk(tensor: torch.Tensor) -> torch.Tensor:
+    """What to differentiate by in place of a tensor: itself, or steps along some directions where it is large."""
+    if tensor.numel() <= MANY:
+        return tensor.detach().clone()
+    return torch.zeros(DIRECTIONS, dtype=tensor.dtype, device=tensor.device)
+
+
+def grown(given: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
+    """The tensor that such a value stands for, differentiable."""
+    if own.numel() <= MANY:
+        return given
+    return own.detach().to(given.dtype) + (_directions(own, given.dtype) @ given).reshape(own.shape)
+
+
+def _directions(like: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randn(like.numel(), DIRECTIONS, dtype=dtype, generator=generator)
+    size = like.detach().abs().double().square().mean().sqrt().clamp_min(1e-12)
+    return (drawn * size.cpu()).to(like.device)
+
+
+def tensor_calls(subject: Subject, world: World) -> list[TensorCall]:
+    """Every sample of a subject, the same on every rank."""
+    return [TensorCall.of(subject, sample) for sample in subject.examples(world)]
+
+
+def refused(world: World, action: Callable[[], object]) -> bool:
+    """Whether an action raises on any rank.
+
+    >>> refused(World(), lambda: 1 / 0)
+    True
+    """
+    try:
+        action()
+        raised = False
+    except Exception:
+        raised = True
+    return any(world.exchange(raised))

@@ -1,0 +1,54 @@
+"""The reference as subjects: what a run without a subject is about."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from conformance.core import clauses
+from conformance.core.plan import SubjectRef
+
+#: Samples for the reference collectives: of those that have a source, and of the others.
+SAMPLES = {True: "source_and_group", False: "tensor_and_group"}
+
+
+def reference_subjects() -> list[SubjectRef]:
+    """Every documented class, in the documented form and in the separate one."""
+    registry = clauses.registry().values()
+    homes = {clause.spec: clause.module for clause in registry if clause.spec not in {"Function", "Collective"}}
+    named = [
+        SubjectRef(f"{module}:{spec}{form}", spec, None, f"{module}:{spec}{form}")
+        for spec, module in homes.items()
+        for form in ("", "Separate")
+    ]
+    folder = next(Path(clause.file).parent for clause in registry)
+    return [*named, *(subject for path in sorted(folder.glob("collectives*.py")) for subject in _collectives(path))]
+
+
+def _collectives(path: Path) -> Iterator[SubjectRef]:
+    """The reference collectives of a module, each with the types it claims; the module is not imported for that."""
+    types: dict[str, str] = {}
+    for node in ast.parse(path.read_bytes()).body:
+        claim = _types(node, types) if isinstance(node, ast.ClassDef) else ""
+        if isinstance(node, ast.ClassDef) and claim:
+            types[node.name] = claim
+            reference = f"{path.parent.name}.{path.stem}:{node.name}"
+            inputs = f"conformance.kit.collective_samples:{SAMPLES[_has_source(node)]}"
+            yield SubjectRef(reference, "Collective", inputs, reference, types=claim)
+
+
+def _types(node: ast.ClassDef, known: dict[str, str]) -> str:
+    """What a class says in TYPES: a text, or those of another class of the module."""
+    for part in node.body:
+        if isinstance(part, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "TYPES" for t in part.targets):
+            value = part.value
+            if isinstance(value, ast.Attribute) and isinstance(value.value, ast.Name):
+                return known[value.value.id]
+            return str(ast.literal_eval(value))
+    return ""
+
+
+def _has_source(node: ast.ClassDef) -> bool:
+    forward = next(part for part in node.body if isinstance(part, ast.FunctionDef) and part.name == "forward")
+    return any(argument.arg == "source" for argument in forward.args.args)

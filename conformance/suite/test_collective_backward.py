@@ -1,0 +1,163 @@
+"""Collective, backward: results that not every rank uses, and the gradient of the gradient."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from conformance.core.signatures import Signature, Type
+from conformance.kit import expect
+from conformance.kit.claims import Claim, by_types, claims, signature_of, wrong_gradient
+from conformance.kit.deviations import Deviation, need
+from conformance.kit.marks import clause, deadline, ranks
+from conformance.kit.process_groups import all_ranks, whole
+from conformance.kit.spmd.keeps import find
+from conformance.kit.spmd.observation import Observation
+from conformance.kit.spmd.owed import Cotangents, Run, backward, owed
+from conformance.kit.spmd.reasons import problem
+from conformance.kit.spmd.values import cotangent
+from conformance.kit.subject import Subject
+from conformance.kit.tensor_calls import grown, shrunk
+from conformance.kit.world import World
+
+#: The types that the gradient of a tensor may have. Of a share of a sum it is the same on every rank: R or I.
+GRADIENT_TYPES = {Type.R: (Type.P,), Type.I: (Type.I,), Type.V: (Type.V,), Type.P: (Type.R, Type.I)}
+
+
+@clause("Collective.backward.unused")
+@ranks(2, 3)
+@deadline(10)
+def test_ranks_may_use_different_results(subject: Subject, world: World) -> None:
+    """Each rank's loss uses other results; where ranks share the loss, it leaves out one result after the other."""
+    tried = False
+    for claim in claims(subject, world):
+        signature, look = signature_of(claim), claim.look
+        assert look is not None
+        for losses in _partial_losses(signature, look, world) if len(look.differentiable) > 1 else ():
+            tried = True
+            _gradients_by(claim, signature, losses[world.rank], world)
+    need(tried, "it returns no more than one tensor that has a gradient")
+
+
+def _partial_losses(signature: Signature, look: Observation, world: World) -> Iterator[list[tuple[int, ...]]]:
+    """For each rank, the results that its loss uses. All ranks use the same ones of type I or P."""
+    own = [at for at in look.differentiable if signature.results[at].loss_differs]
+    shared = [at for at in look.differentiable if at not in own]
+    if own and len(look.differentiable) > 1:
+        yield [(*shared, own[rank % len(own)]) for rank in range(world.size)]
+        yield [look.differentiable if rank == 0 else (*shared, own[-1]) for rank in range(world.size)]
+    for left_out in look.differentiable:
+        yield [tuple(at for at in look.differentiable if at != left_out)] * world.size
+
+
+def _gradients_by(claim: Claim, signature: Signature, used: Sequence[int], world: World) -> None:
+    everyone, run = all_ranks(world), claim.call.in_group(whole())
+    mine = by_types(everyone.agreed(claim.call.samples()), signature, world.rank)
+    results = run(mine)
+    given = [
+        cotangent(kind, result, world.rank, at) if at in used else None
+        for at, (kind, result) in enumerate(zip(signature.results, results, strict=True))
+    ]
+    gradients = everyone.tensors(backward(run, mine, given))
+    slopes = owed(
+        everyone, signature, run, [x.detach() for x in mine], _with_zeros(given, results), claim.call.precision
+    )
+    own_losses = any(signature.results[at].loss_differs for at in used)
+    for at, (kind, slope) in enumerate(zip(signature.arguments, slopes, strict=True)):
+        if slope is not None and mine[at].requires_grad:
+            name = f"the gradient of argument {at} of {claim.call.label}"
+            why = problem(kind, slope, [rank[at] for rank in gradients], own_losses, name)
+            expect.that(not why, f"where ranks use only some of the results: {why}")
+
+
+def _with_zeros(given: Cotangents, results: Sequence[torch.Tensor]) -> Cotangents:
+    return [torch.zeros_like(y) if g is None else g for g, y in zip(given, results, strict=True)]
+
+
+@clause("Collective.backward.twice")
+@ranks(2, 3)
+def test_second_derivative_is_right_or_refused(subject: Subject, world: World) -> None:
+    """The gradient, as a collective with types of its own, has the gradient that they owe; or all ranks refuse."""
+    for claim in claims(subject, world):
+        signature, look = signature_of(claim), claim.look
+        assert look is not None
+        asked = [at for at, tensor in enumerate(claim.call.tensors) if tensor.requires_grad]
+        need(look.differentiable, "no result has a gradient")
+        need(not wrong_gradient(claim, world), "its gradient is wrong, and backward.gradient says so")
+        drawn = _incoming(look, world)
+        run = _gradient(claim.call.in_group(whole()), asked, look, drawn)
+        samples = [*all_ranks(world).agreed(claim.call.samples()), *(shrunk(g).requires_grad_() for g in drawn)]
+        if _is_refused(run, samples, world):
+            continue
+        choices = list(_gradient_signatures(signature, asked, look))
+        found = find(all_ranks(world), run, samples, len(asked), choices, claim.call.precision)
+        if not any(finding.kept for finding in found):
+            raise Deviation(
+                f"differentiating the gradient of {claim.call.label} gives wrong numbers, which no error announced: "
+                f"it takes and gives {found[0].signature}, and {found[0].why}",
+                likely="backward communicates by what autograd does not see, such as a plain collective",
+            )
+
+
+def _gradient(run: Run, asked: Sequence[int], look: Observation, drawn: Sequence[torch.Tensor]) -> Run:
+    """The gradients by the arguments that ask for one, as a function of the arguments and the cotangents."""
+
+    def gradient(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        count = len(tensors) - len(look.differentiable)
+        inputs = list(tensors[:count])
+        given = [grown(steps, own) for steps, own in zip(tensors[count:], drawn, strict=True)]
+        for at in asked:  # leaves would do as well, but those of a caller have no graph
+            inputs[at] = inputs[at] if inputs[at].requires_grad else inputs[at].detach().requires_grad_()
+        results = run(inputs)
+        roots = [results[at] for at in look.differentiable]
+        pairs = [(y, g.to(y.dtype)) for y, g in zip(roots, given, strict=True) if y.requires_grad]
+        found = torch.autograd.grad(
+            [y for y, _ in pairs],
+            [inputs[at] for at in asked],
+            [g for _, g in pairs],
+            create_graph=True,
+            allow_unused=True,
+        )
+        return [torch.zeros_like(inputs[at]) if g is None else g for at, g in zip(asked, found, strict=True)]
+
+    return gradient
+
+
+def _incoming(look: Observation, world: World) -> list[torch.Tensor]:
+    """A gradient for each result that has one, the same on every rank."""
+    zeroth = [look.results[0][at] for at in look.differentiable]
+    drawn = [cotangent(Type.P, y, 0, "twice", at) for at, y in enumerate(zeroth) if y is not None]
+    return [g.to(torch.complex128 if g.is_complex() else torch.float64).to(world.device) for g in drawn]
+
+
+def _is_refused(run: Run, samples: Sequence[torch.Tensor], world: World) -> bool:
+    """Whether differentiating the gradient raises on all ranks.
+
+    Raises:
+        Deviation: it raises on some, and not on the others.
+    """
+    mine = [x.detach().clone().requires_grad_(x.requires_grad) for x in samples]
+    first = run(mine)
+    rooted = [y for y in first if y.requires_grad]
+    raised = not rooted
+    if rooted:
+        try:
+            loss = torch.stack([y.abs().square().sum() for y in rooted]).sum()
+            torch.autograd.backward(loss)
+        except Exception:
+            raised = True
+    everywhere = world.exchange(raised)
+    if any(everywhere) and not all(everywhere):
+        refusing, other = everywhere.index(True), everywhere.index(False)
+        raise Deviation("ranks that refuse a second derivative", f"rank {refusing}, not rank {other}", "all or none")
+    return all(everywhere)
+
+
+def _gradient_signatures(signature: Signature, asked: Sequence[int], look: Observation) -> Iterator[Signature]:
+    """The types that the gradient may have, by those of the Function."""
+    incoming = itertools.product(*(GRADIENT_TYPES[signature.results[at]] for at in look.differentiable))
+    outgoing = list(itertools.product(*(GRADIENT_TYPES[signature.arguments[at]] for at in asked)))
+    for given, found in itertools.product(incoming, outgoing):
+        yield Signature((*signature.arguments, *given), found)

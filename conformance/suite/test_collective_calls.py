@@ -1,0 +1,136 @@
+"""Collective: which collectives are called, when they are done, and that one rank is enough."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+
+import torch
+
+from conformance.kit import expect
+from conformance.kit.claims import Claim, by_types, claims, signature_of, wrong_gradient
+from conformance.kit.collectives import counted
+from conformance.kit.deviations import Deviation
+from conformance.kit.marks import cases, clause, deadline, ranks
+from conformance.kit.process_groups import all_ranks, whole
+from conformance.kit.spmd.owed import backward
+from conformance.kit.spmd.values import cotangent, differentiable
+from conformance.kit.subject import Subject
+from conformance.kit.tensor_calls import TensorCall
+from conformance.kit.world import World
+
+#: How late one rank comes: long enough for the others to return without it, if they do not wait (seconds).
+LATE = 0.05
+#: A send on one rank is a receive on another: only what all ranks call together can be compared.
+POINT_TO_POINT = re.compile(r"send|recv")
+#: Data that a Function might decide by. Of types V and P each rank has it in turn.
+DATA: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "zeros": torch.zeros_like,
+    "negated": torch.neg,
+    "not a number": lambda x: torch.full_like(x, torch.nan),
+}
+
+
+@clause("Collective.forward.same-calls")
+@ranks(2, 3)
+@cases(data=["zeros", "negated", "not a number"])
+@deadline(10)
+def test_data_decide_no_collective(subject: Subject, world: World, data: str) -> None:
+    """With unusual numbers, on one rank or on all by the types, every rank calls the same collectives."""
+    for claim in claims(subject, world):
+        signature, look = signature_of(claim), claim.look
+        assert look is not None
+        mine = by_types(all_ranks(world).agreed(claim.call.samples()), signature, world.rank)
+        exact = claim.call.as_called(mine)
+        for at, kind in enumerate(signature.arguments):
+            if differentiable(exact[at]) and (world.rank == 0 or not kind.differs):
+                exact[at] = DATA[data](exact[at])
+            exact[at].requires_grad_(mine[at].requires_grad)
+
+        def run(tensors: Sequence[torch.Tensor], call: TensorCall = claim.call) -> list[torch.Tensor]:
+            return call.called([tensor.clone() for tensor in tensors], whole())
+
+        with counted() as calls:
+            results = run(exact)
+            given = [
+                cotangent(kind, y, world.rank, at) if at in look.differentiable else None
+                for at, (kind, y) in enumerate(zip(signature.results, results, strict=True))
+            ]
+            backward(run, exact, given)
+        everyones = world.exchange([name for name in calls if not POINT_TO_POINT.search(name)])
+        for rank, called in enumerate(everyones):
+            expect.that(
+                called == everyones[0],
+                f"collectives that rank {rank} of {world.size} calls for {claim.call.label}, where rank 0 has {data}",
+                ", ".join(called) or "none",
+                f"{', '.join(everyones[0]) or 'none'}, as rank 0",
+                "a collective that depends on data which only some ranks have",
+            )
+
+
+@clause("Collective.forward.complete")
+@ranks(2, 3)
+@deadline(10)
+def test_results_can_be_read_at_once(subject: Subject, world: World) -> None:
+    """Where one rank comes late, the others wait for it before they return; arguments may be overwritten then."""
+    for claim in claims(subject, world):
+        mine = by_types(all_ranks(world).agreed(claim.call.samples()), signature_of(claim), world.rank)
+        exact = claim.call.as_called(mine)
+        expected = _settled(claim, exact, world)
+        for late in {0, world.size - 1}:
+            given = [x.clone() for x in exact]
+            world.exchange(None)
+            if world.rank == late:
+                time.sleep(LATE)
+            results = claim.call.called(given, whole())
+            at_once = [result.detach().clone() for result in results]
+            for x in given:
+                x.zero_()
+            world.exchange(None)
+            _same(claim, at_once, expected, "read at once", "asynchronous work is left behind: wait for it", world)
+            kept = [y if _shares(y, given) else y.detach().clone() for y in results]
+            pairs = [(y, right) for y, right in zip(kept, expected, strict=True) if not _shares(y, given)]
+            actual, right = [y for y, _ in pairs], [one for _, one in pairs]
+            what = "read after the arguments were overwritten"
+            _same(claim, actual, right, what, "the memory of the arguments is still in use", world)
+
+
+def _settled(claim: Claim, exact: Sequence[torch.Tensor], world: World) -> list[torch.Tensor]:
+    """The results once every rank has long returned."""
+    results = claim.call.called([x.clone() for x in exact], whole())
+    world.exchange(None)
+    time.sleep(LATE / 5)
+    return [result.detach().clone() for result in results]
+
+
+def _shares(result: torch.Tensor, given: Sequence[torch.Tensor]) -> bool:
+    memory = result.untyped_storage().data_ptr()
+    return any(memory == x.untyped_storage().data_ptr() for x in given)
+
+
+def _same(
+    claim: Claim, actual: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], what: str, likely: str, world: World
+) -> None:
+    alike = world.exchange([torch.allclose(a, b, equal_nan=True) for a, b in zip(actual, expected, strict=True)])
+    for rank, fine in enumerate(alike):
+        if not all(fine):
+            at = fine.index(False)
+            raise Deviation(
+                f"result {at} of {claim.call.label} on rank {rank} of {world.size}, {what}",
+                expect.shown(actual[at]) if rank == world.rank else "something else",
+                expect.shown(expected[at]) if rank == world.rank else "what it has in the end",
+                likely,
+            )
+
+
+@clause("Collective.forward.one-rank")
+@ranks(1)
+@deadline(10)
+def test_one_rank_is_a_group(subject: Subject, world: World) -> None:
+    """In a group of one rank it returns, and its gradient is the derivative."""
+    for claim in claims(subject, world):
+        if claim.signature is None:
+            raise Deviation(f"signatures that {claim.call.label} keeps on one rank", "none", "all")
+        why = wrong_gradient(claim, world)
+        expect.that(not why, f"{claim.call.label} in a group of one rank: {why}")

@@ -1,0 +1,159 @@
+"""Collective: in groups that are not the world, and in two groups at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from conformance.kit.claims import Claim, by_types, claims, signature_of, wrong_gradient
+from conformance.kit.deviations import Deviation, need
+from conformance.kit.expect import shown
+from conformance.kit.marks import cases, clause, deadline, ranks
+from conformance.kit.process_groups import all_ranks, among, group_of, whole
+from conformance.kit.spmd.keeps import find
+from conformance.kit.spmd.owed import backward
+from conformance.kit.spmd.values import Ranks, cotangent
+from conformance.kit.subject import Subject
+from conformance.kit.tensor_calls import refused
+from conformance.kit.world import World
+
+NO_GROUP = "GROUP is not among its arguments: it works in the group of all ranks alone"
+#: Every rank's results and gradients, in the order of a group.
+Everyones = list[list[torch.Tensor | None]]
+
+
+@clause("Collective.group.subgroup")
+@ranks(2, 3)
+@cases(kind=["without rank 0", "with a gap", "in another order"])
+@deadline(10)
+def test_right_in_a_subgroup(subject: Subject, world: World, kind: str) -> None:
+    """A group gives what the first ranks of the world give in its place, and its gradients keep the types."""
+    members = _members(kind, world.size)
+    need(members, "needs three ranks")
+    for claim in claims(subject, world):
+        need(claim.call.takes_a_group, NO_GROUP)
+        signature_of(claim)
+        alike = tuple(range(len(members)))
+        expected = world.exchange(None) and among(world, alike, lambda r, g, c=claim: _seen(c, r, g))  # type: ignore[misc]
+        actual = among(world, members, lambda r, g, c=claim: _seen(c, r, g))  # type: ignore[misc]
+        why = among(world, members, lambda r, g, c=claim: _why_not(c, r, g))  # type: ignore[misc]
+        _compare(claim, members, world, actual, expected)
+        known = any(world.exchange(why or "")) and wrong_gradient(claim, world)
+        told = next(filter(None, world.exchange(why or "")), "")
+        if told and not known:
+            raise Deviation(f"{claim.call.label} in the group of ranks {_named(members)}: {told}")
+
+
+def _members(kind: str, size: int) -> tuple[int, ...]:
+    if kind == "with a gap":
+        return tuple(rank for rank in range(size) if rank != 1) if size > 2 else ()
+    return tuple(range(1, size)) if kind == "without rank 0" else tuple(reversed(range(size)))
+
+
+def _named(members: Sequence[int]) -> str:
+    return ", ".join(map(str, members))
+
+
+def _seen(claim: Claim, members: Ranks, group: Any) -> Everyones:
+    """Every member's results and gradients."""
+    signature, look = signature_of(claim), claim.look
+    assert look is not None
+    run = claim.call.in_group(group)
+    mine = by_types(members.agreed(claim.call.samples()), signature, members.rank)
+    results = run(mine)
+    given: list[torch.Tensor | None] = [
+        cotangent(kind, result, members.rank, at) if at in look.differentiable else None
+        for at, (kind, result) in enumerate(zip(signature.results, results, strict=True))
+    ]
+    return members.tensors([*results, *backward(run, mine, given)])
+
+
+def _why_not(claim: Claim, members: Ranks, group: Any) -> str:
+    """What is wrong with the gradients in a group."""
+    run, samples = claim.call.in_group(group), members.agreed(claim.call.samples())
+    (found,) = find(members, run, samples, claim.results, [signature_of(claim)], claim.call.precision)
+    return found.why
+
+
+def _compare(
+    claim: Claim, members: Sequence[int], world: World, actual: Everyones | None, expected: Everyones | None
+) -> None:
+    """Hold what a group gave against what the first ranks gave; both are known to those that were in both."""
+    wrong = ""
+    if actual is not None and expected is not None:
+        for place, (one, other) in enumerate(zip(actual, expected, strict=True)):
+            for at, (a, b) in enumerate(zip(one, other, strict=True)):
+                if not wrong and not _near(a, b):
+                    what = f"result {at}" if at < claim.results else f"the gradient of argument {at - claim.results}"
+                    wrong = f"{what} on rank {members[place]}, rank {place} of the group\n{shown(a)}\n{shown(b)}"
+    told = next(filter(None, world.exchange(wrong)), "")
+    if told:
+        where, a, b = told.split("\n")
+        raise Deviation(
+            f"{claim.call.label} in the group of ranks {_named(members)}: {where}",
+            a,
+            f"{b}, as rank {where.rpartition('rank ')[2].split()[0]} has it in the group of the first ranks",
+            "a rank of the world where that of the group is meant, or the group is forgotten",
+        )
+
+
+def _near(actual: torch.Tensor | None, expected: torch.Tensor | None) -> bool:
+    if actual is None or expected is None:
+        return actual is expected
+    near = 1e-6 * (1 + (float(expected.abs().max()) if expected.numel() else 0.0))
+    return actual.shape == expected.shape and bool(torch.allclose(actual, expected, rtol=0, atol=near, equal_nan=True))
+
+
+@clause("Collective.group.two-at-once")
+@ranks(2, 3)
+@deadline(10)
+def test_two_groups_at_once(subject: Subject, world: World) -> None:
+    """A call among all ranks and one in a group of this rank alone, with backward later, are as one after the other."""
+    for claim in claims(subject, world):
+        need(claim.call.takes_a_group, NO_GROUP)
+        signature = signature_of(claim)
+        mine = by_types(all_ranks(world).agreed(claim.call.samples()), signature, world.rank)
+        alone = [group_of(world, (rank,)) for rank in range(world.size)][world.rank]
+        if refused(world, lambda claim=claim, mine=mine, alone=alone: claim.call.in_group(alone)(mine)):  # type: ignore[misc]
+            need(False, "it refuses a group of one rank")
+        groups = [whole(), alone]
+        apart = [_Begun(claim, mine, group, world).ended() for group in groups]
+        begun = [_Begun(claim, mine, group, world) for group in groups]
+        together = [call.ended() for call in begun]
+        far = world.exchange(
+            [[_near(a, b) for a, b in zip(x, y, strict=True)] for x, y in zip(together, apart, strict=True)]
+        )
+        for at, name in enumerate(["all ranks", "this rank alone"]):
+            for place, (one, other) in enumerate(zip(together[at], apart[at], strict=True)):
+                if not all(rank[at][place] for rank in far):
+                    raise Deviation(
+                        f"gradient {place} of {claim.call.label} in the group of {name}, where another call in another "
+                        "group was made before its backward",
+                        shown(one),
+                        f"{shown(other)}, as without the other call",
+                        "the group is kept where the next call overwrites it: keep it on ctx",
+                    )
+
+
+class _Begun:
+    """A call whose backward is still to come."""
+
+    def __init__(self, claim: Claim, mine: Sequence[torch.Tensor], group: Any, world: World) -> None:
+        self.inputs = [x.detach().clone().requires_grad_(x.requires_grad) for x in mine]
+        results = claim.call.in_group(group)(self.inputs)
+        kinds = signature_of(claim).results
+        pairs = [
+            (y, cotangent(kind, y, world.rank, at))
+            for at, (kind, y) in enumerate(zip(kinds, results, strict=True))
+            if y.requires_grad
+        ]
+        self.roots, self.given = [y for y, _ in pairs], [g for _, g in pairs]
+
+    def ended(self) -> list[torch.Tensor | None]:
+        """The gradients."""
+        asked = [x for x in self.inputs if x.requires_grad]
+        if not self.roots or not asked:
+            return []
+        return list(torch.autograd.grad(self.roots, asked, self.given, allow_unused=True))

@@ -1,0 +1,132 @@
+"""Collective: how arguments and incoming gradients lie in memory makes no difference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+
+from conformance.kit import expect
+from conformance.kit.claims import Claim, by_types, claims, signature_of
+from conformance.kit.deviations import Deviation, need
+from conformance.kit.marks import cases, clause, deadline, ranks
+from conformance.kit.process_groups import all_ranks, whole
+from conformance.kit.spmd.owed import backward
+from conformance.kit.spmd.values import cotangent, differentiable
+from conformance.kit.subject import Subject
+from conformance.kit.variants import LAYOUTS
+from conformance.kit.world import SPOILED, World
+
+EXPANDED = "expanded from one number"
+
+
+@clause("Collective.backward.any-layout")
+@ranks(2, 3)
+@cases(layout=["transposed in memory", "sliced out of wider memory", "expanded from one number"], who=["all", "one"])
+@deadline(10)
+def test_gradients_of_any_layout(subject: Subject, world: World, layout: str, who: str) -> None:
+    """Gradients laid out otherwise, on all ranks or on one, give what the same gradients give when contiguous."""
+    tried = False
+    for claim in claims(subject, world):
+        for mine, given in _cotangents(claim, world, layout):
+            strange = [None if g is None else _laid(g, layout) for g in given]
+            changed = any(
+                g is not None and s is not None and s.stride() != g.stride() for g, s in _pairs(given, strange)
+            )
+            if not any(world.exchange(changed)):
+                continue
+            tried = True
+            run = claim.call.in_group(whole())
+            expected = backward(run, mine, given)
+            world.known[SPOILED] = True  # until it is over: some write past the end of such a gradient
+            actual = backward(run, mine, strange if who == "all" or world.rank == 0 else given)
+            told = world.exchange([_far(one, other) for one, other in _pairs(actual, expected)])
+            for at, (one, other) in enumerate(_pairs(actual, expected)):
+                if any(rank[at] for rank in told):
+                    raise Deviation(
+                        f"the gradient of argument {at} of {claim.call.label}, where those that come in are {layout} "
+                        f"on {'all ranks' if who == 'all' else 'rank 0'}",
+                        expect.shown(one),
+                        f"{expect.shown(other)}, as where they are contiguous",
+                        "a collective reads or writes memory in order: make the gradient contiguous first",
+                    )
+            world.known.pop(SPOILED)
+    need(tried, "no result has a gradient that could lie otherwise")
+
+
+def _cotangents(
+    claim: Claim, world: World, layout: str
+) -> Iterator[tuple[list[torch.Tensor], list[torch.Tensor | None]]]:
+    """What this rank holds, and a contiguous gradient for one result at a time."""
+    signature, look = signature_of(claim), claim.look
+    assert look is not None
+    mine = by_types(all_ranks(world).agreed(claim.call.samples()), signature, world.rank)
+    results = claim.call.in_group(whole())(mine)
+    for at in look.differentiable:
+        drawn = cotangent(signature.results[at], results[at], world.rank, at)
+        if layout == EXPANDED and drawn.numel():
+            drawn = torch.full_like(drawn, drawn.reshape(-1)[0])
+        yield mine, [drawn if place == at else None for place in range(len(results))]
+
+
+def _laid(grad: torch.Tensor, layout: str) -> torch.Tensor:
+    if layout == EXPANDED:
+        return grad.reshape(-1)[:1].reshape(()).expand(grad.shape) if grad.numel() else grad
+    return LAYOUTS[layout](grad)
+
+
+def _pairs(
+    one: list[torch.Tensor | None], other: list[torch.Tensor | None]
+) -> Iterator[tuple[torch.Tensor | None, ...]]:
+    return zip(one, other, strict=True)
+
+
+def _far(actual: torch.Tensor | None, expected: torch.Tensor | None) -> bool:
+    if actual is None or expected is None:
+        return actual is not expected
+    near = 1e-5 * (float(expected.abs().max()) if expected.numel() else 0.0)
+    return actual.shape != expected.shape or not torch.allclose(actual, expected, rtol=0, atol=near, equal_nan=True)
+
+
+@clause("Collective.forward.any-layout")
+@ranks(2, 3)
+@cases(layout=["transposed in memory", "sliced out of wider memory"])
+@deadline(10)
+def test_arguments_of_any_layout(subject: Subject, world: World, layout: str) -> None:
+    """Arguments laid out otherwise give what they give when contiguous, or are refused on every rank."""
+    tried = False
+    for claim in claims(subject, world):
+        mine = by_types(all_ranks(world).agreed(claim.call.samples()), signature_of(claim), world.rank)
+        exact = claim.call.as_called(mine)
+        strange = [LAYOUTS[layout](x) if differentiable(x) else x for x in exact]
+        if all(one.stride() == other.stride() for one, other in zip(strange, exact, strict=True)):
+            continue
+        tried = True
+        _same_or_refused(claim, exact, strange, layout, world)
+    need(tried, "no argument has elements that could lie otherwise")
+
+
+def _same_or_refused(
+    claim: Claim, exact: list[torch.Tensor], strange: list[torch.Tensor], layout: str, world: World
+) -> None:
+    expected = _ended(lambda: claim.call.called(exact, whole()))
+    actual = _ended(lambda: claim.call.called(strange, whole()))
+    said = world.exchange(isinstance(actual, Exception))
+    if all(said):
+        return
+    what = f"{claim.call.label} with arguments that are {layout}"
+    if any(said):
+        raise Deviation(f"ranks that refuse {what}", f"rank {said.index(True)} alone", "all, or none")
+    assert isinstance(actual, list)
+    assert isinstance(expected, list)
+    far = world.exchange([_far(one, other) for one, other in zip(actual, expected, strict=True)])
+    for at, (one, other) in enumerate(zip(actual, expected, strict=True)):
+        if any(rank[at] for rank in far):
+            raise Deviation(f"result {at} of {what}", expect.shown(one), expect.shown(other))
+
+
+def _ended(action: Callable[[], list[torch.Tensor]]) -> list[torch.Tensor] | Exception:
+    try:
+        return [result.detach().clone() for result in action()]
+    except Exception as error:
+        return error

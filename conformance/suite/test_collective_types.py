@@ -1,0 +1,146 @@
+"""Collective: the types of a signature are kept, in values and in gradients, all ranks taken together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from conformance.core.signatures import Signature, Type, strongest
+from conformance.kit.claims import (
+    Claim,
+    claims,
+    in_other_shares,
+    instead,
+    signature_of,
+    wrong_gradient,
+)
+from conformance.kit.deviations import Deviation, NotApplicable, need
+from conformance.kit.expect import shown
+from conformance.kit.marks import cases, clause, ranks
+from conformance.kit.subject import Subject
+from conformance.kit.world import World
+
+#: An element may be so far from the expected one, next to the largest of all, in units of the precision.
+NEAR = 64
+
+
+@clause("Collective.forward.types")
+@ranks(2, 3)
+def test_alike_results_are_alike(subject: Subject, world: World) -> None:
+    """Every result of type R or I is the same on all ranks, bit for bit."""
+    _need_types(subject, world)
+    for claim in claims(subject, world):
+        signature = signature_of(claim)
+        found = claim.ranks_that_differ()
+        if found:
+            result, (one, other) = found
+            everyones = claim.look.results if claim.look else []
+            raise Deviation(
+                f"result {result} of {claim.call.label}, of type {signature.results[result].value} in {signature}, "
+                f"on rank {other} of {world.size}",
+                shown(everyones[other][result]),
+                f"{shown(everyones[one][result])}, as on rank {one}, bit for bit",
+                instead(claim, world),
+            )
+
+
+@clause("Collective.forward.types")
+@ranks(2, 3)
+def test_shares_count_by_their_sum(subject: Subject, world: World) -> None:
+    """What one rank holds more of an argument of type P, and another one less, changes nothing."""
+    _need_types(subject, world)
+    tried = False
+    for claim in claims(subject, world):
+        signature = signature_of(claim)
+        others = in_other_shares(claim, world)
+        if others is not None and claim.look is not None:
+            tried = True
+            broken = _told_apart(claim, signature, claim.look.results, others)
+            if broken:
+                raise broken
+    need(tried, "no argument is of type P")
+
+
+def _need_types(subject: Subject, world: World) -> None:
+    """End the test as not applicable where no types were given, and say which are kept."""
+    if subject.types is None:
+        kept = [strongest([finding.signature for finding in claim.found]) for claim in claims(subject, world)]
+        told = dict.fromkeys(" and ".join(map(str, best)) or "no signature" for best in kept)
+        raise NotApplicable(f"no types were given; it keeps {', '.join(told)}")
+
+
+def _told_apart(
+    claim: Claim, signature: Signature, before: Sequence[Sequence[object]], after: Sequence[Sequence[object]]
+) -> Deviation | None:
+    """How results differ between two ways to deal out the same sums."""
+    for result, kind in enumerate(signature.results):
+        one, other = ([_wide(rank[result]) for rank in ranks] for ranks in (before, after))
+        if kind is Type.P:
+            one, other = [torch.stack(one).sum(0)], [torch.stack(other).sum(0)]
+        for rank, (expected, actual) in enumerate(zip(one, other, strict=True)):
+            largest = float(expected.abs().max()) if expected.numel() else 0.0
+            where = "added up over all ranks" if kind is Type.P else f"on rank {rank}"
+            if not torch.allclose(actual, expected, rtol=0, atol=NEAR * claim.call.precision * (1 + largest)):
+                return Deviation(
+                    f"result {result} of {claim.call.label} {where}, after the ranks' shares of an argument of type P "
+                    "were dealt out anew with the same sum",
+                    shown(actual),
+                    f"{shown(expected)}, as before",
+                    "a share is used by itself, not in the sum",
+                )
+    return None
+
+
+def _wide(value: object) -> torch.Tensor:
+    assert isinstance(value, torch.Tensor)
+    return value.to(torch.complex128 if value.is_complex() else torch.float64)
+
+
+@clause("Collective.backward.gradient")
+@ranks(2, 3)
+@cases(dtype=["float64", "float32", "bfloat16"])
+def test_gradients_are_those_owed(subject: Subject, world: World, dtype: str) -> None:
+    """Every gradient is what differences over all ranks together say that its types owe."""
+    for claim in claims(subject, world, dtype):
+        if claim.signature is None:
+            raise Deviation(f"signatures that {claim.call.label} keeps", "none", "some: give one with types=")
+        need(not claim.ranks_that_differ(), "results do not have their types, and forward.types says so")
+        why = wrong_gradient(claim, world)
+        need("does not count by its sum" not in why, "an argument of type P is not used in its sum; see forward.types")
+        if why:
+            raise Deviation(
+                f"{claim.signature} is not kept with {claim.call.label}: {why}", likely=instead(claim, world)
+            )
+
+
+@clause("Collective.backward.types")
+@ranks(2, 3)
+def test_alike_gradients_are_alike(subject: Subject, world: World) -> None:
+    """The gradient of every argument of type I or P is the same on all ranks, bit for bit."""
+    tried = False
+    for claim in claims(subject, world):
+        signature, look = signature_of(claim), claim.look
+        assert look is not None
+        for result in look.differentiable:
+            everyones = look.gradients[result, signature.results[result].loss_differs]
+            for at, kind in enumerate(signature.arguments):
+                if kind in (Type.I, Type.P) and claim.call.tensors[at].requires_grad:
+                    tried = True
+                    _alike([rank[at] for rank in everyones], f"argument {at} of {claim.call.label}", kind)
+    need(tried, "no argument is of type I or P")
+
+
+def _alike(gradients: Sequence[torch.Tensor | None], what: str, kind: Type) -> None:
+    first = gradients[0]
+    for rank, gradient in enumerate(gradients):
+        same = gradient is first or (
+            gradient is not None and first is not None and bool(((gradient == first) | (gradient != gradient)).all())
+        )
+        if not same:
+            raise Deviation(
+                f"the gradient of {what}, of type {kind.value}, on rank {rank}",
+                shown(gradient),
+                f"{shown(first)}, as on rank 0, bit for bit",
+                "" if kind is Type.P else "ranks that go on alike drift apart",
+            )

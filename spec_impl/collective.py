@@ -1,0 +1,131 @@
+"""What any Function that communicates owes, by the SPMD types it claims.
+
+The types are those of PyTorch's ``spmd_types`` package (its page "Local SPMD types" is a source below).
+:mod:`spec_impl.collectives` has a reference Function for each of the common signatures.
+"""
+
+from __future__ import annotations
+
+import torch
+
+SPEC = "Collective"
+
+
+class Collective(torch.autograd.Function):  # type: ignore[misc]
+    """Any Function that communicates within a process group. It is there to be read, not to be derived from.
+
+    A signature such as ``"V, R -> V, I"`` claims a type for each tensor argument and each tensor result, in order:
+
+    =====  =========  ==========================================================================================
+    type   name       meaning
+    =====  =========  ==========================================================================================
+    ``R``  replicate  the same on every rank; ranks go on differently, so their gradients count by their sum
+    ``I``  invariant  the same on every rank, and so is everything that follows: one loss, one gradient
+    ``V``  varying    each rank has its own, and its own gradient
+    ``P``  partial    each rank has a share, which counts by the sum; the gradient is the same on every rank
+    =====  =========  ==========================================================================================
+
+    The types of the results say what the loss is. With the gradient *g* that comes in for a result *y*, it is: for V,
+    the sum over all ranks of <g, y>; for R, <the sum of all g, y>; for I, <g, y>, counted once, with the same *g*
+    everywhere; for P, <g, the sum of all y>, with the same *g* everywhere. The types of the arguments say which
+    derivative of it backward returns: for V, that by this rank's argument alone; for R, one of several gradients that
+    add up to that by all copies moved together; for I, the whole of that, on every rank; for P, that by the sum.
+
+    The two documented gathers are one letter apart, and both are right.
+    :class:`spec_impl.ksuit.AllGatherGradAutograd` is ``"V -> R"``: each rank goes on with a loss of its own, so
+    gradients are added up over the ranks. :class:`spec_impl.towhee.AllGather` is ``"V -> I"``: the loss is the same on
+    every rank, so this rank's rows of its gradient are all there is. Used the other way, the first counts the loss once
+    for each rank, and the second leaves out what the other ranks' losses say.
+
+    A Function keeps other signatures besides its own, since one type may stand for another: an argument of type P
+    takes what V has, and one of type V what R has; a result of type R may be used as V, and one of type V as P.
+
+    .. clause:: Collective.forward.types
+       :level: must
+       :sources: X Local SPMD types "same values across the axis"
+
+       A result of type R or I is the same on every rank, bit for bit, and an argument of type P counts by its sum
+       alone: what one rank holds more and another less changes nothing.
+
+    .. clause:: Collective.forward.any-layout
+       :level: quality
+       :sources: ours
+
+       A transposed, sliced or expanded argument gives what its elements give in order, or is refused on every rank.
+
+    .. clause:: Collective.forward.same-calls
+       :level: quality
+       :sources: ours
+
+       Every rank issues the same collectives in the same order, whatever its data.
+
+    .. clause:: Collective.forward.complete
+       :level: quality
+       :sources: ours
+
+       The results can be read at once: no work is left running, and the memory of the arguments is no longer in use.
+
+    .. clause:: Collective.forward.one-rank
+       :level: quality
+       :sources: ours
+
+       It works in a group of one rank, with a collective or without.
+
+    .. clause:: Collective.backward.gradient
+       :level: must
+       :sources: X Local SPMD types "The gradient of Varying is Varying"
+
+       Every gradient is the one that the types of arguments and results owe, all ranks taken together.
+
+    .. clause:: Collective.backward.types
+       :level: must
+       :sources: X Local SPMD types "gradients of an Invariant tensor are Invariant"
+
+       The gradient of an argument of type I or P is the same on every rank.
+
+    .. clause:: Collective.backward.unused
+       :level: must
+       :sources: X Extending PyTorch
+
+       Of several results, ranks may use different ones: nothing hangs, and the gradients are right. (Where a rank uses
+       none at all, its backward never runs, and others that wait for it in a collective wait in vain.)
+
+    .. clause:: Collective.backward.any-layout
+       :level: should
+       :sources: X Extending PyTorch
+
+       Gradients that come in transposed, sliced or expanded, on all ranks or on one, give what their elements give in
+       order.
+
+    .. clause:: Collective.backward.twice
+       :level: quality
+       :sources: ours
+
+       The gradient can be differentiated again, and its derivative is right, or doing so is refused.
+
+    .. clause:: Collective.group.subgroup
+       :level: should
+       :sources: X torch.distributed
+
+       It is right in a group that is not the world, that lacks rank 0, whose ranks do not follow one another, or whose
+       ranks are in another order.
+
+    .. clause:: Collective.group.two-at-once
+       :level: quality
+       :sources: ours
+
+       Calls in two groups of the same world do not disturb one another.
+
+    Example:
+        >>> import torch
+        >>> import torch.distributed as dist
+        >>> from spec_impl.collectives import Copy, Reduce
+        >>> Copy.TYPES, Reduce.TYPES
+        ('I -> R', 'P -> I')
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> Reduce.apply(Copy.apply(x) * dist.get_rank()).sum().backward()
+        >>> x.grad
+        tensor([0., 0.])
+        >>> dist.destroy_process_group()
+    """

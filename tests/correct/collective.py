@@ -1,0 +1,243 @@
+"""Collectives of every common signature, each in a style of its own; nothing may accuse them."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+from torch.distributed import _functional_collectives as functional
+
+from conformance import GROUP, Subject
+from tests.correct._collectives import dense, gathered, matrix_and_group, own_part, summed
+
+SPEC = "Collective"
+
+
+def inputs():
+    return matrix_and_group()
+
+
+class Copy(Function):
+    """Megatron's copy: nothing forward, a sum backward."""
+
+    TYPES = "I -> R"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.group = group
+        return x.view_as(x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return summed(grad, ctx.group), None
+
+
+class Reduce(Function):
+    """Megatron's reduce, by a functional collective."""
+
+    TYPES = "P -> I"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        return functional.wait_tensor(functional.all_reduce(x.contiguous(), "sum", group)).clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return grad.clone(), None
+
+
+class ReduceCoalesced(Function):
+    """A sum in two halves that travel together."""
+
+    TYPES = "P -> I"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        halves = [dense(half) for half in x.tensor_split(2)]
+        with dist._coalescing_manager(group=group):
+            for half in halves:
+                dist.all_reduce(half, group=group)
+        return torch.cat(halves)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return grad.clone(), None
+
+
+class AllReduce(Function):
+    """A sum whose result each rank uses as it likes: a sum both ways."""
+
+    TYPES = "P -> R"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.group = group
+        return summed(x, group)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return summed(grad, ctx.group), None
+
+
+class RingGather(Function):
+    """A gather from neighbour to neighbour, whose backward adds up in a tree of one level."""
+
+    TYPES = "V -> R"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.group = group
+        rank, size = dist.get_rank(group), dist.get_world_size(group)
+        parts = {rank: dense(x)}
+        for step in range(1, size):
+            passed_on, coming = (rank - step + 1) % size, (rank - step) % size
+            parts[coming] = torch.empty_like(parts[rank])
+            works = dist.batch_isend_irecv(
+                [
+                    dist.P2POp(dist.isend, parts[passed_on], group=group, group_peer=(rank + 1) % size),
+                    dist.P2POp(dist.irecv, parts[coming], group=group, group_peer=(rank - 1) % size),
+                ]
+            )
+            for work in works:
+                work.wait()
+        return torch.cat([parts[at] for at in range(size)])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return own_part(torch.stack(gathered(grad, ctx.group)).sum(0), ctx.group), None
+
+
+class ComplexGather(RingGather):
+    """The same with complex numbers."""
+
+    TYPES = "V -> R"
+
+    @staticmethod
+    def inputs():
+        generator = torch.Generator().manual_seed(720)
+        return [(torch.randn(3, 2, dtype=torch.complex128, generator=generator, requires_grad=True), GROUP)]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return own_part(torch.stack(gathered(grad, ctx.group)).sum(0), ctx.group), None
+
+
+class GatherForOneLoss(Function):
+    """A gather for code that is the same on every rank: its own rows of the gradient."""
+
+    TYPES = "V -> I"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.group = group
+        return torch.cat(gathered(x, group))
+
+    @staticmethod
+    def backward(ctx, grad):
+        return Split.apply(grad, ctx.group), None
+
+
+class Split(Function):
+    """Its partner: this rank's rows."""
+
+    TYPES = "I -> V"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.group = group
+        return own_part(x, group)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return GatherForOneLoss.apply(grad, ctx.group), None
+
+
+class TwoGathers(Function):
+    """Two results, of which a rank may use either."""
+
+    TYPES = "V -> R"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.group = group
+        return torch.cat(gathered(x, group)), torch.cat(gathered(2 * x, group))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, first, second):
+        return own_part(summed(first + 2 * second, ctx.group), ctx.group), None
+
+
+class ColumnParallelLinear(Function):
+    """A product with this rank's columns of a weight; the input is the same on every rank."""
+
+    TYPES = "I, V -> V"
+
+    @staticmethod
+    def inputs():
+        generator = torch.Generator().manual_seed(710)
+        x, weight = (torch.randn(shape, dtype=torch.float64, generator=generator) for shape in ((2, 3), (3, 2)))
+        return [(x.requires_grad_(), weight.requires_grad_(), GROUP)]
+
+    @staticmethod
+    def forward(ctx, x, weight, group):
+        ctx.save_for_backward(x, weight)
+        ctx.group = group
+        return x @ weight
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        return summed(grad @ weight.T, ctx.group), x.T @ grad, None
+
+
+class LogSumExp(Function):
+    """The logarithm of a sum of exponentials over all ranks' elements: not linear."""
+
+    TYPES = "V -> I"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        most = x.detach().max().clone()
+        dist.all_reduce(most, dist.ReduceOp.MAX, group=group)
+        total = (x - most).exp().sum()
+        dist.all_reduce(total, group=group)
+        found = most + total.log()
+        ctx.save_for_backward(x, found)
+        return found
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, found = ctx.saved_tensors
+        return grad * (x - found).exp(), None
+
+
+@torch.library.custom_op("conformance_tests::total", mutates_args=())
+def _total(x: torch.Tensor, group_name: str) -> torch.Tensor:
+    return summed(x, dist.distributed_c10d._resolve_process_group(group_name))
+
+
+@_total.register_fake
+def _(x, group_name):
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+_total.register_autograd(lambda ctx, grad: (grad.clone(), None))
+
+
+def _total_of(x, group):
+    return _total(x, group.group_name)
+
+
+CUSTOM_OP = Subject(_total_of, spec="Collective", types="P -> I", inputs=matrix_and_group)
+
+WITHOUT_TYPES = Subject(Copy, spec="Collective", inputs=matrix_and_group)

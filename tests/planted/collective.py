@@ -1,0 +1,392 @@
+"""Planted bugs: collectives that do not keep the types they claim."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from tests.correct import collective as right
+from tests.correct._collectives import dense, gathered, matrix_and_group, own_part, summed
+
+SPEC = "Collective"
+
+
+def inputs():
+    return matrix_and_group()
+
+
+def _from_here(x, group):
+    """The sum over the ranks, added up from this rank on: other bits on each of three ranks."""
+    parts, rank = gathered(x, group), dist.get_rank(group)
+    total = parts[rank].clone()
+    for part in [*parts[rank + 1 :], *parts[:rank]]:
+        total = total * 1.0 + part
+    return total
+
+
+class ReducedToTheFirst(right.Reduce):
+    """Only the first rank gets the sum, and the others keep something else.
+
+    Breaks: Collective.forward.types
+    """
+
+    TYPES = "P -> I"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        total = dense(x)
+        dist.reduce(total, group=group, group_dst=0)
+        return total
+
+
+class SumInAnOrderOfItsOwn(right.Reduce):
+    """Each rank adds up from its own share on: other bits on every rank.
+
+    Breaks: Collective.forward.types
+    """
+
+    TYPES = "P -> I"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        return _from_here(x, group)
+
+
+class FirstShareTimesSize(right.Reduce):
+    """The first rank's share stands for all.
+
+    Breaks: Collective.forward.types
+    """
+
+    TYPES = "P -> I"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        return gathered(x, group)[0] * dist.get_world_size(group)
+
+
+class CopyWithoutSum(right.Copy):
+    """Each rank keeps its own gradient: the backward of the other half of the pair.
+
+    Breaks: Collective.backward.gradient
+    Also: Collective.backward.types
+    """
+
+    TYPES = "I -> R"
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.clone(), None
+
+
+class CopyWithMean(right.Copy):
+    """The mean of the gradients, as for data-parallel training.
+
+    Breaks: Collective.backward.gradient
+    """
+
+    TYPES = "I -> R"
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return summed(grad, ctx.group) / dist.get_world_size(ctx.group), None
+
+
+class ReduceWithSum(right.Reduce):
+    """The sum of gradients that are all the same: the loss counts once for each rank.
+
+    Breaks: Collective.backward.gradient
+    """
+
+    TYPES = "P -> I"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.group = group
+        return summed(x, group)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return summed(grad, ctx.group), None
+
+
+class GatherWithSlice(right.RingGather):
+    """Its own rows of its own gradient: right for one loss, and this is used for many.
+
+    Breaks: Collective.backward.gradient
+    """
+
+    TYPES = "V -> R"
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return own_part(grad, ctx.group), None
+
+
+class GatherWithNeighboursSlice(right.GatherForOneLoss):
+    """The next rank's rows.
+
+    Breaks: Collective.backward.gradient
+    """
+
+    TYPES = "V -> I"
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        size = dist.get_world_size(ctx.group)
+        return dense(grad.chunk(size)[(dist.get_rank(ctx.group) + 1) % size]), None
+
+
+class GatherOfTwo(right.RingGather):
+    """Its own gradient and the next rank's: right for two ranks alone.
+
+    Breaks: Collective.backward.gradient
+    Also: Collective.group.subgroup
+    """
+
+    TYPES = "V -> R"
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        parts, rank = gathered(grad, ctx.group), dist.get_rank(ctx.group)
+        others = {rank, (rank + 1) % len(parts)}
+        return own_part(sum(parts[at] for at in others), ctx.group), None
+
+
+class LogSumExpOfThisRank(right.LogSumExp):
+    """A softmax over this rank's elements alone.
+
+    Breaks: Collective.backward.gradient
+    """
+
+    TYPES = "V -> I"
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, _ = ctx.saved_tensors
+        return grad * torch.softmax(x.reshape(-1), 0).reshape(x.shape), None
+
+
+class GradientInAnOrderOfItsOwn(right.Copy):
+    """Each rank adds up from its own gradient on: the parameters of the ranks drift apart.
+
+    Breaks: Collective.backward.types
+    """
+
+    TYPES = "I -> R"
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return _from_here(grad, ctx.group), None
+
+
+class WaitsForUsedResults(right.TwoGathers):
+    """Adds up the gradient of each result that this rank uses, and waits for ranks that use another.
+
+    Breaks: Collective.backward.unused
+    Also: Function.backward.unused-output
+    """
+
+    TYPES = "V -> R"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.set_materialize_grads(False)
+        return right.TwoGathers.forward(ctx, x, group)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, first, second):
+        if first is None:
+            return own_part(summed(2 * second, ctx.group), ctx.group), None
+        total = summed(first, ctx.group)
+        if second is not None:
+            total += summed(2 * second, ctx.group)
+        return own_part(total, ctx.group), None
+
+
+class StridedUnreduced(right.Copy):
+    """Adds up a contiguous copy where the gradient is strided, and returns what was not added up (Megatron-LM 5337).
+
+    Breaks: Collective.backward.any-layout
+    Also: Function.backward.any-layout
+    """
+
+    TYPES = "I -> R"
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        total = grad.clone()
+        dist.all_reduce(total.contiguous(), group=ctx.group)
+        return total, None
+
+
+class MemoryInOrder(right.Reduce):
+    """Reads the argument's memory in order, whatever its strides.
+
+    Breaks: Collective.forward.any-layout
+    """
+
+    TYPES = "P -> I"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        strides = torch.empty(x.shape).stride()
+        return summed(x.as_strided(x.shape, strides, x.storage_offset()), group)
+
+
+class RankOfTheWorld(right.Split):
+    """Takes the rows of its rank in the world.
+
+    Breaks: Collective.group.subgroup
+    Also: Collective.group.two-at-once
+    """
+
+    TYPES = "I -> V"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.group = group
+        parts = x.chunk(dist.get_world_size(group))
+        return dense(parts[dist.get_rank() % len(parts)])
+
+
+class GroupForgotten(right.Reduce):
+    """Adds up over the world.
+
+    Breaks: Collective.group.subgroup
+    Also: Collective.group.two-at-once
+    """
+
+    TYPES = "P -> I"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        return summed(x, None)
+
+
+class DividesByTheWorld(right.Copy):
+    """Corrects the sum by the world's size, not by the group's.
+
+    Breaks: Collective.group.subgroup
+    """
+
+    TYPES = "I -> R"
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return summed(grad, ctx.group) * dist.get_world_size() / dist.get_world_size(ctx.group), None
+
+
+class GroupOfTheClass(right.Copy):
+    """Keeps the group on the class, where the next call overwrites it.
+
+    Breaks: Collective.group.two-at-once
+    """
+
+    TYPES = "I -> R"
+    group = None
+
+    @staticmethod
+    def forward(ctx, x, group):
+        GroupOfTheClass.group = group
+        return x.view_as(x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return summed(grad, GroupOfTheClass.group), None
+
+
+class SkipsZeros(right.Reduce):
+    """A rank that has only zeros to add spares itself the sum.
+
+    Breaks: Collective.forward.same-calls
+    """
+
+    TYPES = "P -> I"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        return summed(x, group) if x.any() else dense(x)
+
+
+class WorkLeftBehind(right.Reduce):
+    """Starts the sum, and returns before it is there.
+
+    Breaks: Collective.forward.complete
+    Also: Collective.forward.types, Collective.backward.gradient, Collective.backward.twice,
+        Collective.forward.any-layout, Collective.group.subgroup, Collective.backward.types,
+        Collective.forward.one-rank, Function.forward.deterministic,
+        Function.forward.frees-memory, Function.forward.calls-independent
+    """
+
+    TYPES = "P -> I"
+    started: list = []
+
+    @staticmethod
+    def forward(ctx, x, group):
+        total = dense(x)
+        WorkLeftBehind.started.append(dist.all_reduce(total, group=group, async_op=True))
+        del WorkLeftBehind.started[:-8]
+        return total
+
+
+class NobodyToAdd(right.Copy):
+    """In a group of one there is nobody to add up with, and no gradient at all.
+
+    Breaks: Collective.forward.one-rank
+    Also: Collective.group.subgroup
+    """
+
+    TYPES = "I -> R"
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        alone = dist.get_world_size(ctx.group) == 1
+        return torch.zeros_like(grad) if alone else summed(grad, ctx.group), None
+
+
+class PlainSumBackward(right.RingGather):
+    """A plain collective in backward, of which autograd knows nothing.
+
+    Breaks: Collective.backward.twice
+    """
+
+    TYPES = "V -> R"
+
+    @staticmethod
+    def backward(ctx, grad):
+        total = grad.clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(total.data, group=ctx.group)
+        return total.chunk(dist.get_world_size(ctx.group))[dist.get_rank(ctx.group)].clone(), None
+
+
+class NoSignature(Function):
+    """Keeps no signature at all, and claims none.
+
+    Breaks: Collective.backward.gradient
+    Also: Collective.forward.one-rank
+    """
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.group = group
+        return summed(x * x, group)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return 3 * grad, None

@@ -1,0 +1,124 @@
+"""Spec Collective from outside: ``GROUP``, types, what is said of wrong ones, and work in subgroups."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+import torch
+
+from conformance import GROUP, ConformanceError, Subject, check
+from conformance.core.errors import UsageError
+from conformance.core.options import RunOptions
+from conformance.core.signatures import parse
+from conformance.kit.process_groups import placed
+from conformance.kit.typed_samples import typed
+from conformance.kit.world import World
+from conformance.run.references import reference_subjects
+from tests.correct import collective as right
+from tests.planted import collective as wrong
+
+SPECS = ("Function", "Collective")
+
+
+def matrix() -> torch.Tensor:
+    return torch.randn(6, 2, dtype=torch.float64, requires_grad=True)
+
+
+def gradient_of(function: object, **given: object):
+    """The verdict on Collective.backward.gradient, and its report."""
+    found = check(function, (matrix(), GROUP), spec="Collective", ranks=2, only="Collective.backward.gradient", **given)
+    return next(clause for clause in found.subjects[0].clauses if clause.id == "Collective.backward.gradient")
+
+
+def test_the_group_is_the_same_object_after_a_journey():
+    assert pickle.loads(pickle.dumps((1, GROUP)))[1] is GROUP
+    assert placed((GROUP, {"group": GROUP, "x": 1}), "it") == ("it", {"group": "it", "x": 1})
+
+
+def test_a_collective_that_keeps_its_types_conforms():
+    assert gradient_of(right.Copy, types="I -> R").verdict == "pass"
+
+
+def test_a_wrong_signature_is_refuted_and_the_right_one_named():
+    with pytest.raises(ConformanceError) as error:
+        gradient_of(right.GatherForOneLoss, types="V -> R")
+    assert "V -> R is not kept with inputs 0: on rank 0 the gradient lacks what rank 1's loss says" in _flat(error)
+    assert "it keeps V -> I instead" in _flat(error)
+
+
+def test_without_types_the_signature_is_found():
+    report = check(
+        right.GatherForOneLoss, (matrix(), GROUP), spec="Collective", ranks=2, only="Collective.forward.types"
+    )
+    (clause,) = (clause for clause in report.subjects[0].clauses if clause.id == "Collective.forward.types")
+    assert (clause.verdict, clause.reason) == ("not-applicable", "no types were given; it keeps V -> I")
+
+
+def test_without_types_what_keeps_no_signature_fails():
+    with pytest.raises(ConformanceError, match="none"):
+        gradient_of(wrong.NoSignature)
+
+
+def test_a_hundred_elements_are_moved_along_directions():
+    x = torch.randn(30, 4, dtype=torch.float64, requires_grad=True)
+    with pytest.raises(ConformanceError) as error:
+        check(
+            wrong.CopyWithMean,
+            (x, GROUP),
+            spec="Collective",
+            types="I -> R",
+            ranks=2,
+            only="test_gradients_are_those_owed",
+        )
+    assert "0.5 times the expected one" in _flat(error)
+
+
+@pytest.mark.parametrize(
+    ("types", "said"),
+    [
+        ("V=>R", '"V=>R" has no arrow; write "V -> R"'),
+        ("V, V -> R", 'names 2 arguments, and the call has 1; one letter for each: "V -> R"'),
+        (3, 'types are text such as "V, R -> V, I", not 3'),
+    ],
+)
+def test_bad_types_are_said_before_anything_runs(types, said):
+    with pytest.raises(UsageError) as error:
+        check(right.Copy, (matrix(), GROUP), spec="Collective", types=types, ranks=2)
+    assert said in str(error.value)
+
+
+def test_bad_types_on_the_command_line():
+    with pytest.raises(UsageError, match='write "V -> R"'):
+        RunOptions(subjects=("a:b",), spec="Collective", types="v -> r").checked(SPECS)
+
+
+def test_types_belong_to_collectives():
+    with pytest.raises(UsageError, match="types are for spec Collective, not for spec Function"):
+        check(right.Copy, (matrix(), GROUP), types="I -> R")
+
+
+def test_a_collective_needs_samples():
+    with pytest.raises(UsageError, match="needs sample inputs"):
+        check(right.Copy, spec="Collective", types="I -> R")
+
+
+def test_ranks_hold_values_by_their_types():
+    samples = Subject(right.Copy, spec="Collective", inputs=[(torch.ones(2), torch.ones(2), GROUP)]).examples(World())
+    first, second = (typed(samples, "V, I -> V", World(rank, 2))[0].args for rank in (0, 1))
+    assert not torch.equal(first[0], second[0])
+    assert torch.equal(first[1], second[1])
+    assert first[2] is None  # there is no process group here
+
+
+def test_every_reference_collective_is_a_subject_with_its_types():
+    collectives = [subject for subject in reference_subjects() if subject.spec == "Collective"]
+    claimed = {subject.reference.rpartition(":")[2]: subject.types for subject in collectives}
+    assert claimed["GatherReplicate"] == claimed["GatherReplicateSeparate"] == "V -> R"
+    assert len(claimed) == 18
+    assert all(parse(types) for types in claimed.values())
+
+
+def _flat(error: pytest.ExceptionInfo[ConformanceError]) -> str:
+    lines = (line.strip().removeprefix("|").strip() for line in str(error.value).splitlines())
+    return " ".join(" ".join(lines).split())
