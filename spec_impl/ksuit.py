@@ -81,7 +81,7 @@ class AllGatherGradAutograd(torch.autograd.Function):  # type: ignore[misc]
            No entry shares memory with ``x``, with another entry, or with an entry of an earlier call.
 
         .. clause:: AllGatherGradAutograd.forward.mismatch
-           :level: quality
+           :level: may
 
            Where ranks differ in shape or dtype every rank raises an error that says so; none hangs, dies or
            gets numbers that mean nothing.

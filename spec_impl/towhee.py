@@ -69,13 +69,13 @@ class AllGather(torch.autograd.Function):  # type: ignore[misc]
            collective nor a process group is needed.
 
         .. clause:: AllGather.forward.mismatch
-           :level: quality
+           :level: may
 
            Where ranks differ in shape or dtype, or have no dimension to join along, every rank raises an
            error that says so; none hangs, dies or gets numbers that mean nothing.
 
         .. clause:: AllGather.forward.args
-           :level: quality
+           :level: may
 
            Where ``args`` say another rank or another number of ranks, not 1, than the process group, an error says
            so; no other rank's rows are taken for this one's.

@@ -207,7 +207,7 @@ def _clause(documented: _Documented, number: int, indent: int, name: str) -> Cla
         f"seeds {' '.join(seeds)!r} must be different letters of {SEEDS}": (
             len(set(seeds)) < len(seeds) or any(len(letter) != 1 or letter not in SEEDS for letter in seeds)
         ),
-        f"a {level} needs the seeds that say so": not seeds and level != "quality",
+        f"a {level} needs the seeds that say so": not seeds and level in {"must", "should"},
         f"versions {versions!r} must look like torch<2.14": not _VERSIONS.fullmatch(versions or "torch>0"),
         "the text is missing": not text,
         "its module declares no SPEC": not documented.spec,

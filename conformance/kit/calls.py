@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,11 +11,13 @@ from torch.utils import _pytree as pytree
 
 from conformance.kit import seeds
 from conformance.kit.deviations import NotApplicable, need
-from conformance.kit.pull import pulled
+from conformance.kit.gradients import Gradients, leaf_gradients
 from conformance.kit.subject import Subject
+from conformance.kit.tensors import dense, is_strided
 from conformance.kit.world import World
 
-Gradients = tuple[torch.Tensor | None, ...]
+#: Backward passes draw the same random numbers every time.
+BACKWARD_SEED = 1
 
 
 @dataclass(frozen=True)
@@ -101,11 +103,11 @@ class Run:
     def cotangents(self, world: World, *key: object) -> list[torch.Tensor]:
         """A random gradient for each output, contiguous; the same at every call with the same key."""
         return [
-            world.tensor(world.rank, tuple(output.shape), output.dtype, "cotangent", place, *key)
+            _laid_out_as(output, world.tensor(world.rank, tuple(output.shape), output.dtype, "cotangent", place, *key))
             for place, output in enumerate(self.outputs)
         ]
 
-    def gradients(self, cotangents: Sequence[torch.Tensor], seed: int = 1, **options: bool) -> Gradients:
+    def gradients(self, cotangents: Sequence[torch.Tensor], seed: int = BACKWARD_SEED, **options: bool) -> Gradients:
         """The gradient of every leaf, None where autograd finds none. Options go to :func:`torch.autograd.grad`."""
         return self.gradients_of(self.outputs, cotangents, seed, **options)
 
@@ -113,7 +115,7 @@ class Run:
         self,
         outputs: Sequence[torch.Tensor],
         cotangents: Sequence[torch.Tensor],
-        seed: int = 1,
+        seed: int = BACKWARD_SEED,
         **options: bool,
     ) -> Gradients:
         """The same where only some outputs are used.
@@ -122,8 +124,23 @@ class Run:
         """
         seeds.seed(seed)
         leaves = list(self.leaves.values())
-        given = [c.clone() if c.is_contiguous() and not c.requires_grad else c for c in cotangents]
-        return pulled(list(outputs), leaves, given, **options)
+        given = [_apart(cotangent) for cotangent in cotangents]
+        with self.case.subject.asking_for_its_group():
+            return leaf_gradients(list(outputs), leaves, given, **options)
+
+    def filled(self, gradients: Gradients) -> list[torch.Tensor]:
+        """Gradients of the leaves in dense form, with zeros for None, which is how autograd counts it."""
+        pairs = zip(gradients, self.leaves.values(), strict=True)
+        return [dense(torch.zeros_like(leaf) if gradient is None else gradient) for gradient, leaf in pairs]
+
+
+def _laid_out_as(output: torch.Tensor, cotangent: torch.Tensor) -> torch.Tensor:
+    return cotangent if is_strided(output) else cotangent.to_sparse(layout=output.layout)
+
+
+def _apart(cotangent: torch.Tensor) -> torch.Tensor:
+    plain = not is_strided(cotangent) or cotangent.is_contiguous()
+    return cotangent.clone() if plain and not cotangent.requires_grad else cotangent
 
 
 def cases(subject: Subject, world: World) -> list[Case]:
@@ -186,15 +203,22 @@ def has_own_apply(function: Any) -> bool:
     return any("apply" in vars(base) for base in bases)
 
 
-def in_double(case: Case) -> Case:
-    """The call in double precision, or as it is where the subject refuses that."""
+def differentiate(case: Case) -> None:
+    """Call the subject and go through its backward once."""
+    run = case.run()
+    if run.outputs:
+        run.gradients([_laid_out_as(output, torch.ones_like(dense(output.detach()))) for output in run.outputs])
+
+
+def in_double(case: Case, use: Callable[[Case], object] = differentiate) -> Case:
+    """The call in double precision, or as it is where ``use`` raises there: a kernel may be made for one dtype."""
     wide = {at: _wide(value) for at, value in enumerate(case.values) if isinstance(value, torch.Tensor)}
     if all(wide[at].dtype == case.values[at].dtype for at in wide):
         return case
     candidate = case.having(wide)
     try:
-        candidate.run()
-    except Exception:  # the subject may be written for one dtype
+        use(candidate)
+    except Exception:
         return case
     return candidate
 
@@ -216,6 +240,12 @@ def _argument(value: Any, leaf: torch.Tensor | None) -> Any:
 
 def _laid_out(source: torch.Tensor, like: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """A differentiable copy of ``source`` with the strides of ``like``."""
+    if not is_strided(like):
+        return source.to(dtype) if source.dtype != dtype else source.clone()
+    if source.dtype == dtype and source.stride() == like.stride():
+        copy = source.clone()  # unlike copy_, it lets a sparse gradient through
+        if copy.stride() == like.stride():
+            return copy
     overlaps = any(stride == 0 and size > 1 for size, stride in zip(like.shape, like.stride(), strict=True))
     if overlaps:
         return source.to(dtype, copy=True)
@@ -230,9 +260,3 @@ def smooth(tensor: torch.Tensor) -> bool:
     False
     """
     return bool(tensor.dtype.is_floating_point or tensor.dtype.is_complex)
-
-
-def filled(gradients: Gradients, run: Run) -> list[torch.Tensor]:
-    """Gradients with zeros for None, which is how autograd counts it."""
-    pairs = zip(gradients, run.leaves.values(), strict=True)
-    return [torch.zeros_like(leaf) if gradient is None else gradient for gradient, leaf in pairs]

@@ -63,7 +63,16 @@ def _factor(actual: torch.Tensor, expected: torch.Tensor) -> str:
     if base == 0:
         return ""
     factor = actual.reshape(-1)[at] / base
-    return f"{factor.item():.6g}" if _near(actual, factor * expected) else ""
+    told = bool((expected != 0).sum() > 1) and _near(actual, factor * expected)
+    return f"{factor.item():.6g}" if told and _is_telling(factor) else ""
+
+
+def _is_telling(factor: torch.Tensor) -> bool:
+    """Whether a factor is a whole number or one over it: any other number says nothing about its cause."""
+    if factor.is_complex():
+        factor = factor.real if factor.imag.abs() <= 1e-5 * factor.abs() else torch.zeros(())
+    sizes = (factor.abs(), 1 / factor.abs())
+    return any(bool((size - size.round()).abs() <= 1e-5 * size) and 1 < size < 1e6 for size in sizes)
 
 
 def _is_roll(actual: torch.Tensor, expected: torch.Tensor) -> bool:
@@ -77,4 +86,5 @@ def _wide(value: torch.Tensor) -> torch.Tensor:
 
 def _near(one: torch.Tensor, other: torch.Tensor) -> bool:
     kind = torch.promote_types(one.dtype, other.dtype)
-    return bool(torch.allclose(one.to(kind), other.to(kind), rtol=1e-5, atol=1e-8))
+    largest = float(torch.nan_to_num(other.abs()).max())
+    return bool(torch.allclose(one.to(kind), other.to(kind), rtol=1e-5, atol=1e-8 * largest))

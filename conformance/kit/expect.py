@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 
 from conformance.kit.deviations import Deviation
 from conformance.kit.diagnosis import likely_cause
-from conformance.kit.tensors import freed
+from conformance.kit.tensors import dense, freed
 
-__all__ = ["close", "equal", "raises", "shown", "that"]
+__all__ = ["close", "equal", "no_error", "raises", "shown", "shown_apart", "that"]
+
+#: Elements of a tensor that a message shows, and the digits of each: more where fewer do not tell two tensors apart.
+ELEMENTS, DIGITS = 6, (6, 9, 12, 17)
 
 
-def shown(value: object) -> str:
-    """A short text for a value: tensors with shape, dtype and their first elements.
+def shown(value: object, digits: int = DIGITS[0], start: int = 0) -> str:
+    """A short text for a value: tensors with shape, dtype and some elements, those from ``start`` on.
 
     >>> shown(torch.tensor([1.0, 2.0]))
     'tensor[2] float32 [1, 2]'
@@ -27,15 +31,36 @@ def shown(value: object) -> str:
     if freed(value):
         return f"{head}, whose memory was given back"
     try:
-        flat = value.detach().cpu().reshape(-1)
-        numbers = ", ".join(_number(item) for item in flat[:6].tolist())
+        flat = dense(value.detach()).cpu().reshape(-1)
+        some = flat[start : start + ELEMENTS]
+        numbers = ", ".join(_number(item, digits) for item in some.tolist())
     except (RuntimeError, NotImplementedError, TypeError):
         return head
-    return f"{head} [{numbers}{', ...' if flat.numel() > 6 else ''}]"
+    return f"{head} [{'..., ' if start else ''}{numbers}{', ...' if flat.numel() > start + ELEMENTS else ''}]"
 
 
-def _number(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float | complex) else str(value)
+def shown_apart(actual: torch.Tensor, expected: torch.Tensor) -> tuple[str, str]:
+    """Texts for two tensors, with the elements and the digits in which they differ.
+
+    >>> shown_apart(torch.tensor(1.0 + 1e-7), torch.tensor(1.0))
+    ('tensor[0-d] float32 [1.00000012]', 'tensor[0-d] float32 [1]')
+    """
+    for start in (0, _worst(actual, expected)):
+        for digits in DIGITS:
+            one, other = shown(actual, digits, start), shown(expected, digits, start)
+            if one != other:
+                return one, other
+    return shown(actual), shown(expected)
+
+
+def _worst(actual: torch.Tensor, expected: torch.Tensor) -> int:
+    if actual.shape != expected.shape or actual.numel() == 0:
+        return 0
+    return int(_gap(actual, expected).argmax())
+
+
+def _number(value: Any, digits: int) -> str:
+    return f"{value:.{digits}g}" if isinstance(value, float | complex) else str(value)
 
 
 def _safe_repr(value: object) -> str:
@@ -90,6 +115,7 @@ def close(
     rtol: float | None = None,
     atol: float | None = None,
     alternatives: Mapping[str, Any] | None = None,
+    likely: str = "",
 ) -> None:
     """Hold two tensors to be the same number for number within the tolerance of the coarser dtype.
 
@@ -102,9 +128,25 @@ def close(
     that(actual.shape == expected.shape, f"{what}: shape", tuple(actual.shape), tuple(expected.shape))
     wide = torch.promote_types(torch.promote_types(actual.dtype, expected.dtype), torch.float64)
     tolerance = max(_tolerance(actual.dtype), _tolerance(expected.dtype))
-    one, other = actual.detach().to(wide), expected.detach().to(actual.device, wide)
-    if not torch.allclose(one, other, rtol=rtol or tolerance, atol=atol or tolerance, equal_nan=True):
-        _deviate(actual, expected, what, alternatives)
+    one, other = dense(actual.detach()).to(wide), dense(expected.detach()).to(actual.device, wide)
+    rtol, atol = rtol or tolerance, atol or tolerance
+    if not torch.allclose(one, other, rtol=rtol, atol=atol, equal_nan=True):
+        _deviate(actual, expected, f"{what} (to {rtol:.2g} of its size, or {atol:.2g})", alternatives, likely)
+
+
+@contextmanager
+def no_error(what: str, expected: str, likely: Callable[[Exception], str] = lambda error: "") -> Iterator[None]:
+    """Expect the block to raise nothing.
+
+    >>> with no_error("a sum", "a number"):
+    ...     total = 1 + 1
+    """
+    try:
+        yield
+    except Deviation:
+        raise
+    except Exception as error:
+        raise Deviation(what, f"{type(error).__name__}: {error}", expected, likely(error)) from error
 
 
 def raises(
@@ -137,7 +179,7 @@ def _same_meta(actual: Any, expected: torch.Tensor, what: str) -> None:
 
 
 def _same_bits(actual: torch.Tensor, expected: torch.Tensor) -> bool:
-    one, other = actual.detach(), expected.detach()
+    one, other = dense(actual.detach()), dense(expected.detach())
     if one.dtype.is_floating_point or one.dtype.is_complex:
         return bool(torch.allclose(one, other, rtol=0, atol=0, equal_nan=True))
     return bool(torch.equal(one, other))
@@ -149,15 +191,21 @@ def _tolerance(dtype: torch.dtype) -> float:
     return float(max(torch.finfo(dtype).eps * 64, 1e-9))
 
 
-def _deviate(actual: Any, expected: torch.Tensor, what: str, alternatives: Mapping[str, Any] | None) -> None:
-    likely = likely_cause(actual, expected, alternatives or {})
-    raise Deviation(f"{what} differs{_where(actual, expected)}", shown(actual), shown(expected), likely)
+def _deviate(
+    actual: Any, expected: torch.Tensor, what: str, alternatives: Mapping[str, Any] | None, likely: str = ""
+) -> None:
+    likely = likely or likely_cause(actual, expected, alternatives or {})
+    raise Deviation(f"{what} differs{_where(actual, expected)}", *shown_apart(actual, expected), likely)
+
+
+def _gap(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+    wide = torch.promote_types(torch.promote_types(actual.dtype, expected.dtype), torch.float64)
+    one, other = dense(actual.detach()).to(wide), dense(expected.detach()).to(actual.device, wide)
+    return torch.nan_to_num((one - other).abs(), nan=float("inf"))
 
 
 def _where(actual: torch.Tensor, expected: torch.Tensor) -> str:
-    wide = torch.promote_types(torch.promote_types(actual.dtype, expected.dtype), torch.float64)
-    gap = (actual.detach().to(wide) - expected.detach().to(actual.device, wide)).abs()
-    gap = torch.nan_to_num(gap, nan=float("inf"))
+    gap = _gap(actual, expected)
     if gap.dim() == 0:
         return ""
     position = [int(index) for index in torch.unravel_index(gap.argmax(), gap.shape)]

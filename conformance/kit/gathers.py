@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from conformance.kit import expect
-from conformance.kit.deviations import Deviation, need
+from conformance.kit import expect, variants
+from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.gather_mistakes import Table, added_up, entry_mistakes, gradient_mistakes
 from conformance.kit.specs import Launch
 from conformance.kit.subject import Subject
@@ -39,12 +40,42 @@ def carries(world: World, dtype: torch.dtype) -> None:
         dist.all_reduce(one)
     except (RuntimeError, TypeError) as error:
         name = str(dtype).removeprefix("torch.")
-        need(False, f"the backend {world.backend} carries no {name}: {error}")
+        raise NotApplicable(f"the backend {world.backend} carries no {name}: {error}") from error
+
+
+def laid_out(grad: torch.Tensor, layout: str) -> torch.Tensor:
+    """A gradient with the same values in another layout: expanded, if its values are all the same, or strided."""
+    if layout == "expanded from one number":
+        return grad.reshape(-1)[0].expand(grad.shape)
+    return variants.LAYOUTS[layout](grad)
 
 
 def launch(world: World) -> Launch:
     """What towhee's AllGather gets beside the tensor."""
     return Launch(world.size, world.rank)
+
+
+#: Why a clause about args is not applicable to a class behind an adapter.
+NOT_HANDED = "the class is not handed args: its adapter drops them"
+
+
+def gets_args(subject: Subject, world: World) -> bool:
+    """Whether the class, or a plain callable in its place, is handed args as they are."""
+    if subject.call is None:
+        return True
+    args = Launch(world.size, world.rank)
+    given: list[Any] = []
+
+    def noting(*values: Any) -> Any:
+        given.extend(values)
+        raise StopIteration
+
+    class Noting(torch.autograd.Function):  # type: ignore[misc]
+        apply = staticmethod(noting)
+
+    with contextlib.suppress(Exception):  # an adapter may do more than call the class
+        subject.call(Noting if subject.function else noting, torch.ones(2, 3, device=world.device), args)
+    return any(value is args for value in given)
 
 
 def held(world: World, shape: tuple[int, ...], dtype: torch.dtype, *key: object) -> list[torch.Tensor]:
@@ -162,7 +193,7 @@ def central_differences(
     One element on one rank is moved at a time, and the losses of all ranks are watched. ``table[s][r]`` is the
     derivative of rank s's loss with respect to rank r's ``x``.
     """
-    losses = [float(loss(moved)) for moved in _moved(world, x, step)]
+    losses = [float(loss(moved).detach()) for moved in _moved(world, x, step)]
     shape = (world.size, world.size, x.numel(), 2)
     seen = torch.tensor(world.exchange(losses), dtype=torch.float64).reshape(shape)
     slopes = (seen[..., 0] - seen[..., 1]) / (2 * step)
@@ -176,7 +207,7 @@ def _moved(world: World, x: torch.Tensor, step: float) -> Iterator[torch.Tensor]
                 moved = x.detach().clone()
                 if rank == world.rank:
                     moved.view(-1)[element] += change
-                yield moved
+                yield moved.requires_grad_(x.requires_grad)
 
 
 def need_jvp(subject: Subject) -> None:

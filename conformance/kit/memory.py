@@ -10,17 +10,17 @@ import torch
 import torch.distributed as dist
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from conformance.kit.making import Making
+from conformance.kit.tensors import AllocationMode
 
 
-class _Made(Making):
+class _Allocations(AllocationMode):
     """Takes down every storage that an operation makes, by a weak reference and a name."""
 
     def __init__(self) -> None:
         super().__init__()
         self.storages: dict[int, tuple[StorageWeakRef, str]] = {}
 
-    def made(self, tensor: torch.Tensor, origin: str) -> None:
+    def allocated(self, tensor: torch.Tensor, origin: str) -> None:
         """Remember a tensor's storage; nothing here keeps it alive."""
         reference = StorageWeakRef(tensor.untyped_storage())
         shape = "x".join(map(str, tensor.shape)) or "0-d"
@@ -36,12 +36,12 @@ def kept_alive(action: Callable[[], None]) -> tuple[list[str], str]:
 
     It runs once before: what a Function makes once and for all may stay.
     """
-    with _Made():  # PyTorch itself leaves a cycle behind the first time a mode meets an operation
+    with _Allocations():  # PyTorch itself leaves a cycle behind the first time a mode meets an operation
         action()
     collecting = gc.isenabled()
     gc.disable()
     try:
-        made = _Made()
+        made = _Allocations()
         with made:
             action()
         left = _settled(made)
@@ -59,7 +59,7 @@ def kept_alive(action: Callable[[], None]) -> tuple[list[str], str]:
     )
 
 
-def _settled(made: _Made) -> list[str]:
+def _settled(made: _Allocations) -> list[str]:
     """What is left after a while: a process group lets go of its buffers late."""
     deadline = time.monotonic() + (0.5 if dist.is_available() and dist.is_initialized() else 0.02)
     while (left := made.alive()) and time.monotonic() < deadline:

@@ -9,11 +9,10 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from conformance.kit.calls import Case, Run
 from conformance.kit.graph import contexts_behind
-from conformance.kit.making import Making
-from conformance.kit.tensors import freed
+from conformance.kit.tensors import AllocationMode, freed, stored_values
 
 
-class _Tensors(Making):
+class _Tensors(AllocationMode):
     """Collects the tensors that operations make."""
 
     def __init__(self) -> None:
@@ -21,7 +20,7 @@ class _Tensors(Making):
         self.tensors: list[torch.Tensor] = []
         self.carrying = False
 
-    def made(self, tensor: torch.Tensor, origin: str) -> None:
+    def allocated(self, tensor: torch.Tensor, origin: str) -> None:
         """Keep it, unless it is a copy that is being carried away."""
         if not self.carrying:
             self.tensors.append(tensor)
@@ -44,7 +43,8 @@ def offloaded(case: Case) -> Run:
     with saved_tensors_hooks(pack, lambda kept: kept.clone()), all_of_it:
         run = case.run()
     owned = {tensor.untyped_storage().data_ptr() for tensor in _of_modules(run)}
-    everything = [*all_of_it.tensors, *(arg for arg in run.args if isinstance(arg, torch.Tensor))]
+    given = [stored_values(arg) for arg in run.args if isinstance(arg, torch.Tensor)]
+    everything = [*all_of_it.tensors, *given]
     _overwrite([tensor for tensor in everything if tensor.untyped_storage().data_ptr() not in owned])
     return run
 

@@ -18,7 +18,8 @@ class Spec:
     """One documented class, as the suite sees it.
 
     ``call`` gets the Function class (or callable) and the arguments; ``inputs`` gets the rank and the world size and
-    yields (label, arguments) pairs; ``gathers`` says that every call is a collective.
+    yields (label, arguments) pairs; ``gathers`` says that every call is a collective, and ``result`` in which form
+    the documented class gives what it gathered.
     """
 
     name: str
@@ -26,7 +27,7 @@ class Spec:
     call: Callable[..., Any]
     gathers: bool = False
     gradient: str = NUMERIC
-    helpers: tuple[str, ...] = ()
+    result: str = ""
 
 
 @dataclass(frozen=True)
@@ -134,10 +135,10 @@ SPECS = {
     spec.name: spec
     for spec in (
         Spec("Function", _no_inputs, apply),
-        Spec("AllGatherGradAutograd", _gather_inputs, apply, gathers=True, gradient=OWN),
-        Spec("AllGather", _towhee_inputs, apply, gathers=True, gradient=OWN),
+        Spec("AllGatherGradAutograd", _gather_inputs, apply, gathers=True, gradient=OWN, result="tuple"),
+        Spec("AllGather", _towhee_inputs, apply, gathers=True, gradient=OWN, result="joined"),
         Spec("GradFactor", _factor_inputs, apply, gradient=OWN),
-        Spec("MakeViewlessTensor", _viewless_inputs, apply, helpers=("make_viewless_tensor",)),
+        Spec("MakeViewlessTensor", _viewless_inputs, apply),
         Spec("NestedIOFunction", _nested_inputs, nested_product),
     )
 }

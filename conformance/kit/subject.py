@@ -7,18 +7,24 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
 from conformance.core.errors import UsageError
 from conformance.core.references import check_reference
-from conformance.kit.deviations import NotApplicable
+from conformance.kit.deviations import NotApplicable, Skipped
+from conformance.kit.results import FORMS, assembled, entries_of
 from conformance.kit.samples import Sample, prepared, taken
 from conformance.kit.specs import SPECS, Spec
+
+#: What torch.distributed says where a collective finds no process group.
+NO_GROUP = "process group has not been initialized"
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,9 @@ class Subject:
             reversed, scaled gradients); ``"spec"``: judged by the spec's own clauses.
         formula: ``formula(args, grads)`` gives the expected gradient of every argument, for ``"declared"``.
         helpers: functions that belong to the class under another name, such as ``make_viewless_tensor``.
+        result: the form in which a gather gives what it gathered, where that is not the documented one: ``"tuple"``
+            with an entry for each rank, ``"joined"`` along ``dim``, or ``"stacked"`` along a new dimension ``dim``.
+        dim: along which dimension it joins or stacks.
         name: how reports call it; ``target`` where nothing is given.
 
     >>> Subject("mypkg.dist:GatherLayer", spec="AllGather", call=lambda function, x, args: function.apply(x)).label
@@ -47,6 +56,8 @@ class Subject:
     gradient: str = ""
     formula: Callable[..., Any] | None = None
     helpers: tuple[tuple[str, Callable[..., Any]], ...] = ()
+    result: str = ""
+    dim: int = 0
     name: str = ""
 
     @property
@@ -68,7 +79,41 @@ class Subject:
         return self.target if is_function else None
 
     def __call__(self, *args: Any) -> Any:
-        return (self.call or self._spec.call)(self.target, *args)
+        found = self.undivided(*args)
+        return found if self._is_documented else assembled(entries_of(found, self.form, self.dim), self._spec.result, 0)
+
+    @property
+    def _is_documented(self) -> bool:
+        return (self.form, self.dim) == (self._spec.result, 0)
+
+    @property
+    def form(self) -> str:
+        """The form in which a gather gives what it gathered; empty for what is no gather."""
+        return self.result or self._spec.result
+
+    def undivided(self, *args: Any) -> Any:
+        """Call it, and give the result in its own form, not in the documented one."""
+        if self.form == "joined" and not self._is_documented and args[0].dim() <= self.dim:
+            raise NotApplicable(f"it joins along dimension {self.dim}, which the tensor does not have")
+        with self.asking_for_its_group():
+            return (self.call or self._spec.call)(self.target, *args)
+
+    @contextmanager
+    def asking_for_its_group(self) -> Iterator[None]:
+        """End the test as skipped where the subject misses a process group and its spec brings none.
+
+        Raises:
+            Skipped: it says how to ask for a group.
+        """
+        try:
+            yield
+        except (ValueError, RuntimeError) as error:
+            if self.gathers or dist.is_initialized() or NO_GROUP not in str(error):
+                raise
+            raise Skipped(
+                f"it needs a process group, and spec {self.spec} brings none: ask for one with --spec Collective, "
+                'or spec="Collective" in Python'
+            ) from error
 
     @property
     def _spec(self) -> Spec:
@@ -116,7 +161,10 @@ class Subject:
     def samples(self, world: Any) -> list[Sample]:
         """Fresh sample arguments, the same at every call; on several ranks each rank has its own."""
         if self.inputs is None:
-            return prepared(self._spec.inputs(world.rank, world.size), world.device)
+            given = self._spec.inputs(world.rank, world.size)
+            if self.form == "joined" and not self._is_documented:
+                given = ((label, args) for label, args in given if args[0].dim() > self.dim)
+            return prepared(given, world.device)
         return taken(self.inputs, self.label, world.rank, world.device)
 
 
@@ -186,6 +234,8 @@ def check_subject(subject: Subject) -> Subject:
     subject = replace(subject, inputs=_checked_inputs(subject))
     if subject.spec not in SPECS:
         raise UsageError(f"no spec named {subject.spec!r}; there are {', '.join(SPECS)}")
+    if subject.result and (subject.result not in FORMS or not subject.gathers):
+        raise UsageError(f"{reference!r}: result is one of {', '.join(FORMS)}, for a spec that gathers")
     if subject.gradient_kind not in {"numeric", "declared", "spec"}:
         raise UsageError(f"{reference!r}: gradient is 'numeric', 'declared' or 'spec', not {subject.gradient!r}")
     if subject.gradient_kind == "declared" and subject.formula is None:

@@ -1,19 +1,45 @@
-"""Tensors whose memory has been given back: to read one is to read what belongs to others, or to crash."""
+"""Tensors and their memory: which have lost it, which are sparse, and which ones operations make."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+def is_strided(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has strides: sparse tensors have none."""
+    return bool(tensor.layout is torch.strided)
+
+
+def dense(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor itself, or a sparse one written out.
+
+    >>> dense(torch.eye(2).to_sparse()).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    return tensor if is_strided(tensor) else tensor.to_dense()
+
+
+def stored_values(tensor: torch.Tensor) -> torch.Tensor:
+    """The strided tensor that holds a tensor's elements: the tensor itself, or the values of a sparse one."""
+    if is_strided(tensor):
+        return tensor
+    return tensor._values() if tensor.layout is torch.sparse_coo else tensor.values()
 
 
 def freed(tensor: torch.Tensor) -> bool:
     """Whether a tensor's storage no longer holds its elements, as where a Function frees its input.
 
-    >>> x = torch.ones(3)
-    >>> x.untyped_storage().resize_(0)  # doctest: +SKIP
+    To read such a tensor is to read what belongs to others, or to crash.
+
     >>> freed(torch.ones(3))
     False
     """
-    if tensor.layout is not torch.strided or tensor.numel() == 0:
+    if not is_strided(tensor) or tensor.numel() == 0:
         return False
     try:
         held = tensor.untyped_storage().nbytes()
@@ -22,3 +48,27 @@ def freed(tensor: torch.Tensor) -> bool:
         return False  # a subclass or a tensor of torch.func, which owns no storage
     last = tensor.storage_offset() + sum((size - 1) * stride for size, stride in places)
     return bool(held < (last + 1) * tensor.element_size())
+
+
+class AllocationMode(TorchDispatchMode):  # type: ignore[misc]
+    """Calls :meth:`allocated` with every tensor that an operation returns in memory of its own; views have none."""
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run the operation and look at what comes of it."""
+        result = function(*args, **(kwargs or {}))
+        given = {storage for _, storage in _stored((args, kwargs))}
+        for tensor, storage in _stored(result):
+            if storage not in given:
+                self.allocated(tensor, str(function))
+        return result
+
+    def allocated(self, tensor: torch.Tensor, origin: str) -> None:
+        """Take note of a tensor and the name of the operation that made it."""
+        raise NotImplementedError
+
+
+def _stored(tree: Any) -> Iterator[tuple[torch.Tensor, int]]:
+    """The tensors in a tree that have a storage, and what tells one storage from another."""
+    for leaf in pytree.tree_leaves(tree):
+        if isinstance(leaf, torch.Tensor) and is_strided(leaf):
+            yield leaf, leaf.untyped_storage()._cdata

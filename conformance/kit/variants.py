@@ -13,8 +13,9 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.kit import seeds
-from conformance.kit.calls import Case, Run, filled, smooth
-from conformance.kit.slopes import nearby, typical
+from conformance.kit.calls import Case, Run, smooth
+from conformance.kit.slopes import direction, nearby
+from conformance.kit.tensors import dense, is_strided
 from conformance.kit.world import World
 
 Arrange = Callable[[torch.Tensor], torch.Tensor]
@@ -101,6 +102,8 @@ def without_rows(case: Case) -> Case | None:
     if rows == 0:
         return None
     tensors = {at: value.detach() for at, value in enumerate(case.values) if isinstance(value, torch.Tensor)}
+    if not all(map(is_strided, tensors.values())):
+        return None
     return case.having({at: value[:0] for at, value in tensors.items() if value.dim() and value.shape[0] == rows})
 
 
@@ -111,7 +114,7 @@ def draws(case: Case, world: World) -> bool:
         run = case.run(seed=seed)
         # Copied before backward, which may give the memory of results back.
         results = [tensor.detach().clone() for tensor in run.tensors]
-        found.append([*results, *filled(run.gradients(run.cotangents(world)), run)])
+        found.append([*results, *run.filled(run.gradients(run.cotangents(world), seed=seed))])
     one, other = found
     alike = len(one) == len(other) and all(
         a.shape == b.shape and _gap(a, b) == 0 for a, b in zip(one, other, strict=True)
@@ -160,7 +163,7 @@ def farthest(actual: Sequence[torch.Tensor], right: Sequence[torch.Tensor], scal
 
 def _gap(actual: torch.Tensor, right: torch.Tensor, least: float = 0.0) -> float:
     wide = torch.complex128 if actual.dtype.is_complex or right.dtype.is_complex else torch.float64
-    one, other = actual.detach().to(wide), right.detach().to(wide)
+    one, other = dense(actual.detach()).to(wide), dense(right.detach()).to(wide)
     alike = (one == other) | (one.isnan() & other.isnan())
     difference = float(torch.where(alike, 0, one - other).abs().square().sum().sqrt())
     size = max(_size(right), least)
@@ -170,7 +173,7 @@ def _gap(actual: torch.Tensor, right: torch.Tensor, least: float = 0.0) -> float
 
 
 def _size(tensor: torch.Tensor) -> float:
-    known = torch.nan_to_num(tensor.detach().abs().double(), nan=0.0, posinf=0.0)
+    known = torch.nan_to_num(dense(tensor.detach()).abs().double(), nan=0.0, posinf=0.0)
     return float(known.square().sum().sqrt())
 
 
@@ -180,6 +183,5 @@ def shaken(case: Case, world: World, eps: float, tries: int = 2) -> Iterator[Cas
         moved = {}
         for at in case.active:
             value = case.values[at].detach()
-            noise = world.tensor(world.rank, tuple(value.shape), value.dtype, "shaken", number, at)
-            moved[at] = value + 4 * eps * typical(value) * noise
+            moved[at] = value + 4 * eps * direction(world, value, "shaken", number, at)
         yield case.having(moved)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import torch
@@ -13,10 +13,11 @@ from torch.utils import _pytree as pytree
 from conformance.kit import seeds
 from conformance.kit.calls import Case, Run, every_case
 from conformance.kit.deviations import need
+from conformance.kit.gradients import leaf_gradients
 from conformance.kit.graph import functions_behind
-from conformance.kit.pull import pulled
 from conformance.kit.subject import Subject
-from conformance.kit.witness import Witness, watching
+from conformance.kit.variants import in_dtype
+from conformance.kit.witness import Call, Step, Witness, watching
 from conformance.kit.world import World
 
 #: Incoming gradients, as they were handed in and as they are afterwards.
@@ -34,8 +35,12 @@ class Look:
     error: Exception | None = None
 
 
-def watched(subject: Subject, world: World, everything: bool = False) -> list[Look]:
-    """Call every sample forward and backward under the witness; no exception ends it.
+#: In place only where it is this dtype already: what ``x.float()`` and its like hide.
+DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+
+
+def watched(subject: Subject, world: World, everything: bool = False, dtypes: bool = False) -> list[Look]:
+    """Call every sample forward and backward under the witness; an exception in backward does not end it.
 
     A world calls them once, however many tests look at what was seen.
 
@@ -43,12 +48,18 @@ def watched(subject: Subject, world: World, everything: bool = False) -> list[Lo
         subject: what to call.
         world: the ranks.
         everything: also without gradients, in forward mode where there is a jvp, and differentiated twice.
+        dtypes: also with the samples in other dtypes that the subject takes.
 
     Raises:
         NotApplicable: no Function class is at work.
+        Exception: forward raised it.
     """
     samples = every_case(subject, world)
-    functions = _once(world, (subject.label, "functions"), lambda: _functions(subject, samples))
+    functions = _once(
+        world,
+        (subject.label, "functions"),
+        lambda: function_classes(subject, lambda: [case.run().result for case in samples]),
+    )
     need(functions, "no Function class stands in the graph of the results")
     looks = _once(
         world,
@@ -57,6 +68,12 @@ def watched(subject: Subject, world: World, everything: bool = False) -> list[Lo
     )
     if everything:
         looks = looks + _once(world, (subject.label, "else"), lambda: _otherwise(subject, world, functions, samples))
+    if dtypes:
+        looks = looks + _once(world, (subject.label, "dtypes"), lambda: _in_dtypes(world, functions, samples))
+    for look in looks:
+        # What is raised after forward is for other clauses to say.
+        if look.error is not None and not any(call.complete for call in look.witness.calls):
+            raise look.error
     return looks
 
 
@@ -77,22 +94,26 @@ def _otherwise(subject: Subject, world: World, functions: tuple[type, ...], samp
     return looks
 
 
-def judged(looks: list[Look]) -> Iterator[Look]:
-    """The looks one by one; then the first exception that kept the witness from seeing a call at all.
+def _in_dtypes(world: World, functions: tuple[type, ...], samples: list[Case]) -> list[Look]:
+    named = ((case, dtype, str(dtype).removeprefix("torch.")) for case in samples for dtype in DTYPES)
+    derived = ((in_dtype(case, dtype), f"{case.label} in {name}") for case, dtype, name in named)
+    cases = [replace(case, label=label) for case, label in derived if case is not None]
+    return [_look(functions, case, lambda run: _backward(run, world), lenient=True) for case in cases]
 
-    What is raised after forward is the affair of other clauses.
-    """
-    yield from looks
+
+def steps(looks: list[Look], method: str) -> Iterator[tuple[Look, Call, Step]]:
+    """Every call of one method of ctx that was seen."""
     for look in looks:
-        if look.error is not None and not any(call.complete for call in look.witness.calls):
-            raise look.error
+        for call in look.witness.calls:
+            for step in call.of(method):
+                yield look, call, step
 
 
-def _functions(subject: Subject, samples: list[Case]) -> tuple[type, ...]:
-    """The subject's class; those behind it where it is a callable, or a class that applies another one."""
+def function_classes(subject: Subject, call: Callable[[], Any]) -> tuple[type, ...]:
+    """The subject's class; those behind the result where it is a callable, or a class that applies another one."""
     own = subject.function
     try:
-        behind = functions_behind([case.run().result for case in samples])
+        behind = functions_behind(call())
     except Exception:
         if own is None:
             raise
@@ -120,7 +141,7 @@ def _backward(run: Run, world: World) -> Pairs:
         return ()
     cotangents = run.cotangents(world)
     before = [cotangent.clone() for cotangent in cotangents]
-    pulled(run.outputs, list(run.leaves.values()), cotangents)
+    leaf_gradients(run.outputs, list(run.leaves.values()), cotangents)
     return tuple(zip(before, cotangents, strict=True))
 
 

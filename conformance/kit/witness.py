@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.autograd.function import FunctionMeta
 
-from conformance.kit.tensors import freed
+from conformance.kit.tensors import dense, freed
 
 #: The methods of ctx, by the attribute that each one sets. Setting the attribute oneself counts as calling the method.
 METHODS = {
@@ -45,6 +46,10 @@ class Backward:
     needed: tuple[bool, ...]
     returned: Any
     changed: tuple[int, ...]
+
+
+#: Stands for a value that backward did not return at all.
+MISSING = "no value at all"
 
 
 @dataclass
@@ -82,6 +87,16 @@ class Witness:
                 return call
         self.calls.append(Call(type(context)._forward_cls, context))
         return self.calls[-1]
+
+    def returned_for(self, given: Any) -> list[Any]:
+        """What each backward returned for the input that is this very object, wherever it stands among the inputs."""
+        found = []
+        for call in self.calls:
+            for backward in call.backwards:
+                values = backward.returned if isinstance(backward.returned, tuple) else (backward.returned,)
+                places = [place for place, value in enumerate(call.inputs) if value is given]
+                found += [values[place] if place < len(values) else MISSING for place in places]
+        return found
 
     def note(self, context: Any, attribute: str, value: Any) -> None:
         """Take down that an attribute of ctx was set."""
@@ -165,12 +180,13 @@ def same_values(old: torch.Tensor, new: torch.Tensor) -> bool:
         return False
     if old.shape != new.shape or old.dtype != new.dtype:
         return False
+    old, new = dense(old), dense(new)
     return bool(torch.equal(old, new)) or bool(((old == new) | (old.isnan() & new.isnan())).all())
 
 
 @contextmanager
 def watching(*functions: type) -> Iterator[Witness]:
-    """Watch every call of these Function classes.
+    """Watch every call of these Function classes, and of classes that the same code makes anew inside the block.
 
     >>> class Double(torch.autograd.Function):
     ...     @staticmethod
@@ -185,10 +201,35 @@ def watching(*functions: type) -> Iterator[Witness]:
     witness = Witness()
     with ExitStack() as stack:
         for function in functions:
-            for name, member in _stand_ins(function, witness):
-                stack.enter_context(_replaced(function, name, staticmethod(member)))
-            stack.enter_context(_replaced(function._backward_cls, "__setattr__", _setter(witness)))  # type: ignore[attr-defined]
+            _watch(function, witness, stack)
+        stack.enter_context(_watching_new(functions, witness, stack))
         yield witness
+
+
+def _watch(function: Any, witness: Witness, stack: ExitStack) -> None:
+    for name, member in _stand_ins(function, witness):
+        stack.enter_context(_replaced(function, name, staticmethod(member)))
+    stack.enter_context(_replaced(function._backward_cls, "__setattr__", _setter(witness)))
+
+
+@contextmanager
+def _watching_new(functions: tuple[type, ...], witness: Witness, stack: ExitStack) -> Iterator[None]:
+    """Watch classes as they are made: a callable may make its class anew at each call."""
+    known = {
+        (function.__module__, function.__qualname__) for function in functions if "<locals>" in function.__qualname__
+    }
+    original = FunctionMeta.__init__
+
+    def init(function: Any, *args: Any) -> None:
+        original(function, *args)
+        if (function.__module__, function.__qualname__) in known:
+            _watch(function, witness, stack)
+
+    FunctionMeta.__init__ = init
+    try:
+        yield
+    finally:
+        FunctionMeta.__init__ = original
 
 
 def _stand_ins(function: Any, witness: Witness) -> Iterator[tuple[str, Callable[..., Any]]]:

@@ -8,12 +8,14 @@ from typing import Any
 import torch
 
 from conformance.kit import collectives, expect
-from conformance.kit.deviations import Deviation, NotApplicable
+from conformance.kit.deviations import NotApplicable, need
 from conformance.kit.gather_mistakes import join_mistakes
-from conformance.kit.gathers import LAYOUTS, carries, held, launch, same_bits
+from conformance.kit.gathers import LAYOUTS, NOT_HANDED, carries, gets_args, held, launch, same_bits
 from conformance.kit.marks import cases, clause, ranks
 from conformance.kit.specs import Launch
 from conformance.kit.subject import Subject
+from conformance.kit.watched import function_classes
+from conformance.kit.witness import watching
 from conformance.kit.world import World
 
 
@@ -95,6 +97,7 @@ def test_no_layout_gives_wrong_rows(subject: Subject, world: World, layout: str,
 @cases(shape=[(3,), (2, 3), (0, 2)])
 def test_one_rank_needs_no_process_group(subject: Subject, world: World, shape: tuple[int, ...]) -> None:
     """With args.world_size 1 the values come back where there is no process group at all."""
+    need(gets_args(subject, world), NOT_HANDED)
     tensor = held(world, shape, torch.float64)[0].requires_grad_()
     with collectives.counted() as calls:
         actual = subject(tensor, Launch(1, 0))
@@ -127,6 +130,7 @@ def test_one_rank_gets_its_whole_gradient(subject: Subject, world: World) -> Non
 @ranks(1, 2)
 def test_world_size_is_that_of_args(subject: Subject, world: World) -> None:
     """With args.world_size 1 the tensor's own values come back without a collective, process group or not."""
+    need(gets_args(subject, world), NOT_HANDED)
     tensor = held(world, (2, 3), torch.float64)[world.rank]
     with collectives.counted() as calls:
         actual = subject(tensor.clone(), Launch(1, 0))
@@ -152,14 +156,18 @@ def test_result_shares_no_memory(subject: Subject, world: World, requires_grad: 
 @clause("AllGather.backward.none-for-args")
 @ranks(1, 2, 3)
 def test_args_get_no_gradient(subject: Subject, world: World) -> None:
-    """Autograd takes what backward returns: a gradient for the tensor, and nothing but None for args."""
-    tensor = held(world, (2, 3), torch.float64)[world.rank].requires_grad_()
-    actual = subject(tensor, launch(world))
+    """What backward returns for args is None, wherever args stand among the inputs, and autograd takes it."""
+    tensor, args = held(world, (2, 3), torch.float64)[world.rank].requires_grad_(), launch(world)
     refusal = ""
-    try:
-        actual.sum().backward()
-    except RuntimeError as error:
-        refusal = str(error)
-    if "gradient different from None" in refusal or "incorrect number of gradients" in refusal:
-        raise Deviation(f"what backward returns on rank {world.rank} of {world.size}", refusal, "(gradient, None)")
-    expect.equal(refusal, "", f"errors in backward on rank {world.rank} of {world.size}")
+    with watching(*function_classes(subject, lambda: subject(tensor, args))) as witness:
+        joined = subject(tensor, args)
+        try:
+            joined.backward(torch.ones(joined.shape, dtype=joined.dtype, device=joined.device))
+        except RuntimeError as error:
+            refusal = str(error)
+    where = f"on rank {world.rank} of {world.size}"
+    returned = witness.returned_for(args)
+    for value in returned:
+        expect.that(value is None, f"what backward returns for args {where}", value, "None")
+    expect.equal(refusal, "", f"errors in backward {where}")
+    need(returned, NOT_HANDED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from conformance.kit import expect
-from conformance.kit.deviations import Deviation
+from conformance.kit.deviations import Deviation, need
 from conformance.kit.gather_mistakes import Table, slice_mistakes
 from conformance.kit.gathers import (
     LAYOUTS,
@@ -15,9 +15,11 @@ from conformance.kit.gathers import (
     gradient,
     held,
     keeps_no_more,
+    laid_out,
     launch,
 )
 from conformance.kit.marks import cases, clause, ranks
+from conformance.kit.results import assembled
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
 
@@ -83,6 +85,21 @@ def test_rows_of_a_gradient_that_is_not_contiguous(subject: Subject, world: Worl
     actual = gradient(subject(x, launch(world)), x, whole[:rows])
     table = [parts if s == world.rank else [p * 0 for p in parts] for s in range(world.size)]
     _same_slice(world, actual, table, f", from a gradient laid out {layout}")
+
+
+@clause("AllGather.backward.local-slice")
+@ranks(2, 3)
+@cases(layout=["expanded from one number", "transposed in memory", "sliced out of wider memory"])
+def test_rows_of_one_gradient_that_is_not_contiguous(subject: Subject, world: World, layout: str) -> None:
+    """Where what was gathered is one tensor, a gradient for it that is not contiguous gives what it reads."""
+    documented = (subject.form, subject.dim) == ("joined", 0)
+    need(subject.form != "tuple" and not documented, "it gives a tuple, or what is documented: other tests judge that")
+    x, table = _leaf(world, (4, 6)), cotangents(world, (4, 6), torch.float64)
+    if layout == "expanded from one number":
+        table = [[torch.full_like(grad, rank + 1) for grad in row] for rank, row in enumerate(table)]
+    grad = laid_out(assembled(table[world.rank], subject.form, subject.dim), layout)
+    actual = gradient(subject.undivided(x, launch(world)), x, grad)
+    _same_slice(world, actual, table, f", from one gradient {layout}")
 
 
 @clause("AllGather.backward.local-slice")

@@ -7,7 +7,7 @@ import time
 import torch
 
 from conformance.kit import expect
-from conformance.kit.deviations import NotApplicable
+from conformance.kit.deviations import NotApplicable, need
 from conformance.kit.gathers import (
     LAYOUTS,
     carries,
@@ -17,10 +17,12 @@ from conformance.kit.gathers import (
     gradient,
     held,
     keeps_no_more,
+    laid_out,
     same_entries,
     same_gradient,
 )
 from conformance.kit.marks import cases, clause, ranks
+from conformance.kit.results import assembled
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
 
@@ -103,6 +105,20 @@ def test_sum_of_gradients_that_are_not_contiguous(subject: Subject, world: World
     grads = [grad if strided else grad.contiguous() for grad in given[world.rank]]
     actual = gradient(entries(subject, world, x), x, grads)
     same_gradient(world, actual, table, f", from gradients laid out {layout} on {who}")
+
+
+@clause("AllGatherGradAutograd.backward.sum")
+@ranks(2, 3)
+@cases(layout=["expanded from one number", "transposed in memory", "sliced out of wider memory"])
+def test_sum_of_one_gradient_that_is_not_contiguous(subject: Subject, world: World, layout: str) -> None:
+    """Where what was gathered is one tensor, a gradient for it that is not contiguous gives what it reads."""
+    need(subject.form != "tuple", "it gives a tuple, whose gradients come one by one")
+    x, table = _leaf(world, (4, 6)), cotangents(world, (4, 6), torch.float64)
+    if layout == "expanded from one number":
+        table = [[torch.full_like(grad, rank + 1) for grad in row] for rank, row in enumerate(table)]
+    grad = laid_out(assembled(table[world.rank], subject.form, subject.dim), layout)
+    actual = gradient(subject.undivided(x), x, grad)
+    same_gradient(world, actual, table, f", from one gradient {layout}")
 
 
 @clause("AllGatherGradAutograd.backward.sum")

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import combinations
+from dataclasses import replace
+from itertools import combinations, product
 
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import Case, Gradients, Run, differentiated, filled
+from conformance.kit.calls import Case, Run, differentiate, differentiated
 from conformance.kit.deviations import Deviation, NotApplicable, need
+from conformance.kit.gradients import Gradients
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
-from conformance.kit.watched import judged, watched
+from conformance.kit.tensors import is_strided
+from conformance.kit.variants import in_dtype
+from conformance.kit.watched import watched
 from conformance.kit.witness import same_values
 from conformance.kit.world import World
 
@@ -24,7 +28,7 @@ IN_FULL = 4
 def test_one_value_for_each_input(subject: Subject, world: World) -> None:
     """Backward returns as many values as forward had inputs; further Nones do no harm."""
     seen = 0
-    for look in judged(watched(subject, world)):
+    for look in watched(subject, world):
         for call in look.witness.calls:
             for backward in call.backwards:
                 seen += 1
@@ -50,21 +54,17 @@ def test_one_value_for_each_input(subject: Subject, world: World) -> None:
 def test_every_choice_of_inputs_gets_its_gradients(subject: Subject, world: World) -> None:
     """Whichever inputs need a gradient, each gets the one that it gets when all do."""
     tried = 0
-    found = []
     for case, run in differentiated(subject, world):
         cotangents = dict(zip(run.places, run.cotangents(world), strict=True))
-        whole = dict(zip(run.leaves, filled(run.gradients(list(cotangents.values())), run), strict=True))
+        whole = dict(zip(run.leaves, run.filled(run.gradients(list(cotangents.values()))), strict=True))
         for chosen in _choices(case):
             tried += 1
-            found.append((case, chosen, whole, _attempt(lambda: _part(case, chosen, cotangents))))  # noqa: B023
+            among = f"when of {case.label} only {', '.join(case.names[at] for at in chosen)} needs a gradient"
+            with expect.no_error(f"gradients {among}", "the gradients"):
+                actual = _chosen_gradients(case, chosen, cotangents)
+            for at in chosen:
+                expect.close(actual[at], whole[at], f"gradient of {case.names[at]} {among}, against that when all do")
     need(tried, "one input alone is differentiated; there is nothing to choose")
-    for case, chosen, whole, actual in found:
-        among = f"when of {case.label} only {', '.join(case.names[at] for at in chosen)} needs a gradient"
-        if isinstance(actual, Exception):
-            raise Deviation(f"gradients {among}", f"{type(actual).__name__}: {actual}", "the gradients") from actual
-        for at in chosen:
-            gradient = torch.zeros_like(whole[at]) if actual[at] is None else actual[at]
-            expect.close(gradient, whole[at], f"gradient of {case.names[at]} {among}, against that when all do")
 
 
 def _choices(case: Case) -> Iterator[tuple[int, ...]]:
@@ -74,27 +74,19 @@ def _choices(case: Case) -> Iterator[tuple[int, ...]]:
         yield from combinations(case.active, size)
 
 
-def _part(case: Case, chosen: tuple[int, ...], cotangents: dict[int, torch.Tensor]) -> dict[int, torch.Tensor | None]:
+def _chosen_gradients(
+    case: Case, chosen: tuple[int, ...], cotangents: dict[int, torch.Tensor]
+) -> dict[int, torch.Tensor]:
     run = case.run(needed=chosen)
-    if not run.outputs:
-        return dict.fromkeys(chosen)
-    return dict(zip(run.leaves, run.gradients([cotangents[place] for place in run.places]), strict=True))
-
-
-def _attempt(
-    action: Callable[[], dict[int, torch.Tensor | None]],
-) -> dict[int, torch.Tensor | None] | Exception:
-    try:
-        return action()
-    except Exception as error:
-        return error
+    found = run.gradients([cotangents[place] for place in run.places]) if run.outputs else (None,) * len(chosen)
+    return dict(zip(run.leaves, run.filled(found), strict=True))
 
 
 @clause("Function.backward.grads-untouched")
 def test_incoming_gradients_are_left_alone(subject: Subject, world: World) -> None:
-    """The gradients handed to backward hold the same values afterwards."""
-    looks = watched(subject, world)
-    for look in judged(looks):
+    """The gradients handed to backward hold the same values afterwards, in any dtype."""
+    looks = watched(subject, world, dtypes=True)
+    for look in looks:
         for index, (before, after) in enumerate(look.cotangents):
             if not same_values(before, after):
                 raise Deviation(
@@ -116,37 +108,42 @@ def test_incoming_gradients_are_left_alone(subject: Subject, world: World) -> No
 @clause("Function.backward.any-layout")
 def test_layout_of_incoming_gradients_makes_no_difference(subject: Subject, world: World) -> None:
     """Expanded, transposed, sliced and zero-stride gradients give what contiguous copies of them give."""
-    found: list[tuple[str, Run, Gradients | Exception, Gradients]] = []
-    random = False
-    for case, first in differentiated(subject, world):
+    tried = 0
+    given = differentiated(subject, world)
+    for case, first in [*given, *_in_other_precisions(given)]:
         plain = first.cotangents(world)
-        random = random or not _same(first.gradients(plain, seed=1), case.run().gradients(plain, seed=2))
+        if not all(map(is_strided, plain)):
+            continue
+        if not _same(first.gradients(plain, seed=1), case.run().gradients(plain, seed=2)):
+            raise NotApplicable("backward draws random numbers, and what is drawn follows the layout")
         for layout, arrange in LAYOUTS.items():
             odd = [arrange(cotangent.clone()) for cotangent in plain]
             even = [cotangent.clone(memory_format=torch.contiguous_format) for cotangent in odd]
             if all(one.stride() == other.stride() for one, other in zip(odd, even, strict=True)):
                 continue
-            right = case.run().gradients(even)
-            found.append((layout, first, _gradients(case, odd), right))
-    if random:
-        raise NotApplicable("backward draws random numbers, and what is drawn follows the layout")
-    need(found, "every output is a single number or empty; there is one layout")
-    for layout, run, actual, right in found:
-        name = f"{run.case.label}, incoming gradients {layout}"
-        if isinstance(actual, Exception):
-            raise Deviation(
-                f"gradients of {name}", f"{type(actual).__name__}: {actual}", "what contiguous ones give"
-            ) from actual
-        for at, one, other in zip(run.leaves, filled(actual, run), filled(right, run), strict=True):
-            expect.close(one, other, f"gradient of {run.case.names[at]} of {name}, against contiguous ones")
+            tried += 1
+            name = f"{case.label}, incoming gradients {layout}"
+            right, run = case.run().gradients(even), case.run()
+            with expect.no_error(f"gradients of {name}", "what contiguous ones give"):
+                actual = run.gradients(odd)
+            for at, one, other in zip(run.leaves, run.filled(actual), run.filled(right), strict=True):
+                expect.close(one, other, f"gradient of {case.names[at]} of {name}, against contiguous ones")
+    need(tried, "every output is a single number, empty or sparse; there is one layout")
 
 
-def _gradients(case: Case, cotangents: list[torch.Tensor]) -> Gradients | Exception:
-    run = case.run()
-    try:
-        return run.gradients(cotangents)
-    except Exception as error:
-        return error
+def _in_other_precisions(given: list[tuple[Case, Run]]) -> Iterator[tuple[Case, Run]]:
+    """The samples in single and in double precision, where the subject takes them so, there and back."""
+    for case, dtype in product([case for case, _ in given], (torch.float32, torch.float64)):
+        derived = in_dtype(case, dtype)
+        if derived is None:
+            continue
+        try:
+            differentiate(derived)
+        except Exception:  # the subject need not take what it was not made for
+            continue
+        run = replace(derived, label=f"{case.label} in {str(dtype).removeprefix('torch.')}").run()
+        if run.outputs:
+            yield run.case, run
 
 
 def _same(one: Gradients, other: Gradients) -> bool:
@@ -180,55 +177,34 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 @clause("Function.backward.repeatable")
 def test_a_second_backward_gives_the_same(subject: Subject, world: World) -> None:
     """With retain_graph=True a second backward pass gives the gradients of the first."""
-    function = subject.function
-    if getattr(function, "clear_saved_tensors_on_access", False):
+    if getattr(subject.function, "clear_saved_tensors_on_access", False):
         raise NotApplicable("the class asks for its saved tensors to be freed as they are read")
-    found: list[tuple[Run, Gradients, Gradients | Exception]] = []
-    for _, run in differentiated(subject, world):
-        first = run.gradients(run.cotangents(world), retain_graph=True)
-        kept = tuple(None if gradient is None else gradient.clone() for gradient in first)
-        try:
-            second: Gradients | Exception = run.gradients(run.cotangents(world), retain_graph=True)
-        except Exception as error:
-            second = error
-        found.append((run, kept, second))
-    for run, once, twice in found:
-        name = f"{run.case.label}, second backward pass over a retained graph"
-        if isinstance(twice, Exception):
-            raise Deviation(name, f"{type(twice).__name__}: {twice}", "the gradients of the first") from twice
-        for at, one, other in zip(run.leaves, filled(twice, run), filled(once, run), strict=True):
-            expect.close(one, other, f"gradient of {run.case.names[at]} of {name}")
+    for case, run in differentiated(subject, world):
+        first = [gradient.clone() for gradient in run.filled(run.gradients(run.cotangents(world), retain_graph=True))]
+        name = f"{case.label}, second backward pass over a retained graph"
+        with expect.no_error(name, "the gradients of the first"):
+            second = run.gradients(run.cotangents(world), retain_graph=True)
+        for at, one, other in zip(run.leaves, run.filled(second), first, strict=True):
+            expect.close(one, other, f"gradient of {case.names[at]} of {name}")
 
 
 @clause("Function.backward.unused-output")
 def test_unused_outputs_count_as_zero(subject: Subject, world: World) -> None:
     """With only one of several outputs in the loss, gradients are those with zeros handed in for the others."""
-    found: list[tuple[Run, int, Gradients | Exception, Gradients]] = []
+    tried = 0
     for case, first in differentiated(subject, world):
         cotangents = first.cotangents(world)
-        several = len(cotangents) > 1
-        for index, cotangent in enumerate(cotangents if several else ()):
+        for index, cotangent in enumerate(cotangents if len(cotangents) > 1 else ()):
+            tried += 1
             zeros = [c if other == index else torch.zeros_like(c) for other, c in enumerate(cotangents)]
-            right = case.run().gradients(zeros)
-            run = case.run()
-            try:
-                actual: Gradients | Exception = run.gradients_of([run.outputs[index]], [cotangent])
-            except Exception as error:
-                actual = error
-            found.append((first, index, actual, right))
-    need(found, "the result has one differentiable output, and it is always used")
-    for run, index, actual, right in found:
-        name = f"{run.case.label} with differentiable output {index} alone in the loss"
-        if isinstance(actual, Exception):
-            raise Deviation(
-                f"gradients of {name}", f"{type(actual).__name__}: {actual}", "the gradients", _none_unmet(actual)
-            ) from actual
-        for at, one, other in zip(run.leaves, filled(actual, run), filled(right, run), strict=True):
-            expect.close(
-                one,
-                other,
-                f"gradient of {run.case.names[at]} of {name}, against zeros handed in for the others",
-            )
+            right, run = case.run().gradients(zeros), case.run()
+            name = f"{case.label} with differentiable output {index} alone in the loss"
+            with expect.no_error(f"gradients of {name}", "the gradients", _none_unmet):
+                actual = run.gradients_of([run.outputs[index]], [cotangent])
+            for at, one, other in zip(run.leaves, run.filled(actual), run.filled(right), strict=True):
+                what = f"gradient of {case.names[at]} of {name}, against zeros handed in for the others"
+                expect.close(one, other, what)
+    need(tried, "the result has one differentiable output, and it is always used")
 
 
 def _none_unmet(error: Exception) -> str:

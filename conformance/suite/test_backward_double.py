@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
 
-from conformance.kit import expect
-from conformance.kit.calls import Case, Run, differentiated, filled, in_double
+from conformance.kit import collectives, expect
+from conformance.kit.calls import Case, Run, differentiated, in_double
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
-from conformance.kit.slopes import Finding, compare, epsilon, inner, nearby, paired, typical
+from conformance.kit.slopes import Comparison, compare, direction, epsilon, inner, nearby, paired, reach
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
 
@@ -26,29 +25,27 @@ def test_second_derivative_is_right_or_refused(subject: Subject, world: World) -
             refused = any(world.exchange(second.refused))
             findings = [] if refused else second.findings(world, inputs=subject.gradient_kind != "declared")
             for group, finding in findings:
-                _judge(group, finding, point)
+                wrong = finding.verdict == "differs"
+                expect.that(
+                    not wrong,
+                    f"second derivative of {point.label}: slope of its gradients along {group}, "
+                    "which no error announced",
+                    f"{finding.analytic:.9g} by differentiating twice",
+                    f"{finding.by_differences} by differences of the gradients",
+                    _collectives_in_backward(second) if wrong else "",
+                )
             told += refused or any(finding.verdict == "agrees" for _, finding in findings)
             if all(finding.verdict == "agrees" for _, finding in findings):
                 break
     need(told, "too rough around every sample for differences to tell a second derivative")
 
 
-def _judge(group: str, finding: Finding, point: Case) -> None:
-    expect.that(
-        finding.verdict != "differs",
-        f"second derivative of {point.label}: slope of its gradients along {group}, which no error announced",
-        f"{finding.analytic:.9g} by differentiating twice",
-        f"{finding.numeric:.9g} by differences of the gradients",
-        _likely(finding),
-    )
-
-
-def _likely(finding: Finding) -> str:
-    if math.isnan(finding.analytic) or math.isinf(finding.analytic):
-        return "backward is made of operations with no finite derivative there: sqrt or a power at 0, or 0 / 0"
-    if finding.analytic == 0.0 and finding.numeric != 0.0:
-        return "backward uses what autograd does not see: a detached tensor, a saved intermediate, a plain collective"
-    return "backward uses an intermediate value of forward, of which autograd knows nothing"
+def _collectives_in_backward(second: _Second) -> str:
+    """Name the collectives that backward starts, where there are any: their plain forms have no gradient."""
+    run = second.run.case.run()
+    with collectives.counted() as started:
+        run.gradients([cotangent.detach() for cotangent in second.cotangents])
+    return f"backward starts {', '.join(dict.fromkeys(started))}, which autograd may not see" if started else ""
 
 
 @dataclass(frozen=True)
@@ -71,24 +68,24 @@ class _Second:
         leaves = list(run.leaves.values())
         weights = [world.tensor(world.rank, tuple(x.shape), x.dtype, "weight", at) for at, x in enumerate(leaves)]
         try:
-            first = filled(run.gradients(cotangents, create_graph=True), run)
+            first = run.filled(run.gradients(cotangents, create_graph=True))
             found = _pulled(first, weights, [*leaves, *cotangents])
         except Exception:
             return cls(run, cotangents, weights, {}, [], True)
         by_input = dict(zip(run.leaves, found, strict=False))
         return cls(run, cotangents, weights, by_input, found[len(leaves) :], False)
 
-    def findings(self, world: World, inputs: bool) -> list[tuple[str, Finding]]:
+    def findings(self, world: World, inputs: bool) -> list[tuple[str, Comparison]]:
         """What differences say along all inputs, and along all incoming gradients."""
         point, still = self.run.case, [torch.zeros_like(cotangent) for cotangent in self.cotangents]
-        steps = {at: _direction(world, point.values[at].detach(), "input", at) for at in self.run.leaves}
-        along = [_direction(world, cotangent.detach(), "cotangent", at) for at, cotangent in enumerate(self.cotangents)]
+        steps = {at: direction(world, point.values[at].detach(), "input", at) for at in self.run.leaves}
+        along = [direction(world, cotangent.detach(), "cotangent", at) for at, cotangent in enumerate(self.cotangents)]
         groups: list[tuple[str, dict[int, torch.Tensor], list[torch.Tensor]]] = [("its incoming gradients", {}, along)]
         if inputs:
             groups.append(("its inputs", steps, still))
         return [(name, self._finding(world, moves, turns)) for name, moves, turns in groups]
 
-    def _finding(self, world: World, moves: dict[int, torch.Tensor], turns: list[torch.Tensor]) -> Finding:
+    def _finding(self, world: World, moves: dict[int, torch.Tensor], turns: list[torch.Tensor]) -> Comparison:
         slope = sum(inner(self.gradients[at], move) for at, move in moves.items())
         slope += sum(inner(pulled, turn) for pulled, turn in zip(self.pulled, turns, strict=True))
 
@@ -96,9 +93,10 @@ class _Second:
             point = self.run.case
             run = point.having({at: point.values[at].detach() + step * move for at, move in moves.items()}).run()
             turned = [c.detach() + step * turn for c, turn in zip(self.cotangents, turns, strict=True)]
-            return paired(self.weights, filled(run.gradients(turned), run))
+            return paired(self.weights, run.filled(run.gradients(turned)))
 
-        return compare(world, loss, slope, epsilon([*self.weights, *self.cotangents]))
+        far = reach(self.weights, [*moves.values(), *turns])
+        return compare(world, loss, slope, epsilon([*self.weights, *self.cotangents]), far)
 
 
 def _pulled(
@@ -112,7 +110,3 @@ def _pulled(
     # Not torch.autograd.grad: it would step around the node that refuses, since nothing asked for lies behind it.
     torch.autograd.backward(loss)
     return [tensor.grad for tensor in inputs]
-
-
-def _direction(world: World, value: torch.Tensor, *key: object) -> torch.Tensor:
-    return world.tensor(world.rank, tuple(value.shape), value.dtype, "direction", *key) * typical(value)

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import Case, Run, differentiated, filled, in_double
-from conformance.kit.deviations import Deviation, NotApplicable, need
+from conformance.kit.calls import Case, Run, differentiated, in_double
+from conformance.kit.deviations import Deviation, need
 from conformance.kit.diagnosis import likely_cause
+from conformance.kit.formula import declared_gradients
 from conformance.kit.marks import clause
-from conformance.kit.slopes import (
-    Finding,
-    compare,
-    directions,
-    epsilon,
-    inner,
-    nearby,
-    paired,
-    typical,
-)
+from conformance.kit.slopes import Comparison, compare, directions, epsilon, inner, nearby, paired, reach, typical
 from conformance.kit.subject import Subject
+from conformance.kit.tensors import is_strided
 from conformance.kit.world import World
 
 OWN = "its spec says what the gradient is, and has clauses for it"
 ROUGH = "too rough around every sample for differences to tell a derivative"
+#: Gradients of at most this many elements are shown whole beside those by differences.
+SHOWN_WHOLE = 64
 
 
 @clause("Function.backward.gradient")
@@ -44,9 +37,18 @@ def test_gradient_is_the_derivative(subject: Subject, world: World) -> None:
             for at in tried:
                 if gradients[at] is None and at not in case.top:
                     continue  # autograd does not look into containers
-                verdicts = _slopes(world, point, run, cotangents, at, gradients[at])
-                told += "agrees" in verdicts
-                if "unclear" in verdicts:
+                slopes = _slopes(world, run, cotangents, at, gradients[at])
+                wrong = next((slope for slope in slopes if slope.verdict == "differs"), None)
+                if wrong and _is_shown_whole(world, point.values[at]):
+                    _same_gradient(run, cotangents, at, gradients[at], wrong)
+                expect.that(
+                    wrong is None,
+                    f"slope of the loss along a random direction of {point.name(at)}",
+                    wrong and f"{wrong.analytic:.9g} by backward",
+                    wrong and f"{wrong.by_differences}, by differences of forward",
+                )
+                told += any(slope.verdict == "agrees" for slope in slopes)
+                if any(slope.verdict == "unclear" for slope in slopes):
                     unclear.append(at)
             if not unclear:
                 break
@@ -54,72 +56,65 @@ def test_gradient_is_the_derivative(subject: Subject, world: World) -> None:
 
 
 def _slopes(
-    world: World,
-    point: Case,
-    run: Run,
-    cotangents: list[torch.Tensor],
-    at: int,
-    gradient: torch.Tensor | None,
-) -> list[str]:
-    verdicts = []
-    value = point.values[at].detach()
-    for direction in directions(world, value):
-        finding = compare(
-            world,
-            lambda step, direction=direction: paired(  # type: ignore[misc]
-                cotangents, _moved(point, run.places, {at: value + step * direction})
-            ),
-            inner(gradient, direction),
-            epsilon([*run.outputs, value]),
-        )
-        verdicts.append(finding.verdict)
-        if finding.verdict == "differs":
-            raise _wrong(world, point, run, cotangents, at, gradient, finding)
-    return verdicts
+    world: World, run: Run, cotangents: list[torch.Tensor], at: int, gradient: torch.Tensor | None
+) -> list[Comparison]:
+    """The gradient of one input compared with differences of forward, along each of some directions."""
+    value = run.case.values[at].detach()
+    eps = epsilon([*run.outputs, value])
+
+    def along(direction: torch.Tensor) -> Comparison:
+        def loss(step: float) -> tuple[float, float]:
+            return paired(cotangents, _outputs_at(run, at, value + step * direction))
+
+        return compare(world, loss, inner(gradient, direction), eps, reach(cotangents, [direction]))
+
+    return [along(direction) for direction in directions(world, value)]
 
 
-def _moved(point: Case, places: Sequence[int], values: dict[int, torch.Tensor]) -> list[torch.Tensor]:
-    tensors = point.having(values).run(needed=()).tensors
-    return [tensors[place] for place in places]
+def _outputs_at(run: Run, at: int, value: torch.Tensor) -> list[torch.Tensor]:
+    """What the call gives for another value of one input, which needs a gradient as it did in the call."""
+    tensors = run.case.having({at: value}).run(needed=run.leaves).tensors
+    return [tensors[place] for place in run.places]
 
 
-def _wrong(
-    world: World,
-    point: Case,
-    run: Run,
-    cotangents: list[torch.Tensor],
-    at: int,
-    gradient: torch.Tensor | None,
-    finding: Finding,
-) -> Deviation:
-    """Name the input, and show both gradients whole where that is affordable."""
-    what = f"gradient of {point.name(at)}"
-    value = point.values[at].detach()
-    if value.numel() > 64 or world.size > 1:
-        return Deviation(
-            f"slope of the loss along a random direction of {point.name(at)}",
-            f"{finding.analytic:.9g} by backward",
-            f"{finding.numeric:.9g} by differences of forward",
-            "the gradient was dropped" if gradient is None else "",
-        )
-    expected = _by_element(point, run, cotangents, at)
+def _is_shown_whole(world: World, value: torch.Tensor) -> bool:
+    return value.numel() <= SHOWN_WHOLE and is_strided(value) and world.size == 1
+
+
+def _same_gradient(
+    run: Run, cotangents: list[torch.Tensor], at: int, gradient: torch.Tensor | None, slope: Comparison
+) -> None:
+    """Show both gradients whole, where that tells them apart."""
+    expected = _by_differences(run, cotangents, at)
+    what = f"gradient of {run.case.name(at)}"
     if gradient is None:
-        return Deviation(what, "None: no gradient at all", expect.shown(expected), "the gradient was dropped")
-    likely = likely_cause(gradient, expected, {}) or _declared(gradient, expected)
-    return Deviation(what, expect.shown(gradient), f"{expect.shown(expected)} by differences of forward", likely)
+        raise Deviation(what, "None: no gradient at all", expect.shown(expected), "the gradient was dropped")
+    actual, right = expect.shown_apart(gradient, expected)
+    raise Deviation(
+        what,
+        actual,
+        f"{right} by differences of forward; slope along a direction {slope.analytic:.9g}, {slope.by_differences}",
+        likely_cause(gradient, expected, {}) or _made_on_purpose(run.case, run, at, gradient, expected),
+    )
 
 
-def _declared(gradient: torch.Tensor, expected: torch.Tensor) -> str:
-    if bool((expected == 0).all()) and bool((gradient != 0).any()):
-        return (
-            "a surrogate of a step function, which formula= declares if it is meant; "
-            "or forward takes this value from elsewhere, such as a module"
-        )
-    return ""
+def _made_on_purpose(case: Case, run: Run, at: int, gradient: torch.Tensor, expected: torch.Tensor) -> str:
+    """Tell a surrogate from an input that forward does not read: a long step changes the result of the one alone."""
+    if bool((expected != 0).any()) or not bool((gradient != 0).any()):
+        return ""
+    here, value = case.run().tensors, case.values[at].detach()
+    for far in (-value, 3 * value + 1, torch.zeros_like(value)):
+        try:
+            there = _outputs_at(run, at, far)
+        except Exception:  # it need not take any value
+            continue
+        if any(not torch.equal(here[place], other) for place, other in zip(run.places, there, strict=True)):
+            return "a surrogate of a step function, which formula= declares if it is meant"
+    return "a gradient for what forward does not read from this input: it may come from elsewhere, such as a module"
 
 
-def _by_element(point: Case, run: Run, cotangents: list[torch.Tensor], at: int) -> torch.Tensor:
-    value = point.values[at].detach().clone(memory_format=torch.contiguous_format)
+def _by_differences(run: Run, cotangents: list[torch.Tensor], at: int) -> torch.Tensor:
+    value = run.case.values[at].detach().clone(memory_format=torch.contiguous_format)
     step = epsilon([*run.outputs, value]) ** (1 / 3) * typical(value)
     expected = torch.zeros_like(value)
     for element in range(value.numel()):
@@ -128,26 +123,18 @@ def _by_element(point: Case, run: Run, cotangents: list[torch.Tensor], at: int) 
             for sign in (1, -1):
                 moved = value.clone()
                 moved.view(-1)[element] += sign * step * unit
-                ends.append(paired(cotangents, _moved(point, run.places, {at: moved}))[0])
+                ends.append(paired(cotangents, _outputs_at(run, at, moved))[0])
             expected.view(-1)[element] += (ends[0] - ends[1]) / (2 * step) * unit
     return expected
 
 
 @clause("Function.backward.gradient")
 def test_gradient_is_the_declared_one(subject: Subject, world: World) -> None:
-    """The gradient of every input is what the subject's formula says."""
-    formula = subject.formula
+    """The gradient of every input is what the subject's formula says, given the same random numbers."""
     need(subject.gradient_kind != "spec", OWN)
-    if subject.gradient_kind != "declared" or formula is None:
-        raise NotApplicable("no formula is declared: the gradient is judged by differences")
+    need(subject.gradient_kind == "declared", "no formula is declared: the gradient is judged by differences")
     for case, run in differentiated(subject, world):
         cotangents = run.cotangents(world)
-        actual = dict(zip(run.leaves, filled(run.gradients(cotangents), run), strict=True))
-        given = dict(zip(run.places, cotangents, strict=True))
-        declared = formula(case.arguments(), tuple(given.get(place) for place in range(len(run.tensors))))
-        values = declared if isinstance(declared, tuple | list) else (declared,)
-        for at in (at for at in case.active if at in case.top):
-            index = case.argument(at)
-            expected = values[index] if index < len(values) else None
-            right = torch.zeros_like(actual[at]) if expected is None else expected
+        actual = dict(zip(run.leaves, run.filled(run.gradients(cotangents)), strict=True))
+        for at, right in declared_gradients(run, cotangents).items():
             expect.close(actual[at], right, f"gradient of {case.name(at)}, against the declared formula")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import torch
 
 from conformance.kit import expect, isolation
-from conformance.kit.calls import Case, Gradients, Run, cases, differentiated, every_case
+from conformance.kit.calls import Case, Run, cases, differentiated, every_case
 from conformance.kit.ctx_tensors import tensors_on
 from conformance.kit.deviations import Deviation, need
+from conformance.kit.gradients import Gradients, leaf_gradients
 from conformance.kit.marks import clause
 from conformance.kit.memory import kept_alive
-from conformance.kit.pull import pulled
 from conformance.kit.subject import Subject
-from conformance.kit.watched import judged, watched
+from conformance.kit.watched import watched
 from conformance.kit.witness import same_values
 from conformance.kit.world import World
 
@@ -22,7 +22,7 @@ def test_ctx_holds_no_tensor(subject: Subject, world: World) -> None:
     """After forward and backward no attribute of ctx is a tensor or holds one."""
     looks = watched(subject, world)
     seen = 0
-    for look in judged(looks):
+    for look in looks:
         for call in look.witness.calls:
             seen += 1
             found = list(tensors_on(call.context, foreign=call.inputs))
@@ -114,7 +114,8 @@ def _state_after(case: Case, world: World, seed: int) -> torch.Tensor:
     after_forward = torch.get_rng_state()
     if run.outputs:
         torch.set_rng_state(after_forward)
-        pulled(run.outputs, list(run.leaves.values()), run.cotangents(world))
+        with case.subject.asking_for_its_group():
+            leaf_gradients(run.outputs, list(run.leaves.values()), run.cotangents(world))
     return torch.get_rng_state()
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import Case, cases, in_double, smooth
+from conformance.kit.calls import Case, cases, differentiate, in_double, smooth
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.diagnosis import likely_cause
+from conformance.kit.formula import declared_gradients
 from conformance.kit.marks import clause
 from conformance.kit.recording import many, recording
-from conformance.kit.slopes import compare, epsilon, inner, nearby, paired
+from conformance.kit.slopes import compare, epsilon, inner, nearby, paired, reach
 from conformance.kit.subject import Subject
 from conformance.kit.transforms import Direction, Tensors, outputs, tangents
 from conformance.kit.world import World
@@ -48,7 +48,7 @@ def test_tangent_is_the_directional_derivative(subject: Subject, world: World) -
     need(subject.defines("jvp"), NO_JVP)
     need(subject.gradient_kind == "numeric", "its derivative is not meant to be that of forward")
     agreed = 0
-    for case in map(in_double, cases(subject, world)):
+    for case in _in_double(subject, world):
         for point in nearby(case, world):
             verdicts = [_held(point, world, direction) for direction in directions(point, world)]
             agreed += "agrees" in verdicts
@@ -72,9 +72,16 @@ def _held(point: Case, world: World, direction: Direction) -> str:
             ),
             inner(weight, tangent),
             epsilon([*ends, *direction.values()]),
+            reach([weight], direction.values()),
         )
         if finding.verdict == "differs":
-            raise _wrong(point, direction, place, tangent)
+            expected = _by_differences(point, direction, place)
+            raise Deviation(
+                f"tangent of output {place} of {point.label}{_of(point, direction)}; "
+                f"its slope is {finding.analytic:.9g} by jvp and {finding.by_differences} by differences of forward",
+                *expect.shown_apart(tangent, expected),
+                likely_cause(tangent, expected, {}),
+            )
         verdict = "unclear" if finding.verdict == "unclear" else verdict
     return verdict
 
@@ -83,16 +90,10 @@ def _moved(point: Case, direction: Direction, step: float) -> Tensors:
     return outputs(point, {at: point.values[at].detach() + step * u for at, u in direction.items()})
 
 
-def _wrong(point: Case, direction: Direction, place: int, tangent: torch.Tensor) -> Deviation:
+def _by_differences(point: Case, direction: Direction, place: int) -> torch.Tensor:
     step = epsilon(list(direction.values())) ** (1 / 3)
     right, left = (_moved(point, direction, sign * step)[place].detach() for sign in (1, -1))
-    expected = (right - left) / (2 * step)
-    return Deviation(
-        f"tangent of output {place} of {point.label}{_of(point, direction)}",
-        expect.shown(tangent),
-        f"{expect.shown(expected)} by differences of forward",
-        likely_cause(tangent, expected, {}),
-    )
+    return (right - left) / (2 * step)
 
 
 @clause("Function.jvp.tangent")
@@ -101,7 +102,7 @@ def test_jvp_and_backward_share_one_jacobian(subject: Subject, world: World) -> 
     need(subject.defines("jvp"), NO_JVP)
     need(subject.defines("backward") or subject.defines("vjp"), "the class defines no backward to agree with")
     need(world.size == 1, "across ranks the gather's own clauses judge its tangent")
-    for case in map(in_double, cases(subject, world)):
+    for case in _in_double(subject, world):
         for direction in directions(case, world):
             actual = tangents(case, direction)
             run = case.run()
@@ -120,6 +121,17 @@ def test_jvp_and_backward_share_one_jacobian(subject: Subject, world: World) -> 
             )
 
 
+def _in_double(subject: Subject, world: World) -> list[Case]:
+    """The samples in double precision where forward, backward and jvp all take it."""
+
+    def use(case: Case) -> None:
+        differentiate(case)
+        for direction in directions(case, world):
+            tangents(case, direction)
+
+    return [in_double(case, use) for case in cases(subject, world)]
+
+
 def directions(case: Case, world: World) -> Iterator[Direction]:
     """A tangent for every differentiable input at once, then for each of them alone."""
     every = {
@@ -135,14 +147,9 @@ def directions(case: Case, world: World) -> Iterator[Direction]:
 
 def _gradients(case: Case, cotangents: list[torch.Tensor]) -> dict[int, torch.Tensor | None]:
     run = case.run()
-    if case.subject.gradient_kind != "declared" or case.subject.formula is None:
-        return dict(zip(run.leaves, run.gradients(cotangents), strict=True))
-    given = dict(zip(run.places, cotangents, strict=True))
-    declared: Any = case.subject.formula(
-        case.run(needed=()).args, tuple(given.get(place) for place in range(len(run.tensors)))
-    )
-    values = many(tuple(declared) if isinstance(declared, list) else declared)
-    return {at: values[int(case.names[at].removeprefix("input "))] for at in case.active if at in case.top}
+    if case.subject.gradient_kind == "declared":
+        return dict(declared_gradients(run, cotangents))
+    return dict(zip(run.leaves, run.gradients(cotangents), strict=True))
 
 
 def _of(case: Case, direction: Direction) -> str:

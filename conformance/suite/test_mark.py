@@ -6,16 +6,16 @@ from typing import Any
 
 import torch
 
-from conformance.kit import expect
+from conformance.kit import collectives, expect
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
-from conformance.kit.steps import at_most_once, only_early, steps
 from conformance.kit.subject import Subject
-from conformance.kit.watched import judged, watched
-from conformance.kit.witness import EARLY
+from conformance.kit.watched import Look, steps, watched
+from conformance.kit.witness import EARLY, Call
 from conformance.kit.world import World
 
 LAST_COUNTS = "of two calls only the last one counts"
+TOO_LATE = "too late to have an effect"
 
 
 @clause("Function.mark_dirty.once")
@@ -23,8 +23,14 @@ def test_mark_dirty_is_called_once(subject: Subject, world: World) -> None:
     """A call calls mark_dirty at most once, and from forward or setup_context."""
     looks = watched(subject, world, everything=True)
     need(any(steps(looks, "mark_dirty")), "mark_dirty is not called")
-    at_most_once(looks, "mark_dirty", LAST_COUNTS)
-    only_early(looks, "mark_dirty")
+    for look in looks:
+        for call in look.witness.calls:
+            early = [step.phase for step in call.of("mark_dirty") if step.phase in EARLY]
+            what = f"calls of mark_dirty in one call of {call.function.__name__}, {look.case.label}"
+            expect.that(len(early) <= 1, what, f"{len(early)}, from {', '.join(early)}", "at most 1", LAST_COUNTS)
+    for look, call, step in steps(looks, "mark_dirty"):
+        what = f"where {call.function.__name__} calls mark_dirty, {look.case.label}"
+        expect.that(step.phase in EARLY, what, step.phase, "forward or setup_context", TOO_LATE)
 
 
 @clause("Function.mark_dirty.only-inputs")
@@ -32,7 +38,8 @@ def test_only_inputs_are_marked_dirty_and_all_are_returned(subject: Subject, wor
     """Every argument of mark_dirty is an input of forward, and forward returns it."""
     looks = watched(subject, world, everything=True)
     need(any(steps(looks, "mark_dirty")), "mark_dirty is not called")
-    for look, call, step in steps(looks, "mark_dirty", EARLY):
+    early = [(look, call, step) for look, call, step in steps(looks, "mark_dirty") if step.phase in EARLY]
+    for look, call, step in early:
         for index, value in enumerate(step.given):
             name = f"argument {index} of mark_dirty, {call.function.__name__}, {look.case.label}"
             expect.that(_among(value, call.inputs), f"{name}: an input of forward", value, "one of the inputs")
@@ -42,14 +49,13 @@ def test_only_inputs_are_marked_dirty_and_all_are_returned(subject: Subject, wor
                 "not among the outputs",
                 "returned as it is",
             )
-    list(judged(looks))
 
 
 @clause("Function.mark_dirty.complete")
 def test_every_changed_input_is_marked_dirty(subject: Subject, world: World) -> None:
-    """Every input that holds other values after forward than before is given to mark_dirty."""
-    looks = watched(subject, world, everything=True)
-    for look in judged(looks):
+    """Every input that holds other values after forward than before is given to mark_dirty, in any dtype."""
+    looks = watched(subject, world, everything=True, dtypes=True)
+    for look in looks:
         for call in look.witness.calls:
             marked = [value for step in call.of("mark_dirty") for value in step.given]
             for place in call.changed:
@@ -58,9 +64,7 @@ def test_every_changed_input_is_marked_dirty(subject: Subject, world: World) -> 
                     f"input {place} of {call.function.__name__}, {look.case.label}, which forward changes in place",
                     "not given to mark_dirty",
                     "ctx.mark_dirty, and the input returned",
-                    "changed through .data, .numpy() or another alias, which autograd does not see"
-                    if call.inputs[place]._version <= 1
-                    else "",
+                    _how_changed(look, call, place),
                 )
 
 
@@ -69,8 +73,14 @@ def test_mark_non_differentiable_is_called_once(subject: Subject, world: World) 
     """A call calls mark_non_differentiable at most once, and from forward or setup_context."""
     looks = watched(subject, world, everything=True)
     need(any(steps(looks, "mark_non_differentiable")), "mark_non_differentiable is not called")
-    at_most_once(looks, "mark_non_differentiable", LAST_COUNTS)
-    only_early(looks, "mark_non_differentiable")
+    for look in looks:
+        for call in look.witness.calls:
+            early = [step.phase for step in call.of("mark_non_differentiable") if step.phase in EARLY]
+            what = f"calls of mark_non_differentiable in one call of {call.function.__name__}, {look.case.label}"
+            expect.that(len(early) <= 1, what, f"{len(early)}, from {', '.join(early)}", "at most 1", LAST_COUNTS)
+    for look, call, step in steps(looks, "mark_non_differentiable"):
+        what = f"where {call.function.__name__} calls mark_non_differentiable, {look.case.label}"
+        expect.that(step.phase in EARLY, what, step.phase, "forward or setup_context", TOO_LATE)
 
 
 @clause("Function.mark_non_differentiable.only-outputs")
@@ -78,7 +88,8 @@ def test_only_outputs_are_marked_non_differentiable(subject: Subject, world: Wor
     """Every argument of mark_non_differentiable is a tensor that forward returns."""
     looks = watched(subject, world, everything=True)
     need(any(steps(looks, "mark_non_differentiable")), "mark_non_differentiable is not called")
-    for look, call, step in steps(looks, "mark_non_differentiable", EARLY):
+    early = [(look, call, step) for look, call, step in steps(looks, "mark_non_differentiable") if step.phase in EARLY]
+    for look, call, step in early:
         for index, value in enumerate(step.given):
             name = f"argument {index} of mark_non_differentiable, {call.function.__name__}, {look.case.label}"
             expect.that(isinstance(value, torch.Tensor), f"{name}: a tensor", value, "a tensor")
@@ -88,7 +99,6 @@ def test_only_outputs_are_marked_non_differentiable(subject: Subject, world: Wor
                 f"{expect.shown(value)}, {'an input' if _among(value, call.inputs) else 'which is not returned'}",
                 "one of the outputs",
             )
-    list(judged(looks))
 
 
 @clause("Function.set_materialize_grads.where")
@@ -96,7 +106,20 @@ def test_set_materialize_grads_is_called_early(subject: Subject, world: World) -
     """set_materialize_grads is called from forward or setup_context, not from backward, jvp or outside."""
     looks = watched(subject, world, everything=True)
     need(any(steps(looks, "set_materialize_grads")), "set_materialize_grads is not called")
-    only_early(looks, "set_materialize_grads")
+    for look, call, step in steps(looks, "set_materialize_grads"):
+        what = f"where {call.function.__name__} calls set_materialize_grads, {look.case.label}"
+        expect.that(step.phase in EARLY, what, step.phase, "forward or setup_context", TOO_LATE)
+
+
+def _how_changed(look: Look, call: Call, place: int) -> str:
+    """Tell a change through an alias from one by a collective: neither counts as a new version of the tensor."""
+    if call.inputs[place]._version > 1:
+        return ""
+    with collectives.counted() as started:
+        look.case.run()
+    if started:
+        return f"changed by a collective: {', '.join(dict.fromkeys(started))}"
+    return "changed through .data, .numpy() or another alias, which autograd does not see"
 
 
 def _outputs(output: Any) -> tuple[Any, ...]:

@@ -5,26 +5,37 @@ from __future__ import annotations
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import Case, Gradients, Run, differentiated, filled
-from conformance.kit.deviations import Deviation, need
+from conformance.kit.calls import differentiated
+from conformance.kit.deviations import need
 from conformance.kit.marks import clause
 from conformance.kit.offload import offloaded
-from conformance.kit.steps import at_most_once, only_early, steps
 from conformance.kit.subject import Subject
-from conformance.kit.watched import judged, watched
+from conformance.kit.watched import steps, watched
+from conformance.kit.witness import EARLY
 from conformance.kit.world import World
+
+LAST_COUNTS = "of two calls only the last one counts"
+TOO_LATE = "too late to have an effect"
 
 
 @clause("Function.save_for_backward.once")
 def test_save_for_backward_is_called_once(subject: Subject, world: World) -> None:
     """A call of forward calls save_for_backward at most once."""
-    at_most_once(watched(subject, world), "save_for_backward", "of two calls only the last one counts")
+    looks = watched(subject, world)
+    for look in looks:
+        for call in look.witness.calls:
+            early = [step.phase for step in call.of("save_for_backward") if step.phase in EARLY]
+            what = f"calls of save_for_backward in one call of {call.function.__name__}, {look.case.label}"
+            expect.that(len(early) <= 1, what, f"{len(early)}, from {', '.join(early)}", "at most 1", LAST_COUNTS)
 
 
 @clause("Function.save_for_backward.where")
 def test_save_for_backward_is_called_early(subject: Subject, world: World) -> None:
     """save_for_backward is called from forward or setup_context, not from backward, jvp or outside."""
-    only_early(watched(subject, world, everything=True), "save_for_backward")
+    looks = watched(subject, world, everything=True)
+    for look, call, step in steps(looks, "save_for_backward"):
+        what = f"where {call.function.__name__} calls save_for_backward, {look.case.label}"
+        expect.that(step.phase in EARLY, what, step.phase, "forward or setup_context", TOO_LATE)
 
 
 @clause("Function.save_for_backward.only-tensors")
@@ -41,51 +52,22 @@ def test_only_tensors_are_saved(subject: Subject, world: World) -> None:
                 "a tensor or None",
                 "what is no tensor belongs on ctx as an attribute",
             )
-    list(judged(looks))
 
 
 @clause("Function.save_for_backward.hooks-suffice")
 def test_hooks_can_carry_saved_tensors_away(subject: Subject, world: World) -> None:
     """With every saved tensor carried away by hooks and all else of the call overwritten, gradients are right."""
-    found: list[tuple[Run, Gradients | Exception, Gradients]] = []
     for case, first in differentiated(subject, world):
         cotangents = first.cotangents(world)
-        right = first.gradients(cotangents)
-        found.append((first, _carried(case, cotangents), right))
-    for run, actual, right in found:
-        name = f"{run.case.label} with saved tensors carried away and back"
-        if isinstance(actual, Exception):
-            raise Deviation(
-                f"gradients of {name}", f"{type(actual).__name__}: {actual}", "the gradients", BESIDE
-            ) from actual
-        for at, one, other in zip(run.leaves, filled(actual, run), filled(right, run), strict=True):
-            if not _close(one, other):
-                raise Deviation(
-                    f"gradient of {run.case.names[at]} of {name}",
-                    expect.shown(one),
-                    expect.shown(other),
-                    BESIDE,
-                )
+        right, run = first.gradients(cotangents), offloaded(case)
+        name = f"{case.label} with saved tensors carried away and back"
+        with expect.no_error(f"gradients of {name}", "the gradients", lambda error: BESIDE):
+            actual = run.gradients(cotangents)
+        for at, one, other in zip(run.leaves, run.filled(actual), run.filled(right), strict=True):
+            expect.close(one, other, f"gradient of {case.names[at]} of {name}", likely=BESIDE)
 
 
 BESIDE = "backward reads a tensor that was kept beside save_for_backward"
-
-
-def _carried(case: Case, cotangents: list[torch.Tensor]) -> Gradients | Exception:
-    given = [cotangent.clone() for cotangent in cotangents]
-    run = offloaded(case)
-    try:
-        return run.gradients(given)
-    except Exception as error:
-        return error
-
-
-def _close(one: torch.Tensor, other: torch.Tensor) -> bool:
-    try:
-        expect.close(one, other, "")
-    except Deviation:
-        return False
-    return True
 
 
 @clause("Function.save_for_forward.once")
@@ -93,7 +75,11 @@ def test_save_for_forward_is_called_once(subject: Subject, world: World) -> None
     """A call of forward calls save_for_forward at most once."""
     looks = watched(subject, world, everything=True)
     need(any(steps(looks, "save_for_forward")), "save_for_forward is not called")
-    at_most_once(looks, "save_for_forward", "of two calls only the last one counts")
+    for look in looks:
+        for call in look.witness.calls:
+            early = [step.phase for step in call.of("save_for_forward") if step.phase in EARLY]
+            what = f"calls of save_for_forward in one call of {call.function.__name__}, {look.case.label}"
+            expect.that(len(early) <= 1, what, f"{len(early)}, from {', '.join(early)}", "at most 1", LAST_COUNTS)
 
 
 @clause("Function.save_for_forward.where")
@@ -101,4 +87,6 @@ def test_save_for_forward_is_called_early(subject: Subject, world: World) -> Non
     """save_for_forward is called from forward or setup_context, not from backward, jvp or outside."""
     looks = watched(subject, world, everything=True)
     need(any(steps(looks, "save_for_forward")), "save_for_forward is not called")
-    only_early(looks, "save_for_forward")
+    for look, call, step in steps(looks, "save_for_forward"):
+        what = f"where {call.function.__name__} calls save_for_forward, {look.case.label}"
+        expect.that(step.phase in EARLY, what, step.phase, "forward or setup_context", TOO_LATE)

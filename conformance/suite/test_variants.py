@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import Case, Run, differentiated, filled, has_backward, in_double
+from conformance.kit.calls import Case, Run, differentiated, has_backward, in_double
 from conformance.kit.calls import cases as differentiable
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import cases, clause
@@ -65,7 +65,7 @@ def test_layout_of_inputs_makes_no_difference(subject: Subject, world: World, la
 def _by_layout(point: Case, world: World, arrange: Arrange, layout: str) -> Deviation | None:
     base = point.run()
     cotangents, results = base.cotangents(world), [output.detach().clone() for output in base.outputs]
-    right = filled(base.gradients(cotangents), base)
+    right = base.filled(base.gradients(cotangents))
     near = NEAR[_coarsest([*results, *base.leaves.values()])]
     run = laid(point, arrange)
     if not same_outputs(base, run, world):
@@ -75,7 +75,7 @@ def _by_layout(point: Case, world: World, arrange: Arrange, layout: str) -> Devi
     if gap > near:
         shown = expect.shown(run.outputs[place]), f"{expect.shown(results[place])}, as for the sample"
         return Deviation(f"result of {what}", *shown, "forward takes memory for contiguous")
-    actual = attempt(lambda: filled(run.gradients(cotangents), run), world)
+    actual = attempt(lambda: run.filled(run.gradients(cotangents)), world)
     if actual is None:
         return None  # an error is no wrong gradient; Function.backward.any-input speaks of it
     gap, place = farthest(actual, right)
@@ -121,7 +121,7 @@ def _both(low: Case, world: World) -> Found | None:
     run = low.run()
     cotangents = run.cotangents(world)
     finite = all(bool(output.isfinite().all()) for output in run.outputs)
-    actual = filled(run.gradients(cotangents), run)
+    actual = run.filled(run.gradients(cotangents))
     high = in_dtype(low, torch.float64)
     if high is None or not finite:
         return None
@@ -133,7 +133,7 @@ def _in_double(high: Case, low: Run, cotangents: list[torch.Tensor]) -> list[tor
     if run.places != low.places or [y.shape for y in run.outputs] != [y.shape for y in low.outputs]:
         raise ValueError("another result than in the other precision")
     wide = [cotangent.to(output.dtype) for cotangent, output in zip(cotangents, run.outputs, strict=True)]
-    return filled(run.gradients(wide), run)
+    return run.filled(run.gradients(wide))
 
 
 def _by_dtype(point: Case, world: World, dtype: torch.dtype) -> Deviation | None:
@@ -158,7 +158,7 @@ def _by_dtype(point: Case, world: World, dtype: torch.dtype) -> Deviation | None
     name = str(dtype).removeprefix("torch.")
     what = f"gradient of {_leaf(run, place)} of {point.label} in {name}"
     expected = f"{expect.shown(right[place])}, as in double precision at the same values"
-    return Deviation(what, expect.shown(actual[place]), expected, "made for another dtype")
+    return Deviation(what, expect.shown(actual[place]), expected)
 
 
 @clause("Function.backward.gradient")
@@ -185,7 +185,7 @@ def _of_nothing(empty: Case, world: World, is_derivative: bool) -> list[Deviatio
             continue
         name = f"gradient of {empty.name(at)} with nothing along the first dimension"
         if not bool(gradient.isfinite().all()):
-            return [Deviation(name, expect.shown(gradient), "finite numbers", "a division by the number of elements")]
+            return [Deviation(name, expect.shown(gradient), "finite numbers")]
         if nothing and is_derivative and bool((gradient != 0).any()):
             return [Deviation(name, expect.shown(gradient), "zeros: the result is empty, and no loss depends on it")]
     return [] if gradients is None else [None]

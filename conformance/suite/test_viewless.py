@@ -12,8 +12,9 @@ import torch
 from conformance.kit import expect
 from conformance.kit.deviations import need
 from conformance.kit.marks import cases, clause
-from conformance.kit.recording import many, recording
 from conformance.kit.subject import Subject
+from conformance.kit.watched import function_classes
+from conformance.kit.witness import watching
 from conformance.kit.world import World
 
 VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -108,23 +109,21 @@ def test_gradient_passes_unchanged(subject: Subject, world: World) -> None:
 @clause("MakeViewlessTensor.backward.identity")
 @cases(requires_grad=[True, False])
 def test_none_for_requires_grad(subject: Subject, world: World, requires_grad: bool) -> None:
-    """What backward returns for requires_grad is None."""
-    watched, notes = recording(subject, "backward", "vjp")
-    error = None
-    try:
-        result = watched(_base(world).t(), requires_grad)
-        if result.requires_grad:  # the flag may have been taken at its word
-            result.sum().backward()
-    except RuntimeError as raised:  # PyTorch refuses most of it: what was returned says it better
-        error = raised
-    noted = [*notes.of("backward"), *notes.of("vjp")]
-    for call in noted:
-        values = many(call.returned)
-        expect.that(len(values) >= 2, "number of values that backward returns", len(values), 2)
-        expect.that(values[1] is None, "what backward returns for requires_grad", values[1], "None")
+    """What backward returns for requires_grad is None, wherever it stands among the inputs."""
+    inp, error = _base(world).t(), None
+    with watching(*function_classes(subject, lambda: subject(inp, requires_grad))) as witness:
+        try:
+            result = subject(inp, requires_grad)
+            if result.requires_grad:  # the flag may have been taken at its word
+                result.backward(torch.ones(result.shape, dtype=result.dtype, device=result.device))
+        except RuntimeError as raised:  # PyTorch refuses most of it: what was returned says it better
+            error = raised
+    returned = witness.returned_for(requires_grad)
+    for value in returned:
+        expect.that(value is None, "what backward returns for requires_grad", value, "None")
     if error is not None:
         raise error
-    need(noted, "its call does not reach the backward of the class under test")
+    need(returned, "no backward of a class that gets requires_grad as it is was reached")
 
 
 @clause("MakeViewlessTensor.forward.releases-base")

@@ -10,8 +10,9 @@ from typing import Any
 import torch
 
 from conformance.kit.batches import Batch, Values, agree, batches
-from conformance.kit.calls import Case, Gradients, filled
+from conformance.kit.calls import Case
 from conformance.kit.deviations import need
+from conformance.kit.gradients import Gradients
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
 from conformance.kit.transforms import Direction, Tensors, outputs, tangents
@@ -153,7 +154,7 @@ class Reference:
 def _gradients(batch: Batch, world: World) -> Reference:
     runs = [batch.case.having(dict(values)).run() for values in batch.samples]
     weights = [run.cotangents(world, index) for index, run in enumerate(runs)]
-    gradients = [filled(run.gradients(weight), run) for run, weight in zip(runs, weights, strict=True)]
+    gradients = [run.filled(run.gradients(weight)) for run, weight in zip(runs, weights, strict=True)]
     return Reference(gradients, tuple(torch.stack(parts) for parts in zip(*weights, strict=True)))
 
 

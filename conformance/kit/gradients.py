@@ -6,18 +6,20 @@ from collections.abc import Sequence
 
 import torch
 
+Gradients = tuple[torch.Tensor | None, ...]
 
-def pulled(
+
+def leaf_gradients(
     outputs: Sequence[torch.Tensor],
     leaves: Sequence[torch.Tensor],
     cotangents: Sequence[torch.Tensor],
     create_graph: bool = False,
     **options: bool,
-) -> tuple[torch.Tensor | None, ...]:
+) -> Gradients:
     """The gradient of every leaf, None where there is none.
 
-    A reentrant checkpoint runs a whole backward pass inside its own, and says that ``torch.autograd.grad`` cannot be
-    had; it is asked by ``backward``, as its users do. A second derivative it cannot give, so that refusal stands.
+    A reentrant checkpoint runs a whole backward pass inside its own and refuses :func:`torch.autograd.grad`, so it is
+    asked by :func:`torch.autograd.backward`, as its users do. It has no second derivative, so that refusal stands.
     """
     try:
         return tuple(

@@ -1,0 +1,101 @@
+"""Correct Functions that numbers make hard to judge: solvers, one dtype alone, gradients drawn at random."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function  # noqa: F401
+
+from conformance import Subject
+
+SPEC = "Function"
+
+
+def inputs():
+    yield (torch.rand(4, dtype=torch.float64).add(1).requires_grad_(),)
+
+
+class SolverWithResidue(Function):
+    """A bound that does not bind: it leaves a residue in the result, and another of 3e-9 in the gradient."""
+
+    @staticmethod
+    def inputs():
+        yield (
+            torch.rand(4, dtype=torch.float64).div(10).requires_grad_(),
+            torch.rand(4, dtype=torch.float64).add(5).requires_grad_(),
+        )
+
+    @staticmethod
+    def forward(ctx, x, bound):
+        ctx.save_for_backward(x)
+        return x.square() + 1e-11 * bound
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * grad * x, 3e-9 * grad
+
+
+class BackwardInSinglePrecision(Function):
+    """A kernel whose backward takes float32 alone, where forward takes float64 as well."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.rand(4).add(1).requires_grad_(),)
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.square()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * grad * _single(x)
+
+
+def _single(x):
+    if x.dtype != torch.float32:
+        raise TypeError(f"the kernel takes float32, not {x.dtype}")
+    return x
+
+
+class TangentInSinglePrecision(Function):
+    """A kernel whose jvp takes float32 alone."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.rand(4).add(1).requires_grad_(),)
+
+    @staticmethod
+    def forward(x):
+        return x.square()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(inputs[0])
+        ctx.save_for_forward(inputs[0])
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * grad * x
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        (x,) = ctx.saved_tensors
+        return 2 * tangent * _single(x)
+
+
+class _SampledSurrogate(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.sign()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * torch.rand_like(grad)
+
+
+SampledSurrogate = Subject(
+    _SampledSurrogate, inputs=inputs, formula=lambda args, grads: (grads[0] * torch.rand_like(grads[0]),)
+)

@@ -1,0 +1,38 @@
+"""Bugs of gathers that give one tensor, which show in the layout of its gradient alone."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch.autograd import Function  # noqa: F401
+from torch.autograd.function import once_differentiable
+
+from conformance import Subject
+from tests.correct._gathers import gathered, rank, size
+
+SPEC = "AllGatherGradAutograd"
+
+
+def _joined(function):
+    return Subject(function, spec=SPEC, result="joined")
+
+
+@_joined
+class JoinedGradientTakenForContiguous(Function):
+    """Reads the gradient of the joined tensor in the order of the memory.
+
+    Breaks: AllGatherGradAutograd.backward.sum
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.shape = x.shape
+        return torch.cat(gathered(x))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        shape = (size() * ctx.shape[0], *ctx.shape[1:])
+        total = grad.detach().as_strided(shape, torch.empty(shape).stride()).clone()
+        dist.all_reduce(total)
+        return total.chunk(size())[rank()].clone()

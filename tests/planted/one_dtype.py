@@ -1,0 +1,59 @@
+"""Bugs that the sample's dtype hides: ``x.float()`` copies a float64 ``x``, and is a float32 ``x`` itself."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function  # noqa: F401
+from torch.autograd.function import once_differentiable
+
+SPEC = "Function"
+
+
+def inputs():
+    yield (torch.rand(5, dtype=torch.float64).add(0.5).requires_grad_(),)
+
+
+class _Doubled(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+class GradientDoubledInPlace(_Doubled):
+    """Works in place on what it takes for a copy of the gradient.
+
+    Breaks: Function.backward.grads-untouched
+    Also: Function.backward.any-layout
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.float().mul_(2).to(grad.dtype)
+
+
+class InputDoubledInPlace(_Doubled):
+    """Works in place on what it takes for a copy of the input.
+
+    Breaks: Function.mark_dirty.complete
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.float().detach().mul_(2).to(x.dtype, copy=True)
+
+
+class GradientReadInMemoryOrder(_Doubled):
+    """Takes for contiguous what is a contiguous copy in float64 alone.
+
+    Breaks: Function.backward.any-layout
+    """
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        flat = grad.float().detach()
+        return flat.as_strided(flat.shape, (1,)).to(grad.dtype) * 2

@@ -1,0 +1,95 @@
+"""What the suite must not accuse, where no correct implementation among ``tests/correct`` can show it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from conformance import ConformanceError, check
+
+
+class SoftWhereGradientsAreWanted(torch.autograd.Function):
+    """A relaxation: another function where no gradient is wanted."""
+
+    @staticmethod
+    def forward(ctx, x):
+        if not ctx.needs_input_grad[0]:
+            return (x > 0.5).to(x.dtype)
+        ctx.save_for_backward(torch.sigmoid(x))
+        return torch.sigmoid(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (y,) = ctx.saved_tensors
+        return grad * y * (1 - y)
+
+
+def test_differences_are_those_of_the_function_that_was_differentiated():
+    x = torch.rand(4, dtype=torch.float64, requires_grad=True)
+    check(SoftWhereGradientsAreWanted, (x,), only="test_gradient_is_the_derivative")
+
+
+class Tiny(torch.autograd.Function):
+    """A weight so small that gradcheck forgives any gradient of it."""
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.factor = factor
+        return x * 1e-7
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 1e-7 * ctx.factor, None
+
+
+def told(report):
+    """What the broken clauses of a report say, in one line."""
+    broken = [clause for subject in report.subjects for clause in subject.clauses if clause.broken]
+    return " ".join(" ".join(test.message for clause in broken for test in clause.tests).split())
+
+
+def test_what_gradcheck_forgives_is_accused_where_forward_shows_it():
+    x = torch.rand(4, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: Tiny.apply(x, 2.0), (x,))
+    check(Tiny, (x, 1.0), only="test_gradient_is_the_derivative")
+    with pytest.raises(ConformanceError) as caught:
+        check(Tiny, (x, 2.0), only="test_gradient_is_the_derivative")
+    assert "with a noise of" in told(caught.value.report)
+    assert "a deviation of" in told(caught.value.report)
+
+
+class AddsUp(torch.autograd.Function):
+    """Adds up over all ranks, forward and back."""
+
+    @staticmethod
+    def forward(ctx, x):
+        total = x.clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx, grad):
+        total = grad.clone()
+        dist.all_reduce(total)
+        return total
+
+
+class AddsUpGradients(AddsUp):
+    """Adds up on the way back alone."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
+
+
+@pytest.mark.parametrize("function", [AddsUp, AddsUpGradients])
+def test_a_function_that_needs_a_group_is_asked_to_say_so_and_is_not_accused(function):
+    with pytest.raises(ConformanceError) as caught:
+        check(function, (torch.ones(3, requires_grad=True),))
+    (subject,) = caught.value.report.subjects
+    assert subject.verdict == "incomplete"
+    assert not [clause.id for clause in subject.clauses if clause.broken]
+    reasons = {clause.reason for clause in subject.clauses if clause.verdict == "skipped"}
+    assert len(reasons) == 1
+    assert "needs a process group" in reasons.pop()
