@@ -193,7 +193,7 @@ def test_specs_are_the_documented_classes():
 
 def test_only_what_no_document_says_goes_without_seeds():
     for clause in clauses.registry().values():
-        assert clause.seeds or clause.level == "quality", clause.id
+        assert clause.seeds or clause.level in {"quality", "may"}, clause.id
 
 
 def test_the_digest_changes_with_the_words(monkeypatch):

@@ -10,6 +10,8 @@ import torch
 from conformance import ConformanceError, check
 from conformance.core import catalog
 from conformance.core.plan import PlannedTest, SubjectRef
+from conformance.kit import expect
+from conformance.kit.deviations import Deviation
 from conformance.kit.diagnosis import likely_cause
 from conformance.ranks.client import Forkserver
 from conformance.ranks.pool import Pool, Settings
@@ -117,3 +119,23 @@ def test_values_that_tell_nothing_are_given_no_cause():
     for actual in (torch.tensor([7.0, 1.0, 4.0]), torch.zeros(2), torch.zeros(0), 5, None):
         assert not likely_cause(actual, right, {})
     assert not likely_cause(right, torch.zeros(3), {})
+
+
+@pytest.mark.parametrize("factor", [1.83333, 0.4, 1e-9])
+def test_a_factor_that_says_nothing_is_not_named(factor):
+    right = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
+    assert not likely_cause(right * factor, right, {})
+
+
+def test_one_number_has_no_telling_factor():
+    assert not likely_cause(torch.tensor([6.0]), torch.tensor([2.0]), {})
+
+
+@pytest.mark.parametrize("place", [0, 17])
+def test_values_that_print_alike_are_shown_with_the_digits_and_the_elements_in_which_they_differ(place):
+    right = torch.linspace(1, 2, 20, dtype=torch.float64)
+    actual = right.clone()
+    actual[place] += 1e-8
+    with pytest.raises(Deviation) as caught:
+        expect.close(actual, right, "a tensor")
+    assert caught.value.actual != caught.value.expected

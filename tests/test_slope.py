@@ -40,3 +40,15 @@ def test_single_precision_inside_is_not_accused():
     rounded = lambda t: round(math.sin(t) * 2**24) / 2**24  # noqa: E731
     assert compare(World(), along(rounded), 1.0, DOUBLE).verdict == "agrees"
     assert compare(World(), along(rounded), 1.5, DOUBLE).verdict == "differs"
+
+
+@pytest.mark.parametrize(("slope", "verdict"), [(1e-8, "unclear"), (9e-6, "unclear"), (2e-5, "differs")])
+def test_what_gradcheck_forgives_is_not_accused_where_forward_does_not_show_it(slope, verdict):
+    nearly_constant = lambda t: 1 + 1e-10 * t  # noqa: E731
+    assert compare(World(), along(nearly_constant), slope, DOUBLE, reach=1.0).verdict == verdict
+
+
+def test_what_gradcheck_forgives_is_accused_where_forward_shows_it():
+    small = lambda t: (1e-7 * math.sin(t), 1e-7)  # noqa: E731
+    assert compare(World(), small, 2e-7, DOUBLE, reach=1.0).verdict == "differs"
+    assert compare(World(), small, 1e-7, DOUBLE, reach=1.0).verdict == "agrees"

@@ -194,6 +194,22 @@ def test_a_name_that_leads_nowhere_is_told_on_one_line(reference, said):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(("spec", "result"), [("AllGather", "list"), ("Function", "joined"), ("GradFactor", "stacked")])
+def test_a_form_of_result_is_refused_where_it_means_nothing(spec, result):
+    with pytest.raises(UsageError, match="tuple, joined, stacked, for a spec that gathers"):
+        a_subject(spec=spec, result=result)
+
+
+@pytest.mark.parametrize(("result", "dim"), [("joined", 0), ("joined", 1), ("stacked", 0), ("stacked", 2)])
+def test_a_joined_or_stacked_result_is_given_as_the_documented_tuple(result, dim):
+    x = torch.rand(2, 3)
+    whole = x if result == "joined" else x.unsqueeze(dim)
+    subject = a_subject(target=lambda _: whole, spec="AllGatherGradAutograd", inputs=None, result=result, dim=dim)
+    (entry,) = subject(x)
+    assert torch.equal(entry, x)
+    assert subject.undivided(x) is whole
+
+
 # On ranks.
 
 

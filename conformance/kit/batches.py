@@ -152,7 +152,7 @@ def variants(case: Case, count: int = SIZE) -> list[dict[int, torch.Tensor]]:
 
 
 def agree(actual: Sequence[torch.Tensor], expected: Sequence[Sequence[torch.Tensor]], what: str) -> None:
-    """Hold batched tensors against the samples' tensors, which are given sample by sample."""
+    """Assert that batched tensors are the samples' tensors, which are given sample by sample."""
     expect.that(len(actual) == len(expected[0]), f"{what}: how many tensors", len(actual), len(expected[0]))
     for place, whole in enumerate(actual):
         right = torch.stack([sample[place] for sample in expected])

@@ -1,4 +1,4 @@
-"""What a wrong value looks like: names the mistake that leads from the expected value to the one that actual."""
+"""What a wrong value looks like: the mistake that leads from the expected value to the actual one."""
 
 from __future__ import annotations
 

@@ -86,11 +86,11 @@ def that(condition: object, what: str, actual: object = None, expected: object =
 
 
 def equal(actual: Any, expected: Any, what: str, alternatives: Mapping[str, Any] | None = None) -> None:
-    """Hold two values to be the same bit for bit: type, shape, dtype and elements; NaN equals NaN.
+    """Assert that two values are the same bit for bit: type, shape, dtype and elements; NaN equals NaN.
 
     Args:
         actual: a tensor, or any plain value.
-        expected: what it is held against.
+        expected: what it should be.
         what: what is being compared, for the message.
         alternatives: wrong values worth naming, by the mistake that leads to them.
 
@@ -117,7 +117,7 @@ def close(
     alternatives: Mapping[str, Any] | None = None,
     likely: str = "",
 ) -> None:
-    """Hold two tensors to be the same number for number within the tolerance of the coarser dtype.
+    """Assert that two tensors are the same number for number within the tolerance of the coarser dtype.
 
     Shapes must agree; dtypes may differ. Without ``rtol`` and ``atol`` the tolerances of
     :func:`torch.testing.assert_close` hold, loosened for half precision.

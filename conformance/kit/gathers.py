@@ -97,7 +97,7 @@ def _whole(world: World, rank: int, shape: tuple[int, ...], dtype: torch.dtype, 
 
 
 def entries(subject: Subject, world: World, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Gather, and hold the result to have one tensor for each rank."""
+    """Gather, and assert that the result has one tensor for each rank."""
     outputs = subject(x)
     shown = f"{type(outputs).__name__} of {len(outputs)}" if hasattr(outputs, "__len__") else type(outputs).__name__
     if not isinstance(outputs, tuple | list) or len(outputs) != world.size:
@@ -110,14 +110,14 @@ def entries(subject: Subject, world: World, x: torch.Tensor) -> tuple[torch.Tens
 def same_entries(
     world: World, actual: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], what: str = ""
 ) -> None:
-    """Hold entry s to be what rank s gave, bit for bit, for every s."""
+    """Assert that entry s is what rank s gave, bit for bit, for every s."""
     for place, (entry, tensor) in enumerate(zip(actual, expected, strict=True)):
         name = f"entry {place} on rank {world.rank} of {world.size}{what}, which is rank {place}'s tensor"
         same_bits(entry, tensor, name, entry_mistakes(expected, place))
 
 
 def same_bits(actual: Any, expected: torch.Tensor, what: str, mistakes: dict[str, torch.Tensor]) -> None:
-    """Hold two tensors to be the same to the last bit: the sign of zero and the bits of a NaN too."""
+    """Assert that two tensors are the same to the last bit: the sign of zero and the bits of a NaN too."""
     expect.equal(actual, expected, what, mistakes)
     expect.that(
         torch.equal(_bits(actual), _bits(expected)),
@@ -157,7 +157,7 @@ def same_gradient(
     earlier: Table | None = None,
     **tolerance: float,
 ) -> None:
-    """Hold this rank's gradient to be the sum of what every rank holds for its entry."""
+    """Assert that this rank's gradient is the sum of what every rank holds for its entry."""
     rank, expected = world.rank, added_up(table, world.rank)
     where = f"the gradient of x on rank {rank} of {world.size}{what}"
     name = f"{where}, summed over what each rank holds for entry {rank}"
@@ -165,11 +165,12 @@ def same_gradient(
         raise Deviation(name, None, expect.shown(expected), "the graph is cut: x gets no gradient")
     tolerance = tolerance or exact_to(expected.dtype)
     stale = {} if earlier is None else {"a stale buffer: the gradient of an earlier call": added_up(earlier, rank)}
-    expect.close(actual, expected, name, alternatives=stale | gradient_mistakes(table, rank), **tolerance)
+    mistakes = stale | gradient_mistakes(table, rank)
+    expect.close(actual, expected, name, rtol=tolerance["rtol"], atol=tolerance["atol"], alternatives=mistakes)
 
 
 def keeps_no_more(world: World, actual: torch.Tensor | None) -> None:
-    """Hold a gradient to keep no more memory alive than it fills."""
+    """Assert that a gradient keeps no more memory alive than it fills."""
     where = f"the gradient on rank {world.rank} of {world.size}"
     if actual is None:
         return
@@ -225,38 +226,3 @@ def need_vmap(subject: Subject) -> None:
     need_transforms(subject)
     offered = subject.defines("vmap") or subject.generates_vmap
     need(offered, "the class has neither vmap nor generate_vmap_rule: torch.vmap is not offered")
-
-
-def every_rank_objects(
-    world: World,
-    gather: Callable[[], Any],
-    x: torch.Tensor,
-    words: Sequence[str],
-    differing: str,
-    right: Any = None,
-    unseen: str = "shapes and dtypes are not compared before the exchange",
-) -> None:
-    """Hold every rank to get an error with one of ``words`` in it; or ``right``, where that is allowed.
-
-    ``unseen`` is what is likely wrong where there is no error at all.
-    """
-    try:
-        actual = gather()
-        mine, objects = f"no error; it returned {_shown(actual)}", right is not None and _is(actual, right)
-    except Exception as error:
-        text = str(error)
-        mine, objects = f"{type(error).__name__}: {text}", any(word in text.lower() for word in words)
-    said = world.exchange([objects, mine, expect.shown(x)])
-    given = ", ".join(f"rank {rank} gives {shown}" for rank, (_, _, shown) in enumerate(said))
-    for rank, (fine, text, _) in enumerate(said):
-        what = f"what rank {rank} of {world.size} is told of {differing} ({given})"
-        blind = unseen if text.startswith("no error") else ""
-        expect.that(fine, what, text, f"an error on every rank, with one of {', '.join(words)} in its text", blind)
-
-
-def _is(actual: Any, right: torch.Tensor) -> bool:
-    return isinstance(actual, torch.Tensor) and actual.shape == right.shape and torch.equal(actual, right)
-
-
-def _shown(value: Any) -> str:
-    return str([expect.shown(item) for item in value]) if isinstance(value, tuple | list) else expect.shown(value)

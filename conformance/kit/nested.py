@@ -104,7 +104,7 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
 
 
 def same(actual: Any, expected: Any, what: str) -> None:
-    """Hold two nested values to be nested alike, with the same tensors and plain values in the same places."""
+    """Assert that two nested values are nested alike, with the same tensors and plain values in the same places."""
     if isinstance(expected, torch.Tensor):
         expect.that(isinstance(actual, torch.Tensor), what, actual, expected)
         expect.close(actual, expected.detach(), what)

@@ -26,7 +26,6 @@ class World:
     size: int = 1
     backend: str = "gloo"
     device: str = "cpu"
-    group: Any = None
     exchange: Callable[[Any], list[Any]] = field(default=_alone, compare=False)
     #: What tests found out about the subject that other tests ask as well.
     known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)

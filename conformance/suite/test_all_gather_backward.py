@@ -34,7 +34,8 @@ def _same_slice(world: World, actual: torch.Tensor | None, table: Table, what: s
     if actual is None:
         raise Deviation(name, None, expect.shown(expected), "the graph is cut: the tensor gets no gradient")
     close = tolerance or exact_to(expected.dtype)
-    expect.close(actual, expected, name, alternatives=slice_mistakes(table, rank), **close)
+    mistakes = slice_mistakes(table, rank)
+    expect.close(actual, expected, name, rtol=close["rtol"], atol=close["atol"], alternatives=mistakes)
 
 
 @clause("AllGather.backward.local-slice")

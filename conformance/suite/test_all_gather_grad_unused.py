@@ -26,7 +26,7 @@ def _leaf(world: World) -> torch.Tensor:
 def _counts_as_zero(
     subject: Subject, world: World, actual: torch.Tensor | None, grads: Sequence[torch.Tensor], what: str
 ) -> None:
-    """Hold a gradient to be the one that comes where zeros are handed in for whatever was not used."""
+    """Assert that a gradient is the one that comes where zeros are handed in for whatever was not used."""
     x = _leaf(world)
     expected = gradient(entries(subject, world, x), x, [grad.clone() for grad in grads])
     zeros = torch.zeros_like(x)

@@ -30,7 +30,7 @@ def test_what_is_no_tensor_is_refused(world: World, form: str) -> None:
 
 
 def _saved_for_jvp(form: str, names: str, seen: list[Any]) -> Any:
-    """A Function of (x, w) that saves by letter for jvp, and something else for backward; jvp tells what actual."""
+    """A Function of (x, w) that saves by letter for jvp, and something else for backward; jvp tells what came back."""
 
     def keep(ctx: Any, inputs: Any, output: Any) -> None:
         offered = {"x": inputs[0], "w": inputs[1], "o": output, "n": None}

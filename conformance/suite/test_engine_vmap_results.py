@@ -98,7 +98,7 @@ def _mapped_inputs(world: World, in_dims: list[int | None]) -> tuple[list[torch.
 
 
 def _hold(call: Any, what: str) -> None:
-    """Hold what a call gives for the Function to what it gives for the plain operations."""
+    """Assert that a call gives for the Function what it gives for the plain operations."""
     function = _generated()
     for place, (one, expected) in enumerate(zip(call(function.apply), call(_wave), strict=True)):
         expect.close(one, expected, f"{what}, part {place}, by a generated vmap rule")

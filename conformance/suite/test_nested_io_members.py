@@ -105,7 +105,7 @@ _MISFITS: dict[str, tuple[Any, Any, tuple[str, ...]]] = {
     ]
 )  # fmt: skip
 def test_gradients_that_do_not_fit(subject: Subject, world: World, kind: str) -> None:
-    """Gradients that are not nested as the arguments are raise an error: where, what actual, what was expected."""
+    """Gradients that are not nested as the arguments are raise an error: where, the actual and the expected nesting."""
     shape, wrong, words = _MISFITS[kind]
 
     def filled(pattern: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 
@@ -43,10 +43,19 @@ def _steady(subject: Subject, world: World) -> list[Case]:
     return found
 
 
-def _raise(found: Sequence[Deviation | None]) -> None:
-    for deviation in found:
-        if deviation is not None:
-            raise deviation
+@dataclass(frozen=True)
+class Mismatch:
+    """A value that is farther from the right one, next to its size, than the tolerance lets pass."""
+
+    what: str
+    actual: torch.Tensor
+    right: torch.Tensor
+    gap: float
+    tolerance: float
+    likely: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what}: off by {self.gap:.2g} of its size, where {self.tolerance:.2g} is let pass; expected that"
 
 
 @clause("Function.backward.gradient")
@@ -59,10 +68,12 @@ def test_layout_of_inputs_makes_no_difference(subject: Subject, world: World, la
             tried += 1
             found.append(everywhere(case, world, lambda point: _by_layout(point, world, arrange, layout)))
     need(tried, f"it takes no sample that is {layout}, or every sample is so already")
-    _raise(found)
+    for wrong in filter(None, found):
+        actual, right = expect.shown_apart(wrong.actual, wrong.right)
+        raise Deviation(f"{wrong} of the sample as it is", actual, right, wrong.likely)
 
 
-def _by_layout(point: Case, world: World, arrange: Arrange, layout: str) -> Deviation | None:
+def _by_layout(point: Case, world: World, arrange: Arrange, layout: str) -> Mismatch | None:
     base = point.run()
     cotangents, results = base.cotangents(world), [output.detach().clone() for output in base.outputs]
     right = base.filled(base.gradients(cotangents))
@@ -73,15 +84,15 @@ def _by_layout(point: Case, world: World, arrange: Arrange, layout: str) -> Devi
     gap, place = farthest(run.outputs, results)
     what = f"{point.label} with its inputs {layout}"
     if gap > near:
-        shown = expect.shown(run.outputs[place]), f"{expect.shown(results[place])}, as for the sample"
-        return Deviation(f"result of {what}", *shown, "forward takes memory for contiguous")
+        likely = "forward takes memory for contiguous"
+        return Mismatch(f"result of {what}", run.outputs[place], results[place], gap, near, likely)
     actual = attempt(lambda: run.filled(run.gradients(cotangents)), world)
     if actual is None:
         return None  # an error is no wrong gradient; Function.backward.any-input speaks of it
     gap, place = farthest(actual, right)
     if gap > near:
-        shown = expect.shown(actual[place]), f"{expect.shown(right[place])}, as for the sample"
-        return Deviation(f"gradient of {_leaf(base, place)} of {what}", *shown, "backward takes memory for contiguous")
+        name, likely = f"gradient of {_leaf(base, place)} of {what}", "backward takes memory for contiguous"
+        return Mismatch(name, actual[place], right[place], gap, near, likely)
     return None
 
 
@@ -110,7 +121,9 @@ def test_gradient_in_another_dtype(subject: Subject, world: World, dtype: str) -
         tried += 1
         found.append(everywhere(case, world, lambda point: _by_dtype(point, world, kind)))
     need(tried, f"it takes no sample in {dtype}, or not in double precision, or has nothing but such samples")
-    _raise(found)
+    for wrong in filter(None, found):
+        actual, right = expect.shown_apart(wrong.actual, wrong.right)
+        raise Deviation(f"{wrong} in double precision at the same values", actual, right)
 
 
 Found = tuple[Run, list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]
@@ -136,7 +149,7 @@ def _in_double(high: Case, low: Run, cotangents: list[torch.Tensor]) -> list[tor
     return run.filled(run.gradients(wide))
 
 
-def _by_dtype(point: Case, world: World, dtype: torch.dtype) -> Deviation | None:
+def _by_dtype(point: Case, world: World, dtype: torch.dtype) -> Mismatch | None:
     low = in_dtype(point, dtype)
     high = None if low is None else in_dtype(low, torch.float64)
     found: Found | None = None if low is None else attempt(lambda: _both(low, world), world)
@@ -153,42 +166,35 @@ def _by_dtype(point: Case, world: World, dtype: torch.dtype) -> Deviation | None
         return None  # beyond the range of the dtype
     rough = max(farthest(moved, right)[0] for moved in nearby)
     gap, place = farthest(actual, right, max(map(float, (c.abs().max() if c.numel() else 0.0 for c in cotangents))))
-    if gap <= NEAR[dtype] + 10 * rough:
+    near = NEAR[dtype] + 10 * rough
+    if gap <= near:
         return None
     name = str(dtype).removeprefix("torch.")
     what = f"gradient of {_leaf(run, place)} of {point.label} in {name}"
-    expected = f"{expect.shown(right[place])}, as in double precision at the same values"
-    return Deviation(what, expect.shown(actual[place]), expected)
+    return Mismatch(what, actual[place], right[place], gap, near)
 
 
 @clause("Function.backward.gradient")
 def test_gradient_of_nothing(subject: Subject, world: World) -> None:
     """With an empty first dimension no gradient is NaN; where the result is empty too, all derivatives are zero."""
-    found: list[Deviation | None] = []
+    taken = 0
     for case in _steady(subject, world):
         empty = without_rows(case)
-        # A declared gradient may be anything there: one that adds a loss of its own is no derivative of the result.
-        found += [] if empty is None else _of_nothing(empty, world, is_derivative=subject.gradient_kind == "numeric")
-    need(found, "it takes no sample with nothing along the first dimension")
-    _raise(found)
-
-
-def _of_nothing(empty: Case, world: World, is_derivative: bool) -> list[Deviation | None]:
-    """What is wrong with the gradients of an empty sample, or None; an empty list where the subject refuses it."""
-    run: Run | None = attempt(empty.run, world)
-    if run is None or not all(world.exchange(all(bool(output.isfinite().all()) for output in run.outputs))):
-        return []
-    gradients = attempt(lambda: run.gradients(run.cotangents(world)), world)
-    nothing = all(output.numel() == 0 for output in run.outputs)
-    for at, gradient in zip(run.leaves, gradients or (), strict=gradients is not None):
-        if gradient is None or gradient.numel() == 0:
+        run: Run | None = attempt(empty.run, world) if empty else None
+        if run is None or not all(world.exchange(all(bool(output.isfinite().all()) for output in run.outputs))):
             continue
-        name = f"gradient of {empty.name(at)} with nothing along the first dimension"
-        if not bool(gradient.isfinite().all()):
-            return [Deviation(name, expect.shown(gradient), "finite numbers")]
-        if nothing and is_derivative and bool((gradient != 0).any()):
-            return [Deviation(name, expect.shown(gradient), "zeros: the result is empty, and no loss depends on it")]
-    return [] if gradients is None else [None]
+        gradients = attempt(lambda: run.filled(run.gradients(run.cotangents(world))), world)  # noqa: B023
+        taken += gradients is not None
+        nothing = all(output.numel() == 0 for output in run.outputs)
+        for at, gradient in zip(run.leaves, gradients or (), strict=gradients is not None):
+            if gradient.numel() == 0:
+                continue
+            name = f"gradient of {case.name(at)} with nothing along the first dimension"
+            expect.that(bool(gradient.isfinite().all()), name, gradient, "finite numbers")
+            # A declared gradient may be anything here: one that adds a loss of its own is no derivative of the result.
+            right = not nothing or subject.gradient_kind != "numeric" or bool((gradient == 0).all())
+            expect.that(right, name, gradient, "zeros: the result is empty, and no loss depends on it")
+    need(taken, "it takes no sample with nothing along the first dimension")
 
 
 @clause("Function.backward.any-input")
@@ -196,21 +202,17 @@ def _of_nothing(empty: Case, world: World, is_derivative: bool) -> list[Deviatio
 def test_backward_takes_what_forward_takes(subject: Subject, world: World, kind: str) -> None:
     """A sample laid out otherwise, or with an empty first dimension, that forward takes is no error in backward."""
     need(has_backward(subject), "the class defines neither backward nor vjp")
-    found: list[Deviation | None] = []
+    taken = 0
     for case in differentiable(subject, world):
         # Where the sample itself fails, other clauses say so.
         fine = attempt(lambda: _pulled(case.run(), world), world)  # noqa: B023
         run = attempt(lambda: _derived(case, kind), world) if fine else None  # noqa: B023
         if run is None or not all(world.exchange(bool(run.outputs))):
             continue
-        try:
+        taken += 1
+        with expect.no_error(f"gradients of {case.label}, {kind}, which forward takes", "gradients"):
             _pulled(run, world)
-            found.append(None)
-        except Exception as error:
-            what = f"gradients of {case.label}, {kind}, which forward takes"
-            found.append(Deviation(what, f"{type(error).__name__}: {error}", "gradients"))
-    need(found, f"it takes no sample that is {kind}, or every sample is so already")
-    _raise(found)
+    need(taken, f"it takes no sample that is {kind}, or every sample is so already")
 
 
 def _pulled(run: Run, world: World) -> bool:

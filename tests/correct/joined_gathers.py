@@ -63,3 +63,16 @@ class _StackedRows(Function):
 
 
 StackedRows = Subject(_StackedRows, spec="AllGather", result="stacked")
+
+
+class _WithoutArgs(Function):
+    @staticmethod
+    def forward(ctx, tensor):
+        return torch.cat(gathered(tensor))
+
+    @staticmethod
+    def backward(ctx, grad):
+        return own_rows(grad, size(), rank())
+
+
+WithoutArgs = Subject(_WithoutArgs, spec="AllGather", call=lambda function, tensor, args: function.apply(tensor))
