@@ -15,32 +15,35 @@ class FunctionState(Function):
 
     .. clause:: Function.save_for_backward.protects
        :level: should
-       :seeds: T
+       :sources: T "prevent incorrect gradients", X Autograd mechanics
 
        After an input or an output was changed in place, backward raises or gives the gradient of the call as it was
        made: what backward reads of them went through save_for_backward, or is a copy.
 
     .. clause:: Function.forward.inputs-untouched
        :level: should
-       :seeds: T
+       :sources: T "modified in-place in a call", X Extending PyTorch
 
        A tensor inside a list or dict argument holds the same values after forward as before, and backward changes no
        argument at all.
 
     .. clause:: Function.forward.flags-untouched
-       :level: quality
+       :level: should
+       :sources: X Extending PyTorch
 
        After forward and backward the caller's tensors have the ``requires_grad``, ``grad``, shape, strides, dtype and
        other attributes that they had before.
 
     .. clause:: Function.forward.captures
-       :level: quality
+       :level: should
+       :sources: X Extending torch.func, X Extending PyTorch
 
        No gradient is lost unseen: forward computes with no tensor that requires grad unless it is an argument, or
        backward gives that tensor its gradient; and no tensor of the result is inside a list or dict.
 
     .. clause:: Function.setup_context.no-compute
        :level: quality
+       :sources: X Extending PyTorch
 
        setup_context keeps things and computes nothing: it may take views and copies.
     """

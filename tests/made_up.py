@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from conformance.core.clauses import Clause
 from conformance.core.outcomes import RankOutcome, TestOutcome
+from conformance.core.sources import Source
 from conformance.report.verdicts import Planned, Report, SubjectInfo, judge
 
 GATHER = "AllGatherGradAutograd"
@@ -24,7 +25,9 @@ SUBJECT = SubjectInfo("mypkg.dist:Gather", GATHER)
 def clause(name, party="function", level="must", spec="Function", versions=""):
     """A clause of a made-up registry."""
     module = "spec_impl.function" if spec == "Function" else "spec_impl.ksuit"
-    return Clause(name, party, level, f"What {name} says.", ("K",), spec, name, module, "x.py", 1, versions)
+    return Clause(
+        name, party, level, f"What {name} says.", (Source("K", "words"),), spec, name, module, "x.py", 1, versions
+    )
 
 
 CLAUSES = {

@@ -9,9 +9,9 @@ from sphinx.domains.std import StandardDomain
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
-from clause_pages.html import raw, tag, together
+from clause_pages.html import Markup, raw, tag, together
 from clause_pages.margin import margin
-from conformance.cli.listing import SOURCES
+from conformance.core.sources import Source, SourceError, by_words, parse
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class Clause(SphinxDirective):
     option_spec = {
         "level": directives.unchanged_required,
         "party": directives.unchanged,
-        "seeds": directives.unchanged,
+        "sources": directives.unchanged_required,
         "versions": directives.unchanged,
     }
 
@@ -52,13 +52,12 @@ class Clause(SphinxDirective):
         domain.note_object("clause", identifier, anchor, location=box)
         box += raw(self._head(identifier, anchor))
         box += self.parse_content_to_nodes()
+        box += raw(_said(self._sources()))
         box += raw(margin(record, identifier, self.env.docname))
         return [box]
 
     def _head(self, identifier: str, anchor: str) -> str:
         level, party = self.options.get("level", ""), self.options.get("party", "function")
-        seeds = self.options.get("seeds", "").split()
-        said = "; ".join(SOURCES[letter] for letter in seeds) or "no document; a careful user relies on it"
         parts = [
             tag("a", identifier, href=f"#{anchor}", class_="clause-id", title="link to this clause"),
             tag("span", level, class_=f"badge {level}"),
@@ -66,7 +65,23 @@ class Clause(SphinxDirective):
         ]
         if self.options.get("versions"):
             parts.append(tag("span", self.options["versions"], class_="badge party"))
-        parts.append(
-            tag("span", f"said by {' '.join(seeds)}" if seeds else "in no document", class_="said", title=said)
-        )
         return tag("div", together(*parts), class_="clause-head")
+
+    def _sources(self) -> tuple[Source, ...]:
+        try:
+            return parse(" ".join(self.options.get("sources", "").split()))
+        except SourceError as error:
+            raise self.error(f"clause {self.arguments[0]}: sources: {error}") from None
+
+
+def _said(sources: tuple[Source, ...]) -> Markup:
+    """The sources of a clause, each a link where it can be read."""
+    rows = []
+    for words, alike in by_words(sources):
+        names = together(*(part for source in alike for part in (", ", _name(source))))
+        rows.append(tag("li", Markup(names.removeprefix(", ")), *([" ", tag("q", words)] if words else [])))
+    return tag("div", "Sources", tag("ul", *rows), class_="said")
+
+
+def _name(source: Source) -> Markup:
+    return tag("a", source.title, href=source.url) if source.url else tag("span", source.title)

@@ -108,7 +108,7 @@ def _in_a_thread(action: Callable[[], Any]) -> Any:
     def work() -> None:
         try:
             returned.append(action())
-        except BaseException as error:  # noqa: BLE001 - handed to the caller
+        except BaseException as error:
             raised.append(error)
 
     thread = threading.Thread(target=work)
