@@ -15,7 +15,7 @@ class FunctionState(Function):
 
     .. clause:: Function.save_for_backward.protects
        :level: should
-       :sources: T "prevent incorrect gradients", X Autograd mechanics
+       :sources: T "in-place operation that modified their content", X Autograd mechanics
 
        After an input or an output was changed in place, backward raises or gives the gradient of the call as it was
        made: what backward reads of them went through save_for_backward, or is a copy.
@@ -45,5 +45,6 @@ class FunctionState(Function):
        :level: quality
        :sources: X Extending PyTorch
 
-       setup_context keeps things and computes nothing: it may take views and copies.
+       setup_context keeps things and computes nothing that has a derivative: it may take views and copies, masks and
+       indices.
     """

@@ -1,4 +1,4 @@
-"""Other ways to run a Function: without gradients, with a graph of the gradient, in another thread, with None or zeros."""
+"""Other ways to run a Function: without gradients, with a graph of them, in another thread, with None or zeros."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 
 import torch
 
-from conformance.kit import expect, seeds
-from conformance.kit.calls import Case, Run, differentiated, every_case
+from conformance.kit import expect
+from conformance.kit.calls import differentiated, every_case
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
 from conformance.kit.variants import attempt
 from conformance.kit.watched import steps, watched
+from conformance.kit.ways import under
 from conformance.kit.world import World
 
 
@@ -126,8 +127,8 @@ def test_results_are_the_same_without_gradients(subject: Subject, world: World) 
         right = case.run().tensors
         results = {"where no input needs a gradient": case.run(needed=()).tensors}
         with expect.no_error(f"calling {case.label} under no_grad", "the results"):
-            results["under no_grad"] = _under(torch.no_grad(), case).tensors
-        inferred = attempt(lambda case=case: _under(torch.inference_mode(), case), world)  # type: ignore[misc]
+            results["under no_grad"] = under(case, torch.no_grad).run(needed=()).tensors
+        inferred = attempt(lambda case=case: under(case, torch.inference_mode).run(needed=()), world)  # type: ignore[misc]
         if inferred is not None:
             results["under inference_mode"] = inferred.tensors
         for way, tensors in results.items():
@@ -137,11 +138,3 @@ def test_results_are_the_same_without_gradients(subject: Subject, world: World) 
             for index, (one, other) in enumerate(zip(tensors, right, strict=True)):
                 expect.close(one, other, f"output {index} of {case.label} {way}, against that with gradients")
                 expect.that(one.grad_fn is None, f"graph of output {index} of {case.label} {way}", one.grad_fn, "none")
-
-
-def _under(mode: Any, case: Case) -> Run:
-    """Call with copies that were made outside, as they come from a module's parameters."""
-    args = case.arguments()
-    seeds.seed(0)
-    with mode:
-        return Run.of(case, args, {})

@@ -79,15 +79,15 @@ class OnesForNone(_Square):
 
 
 class NormalizesTheGradient(_Square):
-    """Divides the gradient by its largest element, computes, and multiplies again.
+    """Divides the gradient by its size, computes, and multiplies again.
 
     Breaks: Function.backward.zero
     """
 
     @staticmethod
     def backward(ctx, grad):
-        largest = grad.detach().abs().max()
-        return _Square.backward(ctx, grad / largest) * largest
+        size = grad.detach().abs().sum()
+        return _Square.backward(ctx, grad / size) * size
 
 
 class LeastGradient(_Square):
