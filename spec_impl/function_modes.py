@@ -56,8 +56,8 @@ class FunctionModes(Function):
        :level: quality
        :sources: X torch.utils.checkpoint
 
-       Under :func:`torch.utils.checkpoint.checkpoint`, reentrant or not, gradients are the same as without, or an
-       error comes.
+       Under a reentrant :func:`torch.utils.checkpoint.checkpoint` gradients are the same as without, or an error
+       comes.
 
     .. clause:: Function.autocast.backward
        :level: quality

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from functools import partial
 
 import torch
@@ -11,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 from conformance.kit import expect
 from conformance.kit.calls import Case, differentiated
 from conformance.kit.deviations import need
-from conformance.kit.marks import cases, clause
+from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
 from conformance.kit.variants import attempt, draws
 from conformance.kit.ways import by_way_of
@@ -20,8 +21,7 @@ from conformance.kit.world import World
 
 
 @clause("Function.checkpoint.agrees")
-@cases(reentrant=[False, True])
-def test_gradients_are_the_same_under_checkpoint(subject: Subject, world: World, reentrant: bool) -> None:
+def test_gradients_are_the_same_under_checkpoint(subject: Subject, world: World) -> None:
     """Run again in backward, forward leads to the same gradients, or an error comes."""
     compared = 0
     for case, _ in differentiated(subject, world):
@@ -30,14 +30,14 @@ def test_gradients_are_the_same_under_checkpoint(subject: Subject, world: World,
         run = case.run()
         cotangents = run.cotangents(world)
         right = run.filled(run.gradients(cotangents))
-        inside = by_way_of(case, partial(checkpoint, use_reentrant=reentrant))
+        # The other kind, and the wrapper of both, import the compiler, which takes seconds.
+        inside = by_way_of(case, partial(inspect.unwrap(checkpoint), use_reentrant=True))
         actual = attempt(lambda inside=inside, given=cotangents: inside.run().gradients(given), world)  # type: ignore[misc]
         if actual is None:
             continue
         compared += 1
-        kind = "a reentrant checkpoint" if reentrant else "a checkpoint"
         for at, one, other in zip(run.leaves, run.filled(actual), right, strict=True):
-            expect.close(one, other, f"gradient of {case.name(at)} in {kind}, against that outside")
+            expect.close(one, other, f"gradient of {case.name(at)} in a reentrant checkpoint, against that outside")
     need(
         compared, "it is refused under checkpoint, works in place, draws random numbers or takes tensors in containers"
     )
