@@ -45,6 +45,6 @@ class FunctionState(Function):
        :level: quality
        :sources: X Extending PyTorch
 
-       setup_context keeps things and computes nothing that has a derivative: it may take views and copies, masks and
-       indices.
+       setup_context keeps things and computes nothing that has a derivative: it may take views and copies, and make
+       masks, indices and constants.
     """

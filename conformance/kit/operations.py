@@ -15,7 +15,12 @@ from conformance.kit.deviations import need
 from conformance.kit.subject import Subject
 
 #: Operations that give a tensor's own values again.
-KEEPING = ("aten::alias", "aten::clone", "aten::detach", "aten::lift_fresh", "aten::_to_copy", "aten::copy_")
+KEEPING = {"aten::alias", "aten::clone", "aten::detach", "aten::lift_fresh", "aten::_to_copy", "aten::copy_"}
+#: Operations that take no more of a tensor than its shape and dtype.
+CONSTANT = {
+    *(f"aten::{name}_like" for name in ("empty", "zeros", "ones", "full")),
+    *(f"aten::new_{name}" for name in ("empty", "empty_strided", "zeros", "ones", "full")),
+}
 
 
 @dataclass(frozen=True)
@@ -29,8 +34,8 @@ class Operation:
 
     @property
     def keeps(self) -> bool:
-        """Whether it gives values that were there: a view, a copy, or a reading of one number."""
-        return self.is_view or self.name in KEEPING or self.name == "aten::_local_scalar_dense"
+        """Whether it gives values that were there, in a view, a copy or a number, or constants."""
+        return self.is_view or self.name in KEEPING | CONSTANT or self.name == "aten::_local_scalar_dense"
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,7 @@ def operations_of(subject: Subject, member: str) -> tuple[Subject, list[Watched]
     """
     need(subject.function is not None, "a plain callable, not a class whose methods can be watched")
     need(subject.defines(member), f"the class does not define {member}")
+    need(not subject.defines("__call__"), "its methods are those of an instance, not of the class")
     calls: list[Watched] = []
     original: Callable[..., Any] = getattr(subject.function, member)
 

@@ -119,6 +119,8 @@ def _again(case: Case, moved: Case, world: World) -> tuple[list[torch.Tensor]] |
     """Results and gradients of a second call with the very tensors of the first, which hold other values by then."""
     first = case.run()
     values: list[Any] = pytree.tree_leaves(first.args)
+    if any(isinstance(value, torch.Tensor) and freed(value) for value in values):
+        return None  # to call it with such a tensor is to crash
     versions = {at: (values[at]._version, values[at].grad_fn) for at in case.active}
     Run.of(case, first.args, first.leaves)
     if any((values[at]._version, values[at].grad_fn) != before for at, before in versions.items()):

@@ -29,16 +29,19 @@ def test_lazily_negated_gradients_are_taken_as_they_read(subject: Subject, world
         lazy = attempt(lambda given=plain: [_lazy(cotangent) for cotangent in given], world)  # type: ignore[misc]
         if lazy is None:
             continue
-        right = first.filled(_gradients(first, plain))
+        before = case.run()
+        right = before.filled(_gradients(before, plain))
         run = case.run()
         actual = attempt(lambda run=run, given=lazy: _gradients(run, given), world)  # type: ignore[misc]
         if actual is None:
             continue
         compared += 1
-        for at, one, other in zip(run.leaves, run.filled(actual), right, strict=True):
+        for at, gradient, other in zip(run.leaves, run.filled(actual), right, strict=True):
             kind = "conjugated" if any(cotangent.is_conj() for cotangent in lazy) else "negated"
             what = f"gradient of {case.name(at)}, incoming gradients {kind} lazily"
-            expect.close(one, other, f"{what}, against plain ones", likely="backward reads memory as if it were plain")
+            expect.close(
+                gradient, other, f"{what}, against plain ones", likely="backward reads memory as if it were plain"
+            )
     need(compared, "it refuses them, draws random numbers, or its results are sparse or in a dtype without them")
 
 
