@@ -73,6 +73,12 @@ class FunctionModes(Function):
        In the separate form, :func:`torch.func.grad` and :func:`torch.func.vjp` give the gradients of autograd, or an
        error comes.
 
+    .. clause:: Function.backward.mixed-modes
+       :level: quality
+       :sources: X Extending torch.func, ours
+
+       Differentiating a tangent backward is right, or raises; it never gives a wrong number silently.
+
     .. clause:: Function.forward.meta
        :level: quality
        :sources: ours

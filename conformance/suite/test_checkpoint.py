@@ -28,6 +28,8 @@ def test_gradients_are_the_same_under_checkpoint(subject: Subject, world: World)
         if draws(case, world) or _works_in_place(case) or not set(case.active) <= case.top:
             continue
         run = case.run()
+        if not isinstance(run.result, torch.Tensor | tuple):
+            continue  # a reentrant checkpoint does not look into other containers
         cotangents = run.cotangents(world)
         right = run.filled(run.gradients(cotangents))
         # The other kind, and the wrapper of both, import the compiler, which takes seconds.

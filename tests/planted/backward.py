@@ -25,7 +25,8 @@ class GradientMissing(MatMul):
         Function.backward.any-layout, Function.backward.repeatable, Function.forward.deterministic,
         Function.forward.calls-independent, Function.forward.frees-memory, Function.save_for_backward.hooks-suffice,
         Function.checkpoint.agrees, Function.backward.zero, Function.backward.create-graph,
-        Function.backward.any-thread, Function.save_for_backward.protects, Function.forward.inputs-untouched"""
+        Function.backward.any-thread, Function.save_for_backward.protects, Function.forward.inputs-untouched
+    """
 
     @staticmethod
     def backward(ctx, grad):
@@ -41,7 +42,8 @@ class GradientTooMany(MatMul):
         Function.backward.any-layout, Function.backward.repeatable, Function.forward.deterministic,
         Function.forward.calls-independent, Function.forward.frees-memory, Function.save_for_backward.hooks-suffice,
         Function.checkpoint.agrees, Function.backward.zero, Function.backward.create-graph,
-        Function.backward.any-thread, Function.save_for_backward.protects, Function.forward.inputs-untouched"""
+        Function.backward.any-thread, Function.save_for_backward.protects, Function.forward.inputs-untouched
+    """
 
     @staticmethod
     def backward(ctx, grad):
@@ -56,7 +58,8 @@ class GradientMissingForANumber(Function):
         Function.backward.any-layout, Function.backward.repeatable, Function.forward.deterministic,
         Function.forward.calls-independent, Function.forward.frees-memory, Function.save_for_backward.hooks-suffice,
         Function.checkpoint.agrees, Function.backward.zero, Function.backward.create-graph,
-        Function.backward.any-thread, Function.save_for_backward.protects, Function.forward.inputs-untouched"""
+        Function.backward.any-thread, Function.save_for_backward.protects, Function.forward.inputs-untouched
+    """
 
     @staticmethod
     def inputs():

@@ -36,7 +36,8 @@ class InputOnCtx(Function):
     """Keeps its input as an attribute of ctx, and reads it there.
 
     Breaks: Function.forward.no-tensor-on-ctx
-    Also: Function.save_for_backward.hooks-suffice, Function.save_for_backward.protects"""
+    Also: Function.save_for_backward.hooks-suffice, Function.save_for_backward.protects
+    """
 
     @staticmethod
     def forward(ctx, x):
@@ -123,7 +124,8 @@ class OutputOnCtx(Function):
 
     Breaks: Function.forward.frees-memory
     Also: Function.forward.no-tensor-on-ctx, Function.save_for_backward.hooks-suffice,
-        Function.save_for_backward.protects"""
+        Function.save_for_backward.protects
+    """
 
     @staticmethod
     def forward(ctx, x):
@@ -264,7 +266,8 @@ class InputOnTheClass(Function):
     """Keeps its input on the class, where the next call overwrites it.
 
     Breaks: Function.forward.calls-independent
-    Also: Function.forward.frees-memory, Function.save_for_backward.hooks-suffice, Function.save_for_backward.protects"""
+    Also: Function.forward.frees-memory, Function.save_for_backward.hooks-suffice, Function.save_for_backward.protects
+    """
 
     @staticmethod
     def forward(ctx, x):

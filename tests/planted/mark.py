@@ -108,7 +108,8 @@ class DirtyInputNotReturned(Function):
         Function.save_for_backward.hooks-suffice, Function.checkpoint.agrees, Function.forward.meta,
         Function.backward.zero, Function.backward.create-graph, Function.backward.any-thread,
         Function.forward.same-without-grad, Function.forward.captures, Function.autocast.backward,
-        Function.save_for_backward.protects, Function.forward.inputs-untouched"""
+        Function.save_for_backward.protects, Function.forward.inputs-untouched
+    """
 
     @staticmethod
     def forward(ctx, x):

@@ -168,3 +168,29 @@ def records_always(x):
     """
     with torch.enable_grad():
         return _Square.apply(x.detach().requires_grad_() if not x.requires_grad else x)
+
+
+class TangentByNumbers(Function):
+    """jvp computes with plain numbers, so that a gradient of its tangent lacks what comes from the input.
+
+    Breaks: Function.backward.mixed-modes
+    """
+
+    @staticmethod
+    def forward(x):
+        return x * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        (x,) = ctx.saved_tensors
+        return 2 * x.detach() * tangent

@@ -189,7 +189,8 @@ class SavedOnTheInstance(NestedIOFunction):
 
     Breaks: NestedIOFunction.forward.reused
     Also: Function.forward.calls-independent, Function.forward.frees-memory, Function.save_for_backward.hooks-suffice,
-        Function.save_for_backward.protects"""
+        Function.save_for_backward.protects
+    """
 
     last = ()
 
@@ -359,7 +360,8 @@ class NoneForUnused(NestedIOFunction):
 
     Breaks: NestedIOFunction.backward.gradient
     Also: Function.backward.unused-output     Also: NestedIOFunction.set_materialize_grads.nested,
-        Function.backward.undefined"""
+        Function.backward.undefined
+    """
 
     def forward(self, *args):
         self._context.set_materialize_grads(False)

@@ -141,7 +141,8 @@ class NumberSaved(Function):
         Function.save_for_backward.hooks-suffice, Function.checkpoint.agrees, Function.forward.meta,
         Function.backward.zero, Function.backward.create-graph, Function.backward.any-thread,
         Function.forward.same-without-grad, Function.forward.captures, Function.autocast.backward,
-        Function.save_for_backward.protects, Function.forward.inputs-untouched, Function.forward.flags-untouched"""
+        Function.save_for_backward.protects, Function.forward.inputs-untouched, Function.forward.flags-untouched
+    """
 
     @staticmethod
     def forward(ctx, x):
@@ -174,7 +175,8 @@ class KeptBesideWhatIsSaved(Function):
     """Saves one tensor and keeps another one on ctx.
 
     Breaks: Function.save_for_backward.hooks-suffice
-    Also: Function.forward.no-tensor-on-ctx, Function.save_for_backward.protects"""
+    Also: Function.forward.no-tensor-on-ctx, Function.save_for_backward.protects
+    """
 
     @staticmethod
     def inputs():
@@ -215,7 +217,8 @@ class KeptAsNumpy(Function):
     """Keeps the input as a NumPy array that shares its memory.
 
     Breaks: Function.save_for_backward.hooks-suffice
-    Also: Function.backward.double, Function.save_for_backward.protects"""
+    Also: Function.backward.double, Function.save_for_backward.protects
+    """
 
     @staticmethod
     def forward(ctx, x):
