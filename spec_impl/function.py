@@ -29,6 +29,30 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
        ``apply`` hands out what ``forward`` returned: one value for one value, a tuple for a tuple, with
        everything that is no tensor as it was.
 
+    .. clause:: Function.apply.keywords
+       :party: engine
+       :level: quality
+       :sources: L "apply(*args, **kwargs)"
+       :versions: torch>=2.13
+
+       Inputs may be given by name in either form: they reach forward under their names, and tensors among
+       them get their gradients.
+
+    .. clause:: Function.apply.subclass
+       :party: engine
+       :level: quality
+       :sources: ours
+
+       A tensor of a subclass reaches forward as it is, and what forward returns keeps its class.
+
+    .. clause:: Function.apply.view-output
+       :party: engine
+       :level: quality
+       :sources: ours
+
+       An output that is a view of an input may be read and differentiated, and changing it in place
+       raises: the gradient that would come of it is never wrong in silence.
+
     Attributes:
         saved_tensors: In backward and jvp, the tensors that were saved, in order.
         needs_input_grad: One bool for each input of forward.

@@ -144,6 +144,16 @@ class FunctionBackward(Function):
            When only some outputs reach the loss, the gradients are still right: for the others backward is
            handed zeros, or None where it asked not to have them made.
 
+        .. clause:: Function.backward.refused
+           :party: engine
+           :level: must
+           :sources: K T L M N "as many tensors, as there were inputs",
+              X Extending PyTorch "Gradients of non-Tensor arguments to forward must be None"
+
+           Too few values from backward raise, and so do a gradient whose shape does not fit its input and a
+           value for an input that is no tensor. More Nones than there are inputs are taken, and so is a
+           gradient for an input that needs none.
+
         Example:
             >>> import torch
             >>> from spec_impl.function import Function

@@ -87,6 +87,14 @@ class FunctionForward(Function):
            Calls know nothing of one another: after two forwards, each of the two backwards gives the gradient
            of its own call.
 
+        .. clause:: Function.forward.no-graph
+           :party: engine
+           :level: must
+           :sources: X Extending PyTorch
+
+           Nothing is recorded while forward and setup_context run; backward records what it computes exactly
+           where ``create_graph=True`` was asked.
+
         Example:
             >>> import torch
             >>> from spec_impl.function import Function
@@ -134,6 +142,14 @@ class FunctionForward(Function):
 
            In the separate form apply takes arguments by name, and each of them stands in ``inputs`` where
            forward's signature has it.
+
+        .. clause:: Function.setup_context.returned-input
+           :party: engine
+           :level: quality
+           :sources: ours
+
+           An input that forward returns as it is comes out of ``apply`` as another tensor over the same
+           memory, whose gradient goes through backward; setup_context is handed the input and that output.
 
         Example:
             >>> import torch

@@ -69,6 +69,29 @@ class FunctionJvp(Function):
 
            jvp may return None for an output that is no tensor and for one that is not differentiable.
 
+        .. clause:: Function.jvp.at-once
+           :party: engine
+           :level: quality
+           :sources: ours
+
+           jvp is called before ``apply`` returns, after forward and setup_context.
+
+        .. clause:: Function.jvp.view
+           :party: engine
+           :level: quality
+           :sources: ours
+
+           Where forward returns a view of an input, a jvp whose tangent is no view of that input's tangent is
+           refused.
+
+        .. clause:: Function.jvp.in-place
+           :party: engine
+           :level: quality
+           :sources: ours
+
+           Where forward changes an input in place, a jvp that leaves that input's tangent as it was is
+           refused.
+
         Example:
             >>> import torch
             >>> import torch.autograd.forward_ad as fwd

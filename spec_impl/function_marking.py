@@ -107,6 +107,13 @@ class FunctionMarking(Function):
 
            backward has an argument for a marked output all the same: zeros of that output's shape.
 
+        .. clause:: Function.mark_non_differentiable.integers
+           :party: engine
+           :level: must
+           :sources: X Extending PyTorch "are never marked as requiring gradients"
+
+           An output of an integer dtype or bool does not require grad, marked or not; the others do.
+
         Example:
             >>> import torch
             >>> from spec_impl.function import Function

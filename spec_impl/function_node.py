@@ -48,6 +48,48 @@ class FunctionNode(Function):
        Members kept for old code say so: ``mark_shared_storage`` warns that it is deprecated and does nothing,
        ``saved_variables`` warns and equals ``saved_tensors``, and ``is_traceable`` is False where it still
        exists.
+
+    .. clause:: Function.attributes.hook-order
+       :party: engine
+       :level: must
+       :sources: X Autograd mechanics
+
+       For one result, hooks of the tensor run first, in the order in which they were registered; then
+       ``retain_grad`` keeps what they made of the gradient; then come the pre-hooks of the node, backward,
+       and the hooks of the node.
+
+    .. clause:: Function.attributes.next-index
+       :party: engine
+       :level: must
+       :sources: X Automatic differentiation package
+
+       ``next_functions`` says for each input not only which node made it but which output of that node it
+       was.
+
+    .. clause:: Function.attributes.clear-saved
+       :party: engine
+       :level: must
+       :sources: L "maybe_clear_saved_tensors"
+
+       ``maybe_clear_saved_tensors`` within backward frees what was saved, unless the graph is retained.
+
+    .. clause:: Function.clear_saved_tensors_on_access.once
+       :party: engine
+       :level: must
+       :sources: X torch.autograd.Function
+       :versions: torch>=2.11
+
+       With ``clear_saved_tensors_on_access = True`` on the class, ``ctx.saved_tensors`` can be read once,
+       and what was read and dropped is freed while backward still runs.
+
+    .. clause:: Function.boxed_grads_call.list
+       :party: engine
+       :level: must
+       :sources: X torch.autograd.Function
+       :versions: torch>=2.13
+
+       With ``boxed_grads_call = True`` on the class, backward gets one list of its gradients, and one that
+       it takes out and drops is freed while backward still runs.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -80,6 +80,29 @@ class FunctionSaving(Function):
            Gradients are right when saved-tensor hooks carry every saved tensor away and bring a copy back:
            nothing that backward reads was kept some other way.
 
+        .. clause:: Function.save_for_backward.refused
+           :party: engine
+           :level: must
+           :sources: T "and only with tensors"
+
+           save_for_backward of what is neither a tensor nor None raises before ``apply`` returns.
+
+        .. clause:: Function.save_for_backward.hooks-innermost
+           :party: engine
+           :level: must
+           :sources: X Autograd mechanics
+
+           Of saved-tensor hooks within others the innermost pair alone is used; unpack is called whenever
+           ``ctx.saved_tensors`` is read, once for each tensor.
+
+        .. clause:: Function.save_for_backward.hooks-refused
+           :party: engine
+           :level: must
+           :sources: X Autograd mechanics
+
+           A pack hook that changes its tensor in place raises, and so does saving a tensor under hooks where
+           ``disable_saved_tensors_hooks`` forbids them.
+
         Example:
             >>> import torch
             >>> from spec_impl.function import Function

@@ -119,6 +119,21 @@ class FunctionVmap(Function):
            For every choice of in_dims the result equals calling the Function sample by sample, and it goes on
            to do so under grad, jvp and a second vmap.
 
+        .. clause:: Function.vmap.refused
+           :party: engine
+           :level: must
+           :sources: N "The return of the vmap staticmethod is a tuple"
+
+           A vmap that returns no pair, or out_dims that do not fit the structure of its output, raises.
+
+        .. clause:: Function.vmap.transforms
+           :party: engine
+           :level: must
+           :sources: X Extending torch.func "to support compositions of transforms"
+
+           The rule that a class gives is the one used wherever a batch is computed: in a vmap of a vmap, in a
+           gradient of a vmap, in a vmap of a gradient, and for what ``torch.func.jacfwd`` batches.
+
         Example:
             >>> import torch
             >>> from spec_impl.function import Function
