@@ -74,7 +74,8 @@ class FunctionBackward(Function):
            :level: may
            :sources: K T L M N "you can just pass None as a gradient"
 
-           backward may return None for an input that is no tensor and for one that needs no gradient.
+           backward may return None for an input that needs no gradient, and returns nothing else for one that is no
+           tensor.
 
         .. clause:: Function.backward.saved-tensors
            :party: engine

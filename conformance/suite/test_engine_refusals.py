@@ -18,10 +18,10 @@ from conformance.kit.world import World
 )
 def test_wrong_values_from_backward_are_refused(world: World, form: str, wrong: str) -> None:
     """Backward returns one value less, one more, a gradient of another shape, or something for what is no tensor."""
-    one, three = torch.ones(2, device=world.device), torch.ones(3, device=world.device)
+    one, five = torch.ones(2, device=world.device), torch.ones(5, device=world.device)
     values: dict[str, Any] = {
         "too few": (one,),
-        "shape": (three, None, None),
+        "shape": (five, None, None),
         "value for a number": (one, one, None),
         "value for None": (one, None, one),
         "one too many": (one, None, None, one),
