@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 help:  ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-conformance: $(VENV)/.run  ## Hold the reference implementation against every clause.
+conformance: $(VENV)/.run  ## Check the reference implementation and your PyTorch.
 	$(BIN)/conformance run $(ARGS)
 
 test: $(VENV)/.test $(VENV)/.docs  ## Run the tests of the suite itself.
@@ -34,7 +34,7 @@ bench: $(VENV)/.test  ## Measure speed, side by side with other harnesses and ga
 kill-matrix: $(VENV)/.test  ## Prove the suite: which clause catches which planted bug.
 	$(BIN)/python -m tests.proof
 
-public: $(VENV)/.test  ## Hold published implementations against the suite.
+public: $(VENV)/.test  ## Check published implementations.
 	$(BIN)/python -m published
 
 clause-ids: $(VENV)/.run  ## Add the ids of new clauses to the list of published ones.

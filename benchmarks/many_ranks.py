@@ -23,12 +23,13 @@ from conformance.core.outcomes import RankOutcome
 from conformance.core.plan import PlannedTest, SubjectRef, plan
 from conformance.ranks import channel, process
 from conformance.ranks.client import Forkserver
-from conformance.ranks.cluster.group import ClusterWorld, Seat, post_outcome
+from conformance.ranks.cluster.group import ClusterGroup, Seat, post_outcome
 from conformance.ranks.cluster.store import Launch, Post, connect
 from conformance.ranks.pool import Key, Pool, Settings
 
 DATA = ROOT / "docs" / "data" / "many-ranks.json"
 SIZES = (2, 4, 8, 16, 32, 64)
+KEY = b"for this benchmark alone"
 POSTS = (*SIZES, 128, 256)
 SUITE = ROOT / "benchmarks" / "suite"
 SUBJECT = "spec_impl.ksuit:AllGatherGradAutograd"
@@ -53,7 +54,7 @@ class Traffic:
             self.bytes += len(pack(message))
             take(own, message)
 
-        process.pack = packed
+        channel.pack = packed
         process.RankProcess._take = taken  # type: ignore[method-assign]
 
 
@@ -81,8 +82,8 @@ def ranks(template: Forkserver, size: int, rounds: int, traffic: Traffic) -> dic
         outcome = pool.run(item)
         seconds.append(time.perf_counter() - start)
         assert outcome.outcome == "pass", outcome.message
-    assert pool.world is not None
-    memory = [mebibytes(one.pid) for one in pool.world.members]
+    assert pool.group is not None
+    memory = [mebibytes(one.pid) for one in pool.group.ranks]
     row = {
         "ranks": size,
         "ready": Figure.of(ready).to_json(),
@@ -105,13 +106,13 @@ def mebibytes(pid: int) -> tuple[float, float]:
 
 def post(template: Forkserver, size: int, rounds: int, port: int) -> dict[str, Any]:
     """The store's part of one test: the first supervisor has a real rank; the others are threads that answer."""
-    leading = Post(connect(Launch(0, size, 0, "127.0.0.1", port)), "bench/")
-    followers = [Post(connect(Launch(rank, size, 0, "127.0.0.1", port)), "bench/") for rank in range(1, size)]
+    leading = Post(connect(Launch(0, size, 0, "127.0.0.1", port)), KEY, "bench/")
+    followers = [Post(connect(Launch(rank, size, 0, "127.0.0.1", port)), KEY, "bench/") for rank in range(1, size)]
     threads = [threading.Thread(target=follow, args=(one, rank)) for rank, one in enumerate(followers, 1)]
     for thread in threads:
         thread.start()
     opening = {"size": size, "backend": "gloo", "device": "cpu", "group": False, "debug": False}
-    world = ClusterWorld(template, Seat(0, 0, size, leading, machines=("one",) * size), 1, opening)
+    world = ClusterGroup(template, Seat(0, 0, size, leading, machines=("one",) * size), 1, opening)
     world.request(None, 30)
     message = {"op": "load", "path": [], "subject": None, "spec": None, "inputs": None, "payload": ""}
     before = (leading.messages, sum(one.messages for one in followers))

@@ -15,9 +15,9 @@ PLOTS = ROOT / "docs" / "_static"
 
 HEAD = """# How fast it is
 
-Written by `python -m benchmarks.page` from `docs/data/bench-*.json`; `make bench` measures anew. Commands are run
+Written by `python -m benchmarks.page` from `docs/data/bench-*.json`; `make bench` measures again. Commands are run
 in turn, several times; figures are medians, with the smallest and largest in brackets. A ratio is the median of the
-ratios round by round, so a machine whose speed drifts is fair to all. None of this is ever a pass or a fail.
+ratios of each round, so a machine whose speed drifts favours nobody. No timing decides whether a test passes.
 """
 
 

@@ -11,7 +11,16 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 sys.path[:0] = [str(HERE), str(ROOT)]
 
+from astroid.manager import AstroidManager  # noqa: E402
 from clause_pages.inventory import write_inventories  # noqa: E402
+
+
+class _Foreign(set[str]):
+    """Every module of a package that our sources import."""
+
+    def __contains__(self, name: object) -> bool:
+        return str(name).partition(".")[0] in {"numpy", "pytest", "rich", "torch", "xdist"}
+
 
 with (ROOT / "pyproject.toml").open("rb") as file:
     _project = tomllib.load(file)["project"]
@@ -21,6 +30,7 @@ release = version = _project["version"]
 author = "the autograd-conformance authors"
 project_copyright = author
 language = "en"
+smartquotes_action = "qe"  # no dashes: options begin with two hyphens
 
 extensions = [
     "autoapi.extension",
@@ -30,13 +40,14 @@ extensions = [
     "sphinx_copybutton",
     "clause_pages",
 ]
-exclude_patterns = ["_build", "_static", "data"]
+exclude_patterns = ["_build", "_static", "data", "public"]
 nitpicky = True
 add_module_names = False
 toc_object_entries_show_parents = "hide"
 python_display_short_literal_types = True
 
-# The API pages, made from the sources alone.
+# The API pages, made from our sources alone: astroid would spend seconds on torch's, and no page shows what is there.
+AstroidManager().module_denylist = _Foreign()
 autoapi_dirs = [str(ROOT / "spec_impl"), str(ROOT / "conformance")]
 autoapi_root = "api"
 autoapi_template_dir = str(HERE / "templates")
@@ -46,10 +57,13 @@ autoapi_python_class_content = "class"
 autoapi_add_toctree_entry = False
 autoapi_keep_files = True  # or every build would be a first one; `make clean` removes them
 # Of the suite's own modules the public ones: what a user calls, and what the writer of a test uses.
-_PUBLIC = {"__init__", "checking", "subject", "marks", "expect", "outcome"}
+_PUBLIC = {"run.check", "kit.subject", "kit.marks", "kit.expect", "kit.deviations", "core.outcomes"}
+_PACKAGES = {"", *(name.partition(".")[0] for name in _PUBLIC)}
 autoapi_ignore = [
-    *(f"*/conformance/{path.name}" for path in (ROOT / "conformance").glob("*.py") if path.stem not in _PUBLIC),
-    *(f"*/conformance/{folder}/*" for folder in ("suite", "report", "scan", "public")),
+    f"*/conformance/{path.relative_to(ROOT / 'conformance')}"
+    for path in (ROOT / "conformance").rglob("*.py")
+    if ".".join(path.relative_to(ROOT / "conformance").with_suffix("").parts).removesuffix("__init__").removesuffix(".")
+    not in _PUBLIC | _PACKAGES
 ]
 suppress_warnings = ["autoapi.python_import_resolution"]  # the modules left out above
 napoleon_use_ivar = True
@@ -74,6 +88,7 @@ copybutton_exclude = ".linenos, .gp, .go"
 
 html_theme = "furo"
 html_title = "autograd-conformance"
+html_baseurl = _project.get("urls", {}).get("Documentation", "")
 html_static_path = [str(ROOT / "docs" / "_static")]
 html_favicon = str(ROOT / "docs" / "_static" / "favicon.svg")
 html_css_files = ["site.css"]

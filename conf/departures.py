@@ -165,7 +165,7 @@ def out_dims_without_batch() -> bool:
 def gathered_gradients_transposed() -> bool:
     """``torch.distributed.nn.functional.all_gather`` on Gloo
 
-    Transposed incoming gradients come back wrong. [Published implementations](public.md) has a script.
+    Transposed incoming gradients come back wrong. [The package's page](published/torch.distributed.nn.md) has a script.
     """
     with tempfile.TemporaryDirectory() as folder:
         multiprocessing.spawn(_gather, args=(folder,), nprocs=2)

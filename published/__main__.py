@@ -1,4 +1,4 @@
-"""``python -m published``: install what is pinned, run the suite on it, show and write the table."""
+"""``python -m published``: install what is pinned, run the suite on it, show and record the verdicts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from published.packages import PACKAGES, Package, install, package
-from published.page import rewrite
 from published.result import Row, rows, show, write
 from published.run import Judged, judged
 from published.table import entries
@@ -51,7 +50,6 @@ def _recorded(table: list[Row], update: bool) -> int:
         newer = {row.reference: row for row in table}
         rows_now = [{**known, **newer}[entry.reference] for entry in entries() if entry.reference in {**known, **newer}]
         write(rows_now, RESULTS)
-        rewrite(rows_now)
         return 0
     news = [row for row in table if row.reference not in known or not row.same_as(known[row.reference])]
     for row in news:
@@ -67,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--ranks", default=(1, 2, 3), type=_ranks, help="worlds for the gathers (default 1,2,3)")
     parser.add_argument("--timeout", default=120.0, type=float, help="deadline of a test, in seconds")
     parser.add_argument("--jobs", default=2, type=int, help="packages that are tested side by side (default 2)")
-    parser.add_argument("--update", action="store_true", help=f"write {RESULTS}, and the table of the docs")
+    parser.add_argument("--update", action="store_true", help=f"write {RESULTS}, which the site is made from")
     return parser
 
 

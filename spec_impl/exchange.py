@@ -71,7 +71,9 @@ def agree(x: torch.Tensor, group: Any) -> list[torch.Tensor]:
         arrived[rank] = message
         _send_and_receive([message] * size, list(arrived), group)
     else:
-        dist.all_gather_into_tensor(arrived.view(-1), message, group=group)
+        # PyTorch 2.13 has renamed it, and warns of the old name.
+        all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+        all_gather(arrived.view(-1), message, group=group)
     rows = arrived[:, :_DESCRIPTION].view(torch.int64).tolist()
     if any(row != rows[rank] for row in rows):
         said = (f"rank {s} has {_DTYPES[row[0]]} {tuple(row[2 : 2 + row[1]])}" for s, row in enumerate(rows))
@@ -96,7 +98,7 @@ def gather_into(places: Sequence[torch.Tensor], x: torch.Tensor, starts: Sequenc
         places[rank].copy_(x)
         _send_and_receive([x] * len(places), places, group)
     else:
-        dist.all_gather(list(places), x, group=group)
+        dist.all_gather([_raw(target) for target in places], _raw(x), group=group)
 
 
 def sum_parts(parts: Sequence[torch.Tensor], group: Any) -> torch.Tensor:
@@ -110,7 +112,7 @@ def sum_parts(parts: Sequence[torch.Tensor], group: Any) -> torch.Tensor:
         return outgoing[rank].clone()
     total = torch.empty_like(outgoing[rank])
     if total.device.type != "cpu":
-        dist.reduce_scatter(total, outgoing, group=group)
+        dist.reduce_scatter(_real(total), [_real(part) for part in outgoing], group=group)
         return total
     flat, sums = [part.view(-1) for part in outgoing], total.view(-1)
     step = max(1, _PIECE // total.element_size())
@@ -151,3 +153,8 @@ def _send_and_receive(outgoing: Sequence[torch.Tensor], incoming: Sequence[torch
 def _raw(x: torch.Tensor) -> torch.Tensor:
     """The bytes of a contiguous tensor: backends know fewer dtypes than PyTorch."""
     return x.view(-1).view(torch.uint8)
+
+
+def _real(x: torch.Tensor) -> torch.Tensor:
+    """``x`` with its complex elements as pairs, which add up alike: NCCL has no complex reduce_scatter."""
+    return torch.view_as_real(x) if x.is_complex() else x

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+from conformance.core.catalog import Test
 from conformance.core.clauses import Clause
 from conformance.core.outcomes import RankOutcome, TestOutcome
+from conformance.core.plan import PlannedTest, SubjectRef
 from conformance.core.sources import Source
-from conformance.report.verdicts import Planned, Report, SubjectInfo, judge
+from conformance.report.model import Report
+from conformance.report.verdicts import judge
 
 GATHER = "AllGatherGradAutograd"
 ENVIRONMENT = {
@@ -19,7 +23,14 @@ ENVIRONMENT = {
     "ranks": [1, 2, 3, 4],
 }
 SUITE = {"version": "0.1.0", "clauses_sha256": "0" * 64}
-SUBJECT = SubjectInfo("mypkg.dist:Gather", GATHER)
+
+
+def subject_ref(label, spec=GATHER):
+    """A made-up subject, as the controller knows it."""
+    return SubjectRef(label, spec, None, label)
+
+
+SUBJECT = subject_ref("mypkg.dist:Gather")
 
 
 def clause(name, party="function", level="must", spec="Function", versions=""):
@@ -58,9 +69,9 @@ def outcome(name, word="pass", world=2, subject=SUBJECT, guilty=None, node="", *
         for rank in range(world)
     )
     label, spec = (subject.label, subject.spec) if subject else ("", "Function")
-    nodeid = node or f"conformance/suite/test_x.py::test_{name}[{world}]"
+    nodeid = node or f"conformance/suite/test_x.py::test_{name}[{f'{label}-' if label else ''}ranks{world}]"
     command = f"conformance run {label} -k test_{name}"
-    return TestOutcome(nodeid, name, label, spec, world, word, 0.25, ranks=ranks, reproduce=command, **more)
+    return TestOutcome(nodeid, word, 0.25, name, label, spec, world, ranks=ranks, reproduce=command, **more)
 
 
 def engine_passes():
@@ -86,10 +97,12 @@ def made(*own, subjects=(SUBJECT,), planned=(), clauses=CLAUSES, **more) -> Repo
     return judge([*own, *rest, *engine], planned, subjects, clauses, ENVIRONMENT, suite=SUITE, **more)
 
 
-def plan(name, subject=SUBJECT, node="", reason=""):
-    """A planned test."""
-    node = node or f"conformance/suite/test_x.py::test_{name}[2]"
-    return Planned(node, name, subject.label, subject.spec, 2, reason)
+def plan(name, subject=SUBJECT, function=""):
+    """A planned test of two ranks; without ``function``, the one that ``outcome(name)`` is about."""
+    test = Test(
+        "suite.test_x", function or f"test_{name}", name, (2,), True, (), (), "", False, None, Path("test_x.py"), 1
+    )
+    return PlannedTest(test, subject, 2, True, ())
 
 
 def with_clause(report, name, **changes):

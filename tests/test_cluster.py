@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import os
+import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from conformance.core.errors import UsageError
 from conformance.core.outcomes import RankOutcome
 from conformance.ranks.cluster.group import blamed
-from conformance.ranks.cluster.store import launch_in, take_launch
+from conformance.ranks.cluster.key import take_key
+from conformance.ranks.cluster.store import SIGNATURE, Post, launch_in, take_launch
 from conformance.ranks.cluster.supervisor import sizes
 from conformance.ranks.devices import device_of, missing
-from tests.cluster_nodes import alone, launched, verdicts
+from tests.cluster_nodes import ROOT, alone, launched, verdicts, wait_for
 
 GATHER = ("spec_impl.ksuit:AllGatherGradAutograd", "--spec", "AllGatherGradAutograd")
 FEW = "gradient_is_the_sum or exchange or own_memory"
@@ -102,11 +109,12 @@ def test_each_rank_has_the_gpu_of_its_place_on_its_machine() -> None:
 def test_the_launcher_is_read_once_and_hidden_from_ranks() -> None:
     """Ranks do not see the launcher's variables, which tell of another world than theirs."""
     given = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "node0", "MASTER_PORT": "29500", "LOCAL_RANK": "0"}
-    environment = {**given, "HOME": "/"}
+    environment = {**given, "HOME": "/", "CONFORMANCE_KEY": "a key for this test"}
     launch = take_launch(environment)
     assert launch is not None
     assert (launch.rank, launch.size, launch.local_rank) == (1, 2, 0)
     assert environment == {"HOME": "/"}
+    assert launch.key == b"a key for this test"
     for wrong in ({"RANK": "x"}, {"RANK": "2"}, {"MASTER_PORT": ""}, {"WORLD_SIZE": "1"}):
         assert launch_in({**given, **wrong}) is None
 
@@ -121,6 +129,80 @@ def test_worlds_are_those_that_fit_unless_others_are_asked_for() -> None:
 def test_the_rank_that_is_behind_is_to_blame() -> None:
     """Of several late ranks, those that have entered more collectives wait for the one that has not."""
     late = [RankOutcome(0, "timeout", collectives=("a", "b")), RankOutcome(1, "timeout", collectives=("a",))]
-    assert [outcome.left_alone for outcome in blamed(late)] == [True, False]
+    assert [outcome.bystander for outcome in blamed(late)] == [True, False]
     finished = [RankOutcome(0, "pass"), RankOutcome(1, "timeout", collectives=("a",))]
-    assert not any(outcome.left_alone for outcome in blamed(finished))
+    assert not any(outcome.bystander for outcome in blamed(finished))
+
+
+class Attack:
+    """Runs a command on whoever unpickles it."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.system, (f"touch {self.mark}",)
+
+
+@pytest.mark.parametrize("key", ["a key that was guessed", "the key of this test"], ids=["without", "with"])
+def test_an_order_from_a_stranger_runs_nothing(tmp_path: Path, key: str) -> None:
+    """Somebody who reaches the launcher's store plays the leader. Not even with the right key is a pickle taken."""
+    import torch.distributed as dist
+
+    mark = tmp_path / "owned"
+    server = dist.TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False)
+    store = dist.PrefixStore("conformance", server)
+    public, post = (Post(store, key.encode(), prefix) for prefix in ("", "run/"))
+    launch = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(server.port)}
+    environment = {**os.environ, **launch, "CONFORMANCE_KEY": "the key of this test", "PYTHONPATH": str(ROOT)}
+    words = [sys.executable, "-m", "conformance", "run", *GATHER]
+    with subprocess.Popen(words, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as victim:
+        public.put("leader", "run")
+        try:
+            wait_for(lambda: post.count("there") or victim.poll() is not None, 60)
+            if victim.poll() is None:
+                nonce = json.loads(store.get("run/hello/1")[SIGNATURE:])["nonce"]
+                post.put("welcome", ["", nonce])
+                where = {"host": "127.0.0.1", "port": 1, "transforms": False, "epoch": 1}
+                group = {"size": 2, "backend": "gloo", "device": "cpu", "group": False, "debug": False}
+                post.put("world/1", {**where, **group})
+                post.put("order/1/1", {"message": None, "deadline": 20})
+                pickled = base64.b64encode(pickle.dumps(Attack(mark))).decode()
+                load = {"op": "load", "path": [str(tmp_path)], "setup": ["os:abort"], "payload": pickled}
+                post.put(
+                    "order/1/2", {"message": {**load, "subject": None, "spec": None, "inputs": None}, "deadline": 20}
+                )
+                post.put("order/1/3", None)
+                post.put("world/2", {"end": 0})
+            _, said = victim.communicate(timeout=60)
+        finally:
+            victim.kill()
+    assert not mark.exists()
+    assert ("is not signed with our key" in said) == key.startswith("a key"), said
+    if not key.startswith("a key"):
+        outcome = post.take("outcome/1")[1]
+        assert outcome["outcome"] == "pass", (
+            outcome
+        )  # of an order that loads nothing: neither pickle nor set-up was heard
+
+
+def test_the_key_is_one_that_nobody_else_can_read(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text("0123456789abcdef")
+    file.chmod(0o644)
+    with pytest.raises(UsageError, match="others may read this key"):
+        take_key({"CONFORMANCE_KEY_FILE": str(file)})
+    file.chmod(0o600)
+    assert take_key({"CONFORMANCE_KEY_FILE": str(file)}) == b"0123456789abcdef"
+    with pytest.raises(UsageError, match="can be guessed"):
+        take_key({"CONFORMANCE_KEY": "short"})
+    environment = {"CONFORMANCE_KEY": "long enough to be a key"}
+    assert take_key(environment) == b"long enough to be a key"
+    assert not environment, "ranks do not inherit it"
+
+
+def test_a_key_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:
+    home = {"XDG_CONFIG_HOME": str(tmp_path)}
+    assert take_key(home) == take_key(home)
+    (made,) = (tmp_path / "conformance").iterdir()
+    assert made.stat().st_mode & 0o077 == 0

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from conformance.core.outcomes import OUTCOMES
 from conformance.report.compare import compare, show
 from conformance.report.terminal import terminal
-from conformance.report.verdicts import SubjectInfo
-from tests.made_up import GATHER, SUBJECT, made, outcome
+from tests.made_up import GATHER, SUBJECT, made, outcome, subject_ref
 
 SUM = f"{GATHER}.backward.sum"
 
@@ -75,7 +74,7 @@ def test_the_engine_is_compared_too():
 
 
 def test_a_subject_that_is_gone_is_worse_and_a_new_one_is_not():
-    other = SubjectInfo("other:Gather", GATHER)
+    other = subject_ref("other:Gather")
     one, two = made(), made(outcome(SUM, "fail", subject=other), subjects=[SUBJECT, other])
     assert compare(one, two).exit_status == 0
     assert compare(two, one).exit_status == 1

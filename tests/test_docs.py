@@ -8,15 +8,19 @@ import re
 import tomllib
 import warnings
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from conformance.cli.parser import parser
+from conformance.cli import parser as cli
 from conformance.core.catalog import suite
 from conformance.core.clauses import registry, text_hash
+from conformance.ranks.client import Template
 from conformance.report.model import page_of
+from tests.proof import implementations, matrix
+from tests.proof.workers import Hasty
 from tests.site import ROOT, built, page
 
 SEEDS = json.loads((ROOT / "tests" / "data" / "seed_members.json").read_text("utf-8"))
@@ -126,7 +130,7 @@ def test_the_margin_names_every_test(site):
 
 def test_every_option_is_in_the_reference(site):
     text = (site / "reference" / "options.html").read_text("utf-8")
-    for name, command in next(iter(parser.parser()._subparsers._group_actions)).choices.items():
+    for name, command in next(iter(cli.parser()._subparsers._group_actions)).choices.items():
         assert f'id="conformance-{name}"' in text
         for action in command._actions:
             assert all(option in text for option in action.option_strings if option not in {"-h", "--help"}), name
@@ -162,3 +166,72 @@ def test_nothing_is_loaded_from_elsewhere(site):
             address = re.search(r'(?:src|href)="([^"]+)"', tag)
             if address and 'rel="canonical"' not in tag:
                 assert not urlsplit(address[1]).netloc, f"{path}: {tag}"
+
+
+def published() -> list[dict[str, str]]:
+    return json.loads((ROOT / "docs" / "data" / "public.json").read_text("utf-8"))["subjects"]
+
+
+def test_every_package_has_a_page_and_a_badge(site):
+    for row in published():
+        text = (site / "published" / f"{row['package']}.html").read_text("utf-8")
+        assert row["verdict"] in text
+        assert "</svg>" in (site / "badges" / f"{row['package']}.svg").read_text("utf-8")
+
+
+def test_scripts_are_shown_with_classes_that_there_are():
+    known = {" ".join(filter(None, (row["package"], row["version"], row["subject"]))) for row in published()}
+    known |= {
+        f"{' '.join(filter(None, (row['package'], row['version'], row['subject'], row['spec'])))}"
+        for row in published()
+    }
+    scripts = tomllib.loads((ROOT / "docs" / "public" / "scripts.toml").read_text("utf-8"))
+    assert {name for names in scripts.values() for name in names} <= known
+    assert scripts.keys() == {path.name for path in (ROOT / "docs" / "public").glob("*.py")}
+
+
+def test_what_the_search_leads_to_is_there(site):
+    synonyms = tomllib.loads((ROOT / "conf" / "synonyms.toml").read_text("utf-8"))
+    for _, target, _ in synonyms["PAGES"]:
+        path, _, anchor = target.partition("#")
+        assert not anchor or anchor in page(site / path).ids, target
+    for phrase, parts in synonyms["SYNONYMS"].items():
+        assert any(part in name for part in parts for name in registry()), phrase
+
+
+@pytest.mark.parametrize("name", SEEDS)
+def test_formulas_have_no_markup_left_in_them(site, name):
+    formulas = re.findall(r"<math.*?</math>", (site / SEEDS[name]["page"]).read_text("utf-8"), re.DOTALL)
+    assert formulas
+    assert not [formula for formula in formulas if "\\" in formula]
+
+
+@pytest.mark.parametrize("name", ["proof.md", "guides/add.md"])
+def test_planted_bugs_that_pages_show_would_pass_the_proof(name, tmp_path, monkeypatch):
+    text = (ROOT / "docs" / name).read_text("utf-8")
+    ((file, code),) = re.findall(r":caption: tests/planted/(\w+)\.py\n\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    (tmp_path / "planted").mkdir()
+    (tmp_path / "planted" / f"{file}.py").write_text(code, "utf-8")
+    monkeypatch.setattr(implementations, "TESTS", tmp_path)
+    (bug,) = implementations.planted()
+    bug = replace(bug, reference=bug.reference.removeprefix("tests.planted."))
+    template = Template()
+    pool = Hasty(template, matrix.settings_of(bug, str(tmp_path / "planted")))
+    try:
+        row = matrix.held_against(pool, bug)
+    finally:
+        pool.close()
+        template.close()
+    assert row.caught
+    assert row.precise, row.accused
+
+
+def test_musts_of_the_contract_have_a_usual_fix_in_code():
+    fixes = tomllib.loads((ROOT / "conf" / "fixes.toml").read_text("utf-8"))
+    owed = {name for name, clause in registry().items() if (clause.party, clause.level) == ("function", "must")}
+    assert fixes.keys() <= owed
+    assert {name for name in owed if name.startswith("Function.")} <= fixes.keys()
+    for name, fix in fixes.items():
+        for code in (fix["wrong"], fix["right"]):
+            compile(code, name, "exec")
+        assert fix["wrong"] != fix["right"]

@@ -32,9 +32,9 @@ guides/ci guides/cluster guides/add specification clauses results proof how-it-w
 reference/report reference/python search genindex api/spec_impl/function/index api/spec_impl/ksuit/index
 api/spec_impl/towhee/index api/spec_impl/torchlogix/index api/spec_impl/megatron/index api/spec_impl/nested_io/index
 api/spec_impl/exchange/index api/conformance/checking/index
-results-published public pytorch trust faults scaling benchmarks source/spec_impl/ksuit.py
+published published/lightly pytorch trust faults scaling benchmarks source/spec_impl/ksuit.py
 """.split()
-WIDE = "index results results-published clauses api/spec_impl/ksuit/index guides/many-ranks".split()
+WIDE = "index results published clauses api/spec_impl/ksuit/index guides/many-ranks".split()
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -110,8 +110,8 @@ def test_a_permalink_lands_on_its_clause(page, address):
     page.wait_for_timeout(600)
     top = page.locator(f'[id="clause-{CLAUSE}"]').bounding_box()["y"]
     assert 0 <= top < 400
-    page.click(f'[id="clause-{CLAUSE}"] summary')
-    assert page.locator(f'[id="clause-{CLAUSE}"] details').get_attribute("open") is not None
+    page.click(f'[id="clause-{CLAUSE}"] details.margin summary')
+    assert page.locator(f'[id="clause-{CLAUSE}"] details.margin').get_attribute("open") is not None
 
 
 def visible_rows(page) -> int:
@@ -134,19 +134,56 @@ def test_the_matrix_filters(page, address):
     assert 1 < page.locator("table.matrix thead th:visible").count() < columns
 
 
-def test_published_implementations_are_picked_by_verdict_and_by_package(page, address):
-    page.goto(f"{address}/results-published.html")
-    columns = page.locator("table.matrix thead th:visible")
-    everything = columns.count()
-    for choice in ("those that fail", "towhee"):
-        page.select_option('select[name="group"]', choice)
-        assert 1 < columns.count() < everything / 2, choice
+def visible_classes(page) -> int:
+    return page.locator("table.packages tr.class:visible").count()
 
 
-def test_a_failure_is_one_click_away(page, address):
-    page.goto(f"{address}/results-published.html")
-    page.locator("table.matrix td a").first.click()
-    assert page.locator("article:target pre").is_visible()
+def test_a_package_opens_to_its_classes(page, address):
+    page.goto(f"{address}/published.html")
+    assert visible_classes(page) == 0
+    page.click("table.packages button:text-is('lightly')")
+    assert visible_classes(page) == page.locator("tr.class[data-words='lightly']").count() > 1
+
+
+def test_filters_of_published_classes_are_in_the_address(page, address):
+    page.goto(f"{address}/published.html")
+    page.select_option('select[name="verdict"]', "fails")
+    failing = visible_classes(page)
+    assert 0 < failing == page.locator("tr.class[data-verdict='fails']").count()
+    assert page.url.endswith("published.html?verdict=fails")
+    page.reload()
+    assert visible_classes(page) == failing
+    page.fill('input[name="words"]', "towhee")
+    assert 0 < visible_classes(page) < failing
+
+
+def test_a_failure_is_told_in_place(page, address):
+    page.goto(f"{address}/published.html?verdict=fails")
+    page.locator("details.finding:visible summary").first.click()
+    assert page.locator("details.finding[open] pre").is_visible()
+
+
+def test_an_address_of_a_class_opens_its_package(page, address):
+    page.goto(f"{address}/published.html")
+    anchor = page.locator("tr.class").first.get_attribute("id")
+    page.goto(f"{address}/published.html#{anchor}")
+    page.reload()
+    assert page.locator(f'[id="{anchor}"]').is_visible()
+
+
+@pytest.mark.parametrize(
+    ("query", "leads_to"),
+    [
+        ("non-tensor argument", "Function.backward.none-allowed"),
+        ("second derivative", "Function.backward.double"),
+        ("sum over ranks", "AllGatherGradAutograd.backward.sum"),
+        ("install", "Install it"),
+        ("2.11", "Version compatibility"),
+    ],
+)
+def test_search_knows_what_words_mean(page, address, query, leads_to):
+    page.goto(f"{address}/search.html?q={query}")
+    page.wait_for_selector(f"#search-clauses a:text-is('{leads_to}')")
 
 
 def test_every_clause_table_filters(page, address):

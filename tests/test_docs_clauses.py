@@ -13,7 +13,7 @@ from tests.site import ROOT
 pytest.importorskip("sphinx", reason="building pages needs conf/requirements-docs.txt")
 pytest.importorskip("jinja2")
 sys.path.insert(0, str(ROOT / "conf"))
-from clause_pages import published, record  # noqa: E402
+from clause_pages import exports, locations, record  # noqa: E402
 
 CONF = f"""
 import sys
@@ -23,9 +23,23 @@ extensions = ["clause_pages"]
 KNOWN = "GradFactor.forward.identity"
 
 
-def build(folder: Path, text: str) -> str:
-    """Warnings of a site of one page."""
-    (folder / "conf.py").write_text(CONF, encoding="utf-8")
+@pytest.fixture
+def site_sources(tmp_path, monkeypatch) -> tuple[Path, int, str]:
+    """A line of a page as autoapi makes it, and where it was written."""
+    monkeypatch.setattr(locations, "GENERATED", str(tmp_path))
+    source = ROOT / "spec_impl" / "torchlogix.py"
+    lines = source.read_text(encoding="utf-8").splitlines()
+    number = next(number for number, line in enumerate(lines, 1) if ".. clause:: GradFactor.backward.scaled" in line)
+    page = tmp_path / "spec_impl" / "torchlogix" / "index.rst"
+    page.parent.mkdir(parents=True)
+    page.write_text(f"Title\n=====\n\n   {lines[number - 1].strip()}\n      :level: must\n", encoding="utf-8")
+    return page, 5, f"spec_impl/torchlogix.py:{number}"
+
+
+def build(folder: Path, text: str, first: Path | None = None) -> str:
+    """Warnings of a site of one page; ``first`` is looked at before the checkout for what is imported."""
+    before = f"sys.path.insert(0, {str(first)!r})\n" if first else ""
+    (folder / "conf.py").write_text(CONF.replace("extensions", before + "extensions", 1), encoding="utf-8")
     (folder / "index.rst").write_text(f"Page\n====\n\n{text}\n", encoding="utf-8")
     command = [sys.executable, "-m", "sphinx", "-q", "-n", "-b", "html", str(folder), str(folder / "out")]
     return subprocess.run(command, text=True, capture_output=True).stderr
@@ -72,16 +86,42 @@ def test_an_unknown_option_is_an_error(tmp_path):
     assert "unknown option" in build(tmp_path, f".. clause:: {KNOWN}\n   :colour: red\n\n   The text.\n")
 
 
+def test_a_figure_that_nothing_knows_is_a_warning(tmp_path):
+    assert "no figure 'planets'" in build(tmp_path, ":figure:`planets`")
+
+
+def test_a_figure_is_taken_from_the_data(tmp_path):
+    assert build(tmp_path, "There are :figure:`clauses` clauses.") == ""
+    text = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert f"There are {len(record.read().registry)} clauses." in text
+
+
+def test_a_warning_names_the_docstring_and_not_the_page_made_of_it(site_sources):
+    page, line, source = site_sources
+    assert locations.source_of(f"{page}:{line}") == source
+
+
+def test_a_broken_clause_ends_the_build_with_its_place_alone(tmp_path):
+    (tmp_path / "spec_impl").mkdir()
+    (tmp_path / "spec_impl" / "__init__.py").write_text('"""Nothing."""\n', encoding="utf-8")
+    broken = 'SPEC = "F"\nclass F:\n    """X.\n\n    .. clause:: F.x.y\n       :level: perhaps\n\n       Z.\n    """\n'
+    (tmp_path / "spec_impl" / "f.py").write_text(broken, encoding="utf-8")
+    said = build(tmp_path, "", first=tmp_path)
+    assert "f.py:5: clause F.x.y: level 'perhaps' is none of must" in said
+    assert "open an issue" not in said
+    assert "Traceback" not in said
+
+
 CODE = '<code class="docutils literal notranslate"><span class="pre">{}</span></code>'
 
 
 def test_a_clause_that_prose_names_as_code_is_a_link_to_it():
     named = CODE.format("Function.backward.count")
-    linked = published._link_clauses(named, "guides/add", record.read())
-    assert 'href="../api/spec_impl/function/index.html#clause-Function.backward.count"' in linked
+    linked = exports._link_clauses(named, "guides/add", record.read())
+    assert 'href="../api/spec_impl/function_backward/index.html#clause-Function.backward.count"' in linked
     assert named in linked
 
 
 @pytest.mark.parametrize("body", [CODE.format("x.y"), f'<a href="#z">{CODE.format("Function.backward.count")}</a>'])
 def test_other_code_and_what_is_a_link_already_stay(body):
-    assert published._link_clauses(body, "guides/add", record.read()) == body
+    assert exports._link_clauses(body, "guides/add", record.read()) == body

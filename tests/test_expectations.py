@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from conformance.core.errors import UsageError
 from conformance.report.expectations import Expectation, apply, read_expect, write_expect
-from conformance.report.verdicts import SubjectInfo, exit_status
-from tests.made_up import CLAUSES, GATHER, SUBJECT, made, outcome
+from conformance.report.verdicts import exit_status
+from tests.made_up import CLAUSES, GATHER, SUBJECT, made, outcome, subject_ref
 
 SUM = f"{GATHER}.backward.sum"
 GOOD = f"""
@@ -137,7 +137,7 @@ def test_what_was_skipped_is_still_missing():
 
 
 def test_the_glob_decides_who_is_excused():
-    other = SubjectInfo("other:Gather", GATHER)
+    other = subject_ref("other:Gather")
     broken = [outcome(SUM, "fail"), outcome(SUM, "fail", subject=other)]
     report, _ = apply(made(*broken, subjects=[SUBJECT, other]), [entry()], TODAY)
     assert [part.verdict for part in report.subjects] == ["deviates", "fails"]
@@ -193,7 +193,7 @@ def test_an_entry_for_another_pytorch_excuses_nothing():
 @given(st.text(max_size=30))
 @settings(deadline=None)
 def test_a_first_file_excuses_exactly_what_is_broken(tmp_path_factory, words):
-    odd = SubjectInfo("mypkg.dist:F[*]?", GATHER)
+    odd = subject_ref("mypkg.dist:F[*]?")
     broken = made(
         outcome(SUM, "fail", subject=odd, message=words),
         outcome("Function.backward.receives", "crash", subject=None, message='\x1b\x7f"\\'),

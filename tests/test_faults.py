@@ -34,10 +34,14 @@ FAULTS: dict[str, tuple[set[str], str]] = {
     "abort": (DIES, "killed by SIGABRT"),
     "closes_everything": (DIES, ""),
     "writes_everywhere": (DIES, "something other than the suite wrote to the rank's connection"),
-    "patches_machinery": (DIES, "exited with status 70"),
     "str_exits": (DIES, "exited with status 9"),
     "system_exit": (RAISES, "SystemExit: 0"),
     "keyboard_interrupt": (RAISES, "KeyboardInterrupt"),
+    "patches_machinery": (RAISES, "TypeError: 'NoneType' object is not callable"),
+    "forges_list": (DIES, "something other than the suite wrote to the rank's connection"),
+    "forges_dict": (DIES, "something other than the suite wrote to the rank's connection"),
+    "forges_bad_subject": (DIES, "something other than the suite wrote to the rank's connection"),
+    "forges_types": (DIES, "something other than the suite wrote to the rank's connection"),
     "lone_error": (RAISES, "RuntimeError: only here"),
     "endless_recursion": (RAISES, "RecursionError"),
     "unpicklable": (RAISES, "Unpicklable: with a lock in it"),
@@ -65,6 +69,22 @@ FAULTS: dict[str, tuple[set[str], str]] = {
     "thread_left": (CHANGES, "running threads"),
     "child_left": (CHANGES, "child processes"),
     "patches_torch": ({"error", "pass"}, "names of torch"),
+    "function_mode": (CHANGES, ""),  # autograd itself puts that right after backward
+    "dispatch_mode": (CHANGES | RAISES, ""),  # autograd itself puts that right after backward
+    "functorch_level": (CHANGES | RAISES, ""),  # autograd itself puts that right after backward
+    "dual_level": (CHANGES, "forward-mode level"),
+    "autocast": (CHANGES, ""),  # autograd itself puts that right after backward
+    "warning_filters": (CHANGES, "warning filters"),
+    "saved_hooks": (CHANGES, ""),  # autograd itself puts that right after backward
+    "matmul_precision": (CHANGES, "matmul precision"),
+    "deterministic": (CHANGES, "deterministic algorithms"),
+    "modules_broken": (CHANGES | RAISES, "imported modules"),
+    "watchdog": (CHANGES, ""),  # stopped before the next test
+    "extra_collective": ({"timeout", "error", "crash", "fail"}, ""),
+    "logs_in_thread": (CHANGES, ""),
+    "stops_parent": (CHANGES, ""),
+    "limits_parent": (CHANGES, "limits of the forkserver"),
+    "limits_parent_softly": (CHANGES, "limits of the forkserver"),
     "memory_grows": (CHANGES, ""),
     "forks_and_runs_on": (CHANGES, ""),
 }
@@ -107,16 +127,36 @@ def test_a_fault_has_its_verdict_and_spoils_nothing_else(pool: Pool, fault: str,
     assert time.monotonic() - began < deadline + 5
     later = run(pool, subject, "test_later", size)
     assert later.outcome == "pass", words(later)
-    if fault == "memory_ends" and outcome.outcome == "crash":
-        # Where not even the error can be put into words any more, the rank ends.
-        assert "exited with status 70" in words(outcome)
-        return
     assert outcome.outcome in fitting, words(outcome)
     assert said in words(outcome)
     assert [rank.rank for rank in outcome.ranks] == list(range(size))
     if outcome.outcome != "pass":
         assert all(rank.outcome == "pass" or rank.message or rank.stack for rank in outcome.ranks)
         assert outcome.reproduce
+
+
+@pytest.mark.parametrize(
+    ("fault", "name"),
+    [
+        ("function_mode", "function and dispatch modes"),
+        ("dispatch_mode", "function and dispatch modes"),
+        ("functorch_level", "functorch levels"),
+        ("autocast", "autocast"),
+        ("saved_hooks", "saved-tensor hooks"),
+    ],
+)
+def test_what_forward_leaves_switched_on_is_seen(pool: Pool, fault: str, name: str) -> None:
+    outcome = run(pool, f"forward_{fault}", "test_fault", 2)
+    assert name in outcome.ranks[-1].changed
+    assert name not in outcome.ranks[0].changed
+    assert run(pool, f"forward_{fault}", "test_later", 2).outcome == "pass"
+
+
+def test_a_collective_that_one_rank_issues_alone_does_not_meet_the_next_test(pool: Pool) -> None:
+    """It comes after the last one in common, so that every rank passes."""
+    assert run(pool, "end_extra_collective", "test_fault", 2).outcome == "pass"
+    later = run(pool, "end_extra_collective", "test_later", 2)
+    assert later.outcome == "pass", words(later)
 
 
 @pytest.mark.parametrize("place", ["forward", "backward"])
@@ -136,7 +176,7 @@ def test_collectives_that_do_not_match_get_a_second_look(pool: Pool) -> None:
 def test_the_rank_that_hangs_is_blamed_and_not_those_that_wait_for_it(pool: Pool, fault: str) -> None:
     outcome = run(pool, f"backward_{fault}", "test_fault", 4, 1.5)
     assert outcome.message.startswith("rank 3 of 4: not finished after 1.5 s")
-    assert [rank.left_alone for rank in outcome.ranks] == [True, True, True, False]
+    assert [rank.bystander for rank in outcome.ranks] == [True, True, True, False]
     assert all("all_reduce" in rank.stack for rank in outcome.ranks[:3])
 
 

@@ -7,7 +7,6 @@ import io
 import json
 import os
 import socket
-import struct
 import tempfile
 from pathlib import Path
 
@@ -21,10 +20,11 @@ from conformance.core.clauses import digest
 from conformance.core.errors import UsageError
 from conformance.core.options import RunOptions
 from conformance.core.outcomes import TestOutcome
-from conformance.ranks.channel import FRAME_LIMIT, Frames, Garbled, pack
+from conformance.ranks.channel import FRAME_LIMIT, HEAD, Frames, Garbled, pack
 from conformance.ranks.process import RankProcess
 from conformance.run.journal import JOURNAL, Journal
 
+KEYS = ("event", "outcome", "serial", "message", "changed", "files", "likely", "spec", "value")
 few = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 texts = st.text(max_size=40)
 values = st.recursive(
@@ -113,12 +113,12 @@ def test_bytes_that_are_no_frames_are_refused(parts: list[bytes]) -> None:
 )
 def test_json_that_is_hard_to_read_is_refused(body: bytes) -> None:
     with pytest.raises(Garbled):
-        Frames().feed(struct.pack("!I", len(body)) + body)
+        Frames().feed(HEAD.pack(len(body)) + body)
 
 
 def test_a_frame_that_is_too_long_is_refused_before_it_is_read() -> None:
     with pytest.raises(Garbled, match="a frame of"):
-        Frames().feed(struct.pack("!I", FRAME_LIMIT + 1))
+        Frames().feed(HEAD.pack(FRAME_LIMIT + 1))
 
 
 @few
@@ -132,10 +132,13 @@ def test_frames_come_whole_however_they_are_cut(message: dict[str, object], size
 
 @few
 @given(
-    st.dictionaries(st.sampled_from(["event", "outcome", "serial", "message", "changed", "text", "value"]), values)
+    st.dictionaries(
+        st.sampled_from(["event", "outcome", "serial", "message", "changed", "files", "likely", "spec", "value"]),
+        values,
+    )
     | st.fixed_dictionaries(
         {"event": st.sampled_from(["done", "collective", "exchange", "ready"])},
-        optional={"serial": st.just(0), "outcome": st.just("pass"), "message": values, "changed": values},
+        optional={"serial": st.just(0), "outcome": st.just("pass") | values, "message": values, "changed": values},
     )
 )
 def test_whatever_a_rank_says_is_an_outcome_or_a_crash(message: dict[str, object]) -> None:

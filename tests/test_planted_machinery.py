@@ -33,6 +33,7 @@ def verdicts(template: Forkserver, *wanted: tuple[str, str, int, float | None]) 
 KILLED = ("forward_killed", "test_fault", 2, None)
 LATER = ("forward_killed", "test_later", 2, None)
 LONE = ("backward_lone_error", "test_fault", 2, None)
+EXTRA = [("end_extra_collective", "test_fault", 2, None), ("end_extra_collective", "test_later", 2, 5.0)]
 HANGS = ("forward_stopped", "test_fault", 2, 0.5)
 
 
@@ -52,25 +53,29 @@ def exit_status_0_is_good(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_late_rank_is_good(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(group.World, "_late", lambda self, member, deadline, behind: member.found("pass", ""))
+    patch.setattr(group.RankGroup, "_late", lambda self, member, deadline, behind: member.found("pass", ""))
 
 
 def a_rank_left_waiting_decides(patch: pytest.MonkeyPatch) -> None:
     def joined(item: Any, outcomes: Any, seconds: float) -> Any:
-        return joining.joined(item, [replace(found, left_alone=False) for found in outcomes], seconds)
+        return joining.joined(item, [replace(found, bystander=False) for found in outcomes], seconds)
 
     patch.setattr(pool, "joined", joined)
 
 
 def a_broken_world_is_used_again(patch: pytest.MonkeyPatch) -> None:
-    request = group.World.request
+    request = group.RankGroup.request
 
-    def careless(self: group.World, message: Any, deadline: float) -> Any:
+    def careless(self: group.RankGroup, message: Any, deadline: float) -> Any:
         outcomes = request(self, message, min(deadline, 3.0))
         self.usable = True
         return outcomes
 
-    patch.setattr(group.World, "request", careless)
+    patch.setattr(group.RankGroup, "request", careless)
+
+
+def collectives_are_not_compared_when_all_pass(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(group, "matching", lambda outcomes: True)
 
 
 #: A planted bug, what is run, what comes out in a sound runner.
@@ -80,6 +85,7 @@ PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], list[tuple[str, str, i
     (a_late_rank_is_good, [HANGS], ["timeout"]),
     (a_rank_left_waiting_decides, [LONE], ["error"]),
     (a_broken_world_is_used_again, [KILLED, LATER], ["crash", "pass"]),
+    (collectives_are_not_compared_when_all_pass, EXTRA, ["pass", "pass"]),
 ]
 
 

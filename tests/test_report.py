@@ -7,26 +7,42 @@ import json
 import os
 import stat
 from dataclasses import replace
+from email.message import Message
+from importlib.resources import files
 from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 from conformance.core.errors import UsageError
+from conformance.core.joining import joined
 from conformance.core.outcomes import OUTCOMES, RankOutcome, TestOutcome
 from conformance.kit.deviations import Deviation
-from conformance.report import github
+from conformance.report import github, schema
 from conformance.report.badge import badge, badge_of
 from conformance.report.failures import by_cause, failures
-from conformance.report.files import load, prepare, read, schema_problems, to_text, write_all
+from conformance.report.files import load, prepare, read, to_text, write_all
 from conformance.report.html import page
 from conformance.report.junit import junit
 from conformance.report.model import Expected, Report
 from conformance.report.progress import Progress
 from conformance.report.terminal import show, terminal
-from conformance.report.text import address, one_line, visible
-from tests.made_up import GATHER, SUBJECT, engine_passes, made, outcome, plan
+from conformance.report.text import _documentation, address, one_line, visible
+from conformance.report.verdicts import judge
+from tests.made_up import (
+    CLAUSES,
+    ENVIRONMENT,
+    GATHER,
+    SUBJECT,
+    SUITE,
+    engine_passes,
+    made,
+    outcome,
+    plan,
+    subject_ref,
+)
 
 SUM = f"{GATHER}.backward.sum"
 NASTY = (
@@ -37,7 +53,13 @@ MESSAGE = str(Deviation("gradient of x", "tensor([0.5, 0.5])", "tensor([1., 1.])
 
 def broken(word="fail", **more):
     """A report with one broken clause; rank 1 of 2 is to blame."""
-    more = {"guilty": [1], "message": MESSAGE, "likely": "mean instead of sum", **more}
+    more = {
+        "node": "suite/test_x.py::test_sum[ranks2]",
+        "guilty": [1],
+        "message": MESSAGE,
+        "likely": "mean instead of sum",
+        **more,
+    }
     return made(outcome(SUM, word, **more))
 
 
@@ -77,15 +99,17 @@ def test_report_json_has_the_published_keys():
     assert {"id", "level", "verdict", "reason", "tests"} <= set(own)
     assert {"nodeid", "outcome", "seconds", "message", "ranks", "reproduce"} <= set(own["tests"][0])
     assert {"rank", "outcome", "message", "exitcode"} <= set(own["tests"][0]["ranks"][0])
-    assert not schema_problems(data)
+    assert data["schema"] == 2
 
 
-def test_the_schema_itself_is_a_schema():
-    from jsonschema import Draft202012Validator
+def test_the_published_schema_is_made_from_the_types():
+    """Mend it by ``python -m conformance.report.schema > conformance/report/schema.json``."""
+    assert files("conformance.report").joinpath("schema.json").read_text("utf-8") == schema.text()
 
-    from conformance.report.files import schema
 
-    Draft202012Validator.check_schema(schema())
+def test_a_report_keeps_the_published_schema():
+    Draft202012Validator.check_schema(schema.schema())
+    Draft202012Validator(schema.schema()).validate(nasty().to_json())
 
 
 texts = st.text(st.characters(codec=None, categories=None), max_size=40)
@@ -104,9 +128,8 @@ outcomes = st.builds(
 @settings(max_examples=60, deadline=None)
 @given(st.lists(outcomes, max_size=4), texts, st.floats(min_value=0) | st.just(float("nan")))
 def test_any_text_in_any_field_gives_every_form(tests, note, seconds):
-    report = replace(made(*tests, seconds=seconds), notes=(note,))
+    report = made(*tests, seconds=seconds, started=note)
     data = json.loads(to_text(report))
-    assert not schema_problems(data)
     assert Report.from_json(data).to_json() == data
     ElementTree.fromstring(junit(report).encode("utf-8"))
     page(report).encode("utf-8")
@@ -196,7 +219,7 @@ def test_one_accident_that_breaks_every_clause_is_told_once():
     assert [(own.id, len(others)) for own, others in by_cause(broken_)] == [(names[0], 2)]
     text = on_terminal(report)
     assert text.count("cannot import mypkg") == 1
-    assert "breaks too 2 more clauses" in text
+    assert "likewise   2 more clauses" in text
 
 
 def test_two_failed_assertions_are_never_one_thing():
@@ -245,7 +268,7 @@ def test_an_expected_break_is_mentioned_and_not_told_as_a_failure():
 def test_skipped_with_reasons_and_not_applicable_on_one_line():
     report = made(
         outcome(SUM, "not-applicable", reason="the class defines no jvp"),
-        planned=[plan("Function.backward.count", node="n")],
+        planned=[plan("Function.backward.count", function="test_n")],
         missing="not selected by -k",
     )
     text = on_terminal(report)
@@ -282,7 +305,7 @@ def test_annotations_on_github(tmp_path):
     file = io.StringIO()
     summary = tmp_path / "summary.md"
     github.publish(report, file, {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(summary)})
-    quality, must = file.getvalue().splitlines()
+    must, quality = file.getvalue().splitlines()
     assert must.startswith(f"::error title=mypkg.dist%3AGather%3A {SUM}::What {SUM} says.%0A100%25 wrong%0A")
     assert quality.startswith("::warning title=")
     assert "**fails**" in summary.read_text()
@@ -304,7 +327,7 @@ def test_junit_counts():
     engine, subject = root.findall("testsuite")
     assert engine.get("name") == "engine"
     assert [subject.get(key) for key in ("tests", "failures", "errors", "skipped")] == ["4", "1", "1", "0"]
-    root = ElementTree.fromstring(junit(made(outcome(SUM, "skip"), planned=[plan(SUM, node="n")])))
+    root = ElementTree.fromstring(junit(made(outcome(SUM, "skip"), planned=[plan(SUM, function="test_n")])))
     assert root.findall("testsuite")[1].get("skipped") == "2"
 
 
@@ -370,7 +393,7 @@ def test_a_file_that_is_no_report_is_refused_in_one_line(tmp_path, content):
 
 def test_a_number_that_json_does_not_know_is_refused(tmp_path):
     (tmp_path / "report.json").write_text(to_text(made()).replace('"seconds": 0.25', '"seconds": NaN', 1))
-    with pytest.raises(UsageError, match="NaN is no JSON number"):
+    with pytest.raises(UsageError, match="NaN is not a JSON number"):
         load(tmp_path / "report.json")
 
 
@@ -416,7 +439,7 @@ def test_progress_starts_no_thread(monkeypatch):
     before = threading.active_count()
     progress = Progress(terminal(io.StringIO(), width=80))
     progress.start(1)
-    progress.advance(TestOutcome(NASTY, NASTY, NASTY, NASTY, 1, "pass", 0.0))
+    progress.advance(TestOutcome(NASTY, "pass", 0.0, NASTY))
     assert threading.active_count() == before
     progress.stop()
 
@@ -424,5 +447,87 @@ def test_progress_starts_no_thread(monkeypatch):
 def test_the_page_of_a_clause_has_the_address_of_the_site(monkeypatch):
     monkeypatch.setenv("CONFORMANCE_DOCS", "https://docs.example.org/conf/")
     assert address("api/x.html#c") == "https://docs.example.org/conf/api/x.html#c"
-    monkeypatch.setenv("CONFORMANCE_DOCS", "javascript:alert(1)//")
-    assert address("api/x.html#c") == "api/x.html#c"
+
+
+@pytest.mark.parametrize("given", ["", "javascript:alert(1)//"])
+def test_without_a_site_in_the_environment_the_installed_package_names_it(monkeypatch, given):
+    monkeypatch.setenv("CONFORMANCE_DOCS", given)
+    monkeypatch.setattr("conformance.report.text.metadata", lambda name: installed("https://other.example/"))
+    _documentation.cache_clear()
+    assert address("api/x.html#c") == "https://other.example/api/x.html#c"
+    monkeypatch.setattr("conformance.report.text.metadata", lambda name: installed())
+    _documentation.cache_clear()
+    assert address("api/x.html#c").startswith("https://")
+    _documentation.cache_clear()
+
+
+def installed(*sites):
+    """The metadata of an installed package."""
+    made = Message()
+    made["Project-URL"] = "Source, https://source.example/"
+    for site in sites:
+        made["Project-URL"] = f"Documentation, {site}"
+    return made
+
+
+def test_a_bystander_is_named_last_and_as_one_in_every_form():
+    waited = RankOutcome(0, "timeout", "still running when another rank had failed", bystander=True)
+    raised = RankOutcome(1, "error", "ValueError: not today")
+    report = made(joined(plan(SUM), [waited, raised], 0.5))
+    (own,) = (own for own in report.subjects[0].clauses if own.broken)
+    assert own.verdict == "error"
+    assert own.tests[0].to_json()["ranks"][0]["bystander"] is True
+    for form in (on_terminal(report), page(report).split("<body>")[1], junit(report)):
+        assert form.index("ValueError: not today") < form.index("bystander") < form.index("still running")
+        assert "timeout" not in form.lower()
+
+
+def several(count):
+    """A report on many subjects, of which two are broken."""
+    refs = [subject_ref(f"pkg.layers:F{number}", "Function") for number in range(count)]
+    return made(*(outcome("Function.backward.count", "fail", subject=ref) for ref in refs[-2:]), subjects=refs)
+
+
+def test_the_page_shows_what_is_broken_first_and_open():
+    shown = page(several(300))
+    first = shown.index("<section")
+    assert "pkg.layers:F298" in shown[first : shown.index("pkg.layers:F299")]
+    assert shown.index("pkg.layers:F299") < shown.index("pkg.layers:F0<") < shown.index("Verdicts</h2>")
+    assert shown.count('<details class="clause broken" open>') == 2
+
+
+def test_pytorch_is_one_folded_line_of_the_page_where_all_its_clauses_pass():
+    shown = page(broken())
+    line = next(line for line in shown.splitlines() if "PyTorch itself" in line)
+    assert line.startswith('<details id="part-1"><summary>')
+    assert "1 passed" in line
+    assert shown.index("<section") < shown.index(line)
+
+
+def test_empty_facts_are_left_out_of_the_page():
+    report = made()
+    report = replace(report, environment={**report.environment, "cuda": "", "nccl": "2.28.9"})
+    assert "<dt>nccl</dt><dd>2.28.9</dd>" in page(report)
+    assert "<dt>cuda</dt>" not in page(report)
+
+
+def test_what_was_not_selected_is_one_line():
+    names = ("Function.backward.count", "Function.save_for_backward.once", "Function.backward.any-layout")
+    planned = [plan(name) for name in (*names, SUM)]
+    engine = plan("Function.backward.receives", subject=None)
+    report = judge(
+        [outcome(SUM)],
+        [*planned, engine],
+        [SUBJECT],
+        CLAUSES,
+        ENVIRONMENT,
+        suite=SUITE,
+        selected={outcome(SUM).nodeid},
+    )
+    told = on_terminal(report)
+    assert "Not selected: 1 clauses of PyTorch itself and 3 of the subject." in told
+    assert "must 1/1" in told
+    assert "engine clauses" not in told
+    assert "0/" not in told
+    assert "skipped" not in told
+    assert "3 not selected" in page(report)

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from conformance.ranks.client import Forkserver
-from conformance.ranks.group import World
+from conformance.ranks.group import RankGroup
 from tests.faults.command import FEW, SOME, Running, journal, reported, run, until
 from tests.faults.running import new_pool
 from tests.faults.running import run as run_item
@@ -178,13 +178,13 @@ def test_two_thousand_tests_leak_nothing() -> None:
     try:
         for _ in range(200):
             assert run_item(pool, "Good", "test_calm", 2).outcome == "pass"
-        before = held(pool.world, template)
+        before = held(pool.group, template)
         for number in range(2000):
             if number % 200 == 0:  # some of them with a new world, some of these after a crash
                 pool.close()
                 assert number % 400 or run_item(pool, "forward_exit_1", "test_fault", 2).outcome == "crash"
             assert run_item(pool, "Good", "test_calm", 2).outcome == "pass"
-        after = held(pool.world, template)
+        after = held(pool.group, template)
     finally:
         pool.close()
         template.close()
@@ -194,11 +194,11 @@ def test_two_thousand_tests_leak_nothing() -> None:
         assert after[what] < before[what] + (12 << 20), (what, before, after)
 
 
-def held(world: World | None, template: Forkserver) -> dict[str, int]:
-    assert world is not None
+def held(group: RankGroup | None, template: Forkserver) -> dict[str, int]:
+    assert group is not None
     assert template.process is not None
     gc.collect()
-    ranks = [member.pid for member in world.members]
+    ranks = [process.pid for process in group.ranks]
     children = Path(f"/proc/{template.process.pid}/task/{template.process.pid}/children").read_text().split()
     return {
         "descriptors": len(os.listdir("/proc/self/fd")),
@@ -206,7 +206,7 @@ def held(world: World | None, template: Forkserver) -> dict[str, int]:
         "processes": len(children),
         "memory": private(os.getpid()),
         "pristine memory": private(template.process.pid),
-        "noted exits": len(template.exits) + len(template.unwanted),
+        "noted exits": len(template.exits) + len(template.not_awaited),
         "rank descriptors": sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in ranks),
         "rank threads": sum(len(os.listdir(f"/proc/{pid}/task")) for pid in ranks),
         "rank memory": sum(private(pid) for pid in ranks),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 from dataclasses import replace
 
 import pytest
@@ -11,14 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conformance.core.errors import UsageError
+from conformance.core.joining import join
 from conformance.report.expectations import Expectation, apply
 from conformance.report.files import to_text
 from conformance.report.model import Expected
 from conformance.report.verify import verify
-from tests.made_up import CLAUSES, GATHER, SUITE, clause, made, outcome, with_clause
+from tests.made_up import CLAUSES, GATHER, SUITE, clause, made, outcome, subject_ref, with_clause
 
 SUM = f"{GATHER}.backward.sum"
 COUNT = "Function.backward.count"
+WORDS = 'ValueError: no\n  File "mine.py", line 1, in forward'
 
 
 def problems(tmp_path, report, clauses=CLAUSES, digest=SUITE["clauses_sha256"]):
@@ -29,7 +32,8 @@ def problems(tmp_path, report, clauses=CLAUSES, digest=SUITE["clauses_sha256"]):
 
 @pytest.mark.parametrize("word", ["pass", "fail", "crash", "timeout", "error", "skip", "not-applicable"])
 def test_an_honest_report_has_no_problem(tmp_path, word):
-    report = made(outcome(SUM, word, guilty=[1], message="\x1b" * 100))
+    guilty = None if word == "not-applicable" else [1]
+    report = made(outcome(SUM, word, guilty=guilty, message="\x1b" * 100))
     assert problems(tmp_path, report) == []
     entries = [Expectation(SUM, "*", "known")]
     assert problems(tmp_path, apply(report, entries)[0]) == []
@@ -48,7 +52,13 @@ def tampered():
     good = replace(broken, subjects=(replace(part, verdict="conforms"),))
     yield "verdict of a subject", good, "conforms, but the clauses say fails"
     yield "level", with_clause(broken, SUM, level="quality"), "is a must clause, not quality"
-    yield "text", with_clause(honest, SUM, text_sha256="f" * 12), "had another text"
+    yield "text's digest", with_clause(honest, SUM, text_sha256="f" * 12), "had another text"
+    yield "text", with_clause(honest, SUM, text="Nothing is promised."), "has a text that is not the clause's"
+    yield "page", with_clause(honest, SUM, page="https://evil"), "points to a page that does not state it"
+    words = [outcome(name, "error", message=WORDS) for name in (SUM, COUNT)]
+    caused = made(*words)
+    yield "a cause", with_clause(caused, COUNT, reason="No.such.clause"), f"is a consequence of {SUM}, not of"
+    yield "a consequence", with_clause(honest, SUM, verdict="consequence"), "is consequence, but its outcomes say pass"
     less = replace(broken, subjects=(replace(part, clauses=part.clauses[:-1], verdict="conforms"),))
     yield "a clause left out", less, f"clause {SUM} is missing"
     yield "the engine left out", replace(honest, engine=()), "engine: clause Function.backward.receives is missing"
@@ -80,7 +90,7 @@ def test_a_clause_for_another_pytorch_needs_no_test(tmp_path):
 
 
 def test_the_digest_is_that_of_the_installed_suite(tmp_path, monkeypatch):
-    monkeypatch.setattr("conformance.core.clauses.digest", lambda: "0" * 64)
+    monkeypatch.setattr("conformance.report.verify.installed", lambda: "0" * 64)
     assert problems(tmp_path, made(), digest=None) == []
 
 
@@ -94,11 +104,59 @@ def test_what_cannot_be_read_is_said_in_one_line(tmp_path, content):
 
 
 def test_many_problems_are_counted(tmp_path):
-    data = made().to_json()
-    data["subjects"] = [{}] * 50
-    found = problems(tmp_path, json.dumps(data))
+    report = made(subjects=[subject_ref(f"m:F{number}", "Function") for number in range(50)])
+    bad = tuple(replace(part, verdict="fails") for part in report.subjects)
+    found = problems(tmp_path, replace(report, subjects=bad))
     assert len(found) == 21
-    assert found[-1] == "and 180 more problems"
+    assert found[-1] == "and 30 more problems"
+
+
+def test_a_subject_that_was_taken_out_is_noticed(tmp_path):
+    data = made(subjects=[subject_ref("m:F"), subject_ref("m:G")]).to_json()
+    del data["subjects"][1]
+    assert problems(tmp_path, json.dumps(data)) == ["content_sha256: the report was changed after it was written"]
+    del data["content_sha256"]
+    assert problems(tmp_path, json.dumps(data)) == [
+        "content_sha256 is missing: nothing tells whether the report is whole"
+    ]
+
+
+def test_a_report_that_was_only_laid_out_anew_is_in_order(tmp_path):
+    data = made().to_json()
+    assert problems(tmp_path, json.dumps(dict(reversed(data.items())), indent=7, ensure_ascii=False)) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"schema": 2', '"schema": 2, "schema": 2', "has the key 'schema' twice"),
+        ('"seconds": 0.25', '"seconds": 1e400', "1e400 is too large for a number"),
+        ('"seconds": 0.25', '"seconds": NaN', "NaN is not a JSON number"),
+    ],
+)
+def test_json_that_readers_understand_differently_is_refused(tmp_path, old, new, said):
+    text = to_text(made())
+    assert old in text
+    with pytest.raises(UsageError, match=said):
+        problems(tmp_path, text.replace(old, new, 1))
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="it is not a file"):
+        verify(tmp_path / "pipe", CLAUSES)
+
+
+def test_each_test_is_looked_at_once_however_many_subjects_there_are(tmp_path, monkeypatch):
+    """So that the time grows as the report does, and not with its square."""
+    looked = []
+    monkeypatch.setattr(
+        "conformance.report.verify.join", lambda ranks, world: looked.append(ranks) or join(ranks, world)
+    )
+    subjects = [subject_ref(f"m:F{number}", "Function") for number in range(300)]
+    report = made(subjects=subjects)
+    assert problems(tmp_path, report) == []
+    assert len(looked) == sum(len(clause.tests) for part in report.parts for clause in part.clauses)
 
 
 PLACES = [

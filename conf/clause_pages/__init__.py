@@ -1,12 +1,13 @@
 """The one Sphinx extension of this site: it puts clauses, and what was proved of them, on pages.
 
-``directive`` and ``margin`` make the box of a clause; ``index``, ``results``, ``releases``, ``proof``, ``reference``
-and ``pictures`` are the directives of single pages; ``members`` and ``sources`` complete the API pages; ``published``
-writes what programs read.
+``directive`` and ``margin`` make the box of a clause; ``index``, ``results``, ``published``, ``releases``, ``proof``,
+``reference``, ``figures`` and ``pictures`` are directives and roles of pages; ``members`` and ``sources`` complete
+the API pages; ``exports`` writes what programs read; ``locations`` makes warnings name the source.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections import defaultdict
 from hashlib import sha256
@@ -22,7 +23,10 @@ from sphinx.util.nodes import make_refnode
 
 from clause_pages import (
     directive,
+    exports,
+    figures,
     index,
+    locations,
     mathml,
     members,
     pictures,
@@ -33,9 +37,9 @@ from clause_pages import (
     releases,
     results,
     sources,
+    template,
 )
-from conformance.core import clauses
-from conformance.report.model import page_of
+from clause_pages.suite import ClauseError, SuiteError, page_of
 
 #: Names that annotations use and that no page documents.
 UNDOCUMENTED = {"Body", "Sample", "Spec", "Report", "_Call"}
@@ -43,12 +47,16 @@ UNDOCUMENTED = {"Body", "Sample", "Spec", "Report", "_Call"}
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx when the site is configured."""
-    for part in (directive, index, mathml, pictures, proof, published, reference, releases, results, sources):
+    for part in (
+        directive, exports, figures, index, locations, mathml, pictures, proof, published, reference, releases,
+        results, sources,
+    ):  # fmt: skip
         part.setup(app)
     app.add_config_value("clause_files", [], "env")
     app.connect("config-inited", _name_the_files)
     app.connect("builder-inited", _read_record, priority=100)
     app.connect("builder-inited", _forget_pages, priority=100)
+    app.connect("builder-inited", _keep_times, priority=900)
     app.setup_extension("sphinx.ext.napoleon")  # the form of our docstrings
     if "autoapi.extension" in app.extensions:
         app.connect("autoapi-skip-member", _skip)
@@ -61,12 +69,21 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 def _name_the_files(app: Sphinx, config: Any) -> None:
     # A data file that comes or goes concerns every page, and so does a change of this extension.
-    own = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
-    config.clause_files = [sha256(own).hexdigest(), *(path.name for path in record.read().files)]
+    parts = [*Path(__file__).parent.glob("*.py"), *template.FOLDER.glob("*.html"), *members.CONF.glob("*.toml")]
+    own = b"".join(path.read_bytes() for path in sorted(parts))
+    config.clause_files = [sha256(own).hexdigest(), *(path.name for path in _read().files)]
 
 
 def _read_record(app: Sphinx) -> None:
-    app.clause_record = record.read()  # type: ignore[attr-defined]
+    app.clause_record = _read()  # type: ignore[attr-defined]
+
+
+def _read() -> record.Record:
+    """Read what is known of the clauses. Exit on a mistake: for an exception Sphinx asks to open an issue with it."""
+    try:
+        return record.read()
+    except (ClauseError, SuiteError, ValueError) as error:
+        raise SystemExit(f"{error}\nthe site was not built") from None
 
 
 def _forget_pages(app: Sphinx) -> None:
@@ -83,6 +100,15 @@ def _forget_pages(app: Sphinx) -> None:
     if not pages.is_dir():
         app.env.autoapi_source_hashes = None  # type: ignore[attr-defined]
     app.env.clause_pages_made_of = made_of  # type: ignore[attr-defined]
+    found = [(page, page.read_bytes(), page.stat()) for page in pages.rglob("*.rst")]
+    app.clause_pages_before = found  # type: ignore[attr-defined]
+
+
+def _keep_times(app: Sphinx) -> None:
+    """Give pages that autoapi wrote again, word for word, their old time: Sphinx need not read them again."""
+    for page, content, before in app.clause_pages_before:  # type: ignore[attr-defined]
+        if page.exists() and page.read_bytes() == content:
+            os.utime(page, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def _with_other_tests(app: Sphinx, env: BuildEnvironment, *_: set[str]) -> list[str]:
@@ -100,10 +126,12 @@ def _with_other_tests(app: Sphinx, env: BuildEnvironment, *_: set[str]) -> list[
 
 def _prepare(environment: jinja2.Environment, app: Sphinx) -> None:
     environment.globals["facts_of"] = lambda name: members.classes().get(name, {})
+    environment.globals["contract"] = members.contract
     environment.filters["names"] = members.names
     environment.filters["summary"] = members.summary
     environment.globals["main_modules"] = lambda: {
-        clause.module.rpartition(".")[2] for clause in clauses.registry().values()
+        clause.module.rpartition(".")[2]
+        for clause in app.clause_record.registry.values()  # type: ignore[attr-defined]
     }
     environment.globals["inherited"] = lambda own: members.inherited(set(own), app.config)
 

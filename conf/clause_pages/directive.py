@@ -9,9 +9,10 @@ from sphinx.domains.std import StandardDomain
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
-from clause_pages.html import Markup, raw, tag, together
 from clause_pages.margin import margin
-from conformance.core.sources import Source, SourceError, by_words, parse
+from clause_pages.record import record_of
+from clause_pages.suite import SourceError, by_words, parse_sources
+from clause_pages.template import render
 
 log = logging.getLogger(__name__)
 
@@ -20,10 +21,10 @@ def setup(app: Sphinx) -> None:
     """Add the directive, the role of the same name, and the entry in search and inventory."""
     app.add_object_type("clause", "clause", objname="clause", indextemplate="pair: %s; clause")
     app.registry.domain_object_types["std"]["clause"].attrs["searchprio"] = 0
-    app.add_directive_to_domain("std", "clause", Clause, override=True)
+    app.add_directive_to_domain("std", "clause", ClauseDirective, override=True)
 
 
-class Clause(SphinxDirective):
+class ClauseDirective(SphinxDirective):
     """Called for every clause while its page is read."""
 
     required_arguments = 1
@@ -38,11 +39,9 @@ class Clause(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Make the box of one clause."""
         identifier = self.arguments[0]
-        record = self.env.app.clause_record  # type: ignore[attr-defined]
+        record = record_of(self)
         if not record.tests.get(identifier):
             log.warning("clause %s is asserted by no test", identifier, location=self.get_location())
-        for path in record.files:
-            self.env.note_dependency(str(path))
         anchor = f"clause-{identifier}"
         box = nodes.container(classes=["clause", f"level-{self.options.get('level', '')}"])
         box["ids"].append(anchor)
@@ -50,38 +49,26 @@ class Clause(SphinxDirective):
         domain = self.env.get_domain("std")
         assert isinstance(domain, StandardDomain)
         domain.note_object("clause", identifier, anchor, location=box)
-        box += raw(self._head(identifier, anchor))
+        box += self._head(identifier, anchor)
         box += self.parse_content_to_nodes()
-        box += raw(_said(self._sources()))
-        box += raw(margin(record, identifier, self.env.docname))
+        box += self._sources()
+        box += margin(record, identifier, self.env.docname)
         return [box]
 
-    def _head(self, identifier: str, anchor: str) -> str:
-        level, party = self.options.get("level", ""), self.options.get("party", "function")
-        parts = [
-            tag("a", identifier, href=f"#{anchor}", class_="clause-id", title="link to this clause"),
-            tag("span", level, class_=f"badge {level}"),
-            tag("span", "PyTorch owes it" if party == "engine" else "the author owes it", class_="badge party"),
-        ]
-        if self.options.get("versions"):
-            parts.append(tag("span", self.options["versions"], class_="badge party"))
-        return tag("div", together(*parts), class_="clause-head")
+    def _head(self, identifier: str, anchor: str) -> nodes.raw:
+        return render(
+            "clause-head.html",
+            self.env.docname,
+            identifier=identifier,
+            anchor=anchor,
+            level=self.options.get("level", ""),
+            party=self.options.get("party", "function"),
+            versions=self.options.get("versions", ""),
+        )
 
-    def _sources(self) -> tuple[Source, ...]:
+    def _sources(self) -> nodes.raw:
         try:
-            return parse(" ".join(self.options.get("sources", "").split()))
+            sources = parse_sources(" ".join(self.options.get("sources", "").split()))
         except SourceError as error:
             raise self.error(f"clause {self.arguments[0]}: sources: {error}") from None
-
-
-def _said(sources: tuple[Source, ...]) -> Markup:
-    """The sources of a clause, each a link where it can be read."""
-    rows = []
-    for words, alike in by_words(sources):
-        names = together(*(part for source in alike for part in (", ", _name(source))))
-        rows.append(tag("li", Markup(names.removeprefix(", ")), *([" ", tag("q", words)] if words else [])))
-    return tag("div", "Sources", tag("ul", *rows), class_="said")
-
-
-def _name(source: Source) -> Markup:
-    return tag("a", source.title, href=source.url) if source.url else tag("span", source.title)
+        return render("clause-sources.html", self.env.docname, sources=list(by_words(sources)))

@@ -1,93 +1,201 @@
-"""What the site publishes for programs: the registry as ``clauses.json``, the report's schema, and the search data."""
+"""``.. published::`` and ``.. package::``: what became of other people's Functions, package by package.
+
+Everything is read from ``docs/data/public.json``. Each package has a page, which is written before Sphinx looks for
+pages; ``docs/public`` holds what was written by hand: a note for a package, and scripts that show a failure.
+"""
 
 from __future__ import annotations
 
-import json
-import re
-import shutil
-from pathlib import Path
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
 
-from clause_pages.html import breakable, link, plain
-from clause_pages.record import DOCS, Record
-from clause_pages.reference import SCHEMA
-from conformance.cli.listing import as_data
-from conformance.core import clauses
-from conformance.report.model import page_of
+from clause_pages.record import DOCS, PUBLISHED, Record
+from clause_pages.suite import SUBJECT_VERDICTS, Clause, badge_of
+from clause_pages.template import render
 
-FILTERS = 'class="filters"'
-FOCUSABLE = 'tabindex="0" role="group" aria-label="table"'
+NOTES = DOCS / "public"
+SCRIPTS = NOTES / "scripts.toml"
+PAGES = DOCS / "published"
+LONGEST = 1500
+PAGE = """\
+---
+orphan: true
+---
+# {name}: do its autograd Functions conform?
+
+```{{package}} {name}
+```
+"""
+NOTE = """
+## What was found
+
+```{{include}} ../public/{name}.md
+```
+"""
 
 
 def setup(app: Sphinx) -> None:
-    """Write when all pages are written."""
-    app.connect("build-finished", _publish)
-    app.connect("html-page-context", _scripts)
-    app.connect("html-page-context", _for_keyboard_and_reader, priority=900)
+    """Add the directives; write the pages of the packages before Sphinx looks for pages."""
+    app.add_directive("published", Published)
+    app.add_directive("package", OnePackage)
+    app.connect("builder-inited", _write_pages, priority=200)
+    app.connect("build-finished", _write_badges)
 
 
-def _scripts(app: Sphinx, pagename: str, template: str, context: dict[str, object], doctree: object) -> None:
-    if pagename == "search":
-        app.add_js_file("clause-search-data.js")
-        app.add_js_file("site.js")
-    elif FILTERS in str(context.get("body", "")):
-        app.add_js_file("site.js")
+@dataclass(frozen=True)
+class Finding:
+    """A clause that a class breaks."""
+
+    clause: Clause | None
+    id: str
+    must: bool
+    verdict: str
+    message: str
 
 
-def _for_keyboard_and_reader(
-    app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: object
-) -> None:
-    """Mend what writer and theme leave out: code and tables that scroll can be focused, captions have a level."""
-    if "body" in context:
-        body = _link_clauses(context["body"], pagename, app.clause_record)  # type: ignore[attr-defined]
-        body = re.sub(r'(<code [^>]*><span class="pre">)([\w.:-]+)(?=</span></code>)', _break, body)
-        body = body.replace('<div class="table-wrapper', f'<div {FOCUSABLE} class="table-wrapper')
-        context["body"] = body.replace("<pre>", '<pre tabindex="0">')
-    tree = context.get("furo_navigation_tree", "")
-    context["furo_navigation_tree"] = tree.replace('role="heading"', 'role="heading" aria-level="2"')
+@dataclass(frozen=True)
+class Class:
+    """A class or function of a package, under one spec."""
+
+    name: str
+    version: str
+    spec: str
+    verdict: str
+    kept: int
+    not_applicable: int
+    findings: Sequence[Finding]
+    scripts: Sequence[str]
+    anchor: str
+
+    @property
+    def must(self) -> int:
+        """How many musts are broken."""
+        return sum(finding.must for finding in self.findings)
+
+    @property
+    def lesser(self) -> int:
+        """How many other clauses are broken."""
+        return len(self.findings) - self.must
 
 
-def _link_clauses(body: str, pagename: str, record: Record) -> str:
-    """Make a link of every clause that prose names as code."""
+@dataclass(frozen=True)
+class Package:
+    """A package with its classes."""
 
-    def linked(found: re.Match[str]) -> str:
-        clause = record.registry.get(found[2])
-        if found[1] or not clause:  # a link already, or something else
-            return found[0]
-        return f'<a class="reference internal" href="{link(pagename, page_of(clause))}">{found[0]}</a>'
+    name: str
+    classes: Sequence[Class]
 
-    return re.sub(
-        r'(<a [^>]*>)?<code class="docutils literal notranslate"><span class="pre">(.+?)</span></code>', linked, body
+    @cached_property
+    def counts(self) -> Counter[str]:
+        """How many of its classes got each verdict."""
+        return Counter(one.verdict for one in self.classes)
+
+    @property
+    def verdict(self) -> str:
+        """The worst verdict of its newest release: that is what its badge says."""
+        newest = self.classes[-1].version
+        return min((one.verdict for one in self.classes if one.version == newest), key=SUBJECT_VERDICTS.index)
+
+    @property
+    def versions(self) -> str:
+        """The releases that were run."""
+        return ", ".join(dict.fromkeys(one.version for one in self.classes if one.version))
+
+
+class Published(SphinxDirective):
+    """Called once: a table of all packages, whose rows open to their classes."""
+
+    def run(self) -> list[nodes.Node]:
+        """Make the filters and the table."""
+        found = _packages(self)
+        broken = sorted({finding.id for package in found for one in package.classes for finding in one.findings})
+        specs = sorted({one.spec for package in found for one in package.classes})
+        return [render("published.html", self.env.docname, packages=found, broken=broken, specs=specs)]
+
+
+class OnePackage(SphinxDirective):
+    """Called on the page of a package: its badge and its classes."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    def run(self) -> list[nodes.Node]:
+        """Make the table."""
+        (package,) = (one for one in _packages(self) if one.name == self.arguments[0])
+        return [render("package.html", self.env.docname, package=package)]
+
+
+def packages(record: Record) -> list[Package]:
+    """The packages in the order of the data, each with its classes."""
+    scripts = tomllib.loads(SCRIPTS.read_text("utf-8"))
+    rows: dict[str, list[Mapping[str, Any]]] = {}
+    for row in record.published:
+        rows.setdefault(row["package"], []).append(row)
+    return [
+        Package(name, [_class(record, row, number, scripts) for number, row in enumerate(own)])
+        for name, own in rows.items()
+    ]
+
+
+def _packages(directive: SphinxDirective) -> list[Package]:
+    for path in (PUBLISHED, SCRIPTS):
+        directive.env.note_dependency(str(path))
+    return packages(directive.env.app.clause_record)  # type: ignore[attr-defined]
+
+
+def _class(record: Record, row: Mapping[str, Any], number: int, scripts: Mapping[str, Sequence[str]]) -> Class:
+    known = " ".join(filter(None, (row["package"], row["version"], row["subject"])))
+    return Class(
+        name=row["subject"],
+        version=row["version"],
+        spec=row["spec"],
+        verdict=row["verdict"],
+        kept=row["kept"],
+        not_applicable=row["not_applicable"],
+        findings=[
+            Finding(
+                record.registry.get(found["clause"]),
+                found["clause"],
+                found["level"] == "must",
+                found["verdict"],
+                found["message"][:LONGEST],
+            )
+            for found in sorted(row["findings"], key=lambda found: found["level"] != "must")
+        ],
+        scripts=[file for file, names in scripts.items() if {known, f"{known} {row['spec']}"} & set(names)],
+        anchor=f"{row['package']}-{row['subject']}-{row['spec']}-{number}",
     )
 
 
-def _break(found: re.Match[str]) -> str:
-    return found[1] + breakable(found[2])
+def _write_pages(app: Sphinx) -> None:
+    PAGES.mkdir(exist_ok=True)
+    names = dict.fromkeys(row["package"] for row in app.clause_record.published)  # type: ignore[attr-defined]
+    wanted = {PAGES / f"{name}.md": text for name, text in _texts(names)}
+    for path in set(PAGES.glob("*.md")) - wanted.keys():
+        path.unlink()
+    for path, text in wanted.items():
+        if not path.exists() or path.read_text("utf-8") != text:
+            path.write_text(text, "utf-8")
 
 
-def _publish(app: Sphinx, error: Exception | None) -> None:
+def _texts(names: Mapping[str, None]) -> Iterator[tuple[str, str]]:
+    for name in names:
+        note = NOTE if (NOTES / f"{name}.md").exists() else ""
+        yield name, (PAGE + note).format(name=name)
+
+
+def _write_badges(app: Sphinx, error: Exception | None) -> None:
     if error or app.builder.format != "html":
         return
-    record: Record = app.clause_record  # type: ignore[attr-defined]
-    out = Path(app.outdir)
-    registry = {
-        "version": app.config.release,
-        "clauses_sha256": clauses.digest(),
-        "clauses": [{**as_data(clause), "page": page_of(clause)} for clause in record.registry.values()],
-    }
-    _write(out / "clauses.json", json.dumps(registry, indent=1, ensure_ascii=False) + "\n")
-    # A script rather than JSON, so that the search works on a disk, too.
-    rows = [[clause.id, plain(clause.text), page_of(clause)] for clause in record.registry.values()]
-    _write(out / "_static" / "clause-search-data.js", f"window.CLAUSES = {json.dumps(rows, ensure_ascii=False)};\n")
-    shutil.copyfile(SCHEMA, out / "report.schema.json")
-    for path in record.files:
-        target = out / path.relative_to(DOCS)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, target)
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, "utf-8")
+    folder = app.outdir / "badges"
+    folder.mkdir(exist_ok=True)
+    for package in packages(app.clause_record):  # type: ignore[attr-defined]
+        (folder / f"{package.name}.svg").write_text(badge_of(package.verdict), "utf-8")

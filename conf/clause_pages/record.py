@@ -10,16 +10,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from conformance.core import catalog, clauses
-from conformance.core.catalog import Test
-from conformance.core.clauses import Clause
+from sphinx.util.docutils import SphinxDirective
+
+from clause_pages.suite import VERDICTS, Clause, Test, catalog, clauses
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 ENGINE = "PyTorch"
 REFERENCE = "spec_impl."
-#: Where the adapters of published implementations are.
-ADAPTERS = "published."
+PUBLISHED = DOCS / "data" / "public.json"
 
 
 @dataclass(frozen=True)
@@ -33,6 +32,9 @@ class Bug:
     caught: bool
     precise: bool
     broken: tuple[str, ...]
+    spec: str
+    #: The largest world that it took to catch it.
+    ranks: int
 
     @property
     def name(self) -> str:
@@ -54,15 +56,13 @@ class Run:
 
     @property
     def about_reference(self) -> bool:
-        """Whether it is the reference, or PyTorch itself, that was held against the clauses."""
+        """Whether it is the reference, or PyTorch itself, that was checked."""
         return self.implementation == ENGINE or self.implementation.startswith(REFERENCE)
 
     @property
     def name(self) -> str:
-        """What pages call the implementation."""
-        if self.implementation.startswith(REFERENCE):
-            return self.implementation.partition(":")[2]
-        return self.implementation.removeprefix(ADAPTERS)
+        """The name of its class or function."""
+        return self.implementation.partition(":")[2] or self.implementation
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,8 @@ class Record:
     correct: Sequence[str]
     runs: Sequence[Run]
     mutants: Mapping[str, Any]
+    #: A row for each class of a published package, as ``docs/data/public.json`` has it.
+    published: Sequence[Mapping[str, Any]]
     files: Sequence[Path] = field(default=())
 
     @cached_property
@@ -92,6 +94,24 @@ class Record:
             if identifier in run.clauses:
                 yield run, run.clauses[identifier]
 
+    def reference_verdict(self, identifier: str) -> str:
+        """The worst verdict on a clause that the reference or PyTorch got anywhere; empty where it was not judged."""
+        verdicts = {found["verdict"] for run, found in self.verdicts(identifier) if run.about_reference}
+        return min(verdicts, key=VERDICTS.index, default="")
+
+    def published_name(self, run: Run) -> str:
+        """What a reader knows a published class by: package, version and name."""
+        rows = [row for row in self.published if (row["reference"], row["spec"]) == (run.implementation, run.spec)]
+        return " ".join(filter(None, (rows[0][key] for key in ("package", "version", "subject")))) if rows else run.name
+
+
+def record_of(directive: SphinxDirective) -> Record:
+    """What is known, for a directive whose page is to be read again when it changes."""
+    record: Record = directive.env.app.clause_record  # type: ignore[attr-defined]
+    for path in record.files:
+        directive.env.note_dependency(str(path))
+    return record
+
 
 def read() -> Record:
     """Read all of it from the checkout."""
@@ -108,8 +128,9 @@ def read() -> Record:
     bugs = [_bug(row) for row in rows if row["breaks"]]
     correct = [row["implementation"] for row in rows if not row["breaks"]]
     runs = [run for path in reports for run in _runs(path)]
-    files = [path for path in (matrix, mutants, *reports) if path.exists()]
-    return Record(clauses.registry(), tests, bugs, correct, runs, _json(mutants), files)
+    files = [path for path in (matrix, mutants, PUBLISHED, *reports) if path.exists()]
+    published = _json(PUBLISHED).get("subjects", ())
+    return Record(clauses.registry(), tests, bugs, correct, runs, _json(mutants), published, files)
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -118,7 +139,8 @@ def _json(path: Path) -> dict[str, Any]:
 
 def _bug(row: Mapping[str, Any]) -> Bug:
     also, broken = tuple(row["also"]), tuple(row["broken"])
-    return Bug(row["implementation"], row["text"], row["breaks"], also, bool(row["caught"]), row["precise"], broken)
+    judged = bool(row["caught"]), row["precise"], broken
+    return Bug(row["implementation"], row["text"], row["breaks"], also, *judged, row["spec"], row.get("ranks", 0))
 
 
 def _runs(path: Path) -> Iterator[Run]:

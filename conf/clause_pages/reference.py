@@ -11,11 +11,9 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from clause_pages.html import Markup, raw, tag, together
-from clause_pages.index import scrolling
 from clause_pages.record import ROOT
-from conformance.cli import parser
-from conformance.core import errors
+from clause_pages.suite import cli, errors
+from clause_pages.template import render
 
 SCHEMA = ROOT / "conformance" / "report" / "schema.json"
 STATUS = (
@@ -39,34 +37,26 @@ class Options(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Ask the parser itself."""
-        self.env.note_dependency(parser.__file__)
-        (commands,) = (action for action in parser.parser()._actions if isinstance(action, argparse._SubParsersAction))
+        self.env.note_dependency(cli.__file__)
+        (commands,) = (action for action in cli.parser()._actions if isinstance(action, argparse._SubParsersAction))
         helps = {choice.dest: choice.help for choice in commands._choices_actions}
-        return [_section(name, helps[name] or "", parser) for name, parser in commands.choices.items()]
+        return [self._section(name, helps[name] or "", parser) for name, parser in commands.choices.items()]
 
-
-def _section(name: str, text: str, parser: argparse.ArgumentParser) -> nodes.section:
-    section = nodes.section(
-        "", nodes.title("", "", nodes.literal("", f"conformance {name}")), ids=[f"conformance-{name}"]
-    )
-    section += nodes.paragraph("", f"{text[:1].upper()}{text[1:]}.")
-    parser.formatter_class = lambda prog: argparse.HelpFormatter(prog, width=80)
-    usage = " ".join(parser.format_usage().removeprefix("usage: ").split())
-    section += raw(tag("pre", usage, tabindex="0", class_="usage"))
-    rows = [
-        tag("tr", tag("th", tag("code", _names(action)), scope="row"), tag("td", (action.help or "") % _words(action)))
-        for action in parser._actions
-        if not isinstance(action, argparse._HelpAction)
-    ]
-    if rows:
-        section += raw(scrolling(tag("table", tag("tbody", *rows)), f"options of conformance {name}"))
-    if parser.epilog:
-        section += nodes.paragraph("", parser.epilog)
-    return section
-
-
-def _words(action: argparse.Action) -> dict[str, Any]:
-    return {"default": action.default, "prog": "conformance"}
+    def _section(self, name: str, text: str, parser: argparse.ArgumentParser) -> nodes.section:
+        title = nodes.title("", "", nodes.literal("", f"conformance {name}"))
+        section = nodes.section("", title, ids=[f"conformance-{name}"])
+        section += nodes.paragraph("", f"{text[:1].upper()}{text[1:]}.")
+        parser.formatter_class = lambda prog: argparse.HelpFormatter(prog, width=80)
+        usage = " ".join(parser.format_usage().removeprefix("usage: ").split())
+        options = [
+            (_names(action), (action.help or "") % {"default": action.default, "prog": "conformance"})
+            for action in parser._actions
+            if not isinstance(action, argparse._HelpAction)
+        ]
+        section += render("options.html", self.env.docname, name=name, usage=usage, options=options)
+        if parser.epilog:
+            section += nodes.paragraph("", parser.epilog)
+        return section
 
 
 def _names(action: argparse.Action) -> str:
@@ -81,8 +71,7 @@ class ExitStatus(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Make the table."""
-        rows = [tag("tr", tag("th", str(number), scope="row"), tag("td", words)) for number, words in STATUS]
-        return [raw(scrolling(tag("table", tag("tbody", *rows)), "exit status"))]
+        return [render("exit-status.html", self.env.docname, statuses=STATUS)]
 
 
 class Schema(SphinxDirective):
@@ -92,41 +81,18 @@ class Schema(SphinxDirective):
         """Make a table for the report and one for each kind of thing in it."""
         self.env.note_dependency(str(SCHEMA))
         schema = json.loads(SCHEMA.read_text("utf-8"))
-        found = [_kind("report", schema)]
-        found += [_kind(name, part) for name, part in schema["$defs"].items() if "properties" in part]
-        return found
+        kinds = {"report": schema} | {name: part for name, part in schema["$defs"].items() if "properties" in part}
+        return [self._kind(name, part) for name, part in kinds.items()]
+
+    def _kind(self, name: str, part: Mapping[str, Any]) -> nodes.section:
+        section = nodes.section("", nodes.title("", name), ids=[f"schema-{name}"])
+        section += render("schema.html", self.env.docname, name=name, keys=list(_keys(part, "")))
+        return section
 
 
-def _kind(name: str, part: Mapping[str, Any]) -> nodes.section:
-    section = nodes.section("", nodes.title("", name), ids=[f"schema-{name}"])
-    head = tag("thead", tag("tr", *(tag("th", word, scope="col") for word in ("Key", "Value", "What it is"))))
-    rows = list(_rows(part, ""))
-    section += raw(scrolling(tag("table", head, tag("tbody", *rows)), f"keys of {name}"))
-    return section
-
-
-def _rows(part: Mapping[str, Any], prefix: str) -> Iterator[Markup]:
+def _keys(part: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Mapping[str, Any], bool]]:
+    """The keys of an object and of the objects in it, each with its schema and whether it must be there."""
     for key, value in part["properties"].items():
-        needed = "" if key in part.get("required", ()) else " (may be missing)"
-        yield tag(
-            "tr",
-            tag("th", tag("code", prefix + key), scope="row"),
-            tag("td", _type(value), needed),
-            tag("td", value.get("description", "")),
-        )
+        yield prefix + key, value, key in part.get("required", ())
         if "properties" in value:
-            yield from _rows(value, f"{prefix}{key}.")
-
-
-def _type(value: Mapping[str, Any]) -> Markup:
-    if "$ref" in value:
-        name = value["$ref"].rpartition("/")[2]
-        return tag("code", "outcome") if name == "outcome" else tag("a", name, href=f"#schema-{name}")
-    if "enum" in value or "const" in value:
-        return together(
-            *(together(tag("code", json.dumps(one)), " ") for one in value.get("enum", [value.get("const")]))
-        )
-    if value.get("type") == "array":
-        return together("list of ", _type(value["items"]))
-    kinds = value.get("type", "anything")
-    return Markup(" or ".join(kinds) if isinstance(kinds, list) else kinds)
+            yield from _keys(value, f"{prefix}{key}.")

@@ -11,17 +11,16 @@ import itertools
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from clause_pages.html import Markup, breakable, link, prose, raw, tag, together
-from clause_pages.index import scrolling
-from clause_pages.margin import MARKS, verdict_class
-from clause_pages.record import DOCS, ENGINE, ROOT, Record, Run
-from conformance.report.model import page_of
+from clause_pages.record import DOCS, ENGINE, ROOT, Record, Run, record_of
+from clause_pages.suite import Clause
+from clause_pages.template import render
 
 _State = TypeVar("_State")
 DEPARTURES = ROOT / "conf" / "departures.py"
@@ -32,6 +31,27 @@ def setup(app: Sphinx) -> None:
     app.add_directive("releases", Releases)
     app.add_directive("departures", Departures)
     app.add_directive("release-members", Members)
+
+
+@dataclass(frozen=True)
+class Release:
+    """One row of the summary: how the reference fared in an environment."""
+
+    environment: str
+    engine_kept: int
+    engine_asked: int
+    conforming: int
+    classes: int
+    date: str
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A clause that does not have the same verdict everywhere, or is not promised everywhere."""
+
+    clause: Clause
+    of: str
+    verdicts: Sequence[str]
 
 
 class _FromReleases(SphinxDirective):
@@ -48,11 +68,18 @@ class Releases(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Make both tables."""
-        record: Record = self.env.app.clause_record  # type: ignore[attr-defined]
-        for path in record.files:
-            self.env.note_dependency(str(path))
+        record = record_of(self)
         found = _by_release(record.runs)
-        return [raw(together(_summary(found), _differences(record, found, self.env.docname)))]
+        names = [environment.split()[1].strip(",").partition("+")[0] for environment in found]
+        return [
+            render(
+                "releases.html",
+                self.env.docname,
+                releases=[_release(environment, runs) for environment, runs in found.items()],
+                columns=names if len(set(names)) == len(found) else list(found),
+                differences=list(_differences(record, found)),
+            )
+        ]
 
 
 class Departures(_FromReleases):
@@ -71,11 +98,13 @@ class Departures(_FromReleases):
 
 
 class Members(_FromReleases):
-    """Called once: the public members that are not the same in all releases."""
+    """Called where public members are listed that differ: between all releases, or the two that are named."""
+
+    optional_arguments = 2
 
     def run(self) -> list[nodes.Node]:
         """Make the table."""
-        asked = self.asked()
+        asked = {name: data for name, data in self.asked().items() if name in self.arguments or not self.arguments}
         changed: dict[tuple[str, Sequence[str]], list[str]] = defaultdict(list)
         for owner in next(iter(asked.values()))["members"] if asked else ():
             members = [data["members"][owner] for data in asked.values()]
@@ -84,14 +113,10 @@ class Members(_FromReleases):
                 if len(set(states)) > 1:
                     changed[name, states].append(owner)
         rows = [
-            tag(
-                "tr",
-                tag("th", tag("code", breakable(name)), tag("p", ", ".join(owners)), scope="row"),
-                tag("td", tag("ul", *_spans(list(asked), states), class_="plain")),
-            )
+            (name, owners, [(when, _code(state)) for when, state in _runs(list(asked), states)])
             for (name, states), owners in sorted(changed.items())
         ]
-        return [raw(scrolling(_table(("Member", "In releases"), rows), "members that actual, went or changed"))]
+        return [render("release-members.html", self.env.docname, rows=rows)]
 
 
 def order(version: str) -> list[int]:
@@ -108,51 +133,27 @@ def _by_release(runs: Iterable[Run]) -> Mapping[str, Sequence[Run]]:
     return dict(sorted(found.items(), key=lambda item: order(item[0].split()[1].strip(","))))
 
 
-def _summary(found: Mapping[str, Sequence[Run]]) -> Markup:
-    rows = []
-    for environment, runs in found.items():
-        engine = [clause["verdict"] for run in runs if run.implementation == ENGINE for clause in run.clauses.values()]
-        classes = [run.verdict for run in runs if run.implementation != ENGINE]
-        asked = len(engine) - engine.count("not-applicable")
-        cells = (f"{engine.count('pass')} of {asked}", f"{classes.count('conforms')} of {len(classes)}", runs[0].date)
-        rows.append(tag("tr", tag("th", environment, scope="row"), *(tag("td", cell) for cell in cells)))
-    heads = ("Environment", "Engine clauses kept", "Reference classes that conform", "Run on")
-    return scrolling(_table(heads, rows), "releases that were run")
+def _release(environment: str, runs: Sequence[Run]) -> Release:
+    engine = [clause["verdict"] for run in runs if run.implementation == ENGINE for clause in run.clauses.values()]
+    classes = [run.verdict for run in runs if run.implementation != ENGINE]
+    asked = len(engine) - engine.count("not-applicable")
+    conforming = classes.count("conforms")
+    return Release(environment, engine.count("pass"), asked, conforming, len(classes), runs[0].date)
 
 
-def _differences(record: Record, found: Mapping[str, Sequence[Run]], docname: str) -> Markup:
+def _differences(record: Record, found: Mapping[str, Sequence[Run]]) -> Iterator[Difference]:
     """Clauses that are promised for some releases, and those whose verdict is not the same everywhere."""
     verdicts: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
     for environment, runs in found.items():
         for run in runs:
             for identifier, clause in run.clauses.items():
                 verdicts[identifier, run.implementation][environment] = clause["verdict"]
-    rows = []
     for identifier, clause in record.registry.items():
         for (of, implementation), by in verdicts.items():
             said = [by.get(environment, "") for environment in found]
             differs = len({verdict for verdict in said if verdict}) > 1  # a report may be older than a clause
             if of == identifier and (clause.versions or differs):
-                whose = "" if implementation == ENGINE else f", {implementation}"
-                name = tag("a", breakable(identifier), href=link(docname, page_of(clause)))
-                promised = clause.versions or "every release"
-                rows.append(tag("tr", tag("th", name, whose, scope="row"), tag("td", promised), *map(_verdict, said)))
-    releases = [environment.split()[1].strip(",").partition("+")[0] for environment in found]
-    heads = ("Clause", "Promised for", *(releases if len(set(releases)) == len(found) else found))
-    return scrolling(_table(heads, rows), "clauses by releases")
-
-
-def _verdict(verdict: str) -> Markup:
-    words = {"": "not run", "pass": "holds", "not-applicable": "not promised"}.get(verdict, verdict)
-    mark = tag("span", MARKS.get(verdict, "…"), class_=f"verdict {verdict_class(verdict)}", aria_hidden="true")
-    return tag("td", mark, tag("span", words, class_="hidden-words"), title=words)
-
-
-def _spans(releases: Sequence[str], states: Sequence[str]) -> list[Markup]:
-    """One line for each row of releases in which a member is the same."""
-    return [
-        tag("li", f"{when}: ", prose(_code(state)) if state else "absent") for when, state in _runs(releases, states)
-    ]
+                yield Difference(clause, "" if implementation == ENGINE else implementation, said)
 
 
 def _seen(releases: Sequence[str], shown: Sequence[bool]) -> str:
@@ -160,7 +161,7 @@ def _seen(releases: Sequence[str], shown: Sequence[bool]) -> str:
 
 
 def _runs(releases: Sequence[str], states: Sequence[_State]) -> Iterator[tuple[str, _State]]:
-    """Neighbouring releases of the same state together, as words."""
+    """Neighbouring releases of the same state, joined and in words."""
     for state, group in itertools.groupby(zip(releases, states, strict=True), key=lambda pair: pair[1]):
         members = [release for release, _ in group]
         yield members[0] if len(members) == 1 else f"{members[0]} to {members[-1]}", state
@@ -168,9 +169,4 @@ def _runs(releases: Sequence[str], states: Sequence[_State]) -> Iterator[tuple[s
 
 def _code(state: str) -> str:
     kind, bracket, rest = state.partition(" (")
-    return f"{kind} ``({rest}``" if bracket else kind
-
-
-def _table(heads: Sequence[str], rows: Sequence[Markup]) -> Markup:
-    head = tag("thead", tag("tr", *(tag("th", name, scope="col") for name in heads)))
-    return tag("table", head, tag("tbody", *rows))
+    return f"{kind} ``({rest}``" if bracket else kind or "absent"

@@ -13,8 +13,8 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 
-from clause_pages.html import link
 from clause_pages.record import ROOT
+from clause_pages.template import link
 
 SHOWN = (
     "spec_impl/*.py",
@@ -22,6 +22,7 @@ SHOWN = (
     "conformance/suite/*.py",
     "tests/planted/*.py",
     "tests/correct/*.py",
+    "docs/public/*.py",
 )
 
 

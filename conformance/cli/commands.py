@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,17 +12,17 @@ from conformance.cli.parser import parser
 from conformance.core.errors import BAD_USAGE, BROKE, FAILS, INTERRUPTED, OK, UsageError
 from conformance.core.options import RunOptions
 from conformance.core.output import complain, let_go_of_output, why
+from conformance.core.streams import open_missing
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
+    open_missing()
     words = list(sys.argv[1:] if argv is None else argv)
     passed_on: list[str] = []
     if "--" in words:
         cut = words.index("--")
         words, passed_on = words[:cut], words[cut + 1 :]
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - closed by whoever started us
     try:
         arguments = parser().parse_args(words)
     except SystemExit as ending:

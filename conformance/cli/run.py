@@ -54,7 +54,7 @@ def run(options: RunOptions, passed_on: Sequence[str]) -> int:
         return _alone(options, passed_on)
     from conformance.ranks.cluster import supervisor
 
-    return supervisor.follow(launch) if launch.rank else _leading(launch, options, passed_on)
+    return supervisor.follow(launch, options.setup) if launch.rank else _leading(launch, options, passed_on)
 
 
 def _alone(options: RunOptions, passed_on: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-"""What all ranks of a test say together."""
+"""The outcome of a test from those of its ranks: the one place where ranks are joined."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from conformance.core.outcomes import RankOutcome, TestOutcome, worst
+from conformance.core.outcomes import BROKEN, Outcome, RankOutcome, TestOutcome, worst
 from conformance.core.plan import PlannedTest
 
-UNBROKEN = ("pass", "not-applicable", "skip")
 NOTHING_MORE = "nothing more"
 ROOT_ONLY = re.compile(r",? ?\[\[.*?\]\],? ?|,? ?\[\],? ?")
 
 
 def joined(item: PlannedTest, outcomes: Sequence[RankOutcome], seconds: float) -> TestOutcome:
-    """What all ranks say together: any rank that fails, dies or disagrees fails the test."""
-    outcome, message = _joined(outcomes)
-    broken = outcome not in UNBROKEN
+    """The outcome of a test that ran, or that could not: then one rank says so for all."""
+    outcome, message = join(outcomes, item.size)
+    broken = outcome in BROKEN
     return TestOutcome(
         nodeid=item.nodeid,
         clause=item.test.clause,
@@ -35,21 +34,41 @@ def joined(item: PlannedTest, outcomes: Sequence[RankOutcome], seconds: float) -
     )
 
 
-def _joined(outcomes: Sequence[RankOutcome]) -> tuple[str, str]:
-    kinds = {outcome.outcome for outcome in outcomes}
-    if kinds == {"pass", "not-applicable"}:
+def join(outcomes: Sequence[RankOutcome], world: int) -> tuple[Outcome, str]:
+    """The outcome and its message: any rank that fails, dies or disagrees fails the test.
+
+    The worst rank decides and is named first; one that only waited for another decides nothing. A pass counts only
+    when every rank gave it.
+    """
+    if _disagree(outcomes):
         each = ", ".join(f"rank {outcome.rank} {outcome.outcome}" for outcome in outcomes)
         return "error", f"ranks disagree on whether the clause applies: {each}"
-    causes = [outcome for outcome in outcomes if not outcome.left_alone] or list(outcomes)
-    outcome = worst([cause.outcome for cause in causes])
-    first = next(cause for cause in causes if cause.outcome == outcome)
-    if outcome in UNBROKEN:
+    outcome = worst(cause.outcome for cause in _deciding(outcomes))
+    silent = sorted(set(range(world)) - {found.rank for found in outcomes})
+    if silent and outcome in {"pass", "not-applicable"}:
+        return "error", f"no outcome came from rank {', '.join(map(str, silent))} of {world}"
+    first = next((cause for cause in _deciding(outcomes) if cause.outcome == outcome), None)
+    if first is None:
+        return outcome, "no rank gave an outcome"
+    if outcome not in BROKEN or len(outcomes) == 1:
         return outcome, first.message
-    lines = [first.message]
-    if len(outcomes) > 1:
-        lines = [f"rank {first.rank} of {len(outcomes)}: {first.message}"]
-        lines += disagreement(outcomes)
-    return outcome, "\n".join(lines)
+    return outcome, "\n".join([f"rank {first.rank} of {len(outcomes)}: {first.message}", *disagreement(outcomes)])
+
+
+def _disagree(outcomes: Sequence[RankOutcome]) -> bool:
+    """Whether the clause applies on some ranks alone. The others pass, or wait in a collective that is left to them."""
+    without = [outcome for outcome in outcomes if outcome.outcome == "not-applicable"]
+    others = [outcome for outcome in outcomes if outcome.outcome != "not-applicable"]
+    furthest = max((len(outcome.collectives) for outcome in without), default=0)
+    return bool(without and others) and all(
+        outcome.outcome == "pass" or (outcome.outcome == "timeout" and len(outcome.collectives) > furthest)
+        for outcome in others
+    )
+
+
+def _deciding(outcomes: Sequence[RankOutcome]) -> Sequence[RankOutcome]:
+    """The ranks that decide; where every one is a bystander, nobody else can."""
+    return [outcome for outcome in outcomes if not outcome.bystander] or outcomes
 
 
 def disagreement(outcomes: Sequence[RankOutcome]) -> list[str]:

@@ -1,22 +1,34 @@
-"""What a test gave: outcomes of one rank, of one test on all its ranks, and the exceptions a test body ends with.
+"""Outcomes: of a test on one rank, and of the test on all its ranks.
 
-Everything here is plain data that crosses process borders as JSON, never as pickles.
+Everything here is plain data that crosses process borders as JSON, never as pickles; the same types validate it there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal, TypeVar, get_args
+
+import msgspec
+from msgspec import Meta
 
 #: Worst first: a test's outcome is the worst of its ranks' outcomes.
-OUTCOMES = ("crash", "timeout", "error", "fail", "skip", "not-applicable", "pass")
+Outcome = Literal["crash", "timeout", "error", "fail", "skip", "not-applicable", "pass"]
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+#: The outcomes that break a clause, worst first; a rank that gave another one has nothing to answer for.
+BROKEN: tuple[Outcome, ...] = ("crash", "timeout", "error", "fail")
 
 #: Longest text that a rank may hand over in one field; a subject may print or raise megabytes.
 TEXT_LIMIT = 20_000
+#: No world is larger than this.
+MOST = 1_000_000
+
+_Kind = TypeVar("_Kind")
+Seconds = Annotated[float, Meta(ge=0)]
 
 
-def worst(outcomes: list[str]) -> str:
+def worst(outcomes: Iterable[Outcome]) -> Outcome:
     """Join outcomes: the worst one counts, and nothing at all is an error.
 
     >>> worst(["pass", "fail", "pass"])
@@ -24,7 +36,7 @@ def worst(outcomes: list[str]) -> str:
     >>> worst([])
     'error'
     """
-    return min(outcomes, key=OUTCOMES.index) if outcomes else "error"
+    return min(outcomes, key=OUTCOMES.index, default="error")
 
 
 def clipped(text: str, limit: int = TEXT_LIMIT) -> str:
@@ -39,58 +51,97 @@ def clipped(text: str, limit: int = TEXT_LIMIT) -> str:
     return f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}"
 
 
+def converted(data: Any, kind: type[_Kind]) -> _Kind:
+    """Plain data as one of the types here or of a report; unknown keys are ignored.
+
+    Raises:
+        ValueError: the data does not fit; the message says where and why.
+    """
+    try:
+        return msgspec.convert(data, kind)
+    except (msgspec.ValidationError, RecursionError) as problem:
+        raise ValueError(str(problem)) from None
+
+
 @dataclass(frozen=True)
 class RankOutcome:
-    """What one rank gave."""
+    """What a test gave on one rank."""
 
-    rank: int
-    outcome: str
+    rank: Annotated[int, Meta(ge=0, le=MOST)]
+    outcome: Outcome
     message: str = ""
-    likely: str = ""
+    likely: Annotated[str, Meta(description="The likely cause, where the suite can tell.")] = ""
     exitcode: int | None = None
     signal: str = ""
-    stack: str = ""
-    output: str = ""
-    collectives: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()  # what the test left changed around it, such as the default dtype
-    left_alone: bool = False  # not late by itself: another rank had failed, and this one waited for it
+    stack: Annotated[str, Meta(description="Where the rank was when it was late.")] = ""
+    output: Annotated[str, Meta(description="The last it printed.")] = ""
+    collectives: Annotated[tuple[str, ...], Meta(description="The last collectives it had entered.")] = ()
+    changed: Annotated[tuple[str, ...], Meta(description="What the test left changed, such as the default dtype.")] = ()
+    bystander: Annotated[bool, Meta(description="Whether it only waited for a rank that broke.")] = False
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> RankOutcome:
-        """Rebuild from :meth:`to_json`; unknown keys are ignored."""
-        known = {key: data[key] for key in cls.__dataclass_fields__ if key in data}
-        return cls(**{**known, **{key: tuple(known.get(key, ())) for key in ("collectives", "changed")}})
+    def from_json(cls, data: Any) -> RankOutcome:
+        """Rebuild from :meth:`to_json`; unknown keys are ignored.
+
+        Raises:
+            ValueError: the data is not an outcome.
+        """
+        return converted(data, cls)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, ready for :func:`json.dumps`."""
-        return {**vars(self), "collectives": list(self.collectives), "changed": list(self.changed)}
+        return _plain(self)
 
 
 @dataclass(frozen=True)
 class TestOutcome:
-    """What all ranks of one test gave together. ``subject`` is empty for clauses about PyTorch's engine."""
+    """What a test gave on all its ranks together. ``subject`` is empty for clauses about PyTorch's engine."""
 
     __test__ = False  # pytest would take the name for a test class
 
     nodeid: str
-    clause: str
-    subject: str
-    spec: str
-    world: int
-    outcome: str
-    seconds: float
+    outcome: Outcome
+    seconds: Seconds
+    clause: str = ""
+    subject: str = ""
+    spec: str = ""
+    world: Annotated[int, Meta(ge=0, le=MOST, description="Number of ranks.")] = 0
     message: str = ""
-    reason: str = ""
-    likely: str = ""
-    reproduce: str = ""
+    reason: Annotated[str, Meta(description="Why it was skipped or is not applicable.")] = ""
+    likely: Annotated[str, Meta(description="The likely cause, where the suite can tell.")] = ""
+    reproduce: Annotated[str, Meta(description="A command that runs this test alone.")] = ""
     ranks: tuple[RankOutcome, ...] = ()
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> TestOutcome:
-        """Rebuild from :meth:`to_json`; unknown keys are ignored."""
-        known = {key: data[key] for key in cls.__dataclass_fields__ if key in data}
-        return cls(**{**known, "ranks": tuple(RankOutcome.from_json(rank) for rank in known.get("ranks", ()))})
+    def from_json(cls, data: Any) -> TestOutcome:
+        """Rebuild from :meth:`to_json`; unknown keys are ignored.
+
+        Raises:
+            ValueError: the data is not an outcome.
+        """
+        return converted(data, cls)
+
+    @classmethod
+    def from_text(cls, text: str) -> TestOutcome:
+        """Rebuild from :meth:`to_text`.
+
+        Raises:
+            ValueError: the text is not an outcome.
+        """
+        try:
+            return converted(json.loads(text), cls)
+        except RecursionError as problem:
+            raise ValueError(str(problem)) from None
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, ready for :func:`json.dumps`."""
-        return {**vars(self), "ranks": [rank.to_json() for rank in self.ranks]}
+        return _plain(self)
+
+    def to_text(self) -> str:
+        """One line of JSON in ASCII: a subject may print lone surrogates, which no worker of pytest-xdist can send."""
+        return json.dumps(self.to_json())
+
+
+def _plain(outcome: object) -> dict[str, Any]:
+    data: dict[str, Any] = msgspec.to_builtins(outcome)
+    return data

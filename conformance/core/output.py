@@ -31,9 +31,18 @@ def _let_go(stream: TextIO) -> None:
         os.close(nowhere)
 
 
+def harmless(text: str) -> str:
+    r"""A text in which nothing is left that a terminal obeys: a subject may have had a hand in it.
+
+    >>> harmless("\x1b[31mred")
+    '\\x1b[31mred'
+    """
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else ascii(letter)[1:-1] for letter in text)
+
+
 def complain(text: str) -> None:
     """Print a line on stderr, where there is one."""
     try:
-        print(f"conformance: {text}", file=sys.stderr, flush=True)
+        print(f"conformance: {harmless(text)}", file=sys.stderr, flush=True)
     except (OSError, ValueError, AttributeError):
         _let_go(sys.stderr)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import faulthandler
 import gc
 import os
 import resource
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from operator import is_
 from typing import Any
@@ -32,6 +34,12 @@ PATCHABLE = (
     dist,
     torch.nn.functional,
 )
+#: Imported modules that must stay what they are: Python's own, and torch's public ones.
+MODULES = tuple(
+    name
+    for name in sys.modules
+    if "._" not in name and name.count(".") < (3 if name.startswith("torch.") else 1) and not name.startswith("_")
+)
 #: A rank that has grown by more than this is replaced before the next test (bytes).
 GROWTH = 512 << 20
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
@@ -45,6 +53,11 @@ class _Names(list[dict[str, Any]]):
 
 def _names() -> _Names:
     return _Names(dict(vars(place)) for place in PATCHABLE)
+
+
+def _modules() -> list[Any]:
+    """What stands in ``sys.modules`` under the names that subjects import."""
+    return list(map(sys.modules.get, MODULES))
 
 
 def _patched(before: dict[str, Any], after: dict[str, Any]) -> bool:
@@ -76,6 +89,36 @@ def _umask() -> int:
     return mask
 
 
+def _modes() -> tuple[int, int]:
+    return torch._C._len_torch_function_stack(), torch._C._len_torch_dispatch_stack()
+
+
+def _autocast() -> list[Any]:
+    devices = ("cpu", "cuda")
+    modes = [(torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in devices]
+    return [*modes, torch.is_autocast_cache_enabled()]
+
+
+def _deterministic() -> tuple[bool, ...]:
+    return (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+        torch.utils.deterministic.fill_uninitialized_memory,
+        torch.backends.cudnn.deterministic,
+        torch.backends.cudnn.benchmark,
+    )
+
+
+def _saved_tensor_hooks() -> tuple[bool, bool]:
+    on_top = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    return on_top is not None, torch._C._autograd._saved_tensors_hooks_is_enabled()
+
+
+def _running_threads() -> list[str]:
+    """The threads that Python started; a thread of C++ that once called Python has a name here for ever."""
+    return sorted(thread.name for thread in threading.enumerate() if not isinstance(thread, threading._DummyThread))
+
+
 def _memory() -> int:
     """Bytes that are this process's alone."""
     with contextlib.suppress(OSError), open("/proc/self/statm") as file:
@@ -91,7 +134,14 @@ FACTS: dict[str, Callable[[], Any]] = {
     "grad mode": torch.is_grad_enabled,
     "inference mode": torch.is_inference_mode_enabled,
     "anomaly mode": torch.is_anomaly_enabled,
-    "deterministic algorithms": torch.are_deterministic_algorithms_enabled,
+    "deterministic algorithms": _deterministic,
+    "function and dispatch modes": _modes,
+    "functorch levels": torch._C._functorch.get_dynamic_layer_stack_depth,
+    "forward-mode level": lambda: torch.autograd.forward_ad._current_level,
+    "autocast": _autocast,
+    "saved-tensor hooks": _saved_tensor_hooks,
+    "matmul precision": torch.get_float32_matmul_precision,
+    "warning filters": lambda: list(warnings.filters),
     "number of threads": torch.get_num_threads,
     "default process group": lambda: id(distributed_c10d._get_default_group()) if dist.is_initialized() else None,
     "working directory": os.getcwd,
@@ -104,10 +154,11 @@ FACTS: dict[str, Callable[[], Any]] = {
     "garbage collector": gc.isenabled,
     "tracing": lambda: (id(sys.gettrace()), id(sys.getprofile())),
     "recursion limit": sys.getrecursionlimit,
-    "running threads": lambda: sorted(thread.name for thread in threading.enumerate()),
+    "running threads": _running_threads,
     "child processes": _children,
     "standard streams": lambda: [id(sys.stdout), id(sys.stderr), id(sys.stdin), _is_open(1), _is_open(2)],
     "names of torch": _names,
+    "imported modules": _modules,
 }
 
 
@@ -177,8 +228,9 @@ def restored() -> Iterator[None]:
             os.environ.update(environment)
 
 
-def flush() -> None:
-    """Push out what the subject printed, where its streams still work."""
+def settle() -> None:
+    """Stop a timer that would end the process, and push out what the subject printed where its streams still work."""
+    faulthandler.cancel_dump_traceback_later()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()

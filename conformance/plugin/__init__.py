@@ -86,5 +86,5 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
     outcome = getattr(item, "conformance_outcome", None)
     if outcome is not None and call.when == "call":
         # As text: a worker of pytest-xdist can hand over no lone surrogates, and a subject may print some.
-        report.conformance = json.dumps(outcome.to_json())
+        report.conformance = outcome.to_text()
     return report

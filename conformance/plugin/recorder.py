@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -79,7 +78,7 @@ class Recorder:
         """Called for each phase of each test, in this process even when workers run them."""
         if not hasattr(report, "conformance"):
             return
-        outcome = TestOutcome.from_json(json.loads(report.conformance))
+        outcome = TestOutcome.from_text(report.conformance)
         self.outcomes[outcome.nodeid] = outcome
         if self.journal is not None:
             self.journal.note(outcome)

@@ -5,7 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+from collections.abc import Sequence
 
+from conformance.core.outcomes import RankOutcome
+
+#: What comes before the ranks of a group that is not the whole world, at the end of a line.
+GROUP = " among ranks "
+#: Calls that one rank issues and another answers.
+PAIRED = {"send", "recv", "recv_anysource"}
+#: Collectives to which ranks bring tensors of different shapes, or of which only the root has a list.
+UNEVEN = {"scatter", "gather", "alltoall", "alltoall_base"}
 #: So many collectives of a test are kept, and so much of each (characters).
 KEPT = 256
 LINE = 300
@@ -43,3 +52,30 @@ def read_log(file: int) -> list[str]:
     """What a :class:`Log` wrote, as far as a rank can be believed: it may have written anything."""
     text = os.pread(file, KEPT * 4 * LINE, 0).replace(b"\0", b"").decode("utf-8", "backslashreplace")
     return [line[:LINE] for line in text.splitlines()[:KEPT]]
+
+
+def matching(outcomes: Sequence[RankOutcome]) -> bool:
+    """Whether all ranks of each group issued the same collectives, and there is a receive for each send.
+
+    >>> calls = [("barrier()", "send(2 float32)"), ("barrier()",)]
+    >>> matching([RankOutcome(rank, "pass", collectives=own) for rank, own in enumerate(calls)])
+    False
+    """
+    groups: dict[str, dict[int, list[str]]] = {}
+    sent = 0
+    for outcome in outcomes:
+        for call in outcome.collectives:
+            name = call.partition("(")[0]
+            if name in PAIRED:
+                sent += 1 if name == "send" else -1
+            else:
+                _, _, group = call.partition(GROUP)
+                said = name if name in UNEVEN else call
+                groups.setdefault(group, {}).setdefault(outcome.rank, []).append(said)
+    return not sent and all(_same(calls, group, len(outcomes)) for group, calls in groups.items())
+
+
+def _same(calls: dict[int, list[str]], group: str, size: int) -> bool:
+    """Whether every rank of a group, all of them where it has no name, issued the same."""
+    ranks = group.split(",") if group else map(str, range(size))
+    return len({tuple(calls.get(int(rank), ())) for rank in ranks if rank.isdigit()}) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import errno
 import json
 import os
 import socket
@@ -11,20 +12,25 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-HEAD = struct.Struct("!I")
+HEAD = struct.Struct("!Q")
+#: What a rank may send in one frame; what the controller sends has no limit, since samples come in any size.
 FRAME_LIMIT = 8 << 20
+#: A rank is given so much at a time (bytes), so that each part has its own time limit.
+PART = 1 << 20
 MESSAGE_LIMIT = 65_536
+#: How much of an error a rank that cannot go on still tells (characters).
+LAST_WORDS = 2000
 MAX_DESCRIPTORS = 250
 
 
 class Garbled(Exception):
-    """What actual is no frame of ours: something else wrote to the connection."""
+    """The bytes are no frame of ours: something else wrote to the connection."""
 
 
 def pack(message: dict[str, Any]) -> bytes:
     """One frame.
 
-    >>> pack({"op": "end"})[4:]
+    >>> pack({"op": "end"})[8:]
     b'{"op": "end"}'
     """
     body = json.dumps(message).encode()
@@ -39,8 +45,9 @@ class Frames:
     [{'a': 1}]
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int | None = FRAME_LIMIT) -> None:
         self.buffer = bytearray()
+        self.limit = limit
 
     def feed(self, data: bytes) -> list[dict[str, Any]]:
         """Add bytes; return the messages that are now complete.
@@ -52,7 +59,7 @@ class Frames:
         messages = []
         while len(self.buffer) >= HEAD.size:
             (length,) = HEAD.unpack_from(self.buffer)
-            if length > FRAME_LIMIT:
+            if self.limit is not None and length > self.limit:
                 raise Garbled(f"a frame of {length} bytes")
             end = HEAD.size + length
             if len(self.buffer) < end:
@@ -77,7 +84,7 @@ class Channel:
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
-        self.frames = Frames()
+        self.frames = Frames(limit=None)
         self.pending: list[dict[str, Any]] = []
         self.owner = os.getpid()
         self.sending = threading.RLock()
@@ -102,6 +109,26 @@ class Channel:
         return self.pending.pop(0)
 
 
+def give(sock: socket.socket, message: dict[str, Any], limit: float) -> None:
+    """Send a rank one frame; it may take ``limit`` seconds over each part.
+
+    Raises:
+        OSError: the rank is gone, or does not read.
+    """
+    data = memoryview(pack(message))
+    sock.settimeout(limit)
+    for start in range(0, len(data), PART):
+        sock.sendall(data[start : start + PART])
+    sock.setblocking(False)
+
+
+def last_words(descriptor: int, text: str) -> None:
+    """Tell the controller why the rank cannot go on, with nothing that a subject is likely to have broken."""
+    plain = "".join(letter if " " <= letter <= "~" and letter not in '"\\' else "?" for letter in text[-LAST_WORDS:])
+    body = b'{"event": "broke", "message": "' + plain.encode() + b'"}'
+    os.write(descriptor, len(body).to_bytes(HEAD.size, "big") + body)
+
+
 def send(sock: socket.socket, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
     """Send one message with the file descriptors that belong to it."""
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
@@ -109,14 +136,22 @@ def send(sock: socket.socket, message: dict[str, Any], descriptors: Sequence[int
 
 
 def receive(sock: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
-    """Receive one message; None once the other end is gone."""
+    """Receive one message; None once the other end is gone.
+
+    Raises:
+        OSError: this process may not have as many open files as came with the message.
+    """
     size = array.array("i").itemsize
     try:
-        data, ancillary, _, _ = sock.recvmsg(MESSAGE_LIMIT, socket.CMSG_SPACE(MAX_DESCRIPTORS * size))
+        data, ancillary, flags, _ = sock.recvmsg(MESSAGE_LIMIT, socket.CMSG_SPACE(MAX_DESCRIPTORS * size))
     except ConnectionResetError:
         return None, []
     descriptors = array.array("i")
     for level, kind, content in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             descriptors.frombytes(content[: len(content) - len(content) % size])
+    if flags & socket.MSG_CTRUNC:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     return (json.loads(data) if data else None), list(descriptors)

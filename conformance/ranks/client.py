@@ -1,4 +1,4 @@
-"""The controller's end of the pristine process that ranks are forked from."""
+"""The controller's end of the forkserver: starts it, has ranks forked, and replaces it once it is lost."""
 
 from __future__ import annotations
 
@@ -12,46 +12,57 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from conformance.core.errors import ForkserverDied
+from conformance.core import streams
+from conformance.core.errors import ForkserverDied, StartFailed
+from conformance.ranks import limits, procfs, strays
 from conformance.ranks.channel import receive, send
+from conformance.ranks.owner import Owner
 from conformance.ranks.preloads import TRANSFORMS
 
 #: Four descriptors a rank and rank 0's listener, in one message that takes 250.
 RANKS_A_MESSAGE = 60
+#: How long importing torch may take, and any answer after that; a machine under load is slow, not broken (seconds).
+READY_LIMIT, ANSWER_LIMIT = 300.0, 60.0
+#: How often to look whether a forkserver that does not answer was stopped by a signal (seconds).
+LOOK_EVERY = 0.5
+#: How long the forkserver may take to end everything it forked (seconds).
+CLOSE_LIMIT = 5.0
 
 
-class Forkserver:
-    """The controller's end of the pristine process that ranks are forked from."""
+class Forkserver(Owner):
+    """A running forkserver. Close it, or use it as a context manager; every rank ends with it."""
 
     def __init__(self) -> None:
+        streams.open_missing()
         self.exits: dict[int, int] = {}
-        self.unwanted: set[int] = set()
+        self.not_awaited: set[int] = set()
         self.restarts = 0
+        self.environment: dict[str, str] = {}
+        self.own_limits = limits.limits_of(0)
+        self.strays = strays.Strays()
         self._start()
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-        package_root = str(Path(__file__).parents[2])
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH", "")]))
-        self.process: subprocess.Popen[bytes] | None = subprocess.Popen(
-            [sys.executable, "-m", "conformance.ranks.forkserver", str(theirs.fileno())],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            env=environment,
-            start_new_session=True,
-        )
-        theirs.close()
+        with theirs:
+            self.process = subprocess.Popen(
+                # -P: the current directory has no business on the path here; only subjects are looked for there.
+                [sys.executable, "-P", "-m", "conformance.ranks.forkserver", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env=_environment(),
+                start_new_session=True,
+            )
+        strays.FORKSERVERS.add(self.process.pid)
         self.socket = ours
-        self.environment: dict[str, str] = {}
-        self._ready = False
+        self.ready = False
         self.imported: set[str] = set()
 
     def restart(self) -> None:
-        """Start anew after the process was killed, by a subject or for want of memory; its ranks died with it."""
-        self.close()
+        """Replace a forkserver that was lost, to a subject or for want of memory; its ranks died with it."""
+        self._end()
         self.exits.clear()
-        self.unwanted.clear()
+        self.not_awaited.clear()
         self.restarts += 1
         self._start()
 
@@ -61,36 +72,38 @@ class Forkserver:
         Raises:
             ForkserverDied: the process ended instead, for example because torch does not import.
         """
-        if not self._ready:
-            self.environment = self._answer("ready")["environment"]
-            self._ready = True
+        if not self.ready:
+            self.environment = self._answer("ready", READY_LIMIT)["environment"]
+            self.limits = limits.limits_of(self.process.pid)
+            self.ready = True
 
     def fork(self, configurations: Sequence[dict[str, Any]], descriptors: Sequence[Sequence[int]]) -> list[int]:
-        """Fork a process for each configuration, with its own descriptors."""
+        """Fork a process for each configuration, with its own descriptors.
+
+        Raises:
+            StartFailed: there is no room for that many processes or open files.
+        """
         self.wait()
         pids: list[int] = []
         for start in range(0, len(configurations), RANKS_A_MESSAGE):
             part: list[dict[str, Any]] = []
-            handed: list[int] = []
+            given: list[int] = []
             for configuration, own in zip(configurations[start:], descriptors[start:], strict=True):
                 if len(part) == RANKS_A_MESSAGE:
                     break
                 names = ("control", "output", "stack", "log", "listener")[: len(own)]
-                places = {name: len(handed) + place for place, name in enumerate(names)}
+                places = {name: len(given) + place for place, name in enumerate(names)}
                 part.append({**configuration, "descriptors": places})
-                handed.extend(own)
-            try:
-                send(self.socket, {"op": "fork", "ranks": part}, handed)
-            except OSError:
-                self._note(None)
-            answer = self._answer("pids")
+                given.extend(own)
+            self._send({"op": "fork", "ranks": part}, given)
+            answer = self._answer("pids", ANSWER_LIMIT)
             pids += answer["pids"]
             for pid in answer["pids"]:
                 self.exits.pop(pid, None)  # of an earlier process of the same number
-                self.unwanted.discard(pid)
+                self.not_awaited.discard(pid)
             if "why" in answer:
                 self.kill(pids)
-                raise ForkserverDied(answer["why"])
+                raise StartFailed(answer["why"])
         return pids
 
     def preload(self, modules: Sequence[str]) -> None:
@@ -98,7 +111,7 @@ class Forkserver:
         missing = [name for name in modules if name not in self.imported]
         if missing:
             self.imported.update(missing)
-            send(self.socket, {"op": "preload", "modules": missing})
+            self._send({"op": "preload", "modules": missing})
 
     @property
     def knows_transforms(self) -> bool:
@@ -109,12 +122,16 @@ class Forkserver:
         """Kill processes and all they started."""
         for pid in pids:
             if self.exits.pop(pid, None) is None:
-                self.unwanted.add(pid)  # nobody will ask how it ended
-        with contextlib.suppress(OSError):  # whatever killed the pristine process has killed its ranks as well
-            send(self.socket, {"op": "kill", "pids": list(pids)})
+                self.not_awaited.add(pid)
+        with contextlib.suppress(ForkserverDied):  # then its ranks are dead as well
+            self._send({"op": "kill", "pids": list(pids)})
 
     def take_exits(self) -> None:
-        """Read one message about a process that ended."""
+        """Read one message about a process that ended.
+
+        Raises:
+            ForkserverDied: the connection is closed.
+        """
         self._note(receive(self.socket)[0])
 
     def exit_of(self, pid: int, within: float = 5.0) -> int | None:
@@ -122,44 +139,96 @@ class Forkserver:
         limit = time.monotonic() + within
         while pid not in self.exits and (left := limit - time.monotonic()) > 0:
             self.socket.settimeout(left)
-            try:
+            with contextlib.suppress(TimeoutError):
                 self.take_exits()
-            except TimeoutError:
-                break
-            finally:
-                self.socket.settimeout(None)
         return self.exits.pop(pid, None)
 
-    def close(self) -> None:
-        """End the process; its ranks go with it."""
-        self.socket.close()
-        if self.process is not None:
-            try:
-                self.process.wait(5)
-            except subprocess.TimeoutExpired:
+    def put_back(self) -> list[str]:
+        """Undo what a subject has done to the controller or the forkserver, and name it.
+
+        A forkserver that cannot be mended is replaced when it is next needed.
+        """
+        found = []
+        if limits.put_back(0, self.own_limits) is not False:
+            found.append("limits of the controller")
+        if self.ready:
+            mended = limits.put_back(self.process.pid, self.limits)
+            if mended is not False:
+                found.append("limits of the forkserver")
+            if self.stopped:
+                found.append("the forkserver, which a signal stopped")
+            if mended is None or self.stopped:
                 self.process.kill()
-                self.process.wait()
+        return found
 
-    def _status(self) -> int | str:
+    @property
+    def stopped(self) -> bool:
+        """Whether a signal has stopped the process, as SIGSTOP does."""
+        return procfs.state(self.process.pid) in {b"T", b"t"}
+
+    def close(self) -> None:
+        """End the process and its ranks, and whatever subjects have left running."""
+        self._end()
+        self.strays.close()
+
+    def _end(self) -> None:
+        if self.process.poll() is None:
+            self.strays.note()
+        self.socket.close()
         try:
-            return self.process.wait(5) if self.process is not None else "unknown"
+            self.process.wait(0 if self.stopped else CLOSE_LIMIT)
         except subprocess.TimeoutExpired:
-            return "none yet: it only closed its connection"
+            self.process.kill()
+            self.process.wait()
+        strays.FORKSERVERS.discard(self.process.pid)
+        self.strays.sweep()
 
-    def _answer(self, key: str) -> dict[str, Any]:
-        while True:
-            message = receive(self.socket)[0]
+    def _send(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
+        self.socket.settimeout(ANSWER_LIMIT)
+        try:
+            send(self.socket, message, descriptors)
+        except TimeoutError:
+            raise self._lost(f"took no request for {ANSWER_LIMIT:g} s") from None
+        except OSError:
+            self._note(None)
+
+    def _answer(self, key: str, within: float) -> dict[str, Any]:
+        limit = time.monotonic() + within
+        while time.monotonic() < limit:
+            self.socket.settimeout(LOOK_EVERY)
+            try:
+                message = receive(self.socket)[0]
+            except TimeoutError:
+                if self.stopped:
+                    raise self._lost("was stopped by a signal") from None
+                continue
             if message is not None and key in message:
                 return message
             self._note(message)
+        raise self._lost(f"gave no answer for {within:g} s")
 
     def _note(self, message: dict[str, Any] | None) -> None:
         if message is None:
-            status = self._status()
-            raise ForkserverDied(
-                f"the process that ranks are forked from ended (exit status {status}); does `import torch` work?"
-            )
-        if message["exit"] in self.unwanted:
-            self.unwanted.remove(message["exit"])
+            raise self._lost("ended")
+        if message["exit"] in self.not_awaited:
+            self.not_awaited.remove(message["exit"])
         else:
             self.exits[message["exit"]] = message["status"]
+
+    def _lost(self, how: str) -> ForkserverDied:
+        """Make sure that a forkserver that is of no more use has ended, and say so."""
+        try:
+            status: int | str = self.process.wait(CLOSE_LIMIT if how == "ended" else 0)
+        except subprocess.TimeoutExpired:
+            status = "none yet"
+            self.process.kill()
+        advice = "" if self.ready else "; does `import torch` work?"
+        return ForkserverDied(f"the process that ranks are forked from {how} (exit status {status}){advice}")
+
+
+def _environment() -> dict[str, str]:
+    """One thread for each numerical library, and this package found first; the current directory is no part of that."""
+    package_root = str(Path(__file__).parents[2])
+    path = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry not in {"", "."}]
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    return os.environ | threads | {"PYTHONPATH": os.pathsep.join([package_root, *path])}

@@ -1,4 +1,4 @@
-"""The collectives that a rank enters, noted in order: a call that hangs can be named, and ranks that disagree."""
+"""Notes the collectives that a rank issues, in order, so that one that hangs and ranks that disagree can be named."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from conformance.ranks.call_log import Log
+from conformance.ranks.call_log import GROUP, Log
 
 #: Methods of a process group that move data; c10d's Python functions and the autograd ones all go through them.
 METHODS = (
@@ -40,10 +40,17 @@ def record(log: Log) -> None:
 def _noted(function: Callable[..., Any], name: str, log: Log, skip: int) -> Callable[..., Any]:
     @functools.wraps(function)
     def noted(*args: Any, **options: Any) -> Any:
-        log.note(f"{name}({', '.join(_described(args[skip:]))})")
+        log.note(f"{name}({', '.join(_described(args[skip:]))}){_among(args[0]) if skip else ''}")
         return function(*args, **options)
 
     return noted
+
+
+def _among(group: Any) -> str:
+    """The ranks of a group that is not the whole world."""
+    if not dist.is_initialized() or group.size() == dist.get_world_size():
+        return ""
+    return GROUP + ",".join(map(str, dist.get_process_group_ranks(group)))
 
 
 def _described(values: Any) -> list[str]:

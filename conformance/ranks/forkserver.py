@@ -1,15 +1,13 @@
 """The pristine process that every rank is forked from: it has imported torch and the suite, and done nothing else.
 
-It runs as ``python -m conformance.ranks.forkserver FD``. FD is one end of a Unix socket pair; requests are JSON, and
-file
-descriptors travel beside them. When that socket closes, whatever was forked is killed: no rank outlives the
-controlling process.
+It runs as ``python -P -m conformance.ranks.forkserver FD``. FD is one end of a Unix socket pair; requests are JSON,
+and file descriptors travel beside them. When that socket closes, whatever was forked is killed: no rank outlives the
+controller.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import importlib
 import os
@@ -20,23 +18,20 @@ import socket
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from conformance.ranks.channel import receive, send
+from conformance.ranks.channel import last_words, receive, send
 from conformance.ranks.devices import counted_gpus
 from conformance.ranks.preloads import PRELOAD, preload
+from conformance.ranks.procfs import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, children, prctl
 
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 #: How long what was forked may take to be gone once it is killed (seconds).
 END_LIMIT = 3.0
-
-
-def prctl(option: int, value: int) -> None:
-    """Call Linux's prctl; elsewhere the watched socket alone ends what is left behind."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+#: How a rank ends that cannot go on, for a reason that the controller was told.
+BROKE = 70
 
 
 def _go_first_when_memory_ends() -> None:
@@ -53,7 +48,7 @@ class Child:
     owner: socket.socket
 
 
-class Forkserver:
+class Server:
     """Serves requests to fork, and tells each requester how its ranks ended."""
 
     def __init__(self, primary: socket.socket) -> None:
@@ -77,7 +72,11 @@ class Forkserver:
 
     def serve(self, sock: socket.socket) -> None:
         """Answer one request of a connection."""
-        message, descriptors = receive(sock)
+        try:
+            message, descriptors = receive(sock)
+        except OSError as error:  # a fork with more descriptors than there is room for
+            send(sock, _refused(error))
+            return
         if message is None:
             self.drop(sock)
         elif message["op"] == "fork":
@@ -105,14 +104,14 @@ class Forkserver:
                 self.children[pid] = Child(pid, owner)
                 answer["pids"].append(pid)
         except OSError as error:  # no more processes, or no memory for one
-            answer["why"] = f"cannot fork: {error.strerror}"
+            answer |= _refused(error, answer["pids"])
         for descriptor in descriptors:
             os.close(descriptor)
         return answer
 
     def become_rank(self, configuration: dict[str, Any], own: dict[str, int], descriptors: list[int]) -> None:
-        """In the child: let go of all that is the template's, then be a rank until told to end."""
-        status = 70
+        """In the child: let go of all that is the forkserver's, then be a rank until told to end."""
+        status = BROKE
         try:
             os.setsid()
             prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -130,8 +129,11 @@ class Forkserver:
                 os.close(descriptor)
             rank = importlib.import_module("conformance.ranks.worker")
             status = rank.main(configuration, own)
-        except BaseException:
-            traceback.print_exc()
+        except BaseException as error:
+            with contextlib.suppress(BaseException):
+                last_words(own["control"], f"{type(error).__name__}: {error}")
+            with contextlib.suppress(BaseException):
+                traceback.print_exc()
         finally:
             os._exit(status)
 
@@ -176,11 +178,8 @@ class Forkserver:
 
     def end_strays(self) -> None:
         """Kill processes that a dead rank started and that fell to us, their nearest living ancestor."""
-        me = os.getpid()
-        with contextlib.suppress(OSError), open(f"/proc/{me}/task/{me}/children") as listing:
-            for pid in map(int, listing.read().split()):
-                if pid not in self.children:
-                    self.end_group(pid)
+        for pid in children(os.getpid()) - set(self.children):
+            self.end_group(pid)
 
     def end(self) -> None:
         """Kill everything that was ever forked here, and what that left behind, and wait until it is gone."""
@@ -198,25 +197,34 @@ class Forkserver:
                 time.sleep(0.005)
 
 
+def _refused(error: OSError, pids: Sequence[int] = ()) -> dict[str, Any]:
+    return {"pids": list(pids), "why": f"cannot fork: {error.strerror}"}
+
+
 def main(descriptor: int) -> None:
     """Import what ranks need, say what there is, and serve."""
     primary = socket.socket(fileno=descriptor)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
-    for name in PRELOAD:
-        importlib.import_module(name)
+    # Should the controller die while we are stopped, we go on, see its end of the connection closed, and end our ranks.
+    prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the user's filters, such as PYTHONWARNINGS=error, are not for torch's imports
+        for name in PRELOAD:
+            importlib.import_module(name)
     import torch
 
     torch.set_num_threads(1)
     gc.collect()
     gc.freeze()  # forks share these pages for as long as nobody's collector writes to them
-    template = Forkserver(primary)
+    server = Server(primary)
     nccl = ".".join(map(str, torch.cuda.nccl.version())) if torch.distributed.is_nccl_available() else ""
     facts = {"torch": torch.__version__, "cuda": torch.version.cuda or "", "nccl": nccl}
     facts |= {"gpus": str(counted_gpus())} if torch.version.cuda or torch.version.hip else {}
     with contextlib.suppress(BrokenPipeError):  # the run was called off before we were ready
         send(primary, {"ready": os.getpid(), "environment": facts})
-    template.run()
-    template.end()
+    server.run()
+    server.end()
     os._exit(0)  # taking the interpreter apart takes a while, and libraries complain of what they left behind
 
 

@@ -1,4 +1,4 @@
-"""When to give a subject up: it hangs in test after test, or kills what every rank is forked from."""
+"""When to stop running a subject's tests: it hangs in test after test, or kills the forkserver."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from conformance.core.plan import PlannedTest
 
 #: A subject that has used up its deadline in so many tests in a row is not run further.
 ROW = 3
-#: A subject may kill the pristine process so often.
+#: A subject may kill the forkserver so often.
 KILLS = 2
 
 
-class Patience:
+class GiveUpRule:
     """Counts each subject's timeouts in a row. Tests with a deadline of their own expect hangs: they do not count."""
 
     def __init__(self) -> None:
@@ -39,5 +39,5 @@ class Patience:
             self.rows[item.label] += 1
 
     def killed(self, item: PlannedTest) -> None:
-        """Count a test in which the pristine process was killed."""
+        """Count a test in which the forkserver was killed."""
         self.kills[item.label] += 1

@@ -1,7 +1,8 @@
-"""A world of rank processes on this machine: start it, run a test on every rank, time out, end it."""
+"""Ranks that were forked together on this machine: start them, run a test on all of them, time out, end them."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import socket
@@ -10,9 +11,11 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from conformance.core.outcomes import RankOutcome
+from conformance.core.outcomes import BROKEN, OUTCOMES, RankOutcome
+from conformance.ranks.call_log import matching
 from conformance.ranks.client import Forkserver
 from conformance.ranks.devices import device_of
+from conformance.ranks.owner import Owner
 from conformance.ranks.process import RankProcess
 
 #: Once one rank has failed, how long the others may take before they count as stuck because of it: many times as long
@@ -25,8 +28,30 @@ STACK_WAIT = 0.5
 #: How long the exit status of ranks that are gone may take to arrive (seconds).
 EXIT_WAIT = 2.0
 EXIT_WAIT_DEAD = 15.0
-BROKEN = ("fail", "error", "crash")
-GOOD = {"pass", "not-applicable", "skip"}
+#: How often a wait looks at the clock (seconds).
+TICK = 0.5
+#: Outcomes after which other ranks may wait in vain. A timeout is one of the whole group.
+ALONE = {*BROKEN} - {"timeout"}
+GOOD = {*OUTCOMES} - {*BROKEN}
+
+
+class RunningTime:
+    """Seconds for which this process has run.
+
+    Time in which it was stopped, or the machine asleep, is not a rank's: a gap much longer than what was waited for
+    counts as a tick.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.last = time.monotonic()
+
+    def read(self) -> float:
+        """The seconds so far; asked for at least once a tick."""
+        now = time.monotonic()
+        gap, self.last = now - self.last, now
+        self.seconds += gap if gap < 3 * TICK else TICK
+        return self.seconds
 
 
 @dataclass(frozen=True)
@@ -41,12 +66,15 @@ class Place:
     listener: socket.socket | None
 
 
-class World:
-    """A number of ranks, forked together; good for many tests until one of them leaves it unusable."""
+class RankGroup(Owner):
+    """A number of ranks, forked together; good for many tests until one of them leaves it unusable.
+
+    Close it, or use it as a context manager; its ranks end with it.
+    """
 
     def __init__(
         self,
-        template: Forkserver,
+        forkserver: Forkserver,
         size: int,
         backend: str,
         device: str,
@@ -54,93 +82,92 @@ class World:
         debug: bool = False,
         place: Place | None = None,
     ) -> None:
-        self.template = template
+        self.forkserver = forkserver
         self.place = place
         self.size = size
         self.usable = True
-        self.knows_transforms = template.knows_transforms
-        self.selector = selectors.DefaultSelector()
-        self.selector.register(template.socket, selectors.EVENT_READ, None)
-        self.members: list[RankProcess] = []
-        self._fork({"size": size, "backend": backend, "device": device, "group": group, "debug": debug})
+        self.knows_transforms = forkserver.knows_transforms
+        self.ranks: list[RankProcess] = []
+        common = {"size": size, "backend": backend, "device": device, "group": group, "debug": debug}
+        with contextlib.ExitStack() as undo:
+            self.selector = undo.enter_context(selectors.DefaultSelector())
+            self.selector.register(forkserver.socket, selectors.EVENT_READ, None)
+            self._fork(common, undo)
+            undo.pop_all()
 
-    def _fork(self, common: dict[str, Any]) -> None:
+    def _fork(self, common: dict[str, Any], undo: contextlib.ExitStack) -> None:
+        """Fork every rank with descriptors of its own, whose other ends are ours."""
         place = self.place or _this_machine(self.size)
-        ranks = range(self.size) if self.place is None else (place.rank,)
+        numbers = range(self.size) if self.place is None else (place.rank,)
         meeting = {"host": place.host, "port": place.port, "interface": place.interface}
         configurations, descriptors, ends = [], [], []
-        for rank in ranks:
-            control, theirs = socket.socketpair()
-            read_end, write_end = os.pipe()
-            stack_file, log_file = _file_in_memory("stack"), _file_in_memory("log")
-            device = device_of(common["device"], rank if self.place is None else place.local_rank, self._gpus)
-            configurations.append({**common, **meeting, "device": device, "rank": rank})
-            handed = [theirs.detach(), write_end, stack_file, log_file]
-            if rank == 0 and common["group"] and place.listener is not None:
-                handed.append(os.dup(place.listener.fileno()))
-            descriptors.append(handed)
-            ends.append((control, read_end, os.dup(stack_file), os.dup(log_file)))
-        try:
-            pids = self.template.fork(configurations, descriptors)
-        except BaseException:
-            for own in ends:
-                RankProcess(-1, -1, *own).close()
-            self.selector.close()
-            raise
-        finally:
-            for descriptor in (number for handed in descriptors for number in handed):
-                os.close(descriptor)
+        with contextlib.ExitStack() as theirs:
             if place.listener is not None:
-                place.listener.close()
-        for rank, pid, own in zip(ranks, pids, ends, strict=True):
-            member = RankProcess(rank, pid, *own)
-            os.set_blocking(member.output_end, False)
-            member.control.setblocking(False)
-            self.members.append(member)
-            self.selector.register(member.control, selectors.EVENT_READ, (self._hear, member))
-            self.selector.register(member.output_end, selectors.EVENT_READ, (self._drain, member))
+                theirs.enter_context(place.listener)
+            for rank in numbers:
+                device = device_of(common["device"], rank if self.place is None else place.local_rank, self._gpus)
+                configurations.append({**common, **meeting, "device": device, "rank": rank})
+                ours, given = _connected(undo, theirs)
+                if rank == 0 and common["group"] and place.listener is not None:
+                    given.append(place.listener.fileno())
+                ends.append(ours)
+                descriptors.append(given)
+            pids = self.forkserver.fork(configurations, descriptors)
+        for rank, pid, own in zip(numbers, pids, ends, strict=True):
+            process = RankProcess(rank, pid, *own)
+            self.ranks.append(process)
+            self.selector.register(process.control, selectors.EVENT_READ, (self._hear, process))
+            self.selector.register(process.output_end, selectors.EVENT_READ, (self._drain, process))
 
     @property
     def _gpus(self) -> int:
-        self.template.wait()
-        return int(self.template.environment.get("gpus", 0))
+        self.forkserver.wait()
+        return int(self.forkserver.environment.get("gpus", 0))
 
     def request(self, message: dict[str, Any] | None, deadline: float) -> list[RankOutcome]:
         """Put the same request to every rank and wait for all of them, or until the deadline (seconds from now).
 
         ``None`` waits for the ranks to report that they are ready.
         """
-        for member in self.members:
-            member.begin(message)
-        late = self._wait(time.monotonic() + deadline)
+        for rank in self.ranks:
+            rank.begin(message)
+        late = self._wait(deadline)
         outcomes = self._outcomes(deadline, late)
-        changed = any(member.reply and member.reply.get("changed") for member in self.members)
+        changed = any(rank.reply and rank.reply.get("changed") for rank in self.ranks)
         self.usable = not (late or changed) and in_step(outcomes)
         return outcomes
 
-    def _wait(self, end: float) -> str:
+    def _wait(self, deadline: float) -> str:
         """Serve the ranks until all are finished; return why some are not, if so."""
-        start = time.monotonic()
+        clock = RunningTime()
         broken_at: float | None = None
-        while not all(member.finished for member in self.members):
-            now = time.monotonic()
+        while self._unfinished:
+            now = clock.read()
             elsewhere = self._elsewhere()
-            if broken_at is None and (elsewhere or any(member.outcome in BROKEN for member in self.members)):
+            if broken_at is None and (elsewhere or any(rank.outcome in ALONE for rank in self.ranks)):
                 broken_at = now
-            dead = elsewhere == "crash" or any(member.gone for member in self.members)
-            grace = LAST_WORDS if dead else min(GRACE, max(GRACE_LEAST, GRACE_TIMES * ((broken_at or now) - start)))
-            limit = end if broken_at is None else min(end, broken_at + grace)
+            dead = elsewhere == "crash" or any(rank.gone for rank in self.ranks)
+            grace = LAST_WORDS if dead else min(GRACE, max(GRACE_LEAST, GRACE_TIMES * (broken_at or now)))
+            limit = deadline if broken_at is None else min(deadline, broken_at + grace)
             if now >= limit:
+                for rank in self._unfinished:
+                    rank.hear_all()
+                if not self._unfinished:
+                    break
                 self._ask_for_stacks()
-                return "timeout" if limit == end else "left alone"
-            for key, _ in self.selector.select(min(limit - now, self.pause)):
+                return "timeout" if limit == deadline else "left alone"
+            for key, _ in self.selector.select(min(limit - now, self.pause, TICK)):
                 if key.data is None:
-                    self.template.take_exits()
+                    self.forkserver.take_exits()
                 else:
-                    handler, member = key.data
-                    handler(member)
+                    handler, rank = key.data
+                    handler(rank)
             self._exchange()
         return ""
+
+    @property
+    def _unfinished(self) -> list[RankProcess]:
+        return [rank for rank in self.ranks if not rank.finished]
 
     @property
     def pause(self) -> float:
@@ -148,92 +175,90 @@ class World:
         return float("inf")
 
     def _elsewhere(self) -> str:
-        """How a rank of this world that runs elsewhere has failed; empty while none has."""
+        """How a rank of this group that runs elsewhere has failed; empty while none has."""
         return ""
 
-    def _hear(self, member: RankProcess) -> None:
-        member.hear()
-        if member.gone:
-            self.selector.unregister(member.control)
+    def _hear(self, rank: RankProcess) -> None:
+        rank.hear()
+        if rank.gone:
+            self.selector.unregister(rank.control)
 
-    def _drain(self, member: RankProcess) -> None:
-        if not member.drain():
-            self.selector.unregister(member.output_end)
+    def _drain(self, rank: RankProcess) -> None:
+        if not rank.drain():
+            self.selector.unregister(rank.output_end)
 
     def _exchange(self) -> None:
-        if all(member.offered for member in self.members):
-            values = [member.offered.pop(0) for member in self.members]
-            for member in self.members:
-                member.put({"values": values})
+        if all(rank.offered for rank in self.ranks):
+            values = [rank.offered.pop(0) for rank in self.ranks]
+            for rank in self.ranks:
+                rank.put({"values": values})
 
     def _ask_for_stacks(self) -> None:
-        late = [member for member in self.members if not member.finished]
-        for member in late:
-            member.note_deadline()
-        for member in late:
-            member.ask_for_stack()
+        late = [rank for rank in self.ranks if not rank.finished]
+        for rank in late:
+            rank.note_deadline()
+        for rank in late:
+            rank.ask_for_stack()
         limit = time.monotonic() + STACK_WAIT
-        while time.monotonic() < limit and not all(member.has_stack for member in late):
+        while time.monotonic() < limit and not all(rank.has_stack for rank in late):
             time.sleep(0.01)
 
     def _outcomes(self, deadline: float, late: str) -> list[RankOutcome]:
         exits_by = time.monotonic() + EXIT_WAIT
-        behind = min((len(member.collectives) for member in self.members), default=0)
+        behind = min((len(rank.collectives) for rank in self.ranks), default=0)
         outcomes = []
-        for member in self.members:
-            member.drain()
-            if member.gone:
-                outcomes.append(member.ended(self._exit_of(member, exits_by)))
-            elif member.reply is not None:
-                outcomes.append(member.said())
+        for rank in self.ranks:
+            rank.drain()
+            if rank.gone:
+                outcomes.append(rank.ended(self._exit_of(rank, exits_by)))
+            elif rank.reply is not None:
+                outcomes.append(rank.said())
             elif late == "timeout":
-                outcomes.append(self._late(member, deadline, behind))
+                outcomes.append(self._late(rank, deadline, behind))
             else:
-                message = f"still running when another rank had failed{member.last_collective}"
-                outcomes.append(member.found("timeout", message, left_alone=True))
+                message = f"still running when another rank had failed{rank.last_collective}"
+                outcomes.append(rank.found("timeout", message, bystander=True))
         return outcomes
 
-    def _exit_of(self, member: RankProcess, by: float) -> int | None:
-        status = self.template.exit_of(member.pid, 0.2 if member.garbled else max(0.0, by - time.monotonic()))
-        # The pristine process may be busy importing, and tell us late.
-        if status is None and member.dead:
-            status = self.template.exit_of(member.pid, EXIT_WAIT_DEAD)
-        member.exited = status is not None
+    def _exit_of(self, rank: RankProcess, by: float) -> int | None:
+        status = self.forkserver.exit_of(rank.pid, 0.2 if rank.garbled else max(0.0, by - time.monotonic()))
+        # The forkserver may be busy importing, and tell us late.
+        if status is None and rank.dead:
+            status = self.forkserver.exit_of(rank.pid, EXIT_WAIT_DEAD)
+        rank.exited = status is not None
         return status
 
-    def _late(self, member: RankProcess, deadline: float, behind: int) -> RankOutcome:
+    def _late(self, rank: RankProcess, deadline: float, behind: int) -> RankOutcome:
         """A rank past its deadline. One that entered more collectives than another is the one that waits."""
-        stopped = ": a signal had stopped the process" if member.stopped else ""
-        message = f"not finished after {deadline:g} s{stopped}{member.last_collective}"
-        waits = len(member.collectives) > behind and any(
-            not other.finished and len(other.collectives) == behind for other in self.members
+        stopped = ": a signal had stopped the process" if rank.stopped else ""
+        message = f"not finished after {deadline:g} s{stopped}{rank.last_collective}"
+        waits = len(rank.collectives) > behind and any(
+            not other.finished and len(other.collectives) == behind for other in self.ranks
         )
-        return member.found("timeout", message, left_alone=waits and not stopped)
+        return rank.found("timeout", message, bystander=waits and not stopped)
 
     def details(self) -> list[dict[str, Any]]:
         """The ranks' whole replies to the last request."""
-        return [member.reply or {} for member in self.members]
+        return [rank.reply or {} for rank in self.ranks]
 
     def close(self) -> None:
         """End every rank and all it started."""
-        self.template.kill([member.pid for member in self.members if not member.exited])
-        for member in self.members:
-            member.close()
+        self.forkserver.kill([rank.pid for rank in self.ranks if not rank.exited])
+        for rank in self.ranks:
+            rank.close()
         self.selector.close()
 
 
 def in_step(outcomes: list[RankOutcome]) -> bool:
-    """Whether the ranks can go on together: one that raised alone, or elsewhere, has left the others behind."""
+    """Whether the ranks can go on together: not after one failed alone, or issued collectives that others did not."""
     words = {outcome.outcome for outcome in outcomes}
-    if words <= GOOD:
-        return True
     if len(outcomes) == 1:
-        return words <= {"fail", "error"}
-    return words <= {"fail", "pass"} and len({outcome.collectives for outcome in outcomes}) == 1
+        return words <= GOOD | {"fail", "error"}
+    return words <= GOOD | {"fail"} and matching(outcomes)
 
 
 def listening(host: str, size: int) -> socket.socket:
-    """A socket on a free port of one address, for a world of some size to meet at."""
+    """A socket on a free port of one address, for a number of ranks to meet at."""
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listener.bind((host, 0))
     listener.listen(size + 8)
@@ -244,6 +269,23 @@ def _this_machine(size: int) -> Place:
     listener = listening("127.0.0.1", size)
     loopback = "lo" if sys.platform == "linux" else "lo0"
     return Place(0, 0, "127.0.0.1", listener.getsockname()[1], loopback, listener)
+
+
+def _connected(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[list[Any], list[int]]:
+    """Our ends of what a rank needs, and the descriptors that it is given: control, output, stack and log."""
+    control, other = socket.socketpair()
+    ours.enter_context(control)
+    theirs.enter_context(other)
+    read_end, write_end = os.pipe()
+    ours.callback(os.close, read_end)
+    theirs.callback(os.close, write_end)
+    control.setblocking(False)
+    os.set_blocking(read_end, False)
+    files = []
+    for name in ("stack", "log"):
+        files.append(_file_in_memory(name))
+        ours.callback(os.close, files[-1])
+    return [control, read_end, *files], [other.fileno(), write_end, *files]
 
 
 def _file_in_memory(name: str) -> int:

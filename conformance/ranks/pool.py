@@ -1,32 +1,40 @@
-"""Runs items on ranks: keeps a world as long as it is good, replaces it after a fault, joins what its ranks say."""
+"""Runs tests on ranks: keeps a rank group while it is good, replaces it after a fault, joins what its ranks say."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
+import resource
+import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
+from conformance.core.clauses import specs
 from conformance.core.errors import ForkserverDied, StartFailed
 from conformance.core.joining import at_odds, joined
-from conformance.core.outcomes import RankOutcome, TestOutcome
+from conformance.core.outcomes import Outcome, RankOutcome, TestOutcome
 from conformance.core.plan import PlannedTest, SubjectRef
 from conformance.ranks.client import Forkserver
-from conformance.ranks.giving_up import Patience
-from conformance.ranks.group import World
+from conformance.ranks.giving_up import GiveUpRule
+from conformance.ranks.group import RankGroup
+from conformance.ranks.owner import Owner
 from conformance.ranks.preloads import TRANSFORMS
 
 #: How long new ranks may take to report; a machine under load is slow, not broken (seconds).
 START_LIMIT = 60.0
 #: How long the second look at a failure may take (seconds).
 SECOND_LOOK = 3.0
-#: How often in a run the pristine process may be killed before that is no accident.
-RESTARTS = 20
+IMPORTING = "while the subject was imported"
+#: After so many starts of a number of ranks that failed in a row, no more are tried.
+FAILED_STARTS = 3
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What all worlds of a run have in common."""
+    """What all rank groups of a run have in common."""
 
     backend: str = "gloo"
     device: str = "cpu"
@@ -36,26 +44,34 @@ class Settings:
     debug: bool = False
 
 
+def search_path() -> tuple[str, ...]:
+    """Where ranks look for subjects: in the current directory first, as ``python -m`` has it."""
+    return tuple(dict.fromkeys([os.getcwd(), *filter(None, sys.path)]))
+
+
 @dataclass(frozen=True)
 class Key:
-    """What a world is good for."""
+    """What a rank group is good for."""
 
     subject: SubjectRef | None
     size: int
     group: bool
 
 
-class Pool:
-    """One world at a time, the one that the last item needed."""
+class Pool(Owner):
+    """One rank group at a time, the one that the last test needed. Close it, or use it as a context manager."""
 
-    def __init__(self, template: Forkserver, settings: Settings, worlds: Callable[..., Any] = World) -> None:
-        self.template = template
+    def __init__(self, forkserver: Forkserver, settings: Settings, make_group: Callable[..., Any] = RankGroup) -> None:
+        self.forkserver = forkserver
         self.settings = settings
-        self.worlds = worlds  # what makes one: ranks of this machine, or of several
-        self.world: World | None = None
+        self.make_group = make_group  # on ranks of this machine, or of several
+        self.group: RankGroup | None = None
         self.key: Key | None = None
+        self.starting = False
+        self.started = False
+        self.failed_starts: dict[int, list[str]] = {}
         self.unloadable: dict[tuple[str, int], list[RankOutcome]] = {}
-        self.patience = Patience()
+        self.give_up = GiveUpRule()
         self.files: set[str] = set()  # what the subjects so far are made of
         self.modules: tuple[str, ...] = ()  # what the tests to come import
         self.transforms: tuple[str, ...] = ()  # and what torch.func does, where some of them need it
@@ -67,55 +83,88 @@ class Pool:
         self.transforms = TRANSFORMS if any(test.transforms for test in tests) else ()
 
     def run(self, item: PlannedTest) -> TestOutcome:
-        """Run one item on all its ranks."""
+        """Run one test on all its ranks.
+
+        Raises:
+            StartFailed: no ranks have ever started here; nothing can be judged.
+            ForkserverDied: the forkserver cannot be started.
+        """
         start = time.perf_counter()
-        why_not = item.why_not or self.patience.why_not(item)
+        why_not = item.why_not or self.give_up.why_not(item)
         if why_not:
             return joined(item, [RankOutcome(0, "skip", why_not)], time.perf_counter() - start)
-        try:
-            outcomes = self._second_look(item, self._outcomes(item))
-        except ForkserverDied as error:
-            outcomes = self._begin_again(item, error)
+        self.forkserver.strays.note()
+        outcomes = self._put_back(self._attempted(item))
         outcome = joined(item, outcomes, time.perf_counter() - start)
-        self.patience.note(item, outcome)
+        self.give_up.note(item, outcome)
         return outcome
+
+    def _attempted(self, item: PlannedTest, again: bool = True) -> list[RankOutcome]:
+        """The outcomes of a test, whatever happens to the forkserver or in the controller itself."""
+        try:
+            return self._second_look(item, self._outcomes(item))
+        except ForkserverDied as error:
+            self._begin_again(error)
+            if self.starting and again:  # nothing of this test's subject has run yet
+                return self._attempted(item, again=False)
+            self.give_up.killed(item)
+            return _all_ranks(item, "crash", "the process that ranks are forked from was killed, and this rank with it")
+        except StartFailed as error:
+            if not self.started:
+                raise
+            return _all_ranks(item, "error", str(error))
+        except Exception as error:
+            self.close()
+            return _all_ranks(item, "error", f"the suite itself could not run this test: {_told(error, item.size)}")
+
+    def _put_back(self, outcomes: list[RankOutcome]) -> list[RankOutcome]:
+        """Undo what the test did to the processes that are not its own, and note it as something it changed."""
+        found = tuple(self.forkserver.put_back())
+        if not found:
+            return outcomes
+        self.close()
+        return [replace(outcome, changed=outcome.changed + found) for outcome in outcomes]
+
+    def _begin_again(self, error: ForkserverDied) -> None:
+        """Replace the forkserver, unless it never got as far as being ready."""
+        if not self.forkserver.ready:
+            raise error
+        self.close()
+        self.forkserver.restart()
 
     def preflight(self, subject: SubjectRef) -> tuple[str, str]:
         """Import a subject on one rank and take its samples: an outcome with its message, or ``pass`` with the spec."""
-        world = self._new_world(Key(subject, 1, False))
-        (found,) = self._load(world, subject, sample=True)
-        spec = world.details()[0].get("spec", subject.spec)
-        world.close()
+        self.forkserver.strays.note()
+        try:
+            with self._new_group(Key(subject, 1, False)) as group:
+                (found,) = self._load(group, subject, sample=True)
+                spec = group.details()[0].get("spec", subject.spec)
+        except ForkserverDied as error:
+            self._begin_again(error)
+            found = RankOutcome(0, "crash", f"{IMPORTING}: the process that ranks are forked from was killed")
+            self.unloadable[_name(subject), 0] = [found]
+        (found,) = self._put_back([found])
         if found.outcome == "timeout":
             self.unloadable[_name(subject), 0] = [found]
-        if found.outcome in {"pass", "bad-subject"}:
-            return found.outcome, spec if found.outcome == "pass" else found.message
-        return found.outcome, found.message
+        if found.outcome == "pass" and spec not in specs():
+            found = RankOutcome(0, "crash", f"{IMPORTING}: the rank's answer names no spec that there is")
+        return found.outcome, spec if found.outcome == "pass" else found.message
 
     def close(self) -> None:
-        """End the present world."""
-        if self.world is not None:
-            self.world.close()
-        self.world, self.key = None, None
+        """End the present ranks."""
+        if self.group is not None:
+            self.group.close()
+        self.group, self.key = None, None
 
     def forget(self) -> None:
         """Know nothing of the subjects any more: their files have changed."""
         self.close()
         self.unloadable.clear()
-        self.patience = Patience()
-
-    def _begin_again(self, item: PlannedTest, error: ForkserverDied) -> list[RankOutcome]:
-        """Go on after the pristine process itself was killed, as long as that is no habit."""
-        if not self.template.environment or self.template.restarts >= RESTARTS:
-            raise error
-        self.close()
-        self.patience.killed(item)
-        self.template.restart()
-        message = "the process that ranks are forked from was killed, and this rank with it"
-        return [RankOutcome(rank, "crash", message) for rank in range(item.size)]
+        self.failed_starts.clear()
+        self.give_up = GiveUpRule()
 
     def _known(self, item: PlannedTest) -> list[RankOutcome] | None:
-        """The outcomes of an item whose subject is known not to load: nobody waits for that twice."""
+        """The outcomes of a test whose subject is known not to load: the failure is cached."""
         hangs = self.unloadable.get((_name(item.subject), 0))
         if hangs is not None:
             return [replace(hangs[0], rank=rank) for rank in range(item.size)]
@@ -124,14 +173,16 @@ class Pool:
     def _outcomes(self, item: PlannedTest) -> list[RankOutcome]:
         key = Key(item.subject, item.size, item.group)
         known = self._known(item)
-        if item.test.transforms and not (self.world and self.world.knows_transforms):
-            self.template.preload(TRANSFORMS)
+        self.starting = known is None
+        if item.test.transforms and not (self.group and self.group.knows_transforms):
+            self.forkserver.preload(TRANSFORMS)
             self.key = None
-        if known is None and (self.world is None or self.key != key or not self.world.usable):
+        if known is None and (self.group is None or self.key != key or not self.group.usable):
             known = self._replace(key)
         if known is not None:
             return known
-        assert self.world is not None
+        assert self.group is not None
+        self.starting = False
         request = {
             "op": "test",
             "module": item.test.module,
@@ -139,36 +190,61 @@ class Pool:
             "arguments": item.test.arguments,
             "cases": dict(item.case),
         }
-        return self.world.request(request, min(item.test.deadline or self.settings.timeout, self.settings.timeout))
+        return self.group.request(request, min(item.test.deadline or self.settings.timeout, self.settings.timeout))
 
     def _replace(self, key: Key) -> list[RankOutcome] | None:
-        """Have a fresh world for ``key``; return the ranks' outcomes if the subject cannot be loaded there."""
+        """Have fresh ranks for ``key``; return their outcomes if the subject cannot be loaded there."""
         self.close()
-        world = self._new_world(key)
-        if key.subject is not None or self.settings.setup:
-            outcomes = self._load(world, key.subject)
-            if any(outcome.outcome != "pass" for outcome in outcomes):
-                world.close()
-                outcomes = [replace(outcome, outcome=_usable(outcome.outcome)) for outcome in outcomes]
-                self.unloadable[_name(key.subject), key.size] = outcomes
-                return outcomes
-        self.world, self.key = world, key
+        group = self._new_group(key)
+        with contextlib.ExitStack() as undo:
+            undo.enter_context(group)
+            if key.subject is not None or self.settings.setup:
+                outcomes = self._load(group, key.subject)
+                if any(outcome.outcome != "pass" for outcome in outcomes):
+                    outcomes = [replace(outcome, outcome=_usable(outcome.outcome)) for outcome in outcomes]
+                    self.unloadable[_name(key.subject), key.size] = outcomes
+                    return outcomes
+            undo.pop_all()
+        self.group, self.key = group, key
         return None
 
-    def _new_world(self, key: Key) -> World:
-        settings = self.settings
-        where = settings.backend, settings.device
-        world: World = self.worlds(self.template, key.size, *where, key.group, settings.debug)
-        outcomes = world.request(None, START_LIMIT)
-        if any(outcome.outcome != "pass" for outcome in outcomes):
-            lines = [f"rank {outcome.rank}: {outcome.message}\n{outcome.output}" for outcome in outcomes]
-            world.close()
-            raise StartFailed(f"{key.size} ranks did not start with {settings.backend}:\n" + "\n".join(lines))
-        for modules in (self.modules, self.transforms):
-            self.template.preload(modules)  # while these ranks are busy
-        return world
+    def _new_group(self, key: Key) -> RankGroup:
+        """Ranks that have reported to be ready.
 
-    def _load(self, world: World, subject: SubjectRef | None, sample: bool = False) -> list[RankOutcome]:
+        Raises:
+            StartFailed: they have not.
+        """
+        failed = self.failed_starts.setdefault(key.size, [])
+        if len(failed) >= FAILED_STARTS:
+            raise StartFailed(failed[-1])
+        try:
+            group = self._ready(key)
+        except OSError as error:
+            raise StartFailed(_told(error, key.size)) from error
+        except StartFailed as error:
+            failed.append(str(error))
+            raise
+        failed.clear()
+        self.started, self.starting = True, False
+        for modules in (self.modules, self.transforms):
+            self.forkserver.preload(modules)  # while these ranks are busy
+        return group
+
+    def _ready(self, key: Key) -> RankGroup:
+        settings = self.settings
+        group: RankGroup = self.make_group(
+            self.forkserver, key.size, settings.backend, settings.device, key.group, settings.debug
+        )
+        with contextlib.ExitStack() as undo:
+            undo.enter_context(group)
+            outcomes = group.request(None, START_LIMIT)
+            if any(outcome.outcome != "pass" for outcome in outcomes):
+                lines = [f"rank {outcome.rank}: {outcome.message}\n{outcome.output}" for outcome in outcomes]
+                raise StartFailed(f"{key.size} ranks did not start with {settings.backend}:\n" + "\n".join(lines))
+            undo.pop_all()
+        return group
+
+    def _load(self, group: RankGroup, subject: SubjectRef | None, sample: bool = False) -> list[RankOutcome]:
         request = {
             "op": "load",
             "path": self.settings.path,
@@ -179,13 +255,13 @@ class Pool:
             "payload": subject.payload if subject else "",
             "sample": sample,
         }
-        outcomes = world.request(request, self.settings.timeout)
-        self.files.update(str(file) for details in world.details() for file in details.get("files", ()))
-        world.usable = True
+        outcomes = group.request(request, self.settings.timeout)
+        self.files.update(file for details in group.details() for file in details.get("files", ()))
+        group.usable = True
         return [
             outcome
             if outcome.outcome in {"pass", "bad-subject"}
-            else replace(outcome, message=f"while the subject was imported: {outcome.message}")
+            else replace(outcome, message=f"{IMPORTING}: {outcome.message}")
             for outcome in outcomes
         ]
 
@@ -195,23 +271,34 @@ class Pool:
         if not (broken and item.group and at_odds(outcomes)) or self.settings.debug or self._known(item):
             return outcomes
         self.close()
-        looking = Pool(self.template, replace(self.settings, debug=True, timeout=SECOND_LOOK), self.worlds)
+        settings = replace(self.settings, debug=True, timeout=SECOND_LOOK)
         try:
-            again = looking._outcomes(item)
+            with Pool(self.forkserver, settings, self.make_group) as looking:
+                again = looking._outcomes(item)
         except (StartFailed, ForkserverDied):
             return outcomes
-        finally:
-            looking.close()
         said = {outcome.rank: _mismatch(outcome.message) for outcome in again}
         return [_annotated(outcome, said.get(outcome.rank, "")) for outcome in outcomes]
+
+
+def _all_ranks(item: PlannedTest, outcome: Outcome, message: str) -> list[RankOutcome]:
+    return [RankOutcome(rank, outcome, message) for rank in range(item.size)]
+
+
+def _told(error: Exception, size: int) -> str:
+    """What went wrong in the controller, and what to do about it where that is known."""
+    if isinstance(error, OSError) and error.errno == errno.EMFILE:
+        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return f"{size} ranks need more open files than the {most} that this process may have; raise `ulimit -n`"
+    return f"{type(error).__name__}: {error}"
 
 
 def _name(subject: SubjectRef | None) -> str:
     return f"{subject.reference or subject.label} {subject.inputs or ''}" if subject else ""
 
 
-def _usable(outcome: str) -> str:
-    return "error" if outcome == "bad-subject" else outcome
+def _usable(outcome: str) -> Outcome:
+    return "error" if outcome == "bad-subject" else cast(Outcome, outcome)
 
 
 def _mismatch(message: str) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import importlib
 import os
+import warnings
 from collections.abc import Sequence
 
 PRELOAD = (
@@ -29,8 +30,10 @@ def preload(modules: Sequence[str]) -> None:
     """Import what ranks would import one by one, and take away the empty cache folder that torch.func makes."""
     cache = "TORCHINDUCTOR_CACHE_DIR"
     given = cache in os.environ
-    for name in modules:
-        importlib.import_module(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what torch warns of while it is imported is not the user's
+        for name in modules:
+            importlib.import_module(name)
     if not given and cache in os.environ:
         with contextlib.suppress(OSError):
             os.rmdir(os.environ.pop(cache))

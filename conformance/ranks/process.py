@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import socket
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
-from conformance.core.outcomes import OUTCOMES, RankOutcome, clipped
+from conformance.core.outcomes import OUTCOMES, Outcome, RankOutcome, clipped
+from conformance.ranks import procfs
 from conformance.ranks.call_log import read_log
-from conformance.ranks.channel import Frames, Garbled, pack
+from conformance.ranks.channel import Frames, Garbled, give
 
 #: How much of what a rank prints is kept: the end of it (bytes).
 OUTPUT_KEPT = 16_384
@@ -19,7 +19,31 @@ OUTPUT_KEPT = 16_384
 READ_AT_ONCE = 1 << 20
 #: How long a rank that does not read may keep the controller from writing to it (seconds).
 PUT_LIMIT = 5.0
-REPLIES = {*OUTCOMES, "bad-subject"}
+
+
+#: What a reply may hold beside its outcome, and of what type.
+TEXTS, LISTS = ("message", "likely", "spec"), ("changed", "files")
+
+
+def is_reply(message: dict[str, Any], loading: bool) -> bool:
+    """Whether a message is the answer to a request, as far as its types go: a subject may have written it.
+
+    >>> is_reply({"outcome": "pass", "changed": ["umask"]}, loading=False)
+    True
+    >>> is_reply({"outcome": ["pass"]}, loading=False)
+    False
+    """
+    outcome = message.get("outcome")
+    return (
+        isinstance(outcome, str)
+        and (outcome in OUTCOMES or (loading and outcome == "bad-subject"))
+        and all(isinstance(message.get(key, ""), str) for key in TEXTS)
+        and all(_is_texts(message.get(key, [])) for key in LISTS)
+    )
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
 
 
 @dataclass
@@ -38,6 +62,8 @@ class RankProcess:
     reply: dict[str, Any] | None = None
     offered: list[Any] = field(default_factory=list)
     seen: list[str] | None = None  # the collectives entered by the deadline
+    loading: bool = False
+    broke: str = ""
     gone: bool = False
     exited: bool = False
     garbled: str = ""
@@ -61,41 +87,48 @@ class RankProcess:
         os.ftruncate(self.log_file, 0)
         self.seen = None
         if message is not None:
+            self.loading = message["op"] == "load"
             self.serial += 1
             self.put({**message, "serial": self.serial})
 
     def put(self, message: dict[str, Any]) -> None:
         """Send the rank a message; one that will not take it counts as gone."""
         try:
-            self.control.settimeout(PUT_LIMIT)
-            self.control.sendall(pack(message))
-            self.control.setblocking(False)
+            give(self.control, message, PUT_LIMIT)
         except OSError:
             self.gone = True
 
-    def hear(self) -> None:
-        """Called when the connection has something: take what the rank says, or note that it is gone."""
+    def hear(self) -> bool:
+        """Called when the socket is readable: take what the rank says, or note that it is gone. False for nothing."""
         try:
             data = self.control.recv(1 << 16)
             messages = self.frames.feed(data)
         except BlockingIOError:
-            return
+            return False
         except Garbled as error:
             self._strange(str(error))
-            return
+            return True
         except OSError:
             data, messages = b"", []
         self.gone = self.gone or not data
         for message in messages:
             self._take(message)
+        return True
+
+    def hear_all(self) -> None:
+        """Take everything that has arrived, up to the reply."""
+        while not self.finished and self.hear():
+            pass
 
     def _take(self, message: dict[str, Any]) -> None:
         event = message.get("event")
-        if event == "exchange":
+        if event == "exchange" and not self.offered:
             self.offered.append(message.get("value"))
         elif event == "ready" and self.serial == 0:
             self.reply = {"outcome": "pass", "message": ""}
-        elif event == "done" and message.get("serial") == self.serial and message.get("outcome") in REPLIES:
+        elif event == "broke" and isinstance(message.get("message"), str):
+            self.gone, self.broke = True, message["message"]
+        elif event == "done" and message.get("serial") == self.serial and is_reply(message, self.loading):
             self.reply = message
         else:
             self._strange("no message of a rank")
@@ -105,7 +138,7 @@ class RankProcess:
         self.garbled = f"something other than the suite wrote to the rank's connection: {what}"
 
     def drain(self) -> bool:
-        """Called when the rank has printed something: keep the end of it. False once nobody can print any more."""
+        """Called when the rank has printed something: keep the end of it. False once its output is closed."""
         for _ in range(READ_AT_ONCE >> 16):
             try:
                 data = os.read(self.output_end, 1 << 16)
@@ -132,18 +165,12 @@ class RankProcess:
     @property
     def stopped(self) -> bool:
         """Whether a signal has stopped the process, as SIGSTOP does."""
-        return self._state == b"T"
+        return procfs.state(self.pid) == b"T"
 
     @property
     def dead(self) -> bool:
         """Whether nothing is left of the process but its exit status."""
-        return self._state in {b"Z", b"X"}
-
-    @property
-    def _state(self) -> bytes:
-        with contextlib.suppress(OSError), open(f"/proc/{self.pid}/stat", "rb") as file:
-            return file.read().rpartition(b") ")[2][:1]
-        return b""
+        return procfs.state(self.pid) in {b"Z", b"X"}
 
     @property
     def collectives(self) -> list[str]:
@@ -163,16 +190,15 @@ class RankProcess:
     def said(self) -> RankOutcome:
         """What the rank itself says of the request."""
         reply = self.reply or {}
-        names = reply.get("changed")
-        changed = tuple(clipped(str(name), 100) for name in names[:50]) if isinstance(names, list) else ()
-        message, likely = (clipped(str(reply.get(key) or "")) for key in ("message", "likely"))
-        return self.found(str(reply["outcome"]), message, likely=likely, changed=changed)
+        changed = tuple(clipped(name, 100) for name in reply.get("changed", ())[:50])
+        message, likely = (clipped(reply.get(key) or "") for key in ("message", "likely"))
+        return self.found(reply["outcome"], message, likely=likely, changed=changed)
 
     def found(self, outcome: str, message: str, **more: Any) -> RankOutcome:
         """An outcome of this rank with its last words: stack, output, collectives."""
         return RankOutcome(
             rank=self.rank,
-            outcome=outcome,
+            outcome=cast(Outcome, outcome),  # or bad-subject, which the pool takes for itself
             message=message,
             output=self.output.decode("utf-8", "backslashreplace"),
             collectives=tuple(self.collectives),
@@ -181,7 +207,9 @@ class RankProcess:
         )
 
     def ended(self, status: int | None) -> RankOutcome:
-        """The outcome of a rank that is no more; ``status`` is None where its process goes on without us."""
+        """The outcome of a rank that exited; ``status`` is None where it only closed its connection."""
+        if self.broke:
+            return self.found("error", f"the suite's own code on this rank raised {self.broke}", exitcode=status)
         if self.garbled:
             return self.found("crash", self.garbled, exitcode=status)
         if status is None:

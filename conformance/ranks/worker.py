@@ -1,4 +1,4 @@
-"""What runs in a rank: sets up the group, imports the subject, runs test bodies, says how each one ended."""
+"""What a rank does: joins the process group, imports the subject, runs test bodies, and says how each one ended."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ import torch
 import torch.distributed as dist
 
 from conformance.core.errors import UsageError
+from conformance.core.outcomes import clipped
 from conformance.kit import isolation
-from conformance.kit.attempt import attempt
+from conformance.kit.attempt import Attempt, attempt, explain
 from conformance.kit.seeds import seed
 from conformance.kit.subject import Subject, check_subject, resolve
 from conformance.kit.world import World
@@ -127,7 +128,7 @@ class Rank:
                 self.subject.samples(self.world)
 
         known = set(sys.modules)
-        done = asdict(attempt(importing))
+        done = asdict(attempted(importing))
         if self.subject is not None:
             done |= {"spec": self.subject.spec}
         done["files"] = files_of(set(sys.modules) - known)
@@ -147,13 +148,21 @@ class Rank:
             if self.world.device.startswith("cuda"):
                 torch.cuda.synchronize()  # what a kernel runs into belongs to the test that started it
 
-        done = asdict(attempt(running))
+        done = asdict(attempted(running))
         if done["outcome"] == "bad-subject":  # its inputs, which were good before, now are not
             done["outcome"] = "error"
         self.around = isolation.take()  # as the next test finds it, too
         done["changed"] = isolation.differences(before, self.around) + self.memory.differences()
-        isolation.flush()
+        isolation.settle()
         self.channel.send({"event": "done", "serial": request["serial"], **done})
+
+
+def attempted(action: Callable[[], object]) -> Attempt:
+    """Run something and say how it ended: nobody interrupts a rank, so a KeyboardInterrupt is the subject's own."""
+    try:
+        return attempt(action)
+    except KeyboardInterrupt as error:
+        return Attempt("error", clipped(explain(error)), "", 0.0)
 
 
 def named(request: dict[str, Any]) -> Subject | None:

@@ -14,7 +14,7 @@ from conformance.report.text import plain
 
 _ABSENT = "absent"
 #: The higher, the worse. What does not apply is no worse than what is kept; what is gone is worse.
-_CLAUSE_RANK = {**{word: rank for rank, word in enumerate(reversed(VERDICTS))}, "pass": 0, _ABSENT: 1}
+_CLAUSE_RANK: dict[str, int] = {**{word: rank for rank, word in enumerate(reversed(VERDICTS))}, "pass": 0, _ABSENT: 1}
 _CLAUSE_RANK["not-applicable"] = 0
 _SUBJECT_RANK = {word: rank for rank, word in enumerate(reversed(SUBJECT_VERDICTS))}
 _FACTS = ("torch", "python", "platform", "backend", "device", "ranks")

@@ -176,7 +176,7 @@ def _stale(entry: Expectation, report: Report) -> str:
     name = visible(entry.subject, 200)
     if not found:
         return f"matches nothing: no subject {name!r} of this run has the clause {entry.clause}"
-    if any(clause.broken or clause.verdict == "skipped" for clause in found):
+    if any(clause.broken or clause.verdict in {"skipped", "consequence"} for clause in found):
         return ""
     holds = any(clause.verdict == "pass" for clause in found)
     return f"{entry.clause} {'passes now' if holds else 'does not apply'} for {name!r}: delete the entry"
@@ -193,7 +193,7 @@ def _marked(report: Report, entry: Expectation) -> Report:
             for clause in part.clauses
         )
 
-    engine = mark(SubjectResult("", "Function", "", report.engine))
+    engine = mark(SubjectResult("", "Function", overall(report.engine), report.engine))
     subjects = (replace(part, clauses=mark(part)) for part in report.subjects)
     return replace(
         report,

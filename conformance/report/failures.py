@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from conformance.core.outcomes import RankOutcome, TestOutcome
-from conformance.report.model import BROKEN, ClauseResult
+from conformance.core.outcomes import BROKEN, RankOutcome, TestOutcome
+from conformance.report.model import ClauseResult
 from conformance.report.text import one_line, visible
 
 
@@ -17,6 +17,16 @@ class Accused:
 
     ranks: tuple[int, ...]
     witness: RankOutcome
+
+    @property
+    def bystanders(self) -> bool:
+        """Whether they only waited for a rank that broke."""
+        return self.witness.bystander
+
+    @property
+    def word(self) -> str:
+        """What they are called: by their outcome, unless they only waited."""
+        return "bystander" if self.bystanders else self.witness.outcome
 
     def named(self, world: int) -> str:
         """Which ranks, out of how many."""
@@ -34,13 +44,13 @@ class Failure:
 
     @property
     def accused(self) -> tuple[Accused, ...]:
-        """The ranks that did not keep the clause, the worst first."""
-        said: dict[tuple[str, str], list[RankOutcome]] = {}
+        """The ranks that did not keep the clause: the worst first, and bystanders last."""
+        said: dict[tuple[bool, str, str], list[RankOutcome]] = {}
         for rank in self.test.ranks:
             if rank.outcome in BROKEN:
-                said.setdefault((rank.outcome, rank.message), []).append(rank)
+                said.setdefault((rank.bystander, rank.outcome, rank.message), []).append(rank)
         groups = [Accused(tuple(rank.rank for rank in ranks), ranks[0]) for ranks in said.values()]
-        return tuple(sorted(groups, key=lambda group: BROKEN.index(group.witness.outcome)))
+        return tuple(sorted(groups, key=lambda group: (group.bystanders, BROKEN.index(group.witness.outcome))))
 
     @property
     def likely(self) -> str:
@@ -98,6 +108,6 @@ def last_words(rank: RankOutcome, lines: int = 12) -> Iterator[tuple[str, str]]:
 
 
 def _signature(test: TestOutcome) -> tuple[str, str, str]:
-    guilty = next((rank for rank in test.ranks if rank.outcome == test.outcome), None)
+    guilty = next((rank for rank in test.ranks if rank.outcome == test.outcome and not rank.bystander), None)
     words = one_line(guilty.message if guilty and guilty.message else test.message)
     return test.outcome, re.sub(r"\d+", "#", words), test.likely or (guilty.likely if guilty else "")

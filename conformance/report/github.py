@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from conformance.core.errors import UsageError
+from conformance.report.consequences import consequences_of, in_order
 from conformance.report.model import ClauseResult, Report, SubjectResult
 from conformance.report.text import one_line, visible
 
@@ -36,7 +37,7 @@ def publish(report: Report, file: IO[str], environ: Mapping[str, str] = os.envir
 def commands(report: Report) -> Iterator[str]:
     """Workflow commands: an error for each broken must clause, a warning for each other one."""
     for part in report.parts:
-        for clause in part.clauses:
+        for clause in in_order(part.clauses):
             if clause.counts:
                 kind = "error" if clause.level == "must" else "warning"
                 name = part.subject or "PyTorch"
@@ -61,11 +62,14 @@ def _summary(report: Report) -> Iterator[str]:
         cells = [_name(part), _markdown(part.spec), f"**{part.verdict}**", *map(str, counts)]
         yield f"| {' | '.join(cells)} |"
     for part in report.parts:
-        for clause in part.clauses:
+        for clause in in_order(part.clauses):
             if clause.counts:
                 yield ""
                 yield f"**{_markdown(clause.id)}** ({clause.level}, {clause.verdict}) {_name(part)}: "
                 yield _markdown(one_line(clause.reason, 400))
+                others = len(consequences_of(clause, part.clauses))
+                if others:
+                    yield f"Because of it {others} more clauses could not be judged."
 
 
 def _name(part: SubjectResult) -> str:

@@ -4,160 +4,148 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator
-from html import escape
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
-from string import Template
+from typing import TYPE_CHECKING
 
-from conformance.core.outcomes import TestOutcome
-from conformance.report.failures import Accused, Failure, failures, how_it_ended, last_words, story
-from conformance.report.model import LEVELS, ClauseResult, Report, SubjectResult
+from conformance.report.consequences import cannot_be_judged, consequences_of, in_order
+from conformance.report.failures import failures, how_it_ended, last_words, story
+from conformance.report.model import LEVELS, SUBJECT_VERDICTS, ClauseResult, Report, SubjectResult
 from conformance.report.text import address, visible
 
+if TYPE_CHECKING:
+    from jinja2 import Template
+
 _MESSAGE = 8_000  # characters of one message; report.json has more
-_FILTERS = {
-    "all": "all",
-    "broken": "broken",
-    "skipped": "skipped",
-    "pass": "pass",
-    "not-applicable": "not applicable",
-}
+#: The groups of clauses that are folded below the broken ones, with the words for them.
+_FOLDED = {"skipped": "skipped", "pass": "passed", "not-applicable": "not applicable"}
+
+
+@dataclass(frozen=True)
+class Section:
+    """A subject, or the engine, as the page shows it: what is broken first."""
+
+    part: SubjectResult
+    number: int
+
+    @property
+    def name(self) -> str:
+        """What it is called; the engine has no name of its own."""
+        return self.part.subject or "PyTorch itself"
+
+    @property
+    def broken(self) -> list[ClauseResult]:
+        """Clauses that count against it, cause and must first."""
+        return in_order(clause for clause in self.part.clauses if clause.counts)
+
+    @property
+    def expected(self) -> list[ClauseResult]:
+        """Broken clauses that somebody expected."""
+        return in_order(clause for clause in self.part.clauses if clause.broken and clause.expected)
+
+    @property
+    def folded(self) -> list[tuple[str, list[ClauseResult]]]:
+        """All other clauses by verdict; no group is empty."""
+        groups = [
+            (words, [clause for clause in self.part.clauses if clause.verdict == verdict and clause.asked])
+            for verdict, words in _FOLDED.items()
+        ]
+        groups.append(("not selected", [clause for clause in self.part.clauses if not clause.asked]))
+        return [group for group in groups if group[1]]
+
+    @property
+    def kept(self) -> list[tuple[str, str]]:
+        """For each level, how many clauses were kept of those that were asked for and apply."""
+        asked = [clause for clause in self.part.clauses if clause.asked and clause.verdict != "not-applicable"]
+        every = Counter(clause.level for clause in asked)
+        kept = Counter(clause.level for clause in asked if clause.verdict == "pass")
+        return [(level, f"{kept[level]}/{every[level]}" if every[level] else "") for level in LEVELS]
+
+    @property
+    def summary(self) -> str:
+        """One line on what was found."""
+        counts = Counter(clause.verdict for clause in self.part.clauses)
+        found = [
+            (len(self.broken), "broken"),
+            (len(self.expected), "broken as expected"),
+            (counts["consequence"], "not judged because of that"),
+            (sum(clause.verdict == "skipped" and clause.asked for clause in self.part.clauses), "skipped"),
+            (counts["pass"], "passed"),
+            (counts["not-applicable"], "not applicable"),
+            (sum(not clause.asked for clause in self.part.clauses), "not selected"),
+        ]
+        return cannot_be_judged(self.part.clauses) or ", ".join(f"{count} {words}" for count, words in found if count)
+
+    def consequences(self, cause: ClauseResult) -> tuple[ClauseResult, ...]:
+        """The clauses that could not be judged because of this one."""
+        return consequences_of(cause, self.part.clauses)
 
 
 def page(report: Report) -> str:
     """The report as a self-contained page."""
-    skeleton = files("conformance.report").joinpath("page.html").read_text("utf-8")
-    style = skeleton.split("<style>", 1)[1].split("</style>", 1)[0]
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    body = "\n".join(_body(report))
-    return Template(skeleton).substitute(hash=digest, title=_text(_title(report)), body=body)
+    style = files("conformance.report").joinpath("page.css").read_text("utf-8")
+    every = _sections(report.parts)
+    return _template().render(
+        report=report,
+        sections=every,
+        broken=[section for section in every if section.broken],
+        others=[section for section in every if not section.broken],
+        facts=_facts(report),
+        title="Conformance: " + (", ".join(f"{own.subject} {own.verdict}" for own in report.subjects[:3]) or "PyTorch"),
+        style=style,
+        style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
+    )
 
 
-def _title(report: Report) -> str:
-    return "Conformance: " + (", ".join(f"{part.subject} {part.verdict}" for part in report.subjects) or "PyTorch")
+def _sections(parts: Iterable[SubjectResult]) -> list[Section]:
+    """Broken parts first, the worse before the better; the engine last among its like."""
+    ordered = sorted(parts, key=lambda part: (SUBJECT_VERDICTS.index(part.verdict), not part.subject))
+    return [Section(part, number) for number, part in enumerate(ordered)]
 
 
-def _body(report: Report) -> Iterator[str]:
-    yield "<header><h1>Conformance report</h1>"
-    if report.interrupted:
-        yield '<p class="incomplete">The run was interrupted; what was not run by then counts as skipped.</p>'
-    for note in report.notes:
-        yield f"<p>{_text(note)}</p>"
-    yield "<dl>"
-    facts = {"started": report.started, **report.environment, "suite": report.suite.get("version", "")}
-    for name, value in facts.items():
-        shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-        yield f"<dt>{_text(str(name))}</dt><dd>{_text(shown)}</dd>"
-    yield "</dl></header>"
-    yield from _overview(report)
-    yield "<fieldset><legend>Show clauses</legend>"
-    for name, words in _FILTERS.items():
-        checked = " checked" if name == "all" else ""
-        yield f'<label><input type="radio" name="only" id="only-{name}"{checked}> {words}</label>'
-    yield "</fieldset><main>"
-    for number, part in enumerate(report.parts):
-        yield from _part(part, number)
-    yield "</main>"
+def _facts(report: Report) -> list[tuple[str, str]]:
+    """What is known of the run; what is empty is left out."""
+    facts = {"started": report.started, **report.environment, "suite": report.suite["version"]}
+    shown = [(name, ", ".join(map(str, fact)) if isinstance(fact, list) else str(fact)) for name, fact in facts.items()]
+    return [(name, text) for name, text in shown if text]
 
 
-def _overview(report: Report) -> Iterator[str]:
-    yield '<h2>Verdicts</h2><div class="scroll"><table class="facts"><thead><tr>'
-    yield "<th>subject</th><th>verdict</th>"
-    yield "".join(f'<th class="number">{level}</th>' for level in (*LEVELS, "n/a")) + "</tr></thead><tbody>"
-    for number, part in enumerate(report.parts):
-        yield f'<tr><td class="name"><a href="#part-{number}">{_name(part)}</a></td>'
-        yield f"<td>{_chip(part.verdict)}</td>"
-        for level in LEVELS:
-            own = [clause for clause in part.clauses if clause.level == level]
-            applicable = [clause for clause in own if clause.verdict != "not-applicable"]
-            kept = sum(clause.verdict == "pass" for clause in applicable)
-            share = f"{kept}/{len(applicable)}" if applicable else "-"
-            yield f'<td class="number" data-of="{level}">{share}</td>'
-        outside = sum(clause.verdict == "not-applicable" for clause in part.clauses)
-        yield f'<td class="number" data-of="n/a">{outside}</td></tr>'
-    yield "</tbody></table></div>"
+def _shown(value: object) -> object:
+    """Called by Jinja for every value: nothing hidden reaches the page."""
+    from markupsafe import Markup
+
+    if isinstance(value, Markup):
+        return value
+    return visible(str(value), _MESSAGE)
 
 
-def _part(part: SubjectResult, number: int) -> Iterator[str]:
-    yield f'<section id="part-{number}"><h2>{_name(part)} {_chip(part.verdict)}</h2>'
-    for clause in sorted(part.clauses, key=_urgency):
-        yield from _clause(clause)
-    yield "</section>"
+def _is_link(link: str) -> bool:
+    """Whether it leads to the web; anything else stays text."""
+    return link.startswith(("https://", "http://"))
 
 
-def _clause(clause: ClauseResult) -> Iterator[str]:
-    kind = "broken" if clause.broken else clause.verdict
-    level = f"{clause.level}, expected" if clause.broken and clause.expected else clause.level
-    yield f'<details class="clause is-{_text(kind)}"{" open" * clause.counts}>'
-    yield f"<summary>{_chip(clause.verdict)}<code>{_text(clause.id)}</code>"
-    yield f'<span class="soft">{_text(level)}</span></summary>'
-    yield f"<p>{_text(clause.text)}</p>"
-    if clause.expected:
-        yield f"<p>Expected: {_text(clause.expected.reason)} {_link(clause.expected.link)}</p>"
-    if clause.reason and not clause.broken:
-        yield f"<p>{_text(clause.reason)}</p>"
-    for failure in failures(clause):
-        yield from _failure(failure)
-    yield f'<p class="soft">Read {_link(address(clause.page))}</p>'
-    yield from _tests(clause)
-    yield "</details>"
+@cache
+def _template() -> Template:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
 
-
-def _failure(failure: Failure) -> Iterator[str]:
-    test = failure.test
-    for who in failure.accused:
-        yield from _accused(who, test, failure.likely)
-    if not any(who.witness.message for who in failure.accused):
-        yield f"<pre>{_text(test.message or test.outcome)}</pre>"
-    if failure.likely:
-        yield f"<p>Looks like: <strong>{_text(failure.likely)}</strong></p>"
-    if test.reproduce:
-        yield f"<p>Reproduce:</p><pre>{_text(test.reproduce)}</pre>"
-
-
-def _accused(who: Accused, test: TestOutcome, likely: str) -> Iterator[str]:
-    rank = _text(f"{who.named(test.world)} {how_it_ended(who.witness)}")
-    yield f"<p>{_chip(who.witness.outcome)} {rank} in <code>{_text(test.nodeid)}</code></p>"
-    if who.witness.message:
-        yield f"<pre>{_text(story(who, likely))}</pre>"
-    for title, text in last_words(who.witness, lines=40):
-        yield f"<details><summary>{title}</summary><pre>{_text(text)}</pre></details>"
-
-
-def _tests(clause: ClauseResult) -> Iterator[str]:
-    if not clause.tests:
-        return
-    count = f"{len(clause.tests)} test" + "s" * (len(clause.tests) > 1)
-    yield f'<details><summary>{count}</summary><div class="scroll"><table><thead><tr>'
-    yield '<th>outcome</th><th>test</th><th class="number">ranks</th><th class="number">seconds</th>'
-    yield "</tr></thead><tbody>"
-    for test in clause.tests:
-        why = f' <span class="soft">{_text(test.reason)}</span>' if test.reason else ""
-        yield f"<tr><td>{_chip(test.outcome)}</td>"
-        yield f'<td class="name"><code>{_text(test.nodeid)}</code>{why}</td>'
-        yield f'<td class="number">{test.world}</td><td class="number">{test.seconds:.2f}</td></tr>'
-    yield "</tbody></table></div></details>"
-
-
-def _urgency(clause: ClauseResult) -> tuple[bool, int]:
-    """Broken clauses come first, must before the other levels; the rest keeps the order of the spec."""
-    return not clause.counts, LEVELS.index(clause.level) if clause.counts else 0
-
-
-def _name(part: SubjectResult) -> str:
-    return f"<code>{_text(part.subject)}</code> ({_text(part.spec)})" if part.subject else "PyTorch itself"
-
-
-def _chip(word: str) -> str:
-    return f'<span class="chip {_text(word)}">{_text(word)}</span>'
-
-
-def _link(link: str) -> str:
-    """A link where it is one to the web; anything else stays text."""
-    if not link.startswith(("https://", "http://")):
-        return _text(link)
-    return f'<a href="{_text(link)}" rel="noreferrer">{_text(link)}</a>'
-
-
-def _text(text: str) -> str:
-    return escape(visible(text, _MESSAGE))
+    environment = Environment(
+        loader=PackageLoader("conformance.report", ""),
+        autoescape=True,
+        finalize=_shown,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "address": address,
+        "failures": failures,
+        "how_it_ended": how_it_ended,
+        "last_words": lambda rank: last_words(rank, lines=40),
+        "story": story,
+    }
+    environment.tests["link"] = _is_link
+    environment.globals["levels"] = LEVELS
+    return environment.get_template("page.html")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from xml.etree import ElementTree as Xml
 
 from conformance.core.outcomes import TestOutcome
+from conformance.report.failures import Failure
 from conformance.report.model import ClauseResult, Report, SubjectResult
 from conformance.report.text import address, one_line, visible
 
@@ -58,7 +59,9 @@ def _cases(part: SubjectResult) -> Iterator[Xml.Element]:
 def _case(clause: ClauseResult, test: TestOutcome) -> Xml.Element:
     case = Xml.Element("testcase", classname=_xml(clause.id), name=_xml(test.nodeid), time=f"{test.seconds:.3f}")
     element = _ELEMENT.get(test.outcome, "skipped")
-    if element and clause.expected:
+    if clause.verdict == "consequence" and element:
+        Xml.SubElement(case, "skipped", message=_xml(f"could not be judged, because {clause.reason} is broken"))
+    elif element and clause.expected:
         Xml.SubElement(case, "skipped", message=_xml(f"expected: {clause.expected.reason}"))
     elif element == "skipped":
         Xml.SubElement(case, element, message=_xml(f"{test.outcome}: {test.reason or test.message}"))
@@ -71,7 +74,8 @@ def _case(clause: ClauseResult, test: TestOutcome) -> Xml.Element:
 def _story(clause: ClauseResult, test: TestOutcome) -> str:
     """What a reader of the server's page needs to go on."""
     lines = [f"{clause.id} ({clause.level}): {clause.text}", test.message]
-    lines += [f"rank {rank.rank}: {rank.outcome}: {rank.message}" for rank in test.ranks if rank.outcome != "pass"]
+    for who in Failure(test).accused:
+        lines += [f"rank {rank}: {who.word}: {who.witness.message}" for rank in who.ranks]
     lines += [f"looks like: {test.likely}"] if test.likely else []
     lines += [f"reproduce: {test.reproduce}"] if test.reproduce else []
     return "\n".join([*lines, f"read: {address(clause.page)}"])

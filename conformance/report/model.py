@@ -1,23 +1,79 @@
-"""A report as data: what was run where, and for every clause its verdict with the tests that say so."""
+"""A report as data: what was run where, and for every clause its verdict with the tests that say so.
+
+The JSON Schema of report.json is made from these types, and they validate a report that is read.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict, get_args
 
-from conformance.core.outcomes import TestOutcome
+import msgspec
+from msgspec import Meta
+
+from conformance.core.outcomes import BROKEN, Seconds, TestOutcome, converted
 from conformance.report.text import plain
 
 if TYPE_CHECKING:
     from conformance.core.clauses import Clause
 
+__all__ = [
+    "BROKEN",
+    "LEVELS",
+    "NOT_SELECTED",
+    "SCHEMA",
+    "SUBJECT_VERDICTS",
+    "VERDICTS",
+    "ClauseResult",
+    "Environment",
+    "Expected",
+    "Report",
+    "SubjectResult",
+    "Suite",
+    "overall",
+    "page_of",
+    "sha256_of",
+]
+
+SCHEMA: Literal[2] = 2
+Level = Literal["must", "should", "may", "quality"]
+LEVELS: tuple[Level, ...] = get_args(Level)
 #: Verdicts on a clause, worst first.
-VERDICTS = ("crash", "timeout", "error", "fail", "skipped", "pass", "not-applicable")
-BROKEN = ("crash", "timeout", "error", "fail")
+ClauseVerdict = Literal["crash", "timeout", "error", "fail", "consequence", "skipped", "pass", "not-applicable"]
+VERDICTS: tuple[ClauseVerdict, ...] = get_args(ClauseVerdict)
 #: Verdicts on a subject, worst first.
-SUBJECT_VERDICTS = ("fails", "incomplete", "deviates", "conforms")
-LEVELS = ("must", "should", "may", "quality")
+SubjectVerdict = Literal["fails", "incomplete", "deviates", "conforms"]
+SUBJECT_VERDICTS: tuple[SubjectVerdict, ...] = get_args(SubjectVerdict)
+#: Why a test was not run that was not asked for.
+NOT_SELECTED = "not selected"
+
+_Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+_Name = Annotated[str, Meta(min_length=1)]
+
+
+class Suite(TypedDict):
+    """Which suite made the report."""
+
+    version: str
+    clauses_sha256: Annotated[_Sha256, Meta(description="Changes when a clause does.")]
+
+
+class Environment(TypedDict):
+    """Where the run took place."""
+
+    torch: str
+    python: str
+    platform: str
+    backend: str
+    device: str
+    ranks: list[Annotated[int, Meta(ge=1)]]
+    cuda: NotRequired[str]
+    nccl: NotRequired[str]
+    gpus: NotRequired[str]
+    launched: NotRequired[int]
+    machines: NotRequired[int]
 
 
 @dataclass(frozen=True)
@@ -32,14 +88,14 @@ class Expected:
 class ClauseResult:
     """The verdict on one clause; ``text`` and ``page`` let a report be read without the suite."""
 
-    id: str
-    level: str
-    verdict: str
-    reason: str = ""
+    id: _Name
+    level: Level
+    verdict: ClauseVerdict
+    reason: Annotated[str, Meta(description="Why it is not pass; of a consequence, the id of its cause.")] = ""
     tests: tuple[TestOutcome, ...] = ()
-    text: str = ""
+    text: Annotated[str, Meta(description="What the clause promised when the run was made.")] = ""
     text_sha256: str = ""
-    page: str = ""
+    page: Annotated[str, Meta(description="Where the docs state it, from the root of the site.")] = ""
     expected: Expected | None = None
 
     @property
@@ -52,61 +108,39 @@ class ClauseResult:
         """Whether it is broken and nobody expected that."""
         return self.broken and self.expected is None
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any], subject: str = "", spec: str = "Function") -> ClauseResult:
-        """Rebuild from :meth:`to_json`; unknown keys are ignored, and a test need not say whose it is."""
-        known = {key: data[key] for key in cls.__dataclass_fields__ if key in data}
-        expected = known.get("expected")
-        return cls(
-            **{
-                **known,
-                "tests": tuple(_test(test, data["id"], subject, spec) for test in known.get("tests", ())),
-                "expected": expected and Expected(expected["reason"], expected.get("link", "")),
-            }
-        )
+    @property
+    def weighs(self) -> bool:
+        """Whether it counts and changes a verdict: what becomes of a may clause is only told."""
+        return self.counts and self.level != "may"
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain data; ``expected`` is there only where it says something."""
-        data = {key: getattr(self, key) for key in self.__dataclass_fields__ if key not in ("tests", "expected")}
-        if self.expected:
-            data["expected"] = asdict(self.expected)
-        return {**data, "tests": [test.to_json() for test in self.tests]}
+    @property
+    def asked(self) -> bool:
+        """Whether the run was asked to judge it, as against what ``-k`` left out."""
+        return not (self.verdict == "skipped" and self.reason == NOT_SELECTED)
 
 
 @dataclass(frozen=True)
 class SubjectResult:
     """The verdict on one subject, clause by clause."""
 
-    subject: str
+    subject: Annotated[_Name, Meta(description="module:attribute")]
     spec: str
-    verdict: str
+    verdict: SubjectVerdict
     clauses: tuple[ClauseResult, ...]
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> SubjectResult:
-        """Rebuild from :meth:`to_json`."""
-        clauses = tuple(ClauseResult.from_json(clause, data["subject"], data["spec"]) for clause in data["clauses"])
-        return cls(data["subject"], data["spec"], data["verdict"], clauses)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        clauses = [clause.to_json() for clause in self.clauses]
-        return {"subject": self.subject, "spec": self.spec, "verdict": self.verdict, "clauses": clauses}
 
 
 @dataclass(frozen=True)
 class Report:
-    """Everything one run found out."""
+    """What a run of the conformance suite found out. Readers ignore keys they do not know."""
 
-    suite: Mapping[str, Any]
-    environment: Mapping[str, Any]
-    engine: tuple[ClauseResult, ...]
+    suite: Suite
+    environment: Environment
+    engine: Annotated[tuple[ClauseResult, ...], Meta(description="What PyTorch itself promises.")]
     subjects: tuple[SubjectResult, ...]
-    schema: int = 1
-    started: str = ""
-    seconds: float = 0.0
-    interrupted: bool = False
-    notes: tuple[str, ...] = field(default=())
+    schema: Annotated[Literal[2], Meta(description="Version of this format.")] = SCHEMA
+    started: Annotated[str, Meta(description="When the run began, ISO 8601.")] = ""
+    seconds: Seconds = 0.0
+    interrupted: Annotated[bool, Meta(description="Whether somebody stopped the run.")] = False
 
     @property
     def parts(self) -> tuple[SubjectResult, ...]:
@@ -115,34 +149,34 @@ class Report:
         return engine + self.subjects
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Report:
-        """Rebuild from :meth:`to_json`; unknown keys are ignored."""
-        known = {key: data[key] for key in cls.__dataclass_fields__ if key in data}
-        return cls(
-            **{
-                **known,
-                "engine": tuple(ClauseResult.from_json(clause) for clause in data["engine"]),
-                "subjects": tuple(SubjectResult.from_json(subject) for subject in data["subjects"]),
-                "notes": tuple(known.get("notes", ())),
-            }
+    def from_json(cls, data: Any) -> Report:
+        """Rebuild from :meth:`to_json`; unknown keys are ignored, and a test need not say whose it is.
+
+        Raises:
+            ValueError: the data is not a report; the message says where and why.
+        """
+        if not isinstance(data, dict) or "schema" not in data:
+            raise ValueError("Object missing required field `schema`")
+        report = converted(data, cls)
+        subjects = tuple(
+            replace(part, clauses=_complete(part.clauses, part.subject, part.spec)) for part in report.subjects
         )
+        return replace(report, engine=_complete(report.engine, "", "Function"), subjects=subjects)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data as the published schema has it, long texts clipped and hidden characters escaped."""
-        data: dict[str, Any] = plain(
-            {
-                "schema": self.schema,
-                "suite": dict(self.suite),
-                "started": self.started,
-                "seconds": self.seconds,
-                "interrupted": self.interrupted,
-                "notes": self.notes,
-                "environment": dict(self.environment),
-                "engine": [clause.to_json() for clause in self.engine],
-                "subjects": [subject.to_json() for subject in self.subjects],
-            }
-        )
-        return data
+        data: dict[str, Any] = plain(msgspec.to_builtins(self))
+        return {**data, "content_sha256": sha256_of(data)}
+
+
+def sha256_of(data: Mapping[str, Any]) -> str:
+    """The digest of everything a report says, however its JSON is laid out.
+
+    Raises:
+        ValueError: a text is not Unicode, as none in a report is.
+    """
+    content = {key: value for key, value in data.items() if key != "content_sha256"}
+    return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
 
 
 def page_of(clause: Clause) -> str:
@@ -154,14 +188,8 @@ def page_of(clause: Clause) -> str:
     return f"api/{clause.module.replace('.', '/')}/index.html#clause-{clause.id}"
 
 
-def _test(data: Mapping[str, Any], clause: str, subject: str, spec: str) -> TestOutcome:
-    around = {"clause": clause, "subject": subject, "spec": spec}
-    world = int(data.get("world", len(data["ranks"]) or 1))
-    return TestOutcome.from_json({**around, **data, "world": world})
-
-
-def overall(clauses: Iterable[ClauseResult]) -> str:
-    """The verdict on a subject that these clauses add up to.
+def overall(clauses: Iterable[ClauseResult]) -> SubjectVerdict:
+    """The verdict on a subject that these clauses add up to; a consequence is left to its cause.
 
     >>> overall([])
     'incomplete'
@@ -172,4 +200,20 @@ def overall(clauses: Iterable[ClauseResult]) -> str:
     verdicts = {clause.verdict for clause in clauses}
     if "skipped" in verdicts or "pass" not in verdicts:
         return "incomplete"
-    return "deviates" if any(clause.broken for clause in clauses) else "conforms"
+    return "deviates" if any(clause.broken and clause.level != "may" for clause in clauses) else "conforms"
+
+
+def _complete(clauses: tuple[ClauseResult, ...], subject: str, spec: str) -> tuple[ClauseResult, ...]:
+    """The clauses with tests that say what they are about."""
+    return tuple(
+        replace(clause, tests=tuple(_about(test, clause.id, subject, spec) for test in clause.tests))
+        if any(not (test.clause and test.spec) for test in clause.tests)
+        else clause
+        for clause in clauses
+    )
+
+
+def _about(test: TestOutcome, clause: str, subject: str, spec: str) -> TestOutcome:
+    if test.clause and test.spec:
+        return test
+    return replace(test, clause=clause, subject=subject, spec=spec, world=test.world or len(test.ranks) or 1)

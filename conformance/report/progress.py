@@ -9,8 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from conformance.core.outcomes import OUTCOMES, TestOutcome
-from conformance.report.model import BROKEN
+from conformance.core.outcomes import BROKEN, TestOutcome
 from conformance.report.text import one_line
 
 _PERIOD = 30.0  # seconds between two lines of a log
@@ -66,5 +65,5 @@ class Progress:
 
     def _tally(self) -> str:
         """The outcomes so far, the broken ones by name."""
-        broken = [f"{self._counts[word]} {word}" for word in OUTCOMES if word in BROKEN and self._counts[word]]
+        broken = [f"{self._counts[word]} {word}" for word in BROKEN if self._counts[word]]
         return ", ".join(broken) or "nothing broken"

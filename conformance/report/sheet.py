@@ -71,12 +71,12 @@ def shown(text: str, limit: int = _LIMIT) -> str:
     return re.sub(r"(^|\s):(?=:)|##(?=\[)", r"\g<0> ", text) if os.environ.get("GITHUB_ACTIONS") else text
 
 
-def listed(names: Iterable[str]) -> str:
+def listed(names: Iterable[str], most: int = _NAMES) -> str:
     """The first few names, and how many more there are.
 
     >>> listed("abcdefgh")
     'a, b, c, d, e, f and 2 more'
     """
     every = list(names)
-    more = f" and {len(every) - _NAMES} more" if len(every) > _NAMES else ""
-    return ", ".join(every[:_NAMES]) + more
+    more = f" and {len(every) - most} more" if len(every) > most else ""
+    return ", ".join(every[:most]) + more

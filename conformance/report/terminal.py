@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from conformance.core.outcomes import TestOutcome
+from conformance.report.consequences import cannot_be_judged, consequences_of, in_order
 from conformance.report.failures import (
     Accused,
     Failure,
@@ -45,26 +46,33 @@ def show(report: Report, console: Console, verbose: bool = False) -> None:
     sheet.blank()
     if report.interrupted:
         sheet.say("The run was interrupted; what had not been run by then counts as skipped.", "bold magenta")
-    for note in report.notes:
-        sheet.say(note, "yellow")
-    if report.engine:
-        sheet.say(_engine_line(report), STYLES[overall(report.engine)])
+    if any(clause.asked for clause in report.engine):
+        sheet.say(_engine_line(report), STYLES[overall(filter(_asked, report.engine))])
     for subject in report.subjects:
         _subject_line(sheet, subject)
+    _not_selected(sheet, report)
     for part in report.parts:
         _part(sheet, part, verbose)
     _closing(sheet, report)
 
 
 def _engine_line(report: Report) -> str:
-    held = sum(clause.verdict == "pass" for clause in report.engine)
-    applicable = sum(clause.verdict != "not-applicable" for clause in report.engine)
-    version = report.environment.get("torch", "")
-    return f"PyTorch {version} keeps {held} of {applicable} engine clauses"
+    kept, applicable = _kept(report.engine)
+    return f"PyTorch {report.environment.get('torch', '')} keeps {kept} of {applicable} engine clauses"
+
+
+def _not_selected(sheet: Sheet, report: Report) -> None:
+    """One line for all that ``-k`` left out: what is shown is what was asked."""
+    engine = sum(not clause.asked for clause in report.engine)
+    own = sum(not clause.asked for subject in report.subjects for clause in subject.clauses)
+    left_out = [f"{engine} clauses of PyTorch itself"] * bool(engine)
+    left_out += [f"{own} of the {'subject' if len(report.subjects) == 1 else 'subjects'}"] * bool(own)
+    if left_out:
+        sheet.say(f"Not selected: {' and '.join(left_out)}.", "dim")
 
 
 def _subject_line(sheet: Sheet, subject: SubjectResult) -> None:
-    """The verdict, and of the clauses of each level that apply how many were kept."""
+    """The verdict, and how many clauses of each level were kept of those that were asked for and apply."""
     verdict = (f"{subject.verdict:<{_WIDEST}}  ", STYLES[subject.verdict])
     name = (shown(f"{subject.subject} ({subject.spec})", 300), "bold")
     counts = [_count(level, [clause for clause in subject.clauses if clause.level == level]) for level in LEVELS]
@@ -74,24 +82,37 @@ def _subject_line(sheet: Sheet, subject: SubjectResult) -> None:
 
 
 def _count(level: str, clauses: Sequence[ClauseResult]) -> Text:
-    applicable = [clause for clause in clauses if clause.verdict != "not-applicable"]
+    kept, applicable = _kept(clauses)
     if not applicable:
         return Text()
-    kept = sum(clause.verdict == "pass" for clause in applicable)
-    short = "magenta" if kept < len(applicable) else ""
-    style = "red" if any(clause.counts for clause in applicable) else short
-    return Text(f"{level} {kept}/{len(applicable)}", style)
+    short = "magenta" if kept < applicable else ""
+    style = "red" if any(clause.counts for clause in clauses) else short
+    return Text(f"{level} {kept}/{applicable}", style)
+
+
+def _asked(clause: ClauseResult) -> bool:
+    return clause.asked
+
+
+def _kept(clauses: Iterable[ClauseResult]) -> tuple[int, int]:
+    """How many clauses passed, and of how many that were asked for and apply."""
+    verdicts = [clause.verdict for clause in clauses if clause.asked and clause.verdict != "not-applicable"]
+    return verdicts.count("pass"), len(verdicts)
 
 
 def _part(sheet: Sheet, part: SubjectResult, verbose: bool) -> None:
     """Everything about one subject, or about the engine, below its line at the top."""
     name = f"{part.subject} ({part.spec})" if part.subject else "PyTorch itself"
-    broken = [clause for level in LEVELS for clause in part.clauses if clause.level == level and clause.counts]
+    broken = in_order(clause for clause in part.clauses if clause.counts)
     if broken:
         sheet.blank()
-        sheet.say(f"{name}: {len(broken)} broken {_clauses(broken)}", "bold")
+        sheet.say(f"{name}: {cannot_be_judged(part.clauses) or f'{len(broken)} broken {_clauses(broken)}'}", "bold")
     for clause, others in by_cause(broken):
-        _clause(sheet, clause, others)
+        consequences = consequences_of(clause, part.clauses)
+        if cannot_be_judged(part.clauses):
+            _stopped(sheet, clause, consequences)
+        else:
+            _clause(sheet, clause, others, consequences)
     known = [clause for clause in part.clauses if clause.broken and clause.expected]
     if known:
         sheet.blank()
@@ -99,12 +120,15 @@ def _part(sheet: Sheet, part: SubjectResult, verbose: bool) -> None:
     for clause in known:
         why = f"{clause.expected.reason} {clause.expected.link}".rstrip() if clause.expected else ""
         sheet.say(f"{clause.id}: {why}", indent=2)
+        _unjudged(sheet, consequences_of(clause, part.clauses))
     _reasons(sheet, name, "skipped", part.clauses)
     if verbose:
         _reasons(sheet, name, "not-applicable", part.clauses)
 
 
-def _clause(sheet: Sheet, clause: ClauseResult, others: Sequence[ClauseResult]) -> None:
+def _clause(
+    sheet: Sheet, clause: ClauseResult, others: Sequence[ClauseResult], consequences: Sequence[ClauseResult]
+) -> None:
     """One broken clause: its text, which ranks, what actual, the likely cause, a command, the page to read."""
     sheet.blank()
     style = "bold red" if clause.level == "must" else "bold yellow"
@@ -117,17 +141,33 @@ def _clause(sheet: Sheet, clause: ClauseResult, others: Sequence[ClauseResult]) 
         sheet.say(f"{len(told) - _MANY} more ways in which it failed: see --report", "dim", 2)
     if others:
         names = listed(other.id for other in others)
-        sheet.say(f"{len(others)} more {_clauses(others)}: {names}", indent=2, label="breaks too ")
+        sheet.say(f"{len(others)} more {_clauses(others)}: {names}", indent=2, label="likewise   ")
+    _unjudged(sheet, consequences)
     sheet.command("read       ", address(clause.page), indent=2)
+
+
+def _stopped(sheet: Sheet, cause: ClauseResult, consequences: Sequence[ClauseResult]) -> None:
+    """What keeps a subject from being judged at all: no clause is quoted, since none was looked at."""
+    sheet.blank()
+    _failure(sheet, failures(cause)[0])
+    sheet.say(f"as broken: {cause.id} ({cause.level})", "dim", 2, "counts     ")
+    _unjudged(sheet, consequences)
+
+
+def _unjudged(sheet: Sheet, consequences: Sequence[ClauseResult]) -> None:
+    """One line for what could not be judged because of a broken clause."""
+    if consequences:
+        names = listed((clause.id for clause in consequences), 2)
+        sheet.say(f"{len(consequences)} {_clauses(consequences)} because of this: {names}", "dim", 2, "not judged ")
 
 
 def _failure(sheet: Sheet, failure: Failure) -> None:
     test = failure.test
-    guilty = [who for who in failure.accused if who.witness.outcome == test.outcome]
+    guilty = [who for who in failure.accused if who.word == test.outcome]
     for who in guilty[:2]:
         _accused(sheet, who, test, failure.likely)
     for who in [*guilty[2:], *(who for who in failure.accused if who not in guilty)]:
-        sheet.say(f"{who.named(test.world)}: {who.witness.outcome}: {one_line(who.witness.message)}", "dim", 2)
+        sheet.say(f"{who.named(test.world)}: {who.word}: {one_line(who.witness.message)}", "dim", 2)
     if not guilty:
         sheet.say(f"in {_short(test)}", "cyan", 2)
     if not any(who.witness.message for who in guilty):
@@ -155,7 +195,7 @@ def _reasons(sheet: Sheet, name: str, verdict: str, clauses: Iterable[ClauseResu
     """Clauses of which nothing was learnt, under the reasons for it."""
     grouped: dict[str, list[str]] = {}
     for clause in clauses:
-        if clause.verdict == verdict:
+        if clause.verdict == verdict and clause.asked:
             grouped.setdefault(clause.reason or "no reason given", []).append(clause.id)
     if not grouped:
         return
@@ -175,8 +215,9 @@ def _closing(sheet: Sheet, report: Report) -> None:
     sheet.say("conformance explain CLAUSE prints a clause in full and which tests assert it.", "dim")
     for part in report.parts:
         name = part.subject or f"PyTorch {report.environment.get('torch', '')}"
-        counted = sum(clause.counts for clause in part.clauses)
-        sheet.say(f"{part.verdict}: {name}, {counted} broken", STYLES[part.verdict])
+        counted = sum(clause.weighs for clause in part.clauses)
+        if counted:
+            sheet.say(f"{part.verdict}: {name}, {counted} broken", STYLES[part.verdict])
 
 
 def _short(test: TestOutcome) -> str:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 import os
 import unicodedata
+from functools import cache
+from importlib.metadata import PackageNotFoundError, metadata
 from typing import Any
 
 from conformance.core.outcomes import TEXT_LIMIT, clipped
 
+_SITE = "https://autograd-conformance.github.io"  # where no installed package says otherwise
 _KEPT = "\n\t\u200d"  # a zero-width joiner builds emoji and harms nobody
 
 
@@ -27,23 +30,39 @@ def visible(text: str, limit: int = TEXT_LIMIT) -> str:
 
 
 def address(page: str) -> str:
-    """Where a page of the docs is read: below ``CONFORMANCE_DOCS``, where the environment names a site that has them.
+    """The whole address of a page of the docs.
 
-    >>> address("api/index.html")
-    'api/index.html'
+    ``CONFORMANCE_DOCS`` names the site where the environment sets it, otherwise the installed package does.
     """
     site = os.environ.get("CONFORMANCE_DOCS", "")
-    return f"{site.rstrip('/')}/{page}" if site.startswith(("http://", "https://", "file://")) else page
+    if not site.startswith(("http://", "https://", "file://")):
+        site = _documentation()
+    return f"{site.rstrip('/')}/{page}"
+
+
+@cache
+def _documentation() -> str:
+    """What the installed package gives as its documentation in ``[project.urls]``."""
+    try:
+        urls = metadata("autograd-conformance").get_all("Project-URL") or []
+    except PackageNotFoundError:
+        urls = []
+    return next((url for label, _, url in (each.partition(", ") for each in urls) if label == "Documentation"), _SITE)
+
+
+def first_line(text: str) -> str:
+    r"""The first line that says something.
+
+    >>> first_line("  gradient of x\nactual: 1")
+    'gradient of x'
+    """
+    lines = (line.strip() for line in text[:TEXT_LIMIT].splitlines())
+    return visible(next(filter(None, lines), ""))
 
 
 def one_line(text: str, limit: int = 200) -> str:
-    r"""The first line that says something, clipped at its end.
-
-    >>> one_line("  gradient of x\nactual: 1")
-    'gradient of x'
-    """
-    lines = [line.strip() for line in text[:TEXT_LIMIT].splitlines() if line.strip()]
-    first = visible(lines[0]) if lines else ""
+    """The first line that says something, clipped at its end."""
+    first = first_line(text)
     return first if len(first) <= limit else f"{first[: limit - 3]}..."
 
 

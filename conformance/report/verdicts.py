@@ -1,73 +1,47 @@
 """What all outcomes on all ranks say of every clause, and what its clauses say of a subject.
 
-The rule everything here serves: what was not run is never counted as passed. A test passes when each of its
-ranks said so, a clause when each of its tests that applies did; whatever is missing shows as ``skipped``.
+The rule everything here serves: what was not run is never counted as passed. A clause passes when each of its
+tests that applies did; whatever is missing shows as ``skipped``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
-from conformance.core.errors import UsageError
-from conformance.core.outcomes import OUTCOMES, TestOutcome, worst
+from conformance.core.clauses import Clause, text_hash
+from conformance.core.errors import BROKE, FAILS, INTERRUPTED, OK
+from conformance.core.outcomes import TestOutcome
+from conformance.core.plan import PlannedTest, SubjectRef
 from conformance.core.versions import matches_version
-from conformance.report.model import VERDICTS, ClauseResult, Expected, Report, SubjectResult, overall, page_of
+from conformance.report.consequences import with_consequences
+from conformance.report.model import (
+    NOT_SELECTED,
+    VERDICTS,
+    ClauseResult,
+    ClauseVerdict,
+    Report,
+    SubjectResult,
+    overall,
+    page_of,
+)
 from conformance.report.text import one_line
 
-if TYPE_CHECKING:
-    from conformance.core.clauses import Clause
-
-__all__ = [
-    "ClauseResult",
-    "Expected",
-    "Planned",
-    "Report",
-    "SubjectInfo",
-    "SubjectResult",
-    "UsageError",
-    "clause_verdict",
-    "exit_status",
-    "judge",
-    "overall",
-    "page_of",
-    "settled",
-]
-
-_VERDICT_OF = {"skip": "skipped"}
 _NO_TEST = "no test of this run is about it"
-
-
-@dataclass(frozen=True)
-class SubjectInfo:
-    """Which subject: what it is called in reports, and the spec it is held against."""
-
-    label: str
-    spec: str
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A test that this run owes; ``reason``: why it is known not to run, such as ``not selected by -k``."""
-
-    nodeid: str
-    clause: str
-    subject: str
-    spec: str
-    world: int = 1
-    reason: str = ""
+_Evidence = Mapping[tuple[str, str], Mapping[str, Sequence[TestOutcome]]]
 
 
 def judge(
-    tests: Sequence[TestOutcome],
-    planned: Sequence[Planned],
-    subjects: Sequence[SubjectInfo],
-    clauses: Mapping[str, Clause],
+    outcomes: Sequence[TestOutcome],
+    planned: Sequence[PlannedTest],
+    subjects: Sequence[SubjectRef],
+    registry: Mapping[str, Clause],
     environment: Mapping[str, Any],
     *,
     suite: Mapping[str, Any] | None = None,
     engine: bool = True,
+    selected: Collection[str] | None = None,
     missing: str = "not run",
     started: str = "",
     seconds: float = 0.0,
@@ -76,14 +50,15 @@ def judge(
     """Turn outcomes into a report.
 
     Args:
-        tests: what was run; a ``nodeid`` may come twice, and then the worse outcome counts.
+        outcomes: what was run; a ``nodeid`` may come twice, and then the worse outcome counts.
         planned: what should have been run. A planned test that gave nothing counts as skipped.
         subjects: what was tested; each gets a verdict even when nothing of it was run.
-        clauses: the registry.
+        registry: the clauses by id.
         environment: ``torch``, ``python``, ``platform``, ``backend``, ``device``, ``ranks``.
         suite: ``version`` and ``clauses_sha256``.
         engine: whether PyTorch itself was to be tested too.
-        missing: why a planned test without an outcome was not run.
+        selected: the node ids that were to be run at all, where that was not everything.
+        missing: why a selected test without an outcome was not run.
         started: when, in ISO 8601.
         seconds: how long it took.
         interrupted: whether somebody stopped the run.
@@ -91,120 +66,123 @@ def judge(
     Raises:
         ValueError: an outcome or a plan names an unknown clause or subject; the suite itself is broken.
     """
-    ran = {(test.subject, test.nodeid) for test in tests}
-    evidence = [settled(test) for test in tests]
-    evidence += [_not_run(plan, missing) for plan in planned if (plan.subject, plan.nodeid) not in ran]
-    homes = {(subject.label, subject.spec) for subject in subjects}
-    for test in evidence:
-        if test.clause not in clauses:
-            raise ValueError(f"{test.nodeid} asserts a clause that no docstring states: {test.clause}")
-        if test.subject and (test.subject, test.spec) not in homes:
-            raise ValueError(f"{test.nodeid} is about {test.subject} ({test.spec}), no subject of this run")
+    ran = {(outcome.subject, outcome.nodeid) for outcome in outcomes}
+    unrun = [test for test in planned if (test.label, test.nodeid) not in ran]
+    left_out = {test.nodeid for test in unrun if selected is not None and test.nodeid not in selected}
+    skipped = [_not_run(test, NOT_SELECTED if test.nodeid in left_out else missing) for test in unrun]
+    evidence = _by_clause([*outcomes, *skipped], subjects, registry)
     version = str(environment.get("torch", ""))
 
-    def results(own: Iterable[TestOutcome], owed: Iterable[str]) -> tuple[ClauseResult, ...]:
-        own = tuple(own)
-        wanted = {*owed, *(test.clause for test in own)}
-        return tuple(_result(clauses[name], own, version) for name in clauses if name in wanted)
+    def results(home: tuple[str, str], owed: Iterable[str]) -> tuple[ClauseResult, ...]:
+        own = evidence.get(home, {})
+        wanted = {*owed, *own}
+        return with_consequences(
+            [_result(clause, own.get(name, ()), version) for name, clause in registry.items() if name in wanted]
+        )
 
-    about_engine = [name for name, clause in clauses.items() if engine and clause.party == "engine"]
+    def result(subject: SubjectRef) -> SubjectResult:
+        clauses = results((subject.label, subject.spec), owed_by(subject.spec, registry))
+        return SubjectResult(subject.label, subject.spec, overall(clauses), clauses)
+
+    about_engine = [name for name, clause in registry.items() if engine and clause.party == "engine"]
     return Report(
-        suite=dict(suite or {}),
-        environment=dict(environment),
-        engine=results((test for test in evidence if not test.subject), about_engine),
-        subjects=tuple(
-            _subject(info, results((test for test in evidence if _about(test, info)), owed_by(info.spec, clauses)))
-            for info in dict.fromkeys(subjects)
-        ),
+        suite={"version": "", "clauses_sha256": "", **(suite or {})},  # type: ignore[typeddict-item]
+        environment=dict(environment),  # type: ignore[arg-type]
+        engine=results(("", ""), about_engine),
+        subjects=tuple(map(result, dict.fromkeys(subjects))),
         started=started,
         seconds=seconds,
         interrupted=interrupted,
     )
 
 
-def owed_by(spec: str, clauses: Mapping[str, Clause]) -> tuple[str, ...]:
+def owed_by(spec: str, registry: Mapping[str, Clause]) -> tuple[str, ...]:
     """The ids of the clauses a subject of this spec owes: those of the contract and those of the spec."""
     own = ("Function", spec)
-    return tuple(name for name, clause in clauses.items() if clause.party == "function" and clause.spec in own)
+    return tuple(name for name, clause in registry.items() if clause.party == "function" and clause.spec in own)
 
 
-def settled(test: TestOutcome) -> TestOutcome:
-    """The test with the worst outcome among its ranks; a pass that some rank did not give is an error."""
-    said = [test.outcome, *(rank.outcome for rank in test.ranks)]
-    joined = worst([word if word in OUTCOMES else "error" for word in said])
-    silent = sorted(set(range(test.world)) - {rank.rank for rank in test.ranks})
-    if silent and (joined == "pass" or (joined == "not-applicable" and test.ranks)):
-        names = ", ".join(map(str, silent))
-        return replace(test, outcome="error", message=f"no outcome came from rank {names} of {test.world}")
-    if joined == test.outcome:
-        return test
-    guilty = next((rank for rank in test.ranks if rank.outcome == joined), None)
-    said_by = f"rank {guilty.rank}: {guilty.message}" if guilty else f"outcome {test.outcome!r} is not known"
-    return replace(test, outcome=joined, message=test.message or said_by)
-
-
-def clause_verdict(tests: Iterable[TestOutcome]) -> str:
+def clause_verdict(tests: Iterable[TestOutcome]) -> ClauseVerdict:
     """The verdict on a clause: the worst outcome of its tests, where a pass outweighs a not-applicable.
 
     >>> clause_verdict([])
     'skipped'
     """
-    verdicts = [_VERDICT_OF.get(test.outcome, test.outcome) for test in tests]
-    return min(verdicts, key=VERDICTS.index) if verdicts else "skipped"
+    return min(map(_verdict_of, tests), key=VERDICTS.index, default="skipped")
 
 
-def exit_status(report: Report, strict: bool = False, interrupted: bool = False, broken: bool = False) -> int:
+def exit_status(report: Report, strict: bool = False, broken: bool = False) -> int:
     """The status a command ends with.
 
     Args:
         report: what was found out.
         strict: whether a broken should or quality clause counts too.
-        interrupted: whether the run was stopped.
         broken: whether the suite itself broke.
     """
     if broken:
-        return 3
-    if interrupted or report.interrupted:
-        return 2
+        return BROKE
+    if report.interrupted:
+        return INTERRUPTED
     if not report.parts or any(subject.verdict in ("fails", "incomplete") for subject in report.subjects):
-        return 1
-    if strict and any(clause.counts for part in report.parts for clause in part.clauses):
-        return 1
+        return FAILS
+    if strict and any(clause.weighs for part in report.parts for clause in part.clauses):
+        return FAILS
     # What PyTorch could not be tested for here says nothing about a subject: it counts under --strict alone.
     bad = ("fails", "incomplete") if strict or not report.subjects else ("fails",)
-    return int(bool(report.engine) and overall(report.engine) in bad)
+    return FAILS if report.engine and overall(report.engine) in bad else OK
 
 
-def _about(test: TestOutcome, info: SubjectInfo) -> bool:
-    return (test.subject, test.spec) == (info.label, info.spec)
+def judged(clause: Clause, tests: Sequence[TestOutcome], torch: str) -> tuple[ClauseVerdict, str]:
+    """The verdict on one clause that its tests give by themselves, and the reason."""
+    if not tests and not matches_version(clause.versions, torch):
+        return "not-applicable", f"promised for {clause.versions} alone"
+    return clause_verdict(tests), _reason(tests)
 
 
-def _subject(info: SubjectInfo, clauses: tuple[ClauseResult, ...]) -> SubjectResult:
-    return SubjectResult(info.label, info.spec, overall(clauses), clauses)
+def _by_clause(outcomes: Iterable[TestOutcome], subjects: Iterable[SubjectRef], registry: Collection[str]) -> _Evidence:
+    """The outcomes of each subject, and of the engine under an empty name, by clause."""
+    homes = {(subject.label, subject.spec) for subject in subjects}
+    found: defaultdict[tuple[str, str], defaultdict[str, list[TestOutcome]]]
+    found = defaultdict(lambda: defaultdict(list))
+    for outcome in outcomes:
+        home = (outcome.subject, outcome.spec) if outcome.subject else ("", "")
+        if outcome.clause not in registry:
+            raise ValueError(f"{outcome.nodeid} asserts a clause that no docstring states: {outcome.clause}")
+        if outcome.subject and home not in homes:
+            raise ValueError(f"{outcome.nodeid} is about {outcome.subject} ({outcome.spec}), no subject of this run")
+        found[home][outcome.clause].append(outcome)
+    return found
 
 
-def _not_run(plan: Planned, missing: str) -> TestOutcome:
-    reason = plan.reason or missing
-    return TestOutcome(plan.nodeid, plan.clause, plan.subject, plan.spec, plan.world, "skip", 0.0, reason=reason)
+def _not_run(test: PlannedTest, reason: str) -> TestOutcome:
+    return TestOutcome(
+        nodeid=test.nodeid,
+        clause=test.test.clause,
+        subject=test.label,
+        spec=test.spec,
+        world=test.size,
+        outcome="skip",
+        seconds=0.0,
+        reason=reason,
+    )
 
 
-def _result(clause: Clause, tests: Iterable[TestOutcome], torch: str) -> ClauseResult:
-    from conformance.core.clauses import text_hash
-
-    own = tuple(test for test in tests if test.clause == clause.id)
-    verdict, reason = clause_verdict(own), _reason(own)
-    if not own and not matches_version(clause.versions, torch):
-        verdict, reason = "not-applicable", f"promised for {clause.versions} alone"
+def _result(clause: Clause, tests: Sequence[TestOutcome], torch: str) -> ClauseResult:
+    verdict, reason = judged(clause, tests, torch)
     return ClauseResult(
-        clause.id,
-        clause.level,
-        verdict,
-        reason,
-        own,
+        id=clause.id,
+        level=clause.level,  # type: ignore[arg-type]
+        verdict=verdict,
+        reason=reason,
+        tests=tuple(tests),
         text=clause.text,
         text_sha256=text_hash(clause),
         page=page_of(clause),
     )
+
+
+def _verdict_of(test: TestOutcome) -> ClauseVerdict:
+    return "skipped" if test.outcome == "skip" else test.outcome
 
 
 def _reason(tests: Sequence[TestOutcome]) -> str:
@@ -212,6 +190,6 @@ def _reason(tests: Sequence[TestOutcome]) -> str:
     if not tests:
         return _NO_TEST
     verdict = clause_verdict(tests)
-    deciding = [test for test in tests if _VERDICT_OF.get(test.outcome, test.outcome) == verdict != "pass"]
+    deciding = [test for test in tests if _verdict_of(test) == verdict != "pass"]
     said = dict.fromkeys(filter(None, (one_line(test.reason or test.message) for test in deciding)))
     return "; ".join(list(said)[:3])

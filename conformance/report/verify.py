@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from conformance.core.versions import matches_version
-from conformance.report.files import load, schema_problems
-from conformance.report.model import ClauseResult, Report, SubjectResult, overall
-from conformance.report.text import visible
-from conformance.report.verdicts import clause_verdict, owed_by, settled
+from conformance.core.clauses import Clause, text_hash
+from conformance.core.clauses import digest as installed
+from conformance.core.joining import join
+from conformance.core.outcomes import Outcome, TestOutcome
+from conformance.report.consequences import with_consequences
+from conformance.report.files import load
+from conformance.report.model import ClauseResult, Report, SubjectResult, overall, page_of, sha256_of
+from conformance.report.text import plain, visible
+from conformance.report.verdicts import judged, owed_by
 
-if TYPE_CHECKING:
-    from conformance.core.clauses import Clause
-
-_MANY = 20  # problems with the schema that are worth printing
+_MANY = 20  # problems that are worth printing
 
 
 def verify(path: Path | str, clauses: Mapping[str, Clause], digest: str | None = None) -> list[str]:
@@ -31,24 +33,36 @@ def verify(path: Path | str, clauses: Mapping[str, Clause], digest: str | None =
         UsageError: the file cannot be read, or holds no JSON.
     """
     data = load(path)
-    problems = schema_problems(data)
-    if not problems:
+    try:
         report = Report.from_json(data)
-        problems = [
-            *_against_registry(report, clauses, digest or _installed()),
-            *_recomputed(report, clauses),
-        ]
-    return [visible(problem, 1_000).replace("\n", " ") for problem in problems[:_MANY]] + _left_out(len(problems))
+    except ValueError as problem:
+        return [_line(str(problem))]
+    problems = [
+        *_against_registry(report, clauses, digest or installed()),
+        *_recomputed(report, clauses),
+        *_content(data),
+    ]
+    more = [f"and {len(problems) - _MANY} more problems"] if len(problems) > _MANY else []
+    return [*map(_line, problems[:_MANY]), *more]
 
 
-def _left_out(count: int) -> list[str]:
-    return [f"and {count - _MANY} more problems"] if count > _MANY else []
+def _line(problem: str) -> str:
+    return visible(problem, 1_000).replace("\n", " ")
 
 
-def _installed() -> str:
-    from conformance.core.clauses import digest
+def _content(data: Mapping[str, Any]) -> Iterator[str]:
+    """A change that leaves no contradiction behind, such as a subject that was taken out."""
+    if "content_sha256" not in data:
+        yield "content_sha256 is missing: nothing tells whether the report is whole"
+    elif data["content_sha256"] != _digest_of(data):
+        yield "content_sha256: the report was changed after it was written"
 
-    return digest()
+
+def _digest_of(data: Mapping[str, Any]) -> str:
+    try:
+        return sha256_of(data)
+    except ValueError:  # a text that no report has
+        return ""
 
 
 def _against_registry(report: Report, clauses: Mapping[str, Clause], digest: str) -> Iterator[str]:
@@ -66,19 +80,18 @@ def _against_registry(report: Report, clauses: Mapping[str, Clause], digest: str
 
 
 def _ids(name: str, found: tuple[ClauseResult, ...], owed: set[str], clauses: Mapping[str, Clause]) -> Iterator[str]:
-    for result, count in Counter(clause.id for clause in found).items():
+    counts = Counter(clause.id for clause in found)
+    for result, count in counts.items():
         if count > 1:
             yield f"{name}: clause {result} is judged {count} times"
     for missing in clauses:
-        if missing in owed and missing not in {clause.id for clause in found}:
+        if missing in owed and missing not in counts:
             yield f"{name}: clause {missing} is missing"
     for result_ in found:
         yield from _words(name, result_, clauses.get(result_.id))
 
 
 def _words(name: str, result: ClauseResult, clause: Clause | None) -> Iterator[str]:
-    from conformance.core.clauses import text_hash
-
     if clause is None:
         yield f"{name}: there is no clause {result.id}"
         return
@@ -86,32 +99,57 @@ def _words(name: str, result: ClauseResult, clause: Clause | None) -> Iterator[s
         yield f"{name}: {result.id} is a {clause.level} clause, not {result.level}"
     if result.text_sha256 and result.text_sha256 != text_hash(clause):
         yield f"{name}: {result.id} had another text when the report was made"
+    elif result.text and result.text != plain(clause.text):
+        yield f"{name}: {result.id} has a text that is not the clause's"
+    if result.page and result.page != page_of(clause):
+        yield f"{name}: {result.id} points to a page that does not state it"
 
 
 def _recomputed(report: Report, clauses: Mapping[str, Clause]) -> Iterator[str]:
-    torch = str(report.environment["torch"])
+    torch = report.environment["torch"]
     for part in report.parts:
-        for result in part.clauses:
+        for result, verdict, reason in _verdicts(part, clauses, torch):
             yield from _outcomes(part, result)
-            verdict = clause_verdict(settled(test) for test in result.tests)
-            clause = clauses.get(result.id)
-            if clause and not result.tests and not matches_version(clause.versions, torch):
-                verdict = "not-applicable"
             if result.verdict != verdict:
                 yield f"{_name(part)}: {result.id} is {result.verdict}, but its outcomes say {verdict}"
+            elif verdict == "consequence" and result.reason != reason:
+                yield f"{_name(part)}: {result.id} is a consequence of {reason}, not of {result.reason}"
             if result.expected and not result.broken:
                 yield f"{_name(part)}: {result.id} is said to be broken as expected, but is {result.verdict}"
         if part.verdict != overall(part.clauses):
             yield f"{_name(part)}: {part.verdict}, but the clauses say {overall(part.clauses)}"
 
 
+def _verdicts(
+    part: SubjectResult, clauses: Mapping[str, Clause], torch: str
+) -> Iterator[tuple[ClauseResult, str, str]]:
+    """Each clause with the verdict and the reason that its tests give; one that nobody knows is passed over."""
+    known = [result for result in part.clauses if result.id in clauses]
+    alone = [judged(clauses[result.id], result.tests, torch) for result in known]
+    fresh = with_consequences(
+        [
+            replace(result, verdict=verdict, reason=reason)
+            for result, (verdict, reason) in zip(known, alone, strict=True)
+        ]
+    )
+    for result, again in zip(known, fresh, strict=True):
+        yield result, again.verdict, again.reason
+
+
 def _outcomes(part: SubjectResult, result: ClauseResult) -> Iterator[str]:
     for test in result.tests:
         where = f"{_name(part)}: {result.id}: {test.nodeid}"
-        if settled(test).outcome != test.outcome:
-            yield f"{where} is {test.outcome}, but its ranks say {settled(test).outcome}"
+        if test.outcome != _joined(test):
+            yield f"{where} is {test.outcome}, but its ranks say {_joined(test)}"
         if (test.clause, test.subject) != (result.id, part.subject) or (part.subject and test.spec != part.spec):
             yield f"{where} is about {test.clause} and {test.subject or 'the engine'}"
+
+
+def _joined(test: TestOutcome) -> Outcome:
+    """What the ranks say; a test without any was not run."""
+    if not test.ranks and test.outcome in {"skip", "not-applicable"}:
+        return test.outcome
+    return join(test.ranks, test.world)[0]
 
 
 def _name(part: SubjectResult) -> str:

@@ -51,7 +51,8 @@ def check(
 
     One example is enough: the suite itself calls with every combination of inputs that need a gradient, with
     incoming gradients of every layout, with batches along every dimension for vmap, and in double precision where a
-    derivative is measured. Other shapes, strides and dtypes are examples of their own.
+    derivative is measured. Strides, dtypes and an empty dimension are derived from each sample; pass other shapes
+    yourself.
 
     Args:
         function: a Function class, a callable, or a :class:`~conformance.Subject`.

@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import cast
 
 import torch
 from torch.utils import _pytree as pytree
 
 from conformance.core.joining import joined
-from conformance.core.outcomes import RankOutcome, TestOutcome
+from conformance.core.outcomes import Outcome, RankOutcome, TestOutcome
 from conformance.core.plan import PlannedTest
 from conformance.kit import isolation
 from conformance.kit.attempt import attempt, call_body
@@ -35,7 +36,7 @@ def _outcome(test: PlannedTest, subject: Subject, world: World) -> TestOutcome:
         warnings.simplefilter("ignore")  # the suite provokes warnings; the caller's filters are for the caller
         ended = attempt(running)
     outcome = "error" if ended.outcome == "bad-subject" else ended.outcome
-    return joined(test, [RankOutcome(0, outcome, ended.message, ended.likely)], ended.seconds)
+    return joined(test, [RankOutcome(0, cast(Outcome, outcome), ended.message, ended.likely)], ended.seconds)
 
 
 @contextmanager

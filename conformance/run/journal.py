@@ -37,7 +37,7 @@ class Journal:
         try:
             path.unlink(missing_ok=True)
             journal = cls(path, path.open("w", encoding="utf-8"), [])
-            journal._write(head)
+            journal._write(json.dumps(head))
         except OSError as error:
             raise UsageError(f"cannot write {path}: {error.strerror}") from None
         return journal
@@ -74,7 +74,7 @@ class Journal:
         """Write an outcome down. A disk that is full does not end the run."""
         if not self.lost:
             try:
-                self._write(outcome.to_json())
+                self._write(outcome.to_text())
             except OSError as error:
                 self.lost = f"{self.path}: {error.strerror}; this run cannot be resumed from here"
 
@@ -83,8 +83,8 @@ class Journal:
         with contextlib.suppress(OSError):
             self.file.close()
 
-    def _write(self, data: Mapping[str, Any]) -> None:
-        self.file.write(json.dumps(data) + "\n")
+    def _write(self, line: str) -> None:
+        self.file.write(line + "\n")
         self.file.flush()
 
 

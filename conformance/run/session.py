@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -18,8 +17,8 @@ from conformance.core.options import RunOptions
 from conformance.core.plan import PlannedTest, SubjectRef, plan
 from conformance.ranks.client import Forkserver
 from conformance.ranks.devices import missing
-from conformance.ranks.group import World
-from conformance.ranks.pool import Pool, Settings
+from conformance.ranks.group import RankGroup
+from conformance.ranks.pool import Pool, Settings, search_path
 from conformance.run.entry_points import registered
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ class Session:
         self.options = options.checked(clauses.specs())
         self.forkserver = forkserver or Forkserver()
         self.cluster = cluster
-        self.path = tuple(path if path is not None else dict.fromkeys([os.getcwd(), *filter(None, sys.path)]))
+        self.path = tuple(path) if path is not None else search_path()
         self._known = subjects
 
     def __enter__(self) -> Session:
@@ -106,7 +105,7 @@ class Session:
         options = self.options
         device = "cpu" if self._missing(1, False) else options.device  # then nothing runs, but subjects are looked at
         settings = Settings(options.backend, device, options.timeout, self.path, options.setup)
-        return Pool(self.forkserver, settings, self.cluster.world if self.cluster else World)
+        return Pool(self.forkserver, settings, self.cluster.rank_group if self.cluster else RankGroup)
 
     @cached_property
     def subjects(self) -> list[SubjectRef]:
@@ -203,26 +202,16 @@ def report_on(
         selected: the node ids that were to be run at all, where that was not everything.
         **more: what :func:`~conformance.report.verdicts.judge` takes besides.
     """
-    from conformance.report.verdicts import Planned, SubjectInfo, judge
+    from conformance.report.verdicts import judge
 
-    left_out = {test.nodeid for test in tests} - set(selected) if selected is not None else set()
     return judge(
         outcomes,
-        [
-            Planned(
-                test.nodeid,
-                test.test.clause,
-                test.label,
-                test.spec,
-                test.size,
-                "not selected" if test.nodeid in left_out else "",
-            )
-            for test in tests
-        ],
-        [SubjectInfo(subject.label, subject.spec) for subject in subjects],
+        tests,
+        subjects,
         clauses.registry(),
         environment,
         suite={"version": suite_version(), "clauses_sha256": clauses.digest()},
+        selected=selected,
         **more,
     )
 

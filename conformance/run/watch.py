@@ -10,14 +10,13 @@ from pathlib import Path
 
 from conformance.core.errors import OK, UsageError
 from conformance.core.options import RunOptions
-from conformance.core.outcomes import TestOutcome
+from conformance.core.outcomes import BROKEN, TestOutcome
 from conformance.core.plan import PlannedTest
 from conformance.run.session import Session
 
 #: How often the files are looked at (seconds). An editor's save is done by the next look but one.
 LOOK = 0.05
 Stamp = tuple[int, int]
-GOOD = {"pass", "not-applicable", "skip"}
 
 
 def watch(options: RunOptions) -> int:
@@ -53,7 +52,7 @@ def one_round(session: Session, tests: Sequence[PlannedTest]) -> list[PlannedTes
 
 def failing_first(tests: Sequence[PlannedTest], outcomes: Sequence[TestOutcome]) -> list[PlannedTest]:
     """The same tests, each world's together, what failed last time ahead of the rest of its world."""
-    bad = {outcome.nodeid for outcome in outcomes if outcome.outcome not in GOOD}
+    bad = {outcome.nodeid for outcome in outcomes if outcome.outcome in BROKEN}
     worlds = {(test.label, test.size, test.group): place for place, test in reversed(list(enumerate(tests)))}
     failing = {(test.label, test.size, test.group) for test in tests if test.nodeid in bad}
 

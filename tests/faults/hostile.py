@@ -5,14 +5,18 @@ Runs on ranks alone. Every function below is a fault; each makes two subjects, o
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import ctypes
+import faulthandler
 import os
+import resource
 import signal
 import subprocess
 import sys
 import threading
 import time
+import warnings
 
 import torch
 import torch.distributed as dist
@@ -68,6 +72,10 @@ def made(name, fault, place):
 def endless_loop(x):
     while True:
         pass
+
+
+def second_sleep(x):
+    time.sleep(1.0)
 
 
 def long_sleep(x):
@@ -296,8 +304,6 @@ def forks_and_runs_on(x):
 
 
 def memory_ends(x):
-    import resource
-
     resource.setrlimit(resource.RLIMIT_AS, (1 << 20, 1 << 20))
     torch.ones(1 << 28)
 
@@ -308,8 +314,122 @@ def patches_machinery(x):
     json.dumps = None
 
 
+# Ranks that change what the next test finds, where few look.
+
+
+class Mode(torch.overrides.TorchFunctionMode):
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        return function(*args, **(kwargs or {}))
+
+
+class DispatchMode(torch.utils._python_dispatch.TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        return function(*args, **(kwargs or {}))
+
+
+def function_mode(x):
+    Mode().__enter__()
+
+
+def dispatch_mode(x):
+    DispatchMode().__enter__()
+
+
+def functorch_level(x):
+    torch._C._functorch._grad_increment_nesting()
+
+
+def dual_level(x):
+    torch.autograd.forward_ad.enter_dual_level()
+
+
+def autocast(x):
+    torch.set_autocast_dtype("cpu", torch.float16)
+
+
+def warning_filters(x):
+    warnings.simplefilter("error")
+
+
+def saved_hooks(x):
+    torch._C._autograd._push_saved_tensors_default_hooks(lambda tensor: tensor, lambda tensor: tensor)
+
+
+def matmul_precision(x):
+    torch.set_float32_matmul_precision("medium")
+
+
+def deterministic(x):
+    torch.use_deterministic_algorithms(True, warn_only=True)
+
+
+def modules_broken(x):
+    sys.modules["torch.nn.functional"] = None
+
+
+def watchdog(x):
+    faulthandler.dump_traceback_later(0.05, exit=True)
+
+
+def extra_collective(x):
+    HOARD.append(dist.all_reduce(torch.ones(2), async_op=True))
+
+
+def logs_in_thread(x):
+    ready = threading.Event()
+    _thread.start_new_thread(lambda: (threading.current_thread(), ready.set(), time.sleep(3600)), ())
+    ready.wait()
+
+
+# Ranks that turn on the suite itself.
+
+
+def stops_parent(x):
+    os.kill(os.getppid(), signal.SIGSTOP)
+
+
+def limits_parent(x):
+    resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (8, 8))
+
+
+def limits_parent_softly(x):
+    resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (8, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+
+def leaves_daemon_and_kills_parent(x):
+    subprocess.Popen(["/bin/sleep", "3602"], env={}, start_new_session=True)
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(60)
+
+
+def forged(**reply):
+    """Answers the present request through the rank's own connection."""
+    frame = sys._getframe()
+    while not {"request", "self"} <= frame.f_locals.keys():
+        frame = frame.f_back
+    serial = frame.f_locals["request"]["serial"]
+    frame.f_locals["self"].channel.send({"event": "done", "serial": serial, "message": "", **reply})
+    time.sleep(60)
+
+
+def forges_list(x):
+    forged(outcome=["pass"])
+
+
+def forges_dict(x):
+    forged(outcome={"pass": 1})
+
+
+def forges_bad_subject(x):
+    forged(outcome="bad-subject")
+
+
+def forges_types(x):
+    forged(outcome="error", message={"a": [1]}, likely=7, changed={"a": 1}, seconds="long")
+
+
 FAULTS = [name for name, value in list(vars().items()) if callable(value) and getattr(value, "__code__", None)]
-FAULTS.remove("made")
+FAULTS = [name for name in FAULTS if name not in {"made", "forged"}]
 for _name in FAULTS:
     for _place in ("forward", "backward", "end"):
         vars()[f"{_place}_{_name}"] = made(f"{_place}_{_name}", vars()[_name], _place)

@@ -190,7 +190,8 @@ class GradientForArgs(Joined):
         Also: Function.forward.frees-memory, Function.save_for_backward.hooks-suffice     Also:
         AllGather.backward.local-slice, AllGather.backward.own-memory     Also: Function.backward.gradient,
         Function.backward.any-thread, Function.backward.create-graph, Function.backward.zero,
-        Function.checkpoint.agrees, Function.forward.inputs-untouched, Function.save_for_backward.protects"""
+        Function.checkpoint.agrees, Function.forward.inputs-untouched, Function.save_for_backward.protects
+    """
 
     @staticmethod
     def backward(ctx, grad_output):
@@ -207,7 +208,8 @@ class OneGradient(Joined):
         AllGather.backward.local-slice, AllGather.backward.own-memory     Also: Function.backward.count,
         Function.backward.gradient, Function.backward.any-thread, Function.backward.create-graph,
         Function.backward.zero, Function.checkpoint.agrees, Function.forward.inputs-untouched,
-        Function.save_for_backward.protects"""
+        Function.save_for_backward.protects
+    """
 
     @staticmethod
     def backward(ctx, grad_output):

@@ -17,7 +17,8 @@ class MissingNotHandled(StackedAllReduce):
     """Asks for None in place of zeros, and does not expect it.
 
     Breaks: AllGatherGradAutograd.backward.unused
-    Also: Function.backward.unused-output, Function.backward.undefined"""
+    Also: Function.backward.unused-output, Function.backward.undefined
+    """
 
     @staticmethod
     def forward(ctx, x):
@@ -29,7 +30,8 @@ class MissingCountAsOnes(MissingNotHandled):
     """Fills in ones for what is missing.
 
     Breaks: AllGatherGradAutograd.backward.unused
-    Also: Function.backward.unused-output, Function.backward.undefined"""
+    Also: Function.backward.unused-output, Function.backward.undefined
+    """
 
     @staticmethod
     @once_differentiable

@@ -86,6 +86,7 @@ def _row(row: Row) -> dict[str, Any]:
         "precise": row.precise,
         "broken": sorted(row.broken),
         "kept": list(row.kept),
+        "ranks": row.ranks,
     }
 
 

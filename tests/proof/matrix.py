@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from conformance.core import catalog, clauses
-from conformance.core.outcomes import TestOutcome, worst
+from conformance.core.outcomes import BROKEN, TestOutcome, worst
 from conformance.core.plan import PlannedTest, SubjectRef, plan
 from conformance.ranks.client import Forkserver
 from conformance.ranks.pool import Settings
@@ -17,7 +17,6 @@ from tests.proof.workers import Hasty
 
 RANKS = (1, 2, 3)
 TIMEOUT = 4.0
-BROKEN = {"fail", "error", "crash", "timeout"}
 
 
 @dataclass(frozen=True)
@@ -27,6 +26,8 @@ class Row:
     implementation: Implementation
     broken: dict[str, str]
     kept: tuple[str, ...]
+    #: The largest world that was run: a bug that two ranks show is given no third.
+    ranks: int
 
     @property
     def caught(self) -> bool:
@@ -64,8 +65,9 @@ def held_against(pool: Hasty, implementation: Implementation) -> Row:
     items = items_of(implementation)
     pool.look_ahead(items)
     outcomes = until_broken(pool, [item for item in items if item.size < max(RANKS)], ())
-    if implementation.breaks and row(implementation, outcomes).caught:
-        return row(implementation, outcomes)
+    found = row(implementation, outcomes)
+    if implementation.breaks and found.caught:
+        return found
     return row(implementation, until_broken(pool, [item for item in items if item.size == max(RANKS)], outcomes))
 
 
@@ -94,7 +96,7 @@ def row(implementation: Implementation, outcomes: Iterable[TestOutcome]) -> Row:
             broken[clause] = f"{joined}: {first.message.splitlines()[0] if first.message else ''}"
         elif any(outcome.outcome == "pass" for outcome in found):
             kept.append(clause)
-    return Row(implementation, broken, tuple(kept))
+    return Row(implementation, broken, tuple(kept), max((outcome.world for outcome in outcomes), default=0))
 
 
 def task(implementation: Implementation) -> Callable[[Forkserver], Row]:

@@ -1,4 +1,8 @@
-"""A world whose ranks stand under several supervisors: each forks one, the first one's word starts every request."""
+"""Ranks under several supervisors: each forks one, and carries out what the first one orders.
+
+An order by post names a test or a subject and nothing more. Where subjects are looked for, and what is set up before
+them, each supervisor knows from its own command line; no order carries a pickle.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +12,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from conformance.core.errors import ForkserverDied
-from conformance.core.outcomes import RankOutcome
+from conformance.core.outcomes import BROKEN, RankOutcome
 from conformance.ranks.client import Forkserver
 from conformance.ranks.cluster.net import LOOPBACK
-from conformance.ranks.cluster.store import Patience, Post
-from conformance.ranks.group import BROKEN, Place, World, in_step, listening
+from conformance.ranks.cluster.store import Backoff, Forged, Post
+from conformance.ranks.group import Place, RankGroup, in_step, listening
+from conformance.ranks.owner import Owner
 from conformance.ranks.preloads import TRANSFORMS
 
 #: How long after its own end a request may lack another supervisor's word, before that one counts as lost (seconds).
 LOST = 20.0
-FAILED = {*BROKEN, "timeout"}
+#: What each supervisor adds to an order to load a subject, from its own command line.
+OWN = ("path", "setup", "payload")
 
 
 class Lost(KeyboardInterrupt):
@@ -37,24 +43,24 @@ class Seat:
     machines: tuple[str, ...] = ()
 
 
-class Share(World):
-    """The one rank of a world that is forked here; failures and exchanged values elsewhere reach it by post."""
+class LocalRank(RankGroup):
+    """The one rank of a group that is forked here; failures and exchanged values elsewhere reach it by post."""
 
-    def __init__(self, template: Forkserver, opening: dict[str, Any], place: Place, post: Post) -> None:
+    def __init__(self, forkserver: Forkserver, opening: dict[str, Any], place: Place, post: Post) -> None:
         self.post = post
         self.epoch = opening["epoch"]
         self.number = 0
         self.traded = 0
         self.offering = False
-        self.patience = Patience()
+        self.backoff = Backoff()
         names = ("size", "backend", "device", "group", "debug")
-        super().__init__(template, **{name: opening[name] for name in names}, place=place)
+        super().__init__(forkserver, **{name: opening[name] for name in names}, place=place)
 
     def request(self, message: dict[str, Any] | None, deadline: float) -> list[RankOutcome]:
         """Put the next request to the rank here, and post what it gave."""
         self.number += 1
         self.traded, self.offering = 0, False
-        self.patience = Patience()
+        self.backoff = Backoff()
         return super().request(message, deadline)
 
     @property
@@ -65,60 +71,81 @@ class Share(World):
     @property
     def pause(self) -> float:
         """When to look at the post again (seconds)."""
-        return self.patience.pause
+        return self.backoff.pause
 
     def _elsewhere(self) -> str:
-        if self.size > 1 and self.patience.due() and self.post.has(f"stop/{self.key}"):
+        if self.size > 1 and self.backoff.due() and self.post.has(f"stop/{self.key}"):
             return str(self.post.take(f"stop/{self.key}"))
         return ""
 
     def _exchange(self) -> None:
-        (member,) = self.members
-        if not member.offered or member.finished:
+        (rank,) = self.ranks
+        if not rank.offered or rank.finished:
             return
         key = f"{self.key}/{self.traded}"
         if not self.offering:
-            self.post.put(f"value/{member.rank}", member.offered[0])
+            self.post.put(f"value/{rank.rank}", [key, rank.offered[0]])
             self.post.count(f"offers/{key}", 1)
             self.offering = True
-            self.patience = Patience()
-        if member.rank == 0 and self.post.count(f"offers/{key}") == self.size:
-            values = self.post.take_all([f"value/{rank}" for rank in range(self.size)])
+            self.backoff = Backoff()
+        if rank.rank == 0 and self.post.count(f"offers/{key}") == self.size:
+            values = take_present(self.post, key, [f"value/{number}" for number in range(self.size)])
             self.post.put(f"values/{key}", values)
-        elif member.rank == 0 or not self.post.has(f"values/{key}"):
+        elif rank.rank == 0 or not self.post.has(f"values/{key}"):
             return
-        member.put({"values": self.post.take(f"values/{key}")})
-        member.offered.pop(0)
+        rank.put({"values": self.post.take(f"values/{key}")})
+        rank.offered.pop(0)
         self.traded += 1
         self.offering = False
 
 
 def post_outcome(post: Post, key: str, rank: int, outcome: RankOutcome) -> None:
     """Tell the first supervisor what a rank gave, and the others when they wait for it in vain."""
-    if outcome.outcome in FAILED:
+    if outcome.outcome in BROKEN:
         post.put(f"stop/{key}", outcome.outcome)
-    post.put(f"outcome/{rank}", outcome.to_json())
+    post.put(f"outcome/{rank}", [key, outcome.to_json()])
     post.count(f"done/{key}", 1)
 
 
-class ClusterWorld:
-    """The first supervisor's view of a world: the same as of a world on this machine."""
+def take_present(post: Post, key: str, names: list[str]) -> list[Any]:
+    """What all ranks say of the present request.
 
-    def __init__(self, template: Forkserver, seat: Seat, epoch: int, opening: dict[str, Any]) -> None:
+    Raises:
+        Forged: one is of another request: somebody has put an old message back.
+    """
+    found = post.take_all(names)
+    if any(of != key for of, _ in found):
+        raise Forged("the launcher's store holds an answer to an earlier request: somebody else writes there")
+    return [value for _, value in found]
+
+
+def order_for(message: dict[str, Any]) -> dict[str, Any]:
+    """What of a request goes by post.
+
+    >>> order_for({"op": "load", "subject": "a:b", "payload": "", "path": ["/x"], "setup": []})
+    {'op': 'load', 'subject': 'a:b'}
+    """
+    return {name: value for name, value in message.items() if name not in OWN}
+
+
+class ClusterGroup(Owner):
+    """The first supervisor's view of the ranks: the same as of a rank group on this machine."""
+
+    def __init__(self, forkserver: Forkserver, seat: Seat, epoch: int, opening: dict[str, Any]) -> None:
         self.seat, self.post, self.epoch = seat, seat.post, epoch
         self.size: int = opening["size"]
         self.usable = True
-        self.knows_transforms = template.knows_transforms
+        self.knows_transforms = forkserver.knows_transforms
         self.number = 0
         host = seat.address if len(set(seat.machines[: self.size])) > 1 else LOOPBACK
         interface = seat.interface if host != LOOPBACK else "lo"
         listener = listening(host, self.size)
         port = listener.getsockname()[1]
         place = Place(0, seat.local_rank, host, port, interface, listener)
-        opening |= {"epoch": epoch, "host": host, "port": port, "transforms": template.knows_transforms}
+        opening |= {"epoch": epoch, "host": host, "port": port, "transforms": forkserver.knows_transforms}
         self.post.put(f"world/{epoch}", opening)
         try:
-            self.share = Share(template, opening, place, self.post)
+            self.local = LocalRank(forkserver, opening, place, self.post)
         except BaseException:
             self.post.put(f"order/{epoch}/1", None)
             raise
@@ -132,13 +159,13 @@ class ClusterWorld:
         self.number += 1
         key = f"{self.epoch}/{self.number}"
         end = time.monotonic() + deadline + LOST
-        self.post.put(f"order/{key}", {"message": message, "deadline": deadline})
+        self.post.put(f"order/{key}", {"message": message and order_for(message), "deadline": deadline})
         try:
-            (own,) = self.share.request(message, deadline)
+            (own,) = self.local.request(message, deadline)
         except BaseException:
             self.post.put(f"stop/{key}", "crash")
             raise
-        if own.outcome in FAILED:
+        if own.outcome in BROKEN:
             self.post.put(f"stop/{key}", own.outcome)
         outcomes = blamed([own, *self._of_others(key, end)])
         self.post.drop(f"order/{key}", f"done/{key}", f"stop/{key}")
@@ -148,59 +175,62 @@ class ClusterWorld:
         return outcomes
 
     def _of_others(self, key: str, end: float) -> list[RankOutcome]:
-        patience = Patience()
+        backoff = Backoff()
         while self.post.count(f"done/{key}") < self.size - 1:
             if time.monotonic() > end:
                 raise Lost(f"no word from another rank's machine, {LOST:g} s past the test's deadline")
-            time.sleep(patience.pause)
-        said = self.post.take_all([f"outcome/{rank}" for rank in range(1, self.size)])
+            time.sleep(backoff.pause)
+        said = take_present(self.post, key, [f"outcome/{rank}" for rank in range(1, self.size)])
         return [RankOutcome.from_json(data) for data in said]
 
     def details(self) -> list[dict[str, Any]]:
         """The whole reply of the rank here; of the others only their outcomes travel."""
-        return self.share.details() + [{}] * (self.size - 1)
+        return self.local.details() + [{}] * (self.size - 1)
 
     def close(self) -> None:
         """End every rank."""
         with contextlib.suppress(RuntimeError):  # the store may be gone
             self.post.put(f"stop/{self.epoch}/{self.number}", "crash")
             self.post.put(f"order/{self.epoch}/{self.number + 1}", None)
-        self.share.close()
+        self.local.close()
 
 
 def blamed(outcomes: list[RankOutcome]) -> list[RankOutcome]:
     """Of several late ranks, those that entered more collectives than another one wait for that one."""
-    late = [outcome for outcome in outcomes if outcome.outcome == "timeout" and not outcome.left_alone]
+    late = [outcome for outcome in outcomes if outcome.outcome == "timeout" and not outcome.bystander]
     behind = min((len(outcome.collectives) for outcome in late), default=0)
     if any(len(outcome.collectives) < behind for outcome in outcomes):
         return outcomes
     return [
-        replace(outcome, left_alone=True)
+        replace(outcome, bystander=True)
         if outcome in late and len(outcome.collectives) > behind and "had stopped the process" not in outcome.message
         else outcome
         for outcome in outcomes
     ]
 
 
-def answer(template: Forkserver, seat: Seat, opening: dict[str, Any]) -> None:
-    """Another supervisor's part in a world: fork its rank, pass on each request, until the world is closed."""
+def answer(forkserver: Forkserver, seat: Seat, opening: dict[str, Any], own: dict[str, Any]) -> None:
+    """Another supervisor's part: fork its rank and pass on each request, until the ranks are to end."""
     if opening["transforms"]:
-        template.preload(TRANSFORMS)
+        forkserver.preload(TRANSFORMS)
     one_machine = opening["host"] == LOOPBACK
     interface = "lo" if one_machine else seat.interface
     place = Place(seat.rank, seat.local_rank, opening["host"], opening["port"], interface, None)
-    share: Share | None = None
+    local: LocalRank | None = None
     number = 1
     while (order := seat.post.take(f"order/{opening['epoch']}/{number}")) is not None:
         try:
-            share = share or Share(template, opening, place, seat.post)
-            (outcome,) = share.request(order["message"], order["deadline"])
+            local = local or LocalRank(forkserver, opening, place, seat.post)
+            message = order["message"]
+            if message and message["op"] == "load":
+                message = {**order_for(message), **own}
+            (outcome,) = local.request(message, order["deadline"])
         except ForkserverDied as error:
             outcome = RankOutcome(seat.rank, "crash", f"the process that ranks are forked from was killed: {error}")
-            if template.environment:
-                template.restart()
-            share = None
+            if forkserver.ready:
+                forkserver.restart()
+            local = None
         post_outcome(seat.post, f"{opening['epoch']}/{number}", seat.rank, outcome)
         number += 1
-    if share is not None:
-        share.close()
+    if local is not None:
+        local.close()

@@ -1,15 +1,22 @@
-"""What supervisors tell each other, as JSON in the launcher's own store."""
+"""What supervisors tell each other: signed JSON in the launcher's own store.
+
+Whoever reaches the launcher's port may write to its store. So every value carries a signature, made with a key that
+only the launched processes have, over the name it stands under and the value itself.
+"""
 
 from __future__ import annotations
 
+import hmac
 import json
 import os
 import socket
 import time
 from collections.abc import Mapping, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
+
+from conformance.ranks.cluster.key import KEY, take_key
 
 #: What a launcher leaves in the environment. Ranks do not see it: their world is not the launcher's.
 LAUNCHED = (
@@ -18,6 +25,8 @@ LAUNCHED = (
     "TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_ERROR_FILE",
 )  # fmt: skip
 NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+#: A signature's length (bytes).
+SIGNATURE = 32
 #: A look at the store costs a message; one that waits looks at most so often, and ever less often (seconds).
 SOON, SELDOM = 0.001, 0.5
 
@@ -32,6 +41,7 @@ class Launch:
     host: str
     port: int
     agent_has_store: bool = False
+    key: bytes = field(default=b"", repr=False)
 
 
 def launch_in(environment: Mapping[str, str]) -> Launch | None:
@@ -56,12 +66,17 @@ def launch_in(environment: Mapping[str, str]) -> Launch | None:
 
 
 def take_launch(environment: MutableMapping[str, str]) -> Launch | None:
-    """The same, taken out of the environment that ranks are to inherit."""
+    """The same with the key, taken out of the environment that ranks are to inherit.
+
+    Raises:
+        UsageError: the launched processes have no key in common.
+    """
     launch = launch_in(environment)
-    if launch is not None:
-        for name in LAUNCHED:
-            environment.pop(name, None)
-    return launch
+    if launch is None:
+        return None
+    for name in LAUNCHED:
+        environment.pop(name, None)
+    return replace(launch, key=take_key(environment))
 
 
 def launcher() -> str:
@@ -87,28 +102,55 @@ def connect(launch: Launch) -> Any:
     return dist.PrefixStore("conformance", store)
 
 
-class Post:
-    """A store of JSON values. It counts what it sends, since that is what grows with the number of ranks."""
+class Forged(RuntimeError):
+    """A value in the store is not from one of our own processes."""
 
-    def __init__(self, store: Any, prefix: str = "") -> None:
+
+class Post:
+    """A store of signed JSON values. It counts what it sends, since that is what grows with the number of ranks."""
+
+    def __init__(self, store: Any, key: bytes, prefix: str = "") -> None:
         self.store = store
+        self.key = key
         self.prefix = prefix
         self.messages = 0
 
-    def put(self, key: str, value: Any) -> None:
+    def put(self, name: str, value: Any) -> None:
         """Write one value for all to see."""
         self.messages += 1
-        self.store.set(self.prefix + key, json.dumps(value))
+        text = json.dumps(value).encode()
+        self.store.set(self.prefix + name, self._signature(name, text) + text)
 
-    def take(self, key: str) -> Any:
-        """Read one value; wait until it is there."""
-        self.messages += 1
-        return json.loads(self.store.get(self.prefix + key))
+    def take(self, name: str) -> Any:
+        """Read one value; wait until it is there.
 
-    def take_all(self, keys: list[str]) -> list[Any]:
-        """Read many values that are there, in one message."""
+        Raises:
+            Forged: it was not signed with our key.
+        """
         self.messages += 1
-        return [json.loads(value) for value in self.store.multi_get([self.prefix + key for key in keys])]
+        return self._read(name, self.store.get(self.prefix + name))
+
+    def take_all(self, names: list[str]) -> list[Any]:
+        """Read many values that are there, in one message.
+
+        Raises:
+            Forged: one was not signed with our key.
+        """
+        self.messages += 1
+        found = self.store.multi_get([self.prefix + name for name in names])
+        return [self._read(name, data) for name, data in zip(names, found, strict=True)]
+
+    def _read(self, name: str, data: bytes) -> Any:
+        signature, text = data[:SIGNATURE], data[SIGNATURE:]
+        if not hmac.compare_digest(signature, self._signature(name, text)):
+            raise Forged(
+                f"{name!r} in the launcher's store is not signed with our key: somebody else writes there, or the "
+                f"processes have different keys; set {KEY} to the same text for all of them"
+            )
+        return json.loads(text)
+
+    def _signature(self, name: str, text: bytes) -> bytes:
+        return hmac.digest(self.key, f"{self.prefix}{name}\0".encode() + text, "sha256")
 
     def has(self, key: str) -> bool:
         """Whether there is a value."""
@@ -127,7 +169,7 @@ class Post:
             self.store.delete_key(self.prefix + key)
 
 
-class Patience:
+class Backoff:
     """When to look again: at once in the beginning, ever less often as time goes by."""
 
     def __init__(self) -> None:

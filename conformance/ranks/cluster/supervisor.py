@@ -1,7 +1,7 @@
 """The suite when a launcher such as torchrun has started it many times: one process leads, the others follow.
 
-Every launched process supervises one rank, forked from a pristine process of its own. The first one runs the tests,
-with worlds made of all the others' ranks; whatever they tell each other goes through the launcher's own store.
+Every launched process supervises one rank, forked from a forkserver of its own. The first one runs the tests, on
+groups of all supervisors' ranks; whatever they tell each other goes through the launcher's own store.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import itertools
 import secrets
 import signal
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,9 +19,10 @@ from conformance.core.output import complain
 from conformance.core.plan import DEFAULT_RANKS
 from conformance.ranks.client import Forkserver
 from conformance.ranks.cluster import net
-from conformance.ranks.cluster.group import ClusterWorld, Seat, answer
-from conformance.ranks.cluster.store import Launch, Post, connect
-from conformance.ranks.group import World
+from conformance.ranks.cluster.group import ClusterGroup, Seat, answer
+from conformance.ranks.cluster.store import Forged, Launch, Post, connect
+from conformance.ranks.group import RankGroup
+from conformance.ranks.pool import search_path
 
 #: How long all supervisors may take to be there: each imports torch, some from a slow disk (seconds).
 GATHER_LIMIT = 300.0
@@ -40,23 +42,26 @@ class Cluster:
         self.facts: list[dict[str, Any]] = []
         self.seat: Seat | None = None
 
-    def gather(self, template: Forkserver) -> None:
+    def gather(self, forkserver: Forkserver) -> None:
         """Wait until every supervisor has said that it is there, and let all of them know.
 
         Raises:
             UsageError: some are missing, or differ in what has to be the same.
         """
-        template.wait()
+        forkserver.wait()
         token = secrets.token_hex(8)
-        post = Post(self.store, f"{token}/")
-        Post(self.store).put("leader", token)
-        own = facts(self.launch, template)
+        post = Post(self.store, self.launch.key, f"{token}/")
+        Post(self.store, self.launch.key).put("leader", token)
+        own = facts(self.launch, forkserver)
         end = time.monotonic() + GATHER_LIMIT
         while (there := post.count("there")) < self.launch.size - 1:
             if time.monotonic() > end:
                 raise UsageError(f"only {there + 1} of {self.launch.size} launched processes came in time")
             time.sleep(0.05)
-        self.facts = [own, *post.take_all([f"hello/{rank}" for rank in range(1, self.launch.size)])]
+        try:
+            self.facts = [own, *post.take_all([f"hello/{rank}" for rank in range(1, self.launch.size)])]
+        except Forged as error:
+            raise UsageError(str(error)) from None
         machines = tuple(fact["machine"] for fact in self.facts)
         elsewhere = next((fact["address"] for fact in self.facts if fact["machine"] != machines[0]), "")
         address = net.address_towards(elsewhere, 9) if elsewhere else net.LOOPBACK
@@ -75,15 +80,15 @@ class Cluster:
                         f"{self.facts[0][name]!r}; install the same on all machines"
                     )
 
-    def world(
-        self, template: Forkserver, size: int, backend: str, device: str, group: bool, debug: bool = False
-    ) -> World | ClusterWorld:
+    def rank_group(
+        self, forkserver: Forkserver, size: int, backend: str, device: str, group: bool, debug: bool = False
+    ) -> RankGroup | ClusterGroup:
         """A world: of one rank here, or of the first ranks of all supervisors."""
         if size == 1:
-            return World(template, size, backend, device, group, debug)
+            return RankGroup(forkserver, size, backend, device, group, debug)
         assert self.seat is not None, "gather first"
         opening = {"size": size, "backend": backend, "device": device, "group": group, "debug": debug}
-        return ClusterWorld(template, self.seat, next(self.epoch), opening)
+        return ClusterGroup(forkserver, self.seat, next(self.epoch), opening)
 
     @property
     def gpus(self) -> list[int]:
@@ -121,7 +126,7 @@ def sizes(asked: tuple[int, ...], launched: int) -> tuple[int, ...]:
     return tuple(sorted({size for size in asked if size <= launched} | {launched}))
 
 
-def facts(launch: Launch, template: Forkserver) -> dict[str, Any]:
+def facts(launch: Launch, forkserver: Forkserver) -> dict[str, Any]:
     """What the first supervisor has to know of each."""
     from conformance.core import clauses
 
@@ -130,45 +135,51 @@ def facts(launch: Launch, template: Forkserver) -> dict[str, Any]:
         "machine": net.machine(),
         "address": net.address_towards(launch.host, launch.port),
         "local_rank": launch.local_rank,
-        "gpus": int(template.environment.get("gpus", 0)),
-        "torch": template.environment["torch"],
-        "cuda": template.environment["cuda"],
+        "gpus": int(forkserver.environment.get("gpus", 0)),
+        "torch": forkserver.environment["torch"],
+        "cuda": forkserver.environment["cuda"],
         "suite": clauses.digest(),
     }
 
 
-def follow(launch: Launch) -> int:
-    """Be one of the others until the first one says that it is over; return the status to end with."""
+def follow(launch: Launch, setup: Sequence[str]) -> int:
+    """Be one of the others until the first one says that it is over; return the status to end with.
+
+    Args:
+        launch: which of the launched processes this is.
+        setup: what this process's own command line has its ranks call before any subject is imported.
+    """
+    own = {"path": search_path(), "setup": list(setup), "payload": ""}
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # nothing here is worth a farewell
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first supervisor hears it too, and ends the run in order
-    template = Forkserver()
+    forkserver = Forkserver()
     try:
         store = connect(launch)
         net.end_when_silent(launch.host, launch.port, launch.size)
-        template.wait()
-        seat = join(launch, store, facts(launch, template))
+        forkserver.wait()
+        seat = join(launch, store, facts(launch, forkserver))
         for epoch in itertools.count(1):
             opening = seat.post.take(f"world/{epoch}")
             if "end" in opening:
-                template.close()
+                forkserver.close()
                 seat.post.count("gone", 1)
                 return int(opening["end"])
             if launch.rank < opening["size"]:
-                answer(template, seat, opening)
+                answer(forkserver, seat, opening, own)
     except RuntimeError as error:  # of the store, or of the pristine process
         complain(f"rank {launch.rank}: {str(error).splitlines()[0]}")
     finally:
-        template.close()
+        forkserver.close()
     return 1
 
 
 def join(launch: Launch, store: Any, own: dict[str, Any]) -> Seat:
     """Say that we are there, to the first supervisor of this attempt and to none that has gone."""
-    public = Post(store)
-    token, post = "", Post(store)
+    public = Post(store, launch.key)
+    token, post = "", public
     while True:
         if public.has("leader") and (now := public.take("leader")) != token:
-            token, post = now, Post(store, f"{now}/")
+            token, post = now, Post(store, launch.key, f"{now}/")
             post.put(f"hello/{launch.rank}", own)
             post.count("there", 1)
         if token and post.has("welcome") and post.take("welcome")[launch.rank] == own["nonce"]:

@@ -1,0 +1,35 @@
+"""What the site uses of the suite, imported in this one place."""
+
+from __future__ import annotations
+
+from conformance.cli import parser as cli
+from conformance.cli.listing import as_data
+from conformance.core import catalog, clauses, errors
+from conformance.core.catalog import SuiteError, Test
+from conformance.core.clauses import LEVELS, PARTIES, Clause, ClauseError
+from conformance.core.sources import SourceError, by_words
+from conformance.core.sources import parse as parse_sources
+from conformance.report.badge import badge_of
+from conformance.report.model import BROKEN, SUBJECT_VERDICTS, VERDICTS, page_of
+
+__all__ = [
+    "BROKEN",
+    "LEVELS",
+    "PARTIES",
+    "SUBJECT_VERDICTS",
+    "VERDICTS",
+    "Clause",
+    "ClauseError",
+    "SourceError",
+    "SuiteError",
+    "Test",
+    "as_data",
+    "badge_of",
+    "by_words",
+    "catalog",
+    "clauses",
+    "cli",
+    "errors",
+    "page_of",
+    "parse_sources",
+]

@@ -1,0 +1,45 @@
+"""What Linux says of a process under /proc; elsewhere nothing is known, and nothing is found."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import sys
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER = 1, 36, 37
+
+
+def prctl(option: int, value: int) -> None:
+    """Call Linux's prctl; elsewhere nothing happens."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def is_subreaper() -> bool:
+    """Whether orphans among this process's descendants become its children."""
+    answer = ctypes.c_int(0)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(answer), 0, 0, 0)
+    return bool(answer.value)
+
+
+def state(pid: int) -> bytes:
+    """The letter that ``ps`` shows, such as ``T`` for a process that a signal stopped; empty once it is gone.
+
+    >>> state(os.getpid())
+    b'R'
+    """
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
+        return file.read().rpartition(b") ")[2][:1]
+    return b""
+
+
+def children(pid: int) -> set[int]:
+    """The processes that a process has started or adopted."""
+    found: list[bytes] = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/children", "rb") as file:
+                found += file.read().split()
+    return set(map(int, found))

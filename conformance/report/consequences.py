@@ -1,0 +1,140 @@
+"""One cause, one accusation: which broken clauses could only not be judged because of another.
+
+A test that ends in an error, a crash or a timeout learnt nothing of its own clause. Where another broken clause of
+the same subject explains that ending, the clause is a consequence and accuses nobody. Three things explain it:
+
+- PyTorch's own words, where they name the promise that was broken;
+- an assertion that failed and quotes the very exception;
+- the same ending, at the same line of code or while the subject was imported.
+
+An assertion that failed is never a consequence, and a cause is of the same level or a stricter one: so a
+consequence never makes the verdict on a subject better.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from conformance.core.outcomes import BROKEN, RankOutcome, TestOutcome
+from conformance.report.model import LEVELS, ClauseResult
+from conformance.report.text import first_line
+
+#: Exceptions by which PyTorch itself says which promise was broken.
+_TOLD_BY_PYTORCH = (
+    (re.compile("returned an incorrect number of gradients"), "Function.backward.count"),
+    (re.compile("jvp returned an invalid number of forward gradients"), "Function.jvp.count"),
+    (re.compile("save_for_backward can only save variables"), "Function.save_for_backward.only-tensors"),
+    (re.compile("marked as dirty during the forward method were not returned"), "Function.mark_dirty.only-inputs"),
+    (re.compile("both generate_vmap_rule=True and an overridden vmap"), "Function.vmap.not-both"),
+    (re.compile("Expected the vmap staticmethod to have two returns"), "Function.vmap.out-dims"),
+    (re.compile(r"vmap staticmethod returned an incompatible \(output, out_dims\) tuple"), "Function.vmap.out-dims"),
+)
+_ON_IMPORT = "while the subject was imported: "
+_FRAME = re.compile(r'^ *File "(.+)", line (\d+)', re.MULTILINE)
+_SUITE = str(Path(__file__).parents[1])
+
+
+@dataclass(frozen=True)
+class Accident:
+    """How a rank ended without judging the clause: the outcome, its words, and where in the code."""
+
+    outcome: str
+    words: str
+    place: tuple[tuple[str, str], ...]
+
+    @property
+    def telling(self) -> bool:
+        """Whether another accident that is equal has the same cause; a bare signal may have many."""
+        return bool(self.place) or self.words.startswith(_ON_IMPORT)
+
+
+def with_consequences(clauses: Sequence[ClauseResult]) -> tuple[ClauseResult, ...]:
+    """The clauses of one subject, the explained ones marked as consequences with the id of their cause."""
+    causes: list[ClauseResult] = []
+    explained: dict[str, str] = {}
+    for clause in in_order(clause for clause in clauses if clause.broken):
+        cause = next((cause for cause in causes if _explains(cause, clause)), None)
+        if cause is None:
+            causes.append(clause)
+        else:
+            explained[clause.id] = cause.id
+    return tuple(
+        replace(clause, verdict="consequence", reason=explained[clause.id]) if clause.id in explained else clause
+        for clause in clauses
+    )
+
+
+def in_order(broken: Iterable[ClauseResult]) -> list[ClauseResult]:
+    """Broken clauses as they are told: the stricter first; of a level those that can be a cause, and a spec's own."""
+
+    def place(clause: ClauseResult) -> tuple[int, bool, bool]:
+        return LEVELS.index(clause.level), not _asserted(clause), clause.id.startswith("Function.")
+
+    return sorted(broken, key=place)
+
+
+def consequences_of(cause: ClauseResult, clauses: Iterable[ClauseResult]) -> tuple[ClauseResult, ...]:
+    """The clauses that could not be judged because of this one."""
+    return tuple(clause for clause in clauses if clause.verdict == "consequence" and clause.reason == cause.id)
+
+
+def cannot_be_judged(clauses: Sequence[ClauseResult]) -> str:
+    """What to say of a subject of which one cause keeps every clause from being judged; empty for any other."""
+    causes = [clause for clause in clauses if clause.broken]
+    others = sum(clause.verdict == "consequence" for clause in clauses)
+    if len(causes) != 1 or not others or any(clause.verdict == "pass" for clause in clauses):
+        return ""
+    if any(accident.words.startswith(_ON_IMPORT) for test in causes[0].tests for accident in _accidents(test)):
+        return "cannot be imported, so nothing could be judged"
+    return "cannot be called with its samples, so nothing could be judged" if not _asserted(causes[0]) else ""
+
+
+def _explains(cause: ClauseResult, clause: ClauseResult) -> bool:
+    if _asserted(clause):
+        return False
+    accidents = {accident for test in _broken(clause) for accident in _accidents(test)}
+    known = {accident for test in _broken(cause) for accident in _accidents(test) if accident.telling}
+    quoted = [test.message for test in _broken(cause) if test.outcome == "fail"]
+    return bool(accidents) and all(
+        accident in known or _names(accident, cause.id) or _quotes(quoted, accident) for accident in accidents
+    )
+
+
+def _names(accident: Accident, clause: str) -> bool:
+    return any(words.search(accident.words) and clause == named for words, named in _TOLD_BY_PYTORCH)
+
+
+def _quotes(messages: Iterable[str], accident: Accident) -> bool:
+    if accident.outcome != "error":
+        return False
+    return any(accident.words in re.sub(r"\d+", "#", message) for message in messages)
+
+
+def _asserted(clause: ClauseResult) -> bool:
+    """Whether an assertion failed: then something was learnt of the clause itself."""
+    return any(test.outcome == "fail" for test in clause.tests)
+
+
+def _broken(clause: ClauseResult) -> Iterator[TestOutcome]:
+    return (test for test in clause.tests if test.outcome in BROKEN)
+
+
+def _accidents(test: TestOutcome) -> Iterator[Accident]:
+    """How the ranks ended that decided the outcome; none for an assertion, nor where no rank can be asked."""
+    for rank in test.ranks:
+        if rank.outcome == test.outcome != "fail" and not rank.bystander:
+            yield Accident(rank.outcome, re.sub(r"\d+", "#", first_line(rank.message)), _place(rank))
+
+
+def _place(rank: RankOutcome) -> tuple[tuple[str, str], ...]:
+    """Where the user's code ended: the frames of a traceback, or the innermost one of a stack.
+
+    An exception that no line of the user's raised shows every frame, of which only the innermost one says something.
+    """
+    frames = tuple(_FRAME.findall(rank.message))
+    if frames and frames[0][0].startswith(_SUITE):
+        return frames[-1:]
+    return frames or tuple(_FRAME.findall(rank.stack)[:1])

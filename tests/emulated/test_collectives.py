@@ -1,0 +1,337 @@
+"""The process group of the emulated device: right on 1, 2 and 3 ranks, late, and as choosy as NCCL."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import signal
+import time
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from conformance.emulated import build, load
+from tests.emulated.processes import ending, on_device, on_ranks
+
+
+def of_rank(rank, dtype=torch.float32):
+    """What a rank has to give: (rank + 1) and ten times that."""
+    return torch.tensor([rank + 1, 10 * (rank + 1)], dtype=dtype, device="emulated")
+
+
+def total(size):
+    return size * (size + 1) // 2
+
+
+@on_ranks(1, 2, 3)
+def test_all_reduce(rank, size):
+    x = of_rank(rank)
+    dist.all_reduce(x)
+    assert x.tolist() == [total(size), 10 * total(size)]
+    x = of_rank(rank)
+    dist.all_reduce(x, op=dist.ReduceOp.AVG)
+    assert x.tolist() == [total(size) / size, 10 * total(size) / size]
+    x = of_rank(rank, torch.int64)
+    dist.all_reduce(x, op=dist.ReduceOp.MAX)
+    assert x.tolist() == [size, 10 * size]
+    x = torch.tensor([rank == 0, False], device="emulated")
+    dist.all_reduce(x)
+    assert x.tolist() == [True, False]
+    x = of_rank(rank) * 1j
+    dist.all_reduce(x)
+    assert x.tolist() == [1j * total(size), 10j * total(size)]
+
+
+@on_ranks(1, 2, 3)
+def test_a_transposed_tensor_keeps_its_elements(rank, size):
+    x = torch.arange(6.0, device="emulated").reshape(2, 3).t()
+    dist.all_reduce(x)
+    assert torch.equal(x.cpu(), torch.arange(6.0).reshape(2, 3).t() * size)
+
+
+@on_ranks(1, 2, 3)
+def test_broadcast_and_reduce(rank, size):
+    x = of_rank(rank)
+    dist.broadcast(x, src=size - 1)
+    assert x.tolist() == [size, 10 * size]
+    x = of_rank(rank)
+    dist.reduce(x, dst=0)
+    assert x.tolist() == ([total(size), 10 * total(size)] if rank == 0 else [rank + 1, 10 * (rank + 1)])
+
+
+@on_ranks(1, 2, 3)
+def test_gathers(rank, size):
+    expected = [[s + 1, 10 * (s + 1)] for s in range(size)]
+    places = [torch.empty(2, device="emulated") for _ in range(size)]
+    dist.all_gather(places, of_rank(rank))
+    assert [place.tolist() for place in places] == expected
+    whole = torch.empty(size, 2, device="emulated")
+    dist.all_gather_single(whole, of_rank(rank))
+    assert whole.tolist() == expected
+    places = [torch.empty(2, device="emulated") for _ in range(size)] if rank == 0 else None
+    dist.gather(of_rank(rank), places, dst=0)
+    assert rank or [place.tolist() for place in places] == expected
+    objects = [None] * size
+    dist.all_gather_object(objects, {"rank": rank})
+    assert objects == [{"rank": s} for s in range(size)]
+
+
+@on_ranks(1, 2, 3)
+def test_scatters(rank, size):
+    mine = torch.empty(2, device="emulated")
+    dist.scatter(mine, [of_rank(s) for s in range(size)] if rank == 0 else None, src=0)
+    assert mine.tolist() == [rank + 1, 10 * (rank + 1)]
+    dist.reduce_scatter(mine, [of_rank(rank + s) for s in range(size)])
+    expected = sum(s + rank + 1 for s in range(size))
+    assert mine.tolist() == [expected, 10 * expected]
+    dist.reduce_scatter_single(mine, torch.cat([of_rank(rank + s) for s in range(size)]))
+    assert mine.tolist() == [expected, 10 * expected]
+
+
+@on_ranks(1, 2, 3)
+def test_all_to_all(rank, size):
+    given = torch.arange(size, device="emulated") + 10 * rank
+    arrived = torch.empty_like(given)
+    dist.all_to_all_single(arrived, given)
+    assert arrived.tolist() == [10 * s + rank for s in range(size)]
+    # Rank r sends s + 1 elements to rank s.
+    parts = [torch.full((s + 1,), rank, device="emulated") for s in range(size)]
+    places = [torch.empty(rank + 1, dtype=torch.int64, device="emulated") for _ in range(size)]
+    dist.all_to_all(places, parts)
+    assert [place.tolist() for place in places] == [[s] * (rank + 1) for s in range(size)]
+
+
+@on_ranks(2, 3)
+def test_messages(rank, size):
+    x = of_rank(rank)
+    if rank == 0:
+        dist.send(x, dst=1, tag=3)
+    elif rank == 1:
+        dist.recv(x, src=0, tag=4)  # tags mean nothing
+        assert x.tolist() == [1, 10]
+    to, source = (rank + 1) % size, (rank - 1) % size
+    arrived = torch.empty(2, device="emulated")
+    works = dist.batch_isend_irecv([dist.P2POp(dist.isend, of_rank(rank), to), dist.P2POp(dist.irecv, arrived, source)])
+    for work in works:
+        work.wait()
+    assert arrived.tolist() == [source + 1, 10 * (source + 1)]
+
+
+@on_ranks(3)
+def test_subgroups(rank, size):
+    group = dist.new_group([0, 2])
+    x = of_rank(rank)
+    if rank != 1:
+        dist.all_reduce(x, group=group)
+    assert x.tolist() == ([2, 20] if rank == 1 else [4, 40])
+
+
+@on_ranks(1, 2)
+def test_results_are_late(rank, size):
+    x = of_rank(rank)
+    work = dist.all_reduce(x, async_op=True)
+    assert x.tolist() == [rank + 1, 10 * (rank + 1)]  # this stream has not waited
+    work.wait()
+    assert x.tolist() == [total(size), 10 * total(size)]
+    host = x.to("cpu", non_blocking=True)
+    assert host.isnan().all()
+    torch.accelerator.synchronize()
+    assert host.tolist() == [total(size), 10 * total(size)]
+
+
+@on_ranks(1, 2)
+def test_collectives_of_one_group_come_one_after_the_other(rank, size):
+    x = torch.ones(2, device="emulated")
+    works = [dist.all_reduce(x, async_op=True) for _ in range(3)]
+    works[-1].wait()
+    assert x.tolist() == [size**3] * 2
+
+
+@on_ranks(2)
+def test_another_stream_that_waits_for_the_work_sees_the_result(rank, size):
+    x = of_rank(rank)
+    work = dist.all_reduce(x, async_op=True)
+    future = work.get_future()
+    with torch.Stream("emulated"):
+        assert x.tolist() != [total(size), 10 * total(size)]
+        work.wait()
+        assert x.tolist() == [total(size), 10 * total(size)]
+    assert [value.tolist() for value in future.wait()] == [[total(size), 10 * total(size)]]
+
+
+@on_ranks(2)
+def test_asking_a_work_makes_it_go_on(rank, size):
+    x = of_rank(rank)
+    work = dist.all_reduce(x, async_op=True)
+    assert not work.is_completed()
+    assert work.is_completed()
+
+
+@on_ranks(2)
+def test_collectives_are_seen_by_a_dispatch_mode(rank, size):
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Log(TorchDispatchMode):
+        names = []
+
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            self.names.append(str(function))
+            return function(*args, **kwargs or {})
+
+    x = of_rank(rank)
+    with Log() as log:
+        dist.all_reduce(x)
+    assert log.names == ["c10d.allreduce_.default"]
+
+
+def complex_tensor():
+    return torch.ones(2, dtype=torch.complex64, device="emulated")
+
+
+def on_both_devices(size):
+    return [torch.ones(2, device=f"emulated:{s % 2}") for s in range(size)]
+
+
+REFUSED = {
+    "tensors of the CPU": (
+        RuntimeError,
+        "No backend type associated with device type cpu",
+        lambda n: dist.all_reduce(torch.ones(2)),
+    ),
+    "a place on the CPU": (
+        RuntimeError,
+        "on the emulated device, not on cpu",
+        lambda n: dist.all_gather([torch.ones(2)] * n, torch.ones(2, device="emulated")),
+    ),
+    "two devices": (
+        RuntimeError,
+        "must be on the same device",
+        lambda n: dist.all_gather(on_both_devices(n), torch.ones(2, device="emulated")),
+    ),
+    "int16": (
+        TypeError,
+        "data type is not supported.*Short",
+        lambda n: dist.all_reduce(torch.ones(2, device="emulated").short()),
+    ),
+    "complex reduce_scatter": (
+        TypeError,
+        "data type is not supported.*ComplexFloat",
+        lambda n: dist.reduce_scatter(complex_tensor(), [complex_tensor()] * n),
+    ),
+    "the largest complex number": (
+        ValueError,
+        "all_reduce does not support",
+        lambda n: dist.all_reduce(complex_tensor(), op=dist.ReduceOp.MAX),
+    ),
+    "bitwise": (
+        ValueError,
+        "Cannot use this ReduceOp",
+        lambda n: dist.all_reduce(torch.ones(2, device="emulated").int(), op=dist.ReduceOp.BAND),
+    ),
+    "average of bools": (
+        TypeError,
+        "bool",
+        lambda n: dist.all_reduce(torch.ones(2, device="emulated").bool(), op=dist.ReduceOp.AVG),
+    ),
+    "gaps": (RuntimeError, "must be contiguous", lambda n: dist.all_reduce(torch.ones(4, device="emulated")[::2])),
+    "two dtypes": (
+        Exception,
+        "dtype|type",
+        lambda n: dist.all_gather([torch.ones(2, device="emulated").double()] * n, torch.ones(2, device="emulated")),
+    ),
+    "a wrong size": (
+        Exception,
+        "size",
+        lambda n: dist.all_gather_single(torch.empty(2 * n + 1, device="emulated"), torch.ones(2, device="emulated")),
+    ),
+}
+
+
+@on_ranks(1, 2)
+def test_refusals(rank, size):
+    for name, (kind, message, collective) in REFUSED.items():
+        if name == "two devices" and size == 1:
+            continue  # takes two tensors
+        with pytest.raises(kind, match=message):
+            collective(size)
+    x = of_rank(rank)
+    dist.all_reduce(x)  # nobody is out of step after a refusal
+    assert x.tolist() == [total(size), 10 * total(size)]
+
+
+@on_device
+def test_it_is_the_backend_of_the_device():
+    dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1)
+    assert dist.get_backend_config() == "emulated:emulated_ccl"
+    dist.destroy_process_group()
+
+
+@on_device
+def test_one_group_can_have_a_backend_for_each_device():
+    dist.init_process_group("cpu:gloo,emulated:emulated_ccl", store=dist.HashStore(), rank=0, world_size=1)
+    for device in ("cpu", "emulated"):
+        x = torch.ones(2, device=device)
+        dist.all_reduce(x)
+        assert x.tolist() == [1, 1]
+    dist.destroy_process_group()
+
+
+def survivor_of_a_rank_that_dies(library, folder, rank, busy):
+    load(library)
+    timeout = datetime.timedelta(seconds=60)
+    dist.init_process_group("emulated_ccl", store=dist.FileStore(folder, 2), rank=rank, world_size=2, timeout=timeout)
+    x = torch.ones(2, device="emulated")
+    dist.all_reduce(x)
+    x.tolist()
+    if rank == 1:
+        os._exit(0)
+    dist.all_reduce(x)
+    if busy:
+        time.sleep(60)  # the host need not look at the device to be ended
+        os._exit(0)
+    try:
+        torch.accelerator.synchronize()
+    except RuntimeError:
+        try:
+            torch.ones(2, device="emulated") + 1
+        except RuntimeError:
+            os._exit(5)  # once failed, the device stays failed
+    os._exit(0)
+
+
+def pair(folder, busy, **environment):
+    from concurrent.futures import ThreadPoolExecutor
+
+    library = build()
+    with ThreadPoolExecutor(2) as pool:
+        ends = [
+            pool.submit(ending, survivor_of_a_rank_that_dies, library, str(folder / "store"), rank, busy, **environment)
+            for rank in range(2)
+        ]
+    return ends[0].result()
+
+
+def test_a_rank_whose_peer_died_is_aborted(tmp_path):
+    status, errors = pair(tmp_path, busy=True)
+    assert status == -signal.SIGABRT
+    assert "[emulated_ccl] rank 0: ALLREDUCE failed, which ends the process" in errors
+
+
+def test_without_error_handling_the_error_is_that_of_the_device(tmp_path):
+    assert pair(tmp_path, busy=False, TORCH_NCCL_ASYNC_ERROR_HANDLING="0")[0] == 5
+
+
+@on_ranks(2)
+def test_what_was_aborted_fails_and_leaves_the_process(rank, size):
+    x = of_rank(rank)
+    dist.all_reduce(x)
+    assert x.tolist() == [3, 30]
+    if rank == 0:
+        dist.all_reduce(x, async_op=True)  # its peer does not come
+        dist.distributed_c10d._abort_process_group()
+        with pytest.raises(RuntimeError):
+            torch.accelerator.synchronize()
+        os._exit(0)
+    time.sleep(2)
+    os._exit(0)

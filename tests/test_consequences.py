@@ -1,0 +1,122 @@
+"""One cause, one accusation: what was not judged because of something else accuses nobody, and nothing is hidden."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conformance.core.clauses import registry
+from conformance.core.outcomes import BROKEN, OUTCOMES
+from conformance.report.consequences import _TOLD_BY_PYTORCH
+from conformance.report.model import LEVELS, ClauseResult, overall
+from conformance.report.verdicts import clause_verdict
+from tests.made_up import GATHER, OWED, made, outcome
+from tests.test_report import on_terminal
+
+COUNT, ONCE, LAYOUT, SUM = (
+    "Function.backward.count",
+    "Function.save_for_backward.once",
+    "Function.backward.any-layout",
+    f"{GATHER}.backward.sum",
+)
+PYTORCH = "RuntimeError: function FBackward returned an incorrect number of gradients (expected 2, got 1)"
+RAISED = 'ValueError: not today\n  File "mine.py", line 5, in forward\n    raise ValueError("not today")'
+
+
+def verdicts(*tests):
+    """The verdict and the reason of each clause that did not pass."""
+    found = made(*tests).subjects[0].clauses
+    return {own.id: (own.verdict, own.reason) for own in found if own.verdict != "pass"}
+
+
+def test_pytorch_itself_names_the_clause_that_a_wrong_count_breaks():
+    found = verdicts(outcome(SUM, "error", message=PYTORCH), outcome(COUNT, "fail", message="actual: 1"))
+    assert found == {COUNT: ("fail", "actual: 1"), SUM: ("consequence", COUNT)}
+
+
+@pytest.mark.parametrize(("words", "named"), _TOLD_BY_PYTORCH)
+def test_every_clause_that_pytorch_names_exists(words, named):
+    assert named in registry()
+
+
+def test_its_words_excuse_nothing_where_the_clause_they_name_is_kept():
+    assert verdicts(outcome(SUM, "error", message=PYTORCH))[SUM][0] == "error"
+
+
+def test_an_assertion_that_quotes_the_exception_explains_it():
+    found = verdicts(
+        outcome(SUM, "fail", message="backward raises ValueError: not today"), outcome(ONCE, "error", message=RAISED)
+    )
+    assert (found[SUM][0], found[ONCE]) == ("fail", ("consequence", SUM))
+
+
+def test_the_same_exception_at_the_same_line_is_told_once():
+    report = made(*(outcome(name, "error", message=RAISED) for name in OWED))
+    found = {own.id: own.verdict for own in report.subjects[0].clauses}
+    assert found == {SUM: "error", ONCE: "consequence", LAYOUT: "consequence", COUNT: "consequence"}, (
+        "a spec's own first"
+    )
+    told = on_terminal(report, 160)
+    assert "cannot be called with its samples, so nothing could be judged" in told
+    assert told.count("| ValueError: not today") == 1
+    assert "fails: mypkg.dist:Gather, 1 broken" in told
+
+
+def test_a_subject_that_cannot_be_imported_gives_one_message():
+    words = "while the subject was imported: ModuleNotFoundError: No module named 'nothere'"
+    told = on_terminal(made(*(outcome(name, "error", message=words) for name in OWED)), 160)
+    assert "cannot be imported, so nothing could be judged" in told
+    assert told.count("nothere") == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        RAISED.replace("line 5", "line 6"),
+        RAISED.replace("mine.py", "yours.py"),
+        RAISED.replace("not today", "not tomorrow"),
+        'ValueError: not today\n  File "mine.py", line 9, in backward\n  File "mine.py", line 5, in forward',
+        "ValueError: not today",
+        "",
+    ],
+)
+def test_another_exception_is_another_accusation(other):
+    found = verdicts(outcome(COUNT, "error", message=RAISED), outcome(SUM, "error", message=other))
+    assert [found[name][0] for name in (COUNT, SUM)] == ["error", "error"]
+
+
+@pytest.mark.parametrize("word", ["crash", "timeout"])
+def test_ranks_that_died_in_the_same_way_may_have_died_of_different_things(word):
+    found = verdicts(outcome(COUNT, word, message="killed"), outcome(SUM, word, message="killed"))
+    assert [found[name][0] for name in (COUNT, SUM)] == [word, word]
+
+
+def test_an_assertion_that_failed_is_never_a_consequence():
+    tests = [outcome(COUNT, "error", message=RAISED), outcome(SUM, "error", message=RAISED)]
+    found = verdicts(*tests, outcome(SUM, "fail", node="other", message="gradient of x"))
+    assert found[SUM][0] == "error"
+
+
+def test_a_stricter_clause_is_never_excused_by_a_laxer_one():
+    found = verdicts(outcome(LAYOUT, "fail", message=f"raises {RAISED}"), outcome(SUM, "error", message=RAISED))
+    assert [found[name][0] for name in (LAYOUT, SUM)] == ["fail", "error"]
+
+
+messages = st.sampled_from([RAISED, PYTORCH, f"raises {RAISED}", "while the subject was imported: no", ""])
+tests = st.builds(outcome, st.sampled_from(OWED), st.sampled_from(OUTCOMES), message=messages, node=st.text(max_size=3))
+
+
+@settings(deadline=None)
+@given(st.lists(tests, max_size=8))
+def test_a_consequence_has_a_broken_cause_as_strict_and_hides_no_verdict(found):
+    part = made(*found).subjects[0]
+    clauses = {own.id: own for own in part.clauses}
+    without = [ClauseResult(own.id, own.level, clause_verdict(own.tests)) for own in part.clauses]
+    assert part.verdict == overall(without)
+    for own, before in zip(part.clauses, without, strict=True):
+        if own.verdict == "consequence":
+            assert clauses[own.reason].verdict in BROKEN
+            assert LEVELS.index(clauses[own.reason].level) <= LEVELS.index(own.level)
+        else:
+            assert own.verdict == before.verdict

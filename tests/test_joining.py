@@ -1,0 +1,79 @@
+"""From ranks to one outcome: no rank is overlooked, and the one that broke decides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from conformance.core.joining import join, joined
+from conformance.core.outcomes import OUTCOMES, RankOutcome, TestOutcome
+from tests.made_up import GATHER, outcome, plan
+
+SUM = f"{GATHER}.backward.sum"
+WAITED = RankOutcome(0, "timeout", "still running when another rank had failed", bystander=True)
+RAISED = RankOutcome(1, "error", "ValueError: not today")
+
+
+@pytest.mark.parametrize("word", OUTCOMES)
+@pytest.mark.parametrize("guilty", [0, 1, 2])
+def test_one_rank_decides_wherever_it_stands(word, guilty):
+    """PyTorch's own MultiProcessTestCase looks at rank 0 alone."""
+    others = "not-applicable" if word == "not-applicable" else "pass"
+    ranks = [RankOutcome(rank, word if rank == guilty else others) for rank in range(3)]
+    assert join(ranks, 3)[0] == word
+
+
+def test_ranks_that_disagree_on_whether_a_clause_applies_are_an_error():
+    outcome, message = join([RankOutcome(0, "pass"), RankOutcome(1, "not-applicable")], 2)
+    assert (outcome, message) == (
+        "error",
+        "ranks disagree on whether the clause applies: rank 0 pass, rank 1 not-applicable",
+    )
+
+
+def test_a_rank_that_waits_for_one_where_the_clause_does_not_apply_is_not_late():
+    late, left = RankOutcome(0, "timeout", collectives=("allgather",)), RankOutcome(1, "not-applicable", "refused")
+    outcome, message = join([late, left], 2)
+    assert (outcome, "rank 0 timeout, rank 1 not-applicable" in message) == ("error", True)
+    assert join([replace(late, collectives=()), left], 2)[0] == "timeout", "it waited for nobody"
+
+
+@pytest.mark.parametrize("word", ["pass", "not-applicable"])
+@pytest.mark.parametrize("heard", [(), (0,), (1,), (0, 0), (0, 2)])
+def test_what_some_rank_never_said_is_an_error(word, heard):
+    assert join([RankOutcome(rank, word) for rank in heard], 3)[0] == "error"
+
+
+def test_the_rank_that_broke_decides_the_word_and_is_named_first():
+    found = joined(plan(SUM), [WAITED, RAISED], 0.5)
+    assert found.outcome == "error"
+    assert found.message.startswith("rank 1 of 2: ValueError: not today")
+    assert found.ranks == (WAITED, RAISED)
+
+
+def test_where_all_waited_their_word_counts():
+    assert join([WAITED, replace(WAITED, rank=1)], 2)[0] == "timeout"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        [],
+        {"nodeid": "a", "outcome": "passed", "seconds": 1.0},
+        {"nodeid": "a", "outcome": "pass", "seconds": -1},
+        {"nodeid": "a", "outcome": "pass", "seconds": float("nan")},
+        {"nodeid": "a", "outcome": ["pass"], "seconds": 1},
+        {"nodeid": "a", "outcome": "pass", "seconds": 1, "ranks": [{"rank": "0", "outcome": "pass"}]},
+    ],
+)
+def test_what_is_no_outcome_is_refused(data):
+    with pytest.raises(ValueError, match=r"Expected|Invalid|missing"):
+        TestOutcome.from_json(data)
+
+
+def test_an_outcome_survives_as_text_whatever_a_subject_printed():
+    given = outcome(SUM, "fail", message="\ud800\x00\u202e")
+    assert given.to_text().isascii()
+    assert TestOutcome.from_text(given.to_text()) == given

@@ -1,0 +1,198 @@
+"""Attacks on the runner, and odd places to start it from: every wait ends, and the other subjects are judged."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+import conformance
+from conformance.core.plan import SubjectRef
+from conformance.ranks import pool as pools
+from conformance.ranks.client import Forkserver
+from conformance.ranks.pool import Pool
+from tests.faults.command import FEW, HERE, ROOT, Running, reported, run, until
+from tests.faults.running import SPEC, new_pool
+from tests.faults.running import run as run_item
+from tests.test_faults import processes
+
+GATHER = ("--spec", SPEC, "--ranks", "2", "-k", FEW)
+
+
+@pytest.fixture
+def forkserver() -> Iterator[Forkserver]:
+    with Forkserver() as forkserver:
+        yield forkserver
+
+
+@pytest.fixture
+def pool(forkserver: Forkserver) -> Iterator[Pool]:
+    with new_pool(forkserver) as pool:
+        yield pool
+
+
+def test_a_stopped_forkserver_is_replaced_and_accuses_nobody(pool: Pool, forkserver: Forkserver) -> None:
+    assert run_item(pool, "Good", "test_calm", 2).outcome == "pass"
+    os.kill(forkserver.process.pid, signal.SIGSTOP)
+    assert run_item(pool, "forward_exit_1", "test_calm", 2).outcome == "pass"
+    assert forkserver.restarts == 1
+
+
+def test_a_stopped_forkserver_dies_with_the_controller(tmp_path: Path) -> None:
+    words = ("run", "slow:Slow", "--spec", SPEC, "--ranks", "2", "--report", "out")
+    with Running(*words, cwd=tmp_path) as running:
+        until(lambda: len(running.processes()) >= 4)  # controller, forkserver, two ranks
+        (forkserver,) = {int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1])
+                         for pid in running.processes()} & set(running.processes()) - {running.process.pid}  # fmt: skip
+        os.kill(forkserver, signal.SIGSTOP)
+        running.send(signal.SIGKILL)
+        running.end()
+        assert not running.gone(10.0)
+
+
+def test_what_a_subject_leaves_running_does_not_outlive_a_forkserver_that_it_killed() -> None:
+    with Forkserver() as forkserver, new_pool(forkserver) as pool:
+        outcome = run_item(pool, "forward_leaves_daemon_and_kills_parent", "test_fault", 2)
+        assert outcome.outcome == "crash"
+    assert not processes("sleep\0003602")
+
+
+def test_a_child_of_the_user_is_no_stray(pool: Pool) -> None:
+    with subprocess.Popen(["sleep", "3603"], start_new_session=True) as own:
+        assert run_item(pool, "forward_kills_parent", "test_fault", 2).outcome == "crash"
+        assert own.poll() is None
+        own.kill()
+
+
+def test_limits_that_a_subject_set_on_the_controller_are_set_back(pool: Pool) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert run_item(pool, "Good", "test_calm", 1).outcome == "pass"
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before[0] - 1, before[1]))
+    outcome = run_item(pool, "Good", "test_calm", 1)
+    assert "limits of the controller" in outcome.ranks[0].changed
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == before
+
+
+def test_subjects_that_attack_when_they_are_imported_cost_no_other_subject(tmp_path: Path) -> None:
+    words = ("kills_on_import:Gather", "forges_on_import:Gather", "hostile:Good")
+    status, out, err = run("run", *words, *GATHER, "--report", "out", cwd=tmp_path)
+    assert (status, err) == (1, ""), out
+    outcomes = {word: {test["outcome"] for test in reported(tmp_path / "out" / "report.json", word)} for word in words}
+    assert outcomes["hostile:Good"] == {"pass", "skip"}  # the rest was not selected
+    assert all("crash" in outcomes[word] for word in words[:2])
+
+
+def test_what_the_controller_cannot_do_is_an_error_of_that_test_alone(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(pools.RankGroup, "request", lambda *_: 1 / 0)
+        outcome = run_item(pool, "Good", "test_calm", 2)
+    assert outcome.outcome == "error"
+    assert "the suite itself could not run this test: ZeroDivisionError" in outcome.message
+    assert run_item(pool, "Good", "test_calm", 2).outcome == "pass"
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_standard_streams_that_are_closed_cost_nothing(tmp_path: Path, closed: str) -> None:
+    words = [sys.executable, "-m", "conformance", "run", "hostile:Good", *GATHER, "--report", "out"]
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{HERE}"}
+    subprocess.run(
+        ["sh", "-c", f'exec "$@" {closed}', "sh", *words],
+        cwd=tmp_path, env=environment, capture_output=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert {test["outcome"] for test in reported(tmp_path / "out" / "report.json")} == {"pass", "skip"}
+
+
+def test_too_few_open_files_are_said(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "conformance", "run", "hostile:Good", *GATHER, "--report", "out"]
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{HERE}"}
+    for most in (20, 26, 32):
+        done = subprocess.run(
+            ["sh", "-c", f'ulimit -n {most}; exec "$@"', "sh", *words],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120,
+        )  # fmt: skip
+        report = tmp_path / "out" / "report.json"
+        tests = list(reported(report)) if report.exists() else []
+        good = {test["outcome"] for test in tests} == {"pass", "skip"}
+        said = done.stderr + "".join(test["message"] for test in tests)
+        assert good or "ulimit -n" in said or "Too many open files" in said, said
+        assert "Traceback" not in done.stderr
+        report.unlink(missing_ok=True)
+
+
+def one_test(subject: str, size: int, deadline: float) -> subprocess.Popen[str]:
+    words = [sys.executable, "-m", "tests.faults.one_test", subject, str(size), str(deadline)]
+    return subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize(("subject", "word"), [("forward_second_sleep", "pass"), ("forward_long_sleep", "timeout")])
+def test_time_in_which_the_controller_was_stopped_is_not_the_ranks(subject: str, word: str) -> None:
+    with one_test(subject, 2, 2.0) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "started\n"
+        time.sleep(0.3)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(3.0)
+        process.send_signal(signal.SIGCONT)
+        began = time.monotonic()
+        assert process.stdout.read().startswith(word)
+        if word == "timeout":
+            assert time.monotonic() - began > 1.0, "the rank was given its time"
+
+
+def test_warnings_that_are_errors_for_the_user_are_not_for_torch(tmp_path: Path) -> None:
+    words = ("run", "hostile:Good", *GATHER, "--report", "out")
+    status, out, err = run(*words, cwd=tmp_path, env={"PYTHONWARNINGS": "error"})
+    assert err == "", out
+    assert {test["outcome"] for test in reported(tmp_path / "out" / "report.json")} == {"pass", "skip"}
+
+
+def test_no_size_of_a_sample_is_the_functions_fault() -> None:
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):  # type: ignore[no-untyped-def]
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):  # type: ignore[no-untyped-def]
+            return grad * 2
+
+    sample = torch.ones(4 << 20, requires_grad=True)
+    report = conformance.check(Double, (sample,), ranks=2, only="Function.backward.count")
+    assert report.subjects[0].verdict != "fails"
+
+
+def test_modules_in_the_current_directory_do_not_break_the_start(tmp_path: Path) -> None:
+    for name in ("random", "torch", "ctypes", "selectors"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong one')\n")
+    (tmp_path / "json").mkdir()
+    (tmp_path / "json" / "__init__.py").write_text("raise SystemExit('the wrong one')\n")
+    status, out, err = run("list", cwd=tmp_path)
+    assert (status, err) == (0, ""), out
+    script = "from conformance.ranks.client import Forkserver\nwith Forkserver() as forkserver: forkserver.wait()"
+    words = [sys.executable, "-P", "-c", script]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (0, ""), "the forkserver does not look there either"
+
+
+def test_inputs_that_raise_send_no_control_characters_to_the_terminal(tmp_path: Path) -> None:
+    status, out, err = run("run", "hostile:Good", "--inputs", "out_of_reach:inputs", cwd=tmp_path)
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", out + err)
+    assert "red" in out + err
+
+
+def test_a_forged_spec_is_refused(pool: Pool) -> None:
+    outcome, said = pool.preflight(SubjectRef("forges_on_import:Gather", SPEC))
+    assert outcome == "crash", said
+    json.dumps(said)
