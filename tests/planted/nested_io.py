@@ -359,8 +359,7 @@ class NoneForUnused(NestedIOFunction):
     """Gradients that nobody computed come as None, which was not asked for, and count as the first one's.
 
     Breaks: NestedIOFunction.backward.gradient
-    Also: Function.backward.unused-output     Also: NestedIOFunction.set_materialize_grads.nested,
-        Function.backward.undefined
+    Also: Function.backward.unused-output, NestedIOFunction.set_materialize_grads.nested, Function.backward.undefined
     """
 
     def forward(self, *args):
