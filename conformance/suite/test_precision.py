@@ -7,7 +7,7 @@ from functools import partial
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import Case, differentiated
+from conformance.kit.calls import Case, differentiated, in_double
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
@@ -16,8 +16,9 @@ from conformance.kit.watched import watched
 from conformance.kit.ways import under
 from conformance.kit.world import World
 
-#: Gradients in bfloat16 may be off by this part of the largest element, beside what rounding the inputs changes.
+#: Gradients in half precision may be off by this part of the largest element, beside what rounding the inputs changes.
 FORGIVEN = 0.1
+HALVES = (torch.float16, torch.bfloat16)
 
 
 @clause("Function.backward.dtype")
@@ -65,6 +66,39 @@ def test_gradients_under_autocast_agree(subject: Subject, world: World) -> None:
                 f"{expect.shown(right)} without autocast",
             )
     need(compared, "it is refused under autocast or in single precision, or draws random numbers")
+
+
+@clause("Function.backward.gradient")
+def test_gradients_of_one_sign_add_up_in_lower_precision(subject: Subject, world: World) -> None:
+    """Samples in half precision get, for incoming gradients of ones, about the gradients of double precision."""
+    need(subject.gradient_kind == "numeric", "its gradient is a declared one, or its spec's")
+    compared = 0
+    for case, run in differentiated(subject, world):
+        wide = in_double(case)
+        low = all(tensor.dtype in HALVES for tensor in (*run.leaves.values(), *run.outputs))
+        if wide is case or not low or draws(case, world):
+            continue
+        ones = [torch.ones_like(output) for output in run.outputs]
+        actual = [gradient.double() for gradient in run.filled(run.gradients(ones))]
+        right, *nearby = [_widely(point, ones) for point in (wide, *shaken(wide, world, 2.0**-8))]
+        compared += 1
+        for at, one, expected, *others in zip(case.active, actual, right, *nearby, strict=True):
+            size, spread = _gap(expected, torch.zeros_like(expected)), max(_gap(expected, other) for other in others)
+            if size < torch.finfo(case.values[at].dtype).max:
+                allowed = FORGIVEN * size + 10 * spread + 1e-6
+                expect.that(
+                    not _gap(one, expected) > allowed,
+                    f"gradient of {case.name(at)}, ones handed in, to {allowed:.2g}",
+                    one,
+                    f"{expect.shown(expected)} in double precision",
+                    "a sum in low precision that stopped growing",
+                )
+    need(compared, "no sample is in half precision, input and result, that it takes in double precision too")
+
+
+def _widely(case: Case, cotangents: list[torch.Tensor]) -> list[torch.Tensor]:
+    run = case.run()
+    return run.filled(run.gradients([given.double() for given in cotangents]))
 
 
 def _gradients(case: Case, way: Case, world: World) -> list[torch.Tensor]:

@@ -126,3 +126,20 @@ class UnderAutocast(Function):
     def backward(ctx, grad):
         x, y = ctx.saved_tensors
         return grad @ y.T, x.T @ grad
+
+
+class AddsUpInBfloat16(Function):
+    """Adds gradients up by PyTorch's sum, which works in single precision inside."""
+
+    @staticmethod
+    def inputs():
+        rows, bias = torch.randn(600, 2), torch.randn(2)
+        yield rows.bfloat16().requires_grad_(), bias.bfloat16().requires_grad_()
+
+    @staticmethod
+    def forward(ctx, x, bias):
+        return x + bias
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, grad.sum(0)

@@ -111,3 +111,26 @@ class ReadsTheMemoryOfTheGradient(_Square):
         raw = torch.empty(0, dtype=grad.dtype)
         raw.set_(grad.untyped_storage(), grad.storage_offset(), grad.shape, grad.stride())
         return _Square.backward(ctx, raw)
+
+
+class AddsUpInBfloat16(Function):
+    """Adds gradients up row by row in the dtype they come in, where 256 and 1 make 256.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        rows, bias = torch.randn(600, 2), torch.randn(2)
+        yield rows.bfloat16().requires_grad_(), bias.bfloat16().requires_grad_()
+
+    @staticmethod
+    def forward(ctx, x, bias):
+        return x + bias
+
+    @staticmethod
+    def backward(ctx, grad):
+        total = torch.zeros_like(grad[:1].sum(0))
+        for row in grad:
+            total = total + row
+        return grad, total
