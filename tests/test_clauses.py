@@ -155,6 +155,20 @@ def test_a_module_with_clauses_names_its_spec(tmp_path):
         clauses.read(root)
 
 
+def test_a_topic_in_a_module_of_its_own_holds_clauses_of_the_spec_it_imports(tmp_path):
+    root = write(tmp_path, directive())
+    doc = directive("Thing.forward.more")
+    topic = f'from package.module import Thing\nSPEC = "Thing"\nclass ThingModes(Thing):\n    {doc!r}\n'
+    (root / "topic.py").write_text(topic)
+    assert [(clause.id, clause.object, clause.spec) for clause in clauses.read(root)] == [
+        ("Thing.forward.what", "Thing.forward", "Thing"),
+        ("Thing.forward.more", "ThingModes", "Thing"),
+    ]
+    (root / "topic.py").write_text(topic.replace("ThingModes", "Other"))
+    with pytest.raises(ClauseError, match="object and member are not those of Other"):
+        clauses.read(root)
+
+
 def test_a_module_that_does_not_parse_is_named(tmp_path):
     root = write(tmp_path, directive())
     (root / "broken.py").write_text("def :")

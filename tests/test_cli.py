@@ -115,7 +115,7 @@ def test_list_as_json(capsys):
 def test_explain_tells_text_level_sources_and_tests(capsys):
     assert main(["explain", "Function.backward.count"]) == 0
     out = capsys.readouterr().out
-    for word in ("must", "sources", "spec_impl/function.py", "test_one_value_for_each_input"):
+    for word in ("must", "sources", "spec_impl/function_backward.py", "test_one_value_for_each_input"):
         assert word in out
 
 

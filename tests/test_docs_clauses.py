@@ -118,7 +118,7 @@ CODE = '<code class="docutils literal notranslate"><span class="pre">{}</span></
 def test_a_clause_that_prose_names_as_code_is_a_link_to_it():
     named = CODE.format("Function.backward.count")
     linked = exports._link_clauses(named, "guides/add", record.read())
-    assert 'href="../api/spec_impl/function/index.html#clause-Function.backward.count"' in linked
+    assert 'href="../api/spec_impl/function_backward/index.html#clause-Function.backward.count"' in linked
     assert named in linked
 
 

@@ -1,4 +1,4 @@
-"""The members that a class of the reference has from its base, in the words of ``spec_impl/function.py``.
+"""The members that a class of the reference has from its base, in the words of ``spec_impl/function*.py``.
 
 They are read out of the source of the contract, so that a page repeats what the contract says and cannot drift from it.
 """
@@ -20,19 +20,22 @@ from sphinx.config import Config
 from sphinx.ext.napoleon import GoogleDocstring
 
 CONF = Path(__file__).parents[1]
-CONTRACT = CONF.parent / "spec_impl" / "function.py"
+SPEC_IMPL = CONF.parent / "spec_impl"
 
 
 @dataclass(frozen=True)
 class Member:
-    """A member as a page lists it: ``kind`` is a directive of the Python domain, ``flags`` its options."""
+    """A member as a page lists it: ``kind`` is a directive of the Python domain, ``flags`` its options.
+
+    ``home`` is the method that holds its clauses and its example, where there is one.
+    """
 
     name: str
     kind: str
     signature: str
     text: str
     flags: tuple[str, ...] = ()
-    known: bool = True
+    home: str = ""
 
     @property
     def summary(self) -> str:
@@ -51,8 +54,11 @@ def classes() -> Mapping[str, Mapping[str, str]]:
 def contract() -> Mapping[str, Member]:
     """Every member of the contract by name: methods, then attributes."""
     extra = tomllib.loads((CONF / "members.toml").read_text("utf-8"))
-    (tree,) = (node for node in ast.parse(CONTRACT.read_text("utf-8")).body if _is_contract(node))
-    found = {member.name: member for member in _methods(tree)}
+    (tree,) = _classes(SPEC_IMPL / "function.py")
+    found = {}
+    for path in sorted(SPEC_IMPL.glob("function_*.py")):
+        for part in _classes(path):
+            found |= {member.name: member for member in _methods(part, f"spec_impl.{path.stem}.{part.name}")}
     found |= {member.name: member for member in _extra(extra)}
     found |= {member.name: member for member in attributes(ast.get_docstring(tree) or "")}
     return found
@@ -106,18 +112,18 @@ def name_returns(lines: list[str]) -> None:
         lines[start] = ":returns:"
 
 
-def _is_contract(node: ast.stmt) -> bool:
-    return isinstance(node, ast.ClassDef) and node.name == "Function"
+def _classes(path: Path) -> Iterator[ast.ClassDef]:
+    return (node for node in ast.parse(path.read_text("utf-8")).body if isinstance(node, ast.ClassDef))
 
 
-def _methods(tree: ast.ClassDef) -> Iterator[Member]:
+def _methods(tree: ast.ClassDef, home: str) -> Iterator[Member]:
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
             static = any(isinstance(mark, ast.Name) and mark.id == "staticmethod" for mark in node.decorator_list)
             arguments = node.args if static else _without_self(node.args)
             doc = cleandoc(ast.get_docstring(node) or "")
             flags = ("staticmethod",) if static else ()
-            yield Member(node.name, "method", f"({ast.unparse(arguments)})", _plain(doc), flags)
+            yield Member(node.name, "method", f"({ast.unparse(arguments)})", _plain(doc), flags, f"{home}.{node.name}")
 
 
 def _without_self(arguments: ast.arguments) -> ast.arguments:
@@ -136,7 +142,7 @@ def _extra(data: Mapping[str, Mapping[str, Any]]) -> Iterator[Member]:
     for name, said in data.items():
         kind = "method" if said["kind"] == "classmethod" else said["kind"]
         flags = ("classmethod",) if said["kind"] == "classmethod" else ()
-        yield Member(name, kind, said.get("signature", ""), said["text"], flags, known=False)
+        yield Member(name, kind, said.get("signature", ""), said["text"], flags)
 
 
 def _plain(doc: str) -> str:
@@ -149,4 +155,4 @@ def _for_page(member: Member, config: Config) -> Member:
     lines = member.text.splitlines()
     name_returns(lines)
     text = "\n".join(GoogleDocstring(lines, config).lines()).strip()
-    return Member(member.name, member.kind, member.signature, text, member.flags, member.known)
+    return Member(member.name, member.kind, member.signature, text, member.flags, member.home)

@@ -30,7 +30,9 @@ from conformance.core.sources import OURS, Source, SourceError, parse
 LEVELS = ("must", "should", "may", "quality")
 PARTIES = ("engine", "function")
 OPTIONS = ("level", "party", "sources", "versions")
-SEPARATE = "Separate"  # the separate form of class X is class XSeparate, and may hold clauses of X
+#: The separate form of class X is class XSeparate, and may hold clauses of X; so may XModes and its like in a module
+#: whose SPEC is X, each for one topic.
+SEPARATE = "Separate"
 
 _DIRECTIVE = re.compile(r"( *)\.\. clause:: *(.*?) *")
 _ALMOST = re.compile(r" *\.\. *clauses?\b[ :]*.*")
@@ -99,7 +101,8 @@ def registry() -> Mapping[str, Clause]:
 @cache
 def specs() -> tuple[str, ...]:
     """The names of the specs, ``Function`` among them, in the order of the sources."""
-    return tuple(_spec_of(tree, path) for path, tree in _sources(_spec_impl()) if _spec_of(tree, path))
+    named = (_spec_of(tree, path) for path, tree in _sources(_spec_impl()))
+    return tuple(dict.fromkeys(filter(None, named)))
 
 
 def digest() -> str:
@@ -161,9 +164,12 @@ def _spec_of(tree: ast.Module, path: Path) -> str:
     if not named:
         return ""
     line, value = named[-1]
-    classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+    classes |= {alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
     if len(named) > 1 or not isinstance(value, ast.Constant) or value.value not in classes:
-        raise ClauseError(str(path), line, "", "SPEC must be given once and name a class of this module")
+        raise ClauseError(
+            str(path), line, "", "SPEC must be given once and name a class of this module, or one it imports"
+        )
     return str(value.value)
 
 
@@ -260,7 +266,8 @@ def _belongs(name: str, documented: _Documented) -> bool:
     """A class holds clauses about all its members, a method only its own, a function two-part ids."""
     parts = name.split(".")
     owner, _, member = documented.object.partition(".")
-    if owner.removesuffix(SEPARATE) != parts[0]:
+    is_topic = parts[0] == documented.spec and owner.startswith(parts[0])
+    if owner.removesuffix(SEPARATE) != parts[0] and not is_topic:
         return False
     if documented.is_class or member:
         return len(parts) == 3 and member.strip("_") in ("", parts[1].strip("_"))

@@ -184,6 +184,8 @@ class NoneHandled(Function):
 
     @staticmethod
     def backward(ctx, grad, _):
+        if grad is None:
+            return None, None, None
         x, y = ctx.saved_tensors
         return grad * y.conj(), grad * x.conj(), None
 

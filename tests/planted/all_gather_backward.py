@@ -185,12 +185,12 @@ class GradientForArgs(Joined):
     """A zero for args, which is no tensor.
 
     Breaks: AllGather.backward.none-for-args
-    Also: Function.backward.any-layout, Function.backward.double
-    Also: Function.backward.needs-input-grad-honoured, Function.backward.repeatable
-    Also: Function.forward.calls-independent, Function.forward.deterministic
-    Also: Function.forward.frees-memory, Function.save_for_backward.hooks-suffice
-    Also: AllGather.backward.local-slice, AllGather.backward.own-memory
-    Also: Function.backward.gradient
+    Also: Function.backward.any-layout, Function.backward.double, Function.backward.needs-input-grad-honoured,
+        Function.backward.repeatable, Function.forward.calls-independent, Function.forward.deterministic,
+        Function.forward.frees-memory, Function.save_for_backward.hooks-suffice, AllGather.backward.local-slice,
+        AllGather.backward.own-memory, Function.backward.gradient, Function.backward.any-thread,
+        Function.backward.create-graph, Function.backward.zero, Function.checkpoint.agrees,
+        Function.forward.inputs-untouched, Function.save_for_backward.protects
     """
 
     @staticmethod
@@ -202,12 +202,12 @@ class OneGradient(Joined):
     """Nothing at all for args (pytorch-lightning 6624).
 
     Breaks: AllGather.backward.none-for-args
-    Also: Function.backward.any-layout, Function.backward.double
-    Also: Function.backward.needs-input-grad-honoured, Function.backward.repeatable
-    Also: Function.forward.calls-independent, Function.forward.deterministic
-    Also: Function.forward.frees-memory, Function.save_for_backward.hooks-suffice
-    Also: AllGather.backward.local-slice, AllGather.backward.own-memory
-    Also: Function.backward.count, Function.backward.gradient
+    Also: Function.backward.any-layout, Function.backward.double, Function.backward.needs-input-grad-honoured,
+        Function.backward.repeatable, Function.forward.calls-independent, Function.forward.deterministic,
+        Function.forward.frees-memory, Function.save_for_backward.hooks-suffice, AllGather.backward.local-slice,
+        AllGather.backward.own-memory, Function.backward.count, Function.backward.gradient,
+        Function.backward.any-thread, Function.backward.create-graph, Function.backward.zero,
+        Function.checkpoint.agrees, Function.forward.inputs-untouched, Function.save_for_backward.protects
     """
 
     @staticmethod

@@ -36,7 +36,7 @@ class InputOnCtx(Function):
     """Keeps its input as an attribute of ctx, and reads it there.
 
     Breaks: Function.forward.no-tensor-on-ctx
-    Also: Function.save_for_backward.hooks-suffice
+    Also: Function.save_for_backward.hooks-suffice, Function.save_for_backward.protects
     """
 
     @staticmethod
@@ -123,7 +123,8 @@ class OutputOnCtx(Function):
     """Keeps its output as an attribute of ctx: a cycle, since the output leads to ctx.
 
     Breaks: Function.forward.frees-memory
-    Also: Function.forward.no-tensor-on-ctx, Function.save_for_backward.hooks-suffice
+    Also: Function.forward.no-tensor-on-ctx, Function.save_for_backward.hooks-suffice,
+        Function.save_for_backward.protects
     """
 
     @staticmethod
@@ -265,7 +266,7 @@ class InputOnTheClass(Function):
     """Keeps its input on the class, where the next call overwrites it.
 
     Breaks: Function.forward.calls-independent
-    Also: Function.forward.frees-memory, Function.save_for_backward.hooks-suffice
+    Also: Function.forward.frees-memory, Function.save_for_backward.hooks-suffice, Function.save_for_backward.protects
     """
 
     @staticmethod

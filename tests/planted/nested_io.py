@@ -188,7 +188,8 @@ class SavedOnTheInstance(NestedIOFunction):
     """What is saved stays on the object that made the calls, so that the last call's values are found.
 
     Breaks: NestedIOFunction.forward.reused
-    Also: Function.forward.calls-independent, Function.forward.frees-memory, Function.save_for_backward.hooks-suffice
+    Also: Function.forward.calls-independent, Function.forward.frees-memory, Function.save_for_backward.hooks-suffice,
+        Function.save_for_backward.protects
     """
 
     last = ()
@@ -358,8 +359,7 @@ class NoneForUnused(NestedIOFunction):
     """Gradients that nobody computed come as None, which was not asked for, and count as the first one's.
 
     Breaks: NestedIOFunction.backward.gradient
-    Also: Function.backward.unused-output
-    Also: NestedIOFunction.set_materialize_grads.nested
+    Also: Function.backward.unused-output, NestedIOFunction.set_materialize_grads.nested, Function.backward.undefined
     """
 
     def forward(self, *args):

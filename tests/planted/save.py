@@ -136,9 +136,12 @@ class NumberSaved(Function):
 
     Breaks: Function.save_for_backward.only-tensors
     Also: Function.backward.gradient, Function.backward.double, Function.backward.any-layout,
-        Function.backward.repeatable, Function.backward.needs-input-grad-honoured,
-        Function.backward.unused-output, Function.forward.deterministic, Function.forward.calls-independent,
-        Function.forward.frees-memory, Function.save_for_backward.hooks-suffice
+        Function.backward.repeatable, Function.backward.needs-input-grad-honoured, Function.backward.unused-output,
+        Function.forward.deterministic, Function.forward.calls-independent, Function.forward.frees-memory,
+        Function.save_for_backward.hooks-suffice, Function.checkpoint.agrees, Function.forward.meta,
+        Function.backward.zero, Function.backward.create-graph, Function.backward.any-thread,
+        Function.forward.same-without-grad, Function.forward.captures, Function.autocast.backward,
+        Function.save_for_backward.protects, Function.forward.inputs-untouched, Function.forward.flags-untouched
     """
 
     @staticmethod
@@ -172,7 +175,7 @@ class KeptBesideWhatIsSaved(Function):
     """Saves one tensor and keeps another one on ctx.
 
     Breaks: Function.save_for_backward.hooks-suffice
-    Also: Function.forward.no-tensor-on-ctx
+    Also: Function.forward.no-tensor-on-ctx, Function.save_for_backward.protects
     """
 
     @staticmethod
@@ -197,6 +200,7 @@ class KeptInAClosure(Function):
     """Keeps the input in a function made in forward.
 
     Breaks: Function.save_for_backward.hooks-suffice
+    Also: Function.save_for_backward.protects
     """
 
     @staticmethod
@@ -213,7 +217,7 @@ class KeptAsNumpy(Function):
     """Keeps the input as a NumPy array that shares its memory.
 
     Breaks: Function.save_for_backward.hooks-suffice
-    Also: Function.backward.double
+    Also: Function.backward.double, Function.save_for_backward.protects
     """
 
     @staticmethod

@@ -1,0 +1,86 @@
+"""What PyTorch operations a static method of a Function carries out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from conformance.kit.deviations import need
+from conformance.kit.subject import Subject
+
+#: Operations that give a tensor's own values again.
+KEEPING = {"aten::alias", "aten::clone", "aten::detach", "aten::lift_fresh", "aten::_to_copy", "aten::copy_"}
+#: Operations that take no more of a tensor than its shape and dtype.
+CONSTANT = {
+    *(f"aten::{name}_like" for name in ("empty", "zeros", "ones", "full")),
+    *(f"aten::new_{name}" for name in ("empty", "empty_strided", "zeros", "ones", "full")),
+}
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation: its name, the tensors that it was given, and those that it made."""
+
+    name: str
+    is_view: bool
+    given: tuple[torch.Tensor, ...]
+    made: tuple[torch.Tensor, ...]
+
+    @property
+    def keeps(self) -> bool:
+        """Whether it gives values that were there, in a view, a copy or a number, or constants."""
+        return self.is_view or self.name in KEEPING | CONSTANT or self.name == "aten::_local_scalar_dense"
+
+
+@dataclass(frozen=True)
+class Watched:
+    """One call of the method: the arguments it got, and its operations in order."""
+
+    args: tuple[Any, ...]
+    operations: list[Operation]
+
+
+class _Noting(TorchDispatchMode):  # type: ignore[misc]
+    def __init__(self, operations: list[Operation]) -> None:
+        super().__init__()
+        self.operations = operations
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = function(*args, **(kwargs or {}))
+        name = str(function.name()).partition(".")[0]
+        self.operations.append(Operation(name, bool(function.is_view), _tensors((args, kwargs)), _tensors(result)))
+        return result
+
+
+def _tensors(tree: Any) -> tuple[torch.Tensor, ...]:
+    return tuple(leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor))
+
+
+def operations_of(subject: Subject, member: str) -> tuple[Subject, list[Watched]]:
+    """The subject on a subclass whose method notes its operations, and a list that each call of it is added to.
+
+    Raises:
+        NotApplicable: the class does not define the method, or the subject is no class.
+    """
+    need(subject.function is not None, "a plain callable, not a class whose methods can be watched")
+    need(subject.defines(member), f"the class does not define {member}")
+    need(not subject.defines("__call__"), "its methods are those of an instance, not of the class")
+    calls: list[Watched] = []
+    original: Callable[..., Any] = getattr(subject.function, member)
+
+    @wraps(original)
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        calls.append(Watched((*args, *kwargs.values()), []))
+        with _Noting(calls[-1].operations):
+            return original(*args, **kwargs)
+
+    kind: Any = type(subject.function)
+    names = {name: getattr(subject.function, name) for name in ("__module__", "__qualname__", "__doc__")}
+    derived = kind(subject.function.__name__, (subject.function,), {**names, member: staticmethod(noted)})
+    return replace(subject, target=derived), calls

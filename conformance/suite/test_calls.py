@@ -1,0 +1,132 @@
+"""Calls that know nothing of one another, however they differ: in shapes, in numbers, in gradients, in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from conformance.kit import expect, seeds
+from conformance.kit.calls import Case, Run, differentiated
+from conformance.kit.deviations import Deviation, need
+from conformance.kit.marks import clause
+from conformance.kit.subject import Subject
+from conformance.kit.tensors import freed, is_strided
+from conformance.kit.variants import attempt, draws
+from conformance.kit.witness import same_values
+from conformance.kit.world import World
+
+BY_IDENTITY = "something is kept by the tensor's address or on the tensor, and found again"
+
+
+@clause("Function.forward.calls-independent")
+def test_calls_that_differ_do_not_mix(subject: Subject, world: World) -> None:
+    """Two calls that differ in shapes or numbers, both forwards first, give the results and gradients of each alone."""
+    compared = 0
+    for one, other in _pairs(subject, world):
+        pair = (one, other)
+        alone = [_results(case.run(), world) for case in pair]
+        for order in ((0, 1), (1, 0)):
+            runs = [case.run() for case in pair]
+            together = {index: _results(runs[index], world) for index in order}
+            compared += 1
+            for index in (0, 1):
+                among = f"{pair[index].label}, {'first' if order[0] == index else 'second'} of two backwards"
+                for name, actual, right in zip(_names(runs[index]), together[index], alone[index], strict=True):
+                    expect.close(actual, right, f"{name} of {among} after two forwards that differ")
+    need(compared, "one sample, from which no other one could be derived")
+
+
+def _pairs(subject: Subject, world: World) -> Iterator[tuple[Case, Case]]:
+    """Samples that follow one another, and each sample with those derived from it."""
+    given = [case for case, _ in differentiated(subject, world)]
+    yield from pairwise(given)
+    for case in given:
+        for other in (_longer(case), _other_numbers(case) if world.size == 1 else None):
+            if other is not None and attempt(lambda other=other: _results(other.run(), world), world):  # type: ignore[misc]
+                yield case, other
+
+
+def _longer(case: Case) -> Case | None:
+    """The sample with every tensor twice, along its first dimension."""
+    tensors = {at: value.detach() for at, value in enumerate(case.values) if isinstance(value, torch.Tensor)}
+    if not all(value.dim() and is_strided(value) for value in tensors.values()):
+        return None
+    longer = case.having({at: torch.cat([value, value * 0.5]).to(value) for at, value in tensors.items()})
+    return replace(longer, label=f"{case.label} made longer")
+
+
+def _other_numbers(case: Case) -> Case | None:
+    """The sample with other fractions among its arguments. Whole numbers may be sizes, which it may not check."""
+    values = tuple(value * 1.5 + 0.25 if type(value) is float else value for value in case.values)
+    changed = any(type(value) is float for value in values)
+    return replace(case, values=values, label=f"{case.label} with other numbers") if changed else None
+
+
+def _results(run: Run, world: World) -> list[torch.Tensor]:
+    """Copies of the outputs and of all gradients."""
+    outputs = [tensor.detach().clone() for tensor in run.tensors if not freed(tensor)]
+    gradients = run.filled(run.gradients(run.cotangents(world))) if run.outputs else []
+    return [*outputs, *(gradient.clone() for gradient in gradients)]
+
+
+def _names(run: Run) -> Iterator[str]:
+    yield from (f"output {index}" for index, tensor in enumerate(run.tensors) if not freed(tensor))
+    yield from (f"gradient of {run.case.names[at]}" for at in run.leaves)
+
+
+@clause("Function.forward.calls-independent")
+def test_a_gradient_survives_the_next_backward(subject: Subject, world: World) -> None:
+    """A gradient that was handed out keeps its values when another call is differentiated with other gradients."""
+    for case, _ in differentiated(subject, world):
+        first, second = case.run(), case.run()
+        held = first.gradients(first.cotangents(world))
+        before = [None if gradient is None else gradient.detach().clone() for gradient in held]
+        second.gradients(second.cotangents(world, "another"))
+        for at, old, new in zip(first.leaves, before, held, strict=True):
+            if old is not None and new is not None and not same_values(old, new):
+                raise Deviation(
+                    f"gradient of {case.name(at)}, after the backward of another call",
+                    expect.shown(new),
+                    f"{expect.shown(old)}, as it was",
+                    "gradients share a buffer that every backward writes",
+                )
+
+
+@clause("Function.forward.calls-independent")
+def test_a_tensor_with_new_values_is_read_again(subject: Subject, world: World) -> None:
+    """Called again with the same tensors after they were changed in place, it gives what new tensors give."""
+    compared = 0
+    for case, _ in differentiated(subject, world):
+        moved = case.having({at: case.values[at].detach() * 0.75 for at in case.active})
+        if draws(case, world):
+            continue
+        again = attempt(lambda case=case, moved=moved: _again(case, moved, world), world)  # type: ignore[misc]
+        if not again:
+            continue
+        compared += 1
+        run = moved.run()
+        for name, actual, right in zip(_names(run), again[0], _results(run, world), strict=True):
+            expect.close(actual, right, f"{name} of {case.label}, same tensors changed in place", likely=BY_IDENTITY)
+    need(compared, "it works in place or draws random numbers")
+
+
+def _again(case: Case, moved: Case, world: World) -> tuple[list[torch.Tensor]] | None:
+    """Results and gradients of a second call with the very tensors of the first, which hold other values by then."""
+    first = case.run()
+    values: list[Any] = pytree.tree_leaves(first.args)
+    if any(isinstance(value, torch.Tensor) and freed(value) for value in values):
+        return None  # to call it with such a tensor is to crash
+    versions = {at: (values[at]._version, values[at].grad_fn) for at in case.active}
+    Run.of(case, first.args, first.leaves)
+    if any((values[at]._version, values[at].grad_fn) != before for at, before in versions.items()):
+        return None
+    with torch.no_grad():
+        for at in case.active:
+            values[at].copy_(moved.values[at])
+    seeds.seed(0)
+    return (_results(Run.of(moved, first.args, first.leaves), world),)

@@ -1,0 +1,52 @@
+"""A Function inside a checkpoint: forward runs again before backward, and the gradients stay the same."""
+
+from __future__ import annotations
+
+import inspect
+from functools import partial
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils.checkpoint import checkpoint
+
+from conformance.kit import expect
+from conformance.kit.calls import Case, differentiated
+from conformance.kit.deviations import need
+from conformance.kit.marks import clause
+from conformance.kit.subject import Subject
+from conformance.kit.variants import attempt, draws
+from conformance.kit.ways import by_way_of
+from conformance.kit.witness import same_values
+from conformance.kit.world import World
+
+
+@clause("Function.checkpoint.agrees")
+def test_gradients_are_the_same_under_checkpoint(subject: Subject, world: World) -> None:
+    """Run again in backward, forward leads to the same gradients, or an error comes."""
+    compared = 0
+    for case, _ in differentiated(subject, world):
+        if draws(case, world) or _works_in_place(case) or not set(case.active) <= case.top:
+            continue
+        run = case.run()
+        if not isinstance(run.result, torch.Tensor | tuple):
+            continue  # a reentrant checkpoint does not look into other containers
+        cotangents = run.cotangents(world)
+        right = run.filled(run.gradients(cotangents))
+        # The other kind, and the wrapper of both, import the compiler, which takes seconds.
+        inside = by_way_of(case, partial(inspect.unwrap(checkpoint), use_reentrant=True))
+        actual = attempt(lambda inside=inside, given=cotangents: inside.run().gradients(given), world)  # type: ignore[misc]
+        if actual is None:
+            continue
+        compared += 1
+        for at, one, other in zip(run.leaves, run.filled(actual), right, strict=True):
+            expect.close(one, other, f"gradient of {case.name(at)} in a reentrant checkpoint, against that outside")
+    need(
+        compared, "it is refused under checkpoint, works in place, draws random numbers or takes tensors in containers"
+    )
+
+
+def _works_in_place(case: Case) -> bool:
+    """Whether a call changes its arguments: run again, it would start from what it left."""
+    args = pytree.tree_leaves(case.run().args)
+    pairs = zip(case.values, args, strict=True)
+    return any(isinstance(old, torch.Tensor) and not same_values(old.detach(), new) for old, new in pairs)

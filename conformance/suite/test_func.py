@@ -1,0 +1,62 @@
+"""A Function in separate form under the transforms of torch.func: the gradients of autograd."""
+
+from __future__ import annotations
+
+import torch
+import torch.func
+
+from conformance.kit import expect
+from conformance.kit.calls import Case, differentiated
+from conformance.kit.deviations import need
+from conformance.kit.marks import clause
+from conformance.kit.subject import Subject
+from conformance.kit.tensors import is_strided
+from conformance.kit.transforms import Tensors, outputs
+from conformance.kit.variants import attempt, draws
+from conformance.kit.world import World
+
+
+@clause("Function.func.grad")
+def test_transforms_give_the_gradients_of_autograd(subject: Subject, world: World) -> None:
+    """torch.func.vjp and torch.func.grad give every input the gradient that autograd gives it."""
+    need(subject.transformable, "it is in combined form, which torch.func refuses")
+    compared = 0
+    for case, _ in differentiated(subject, world):
+        run = case.run()
+        if draws(case, world) or not all(map(is_strided, run.tensors)):
+            continue
+        cotangents = run.cotangents(world)
+        right = run.filled(run.gradients(cotangents))
+        for transform in (_by_vjp, _by_grad):
+            found = attempt(lambda: transform(case, run.places, cotangents), world)  # noqa: B023
+            if found is None:
+                continue
+            compared += 1
+            for at, one, other in zip(run.leaves, found, right, strict=True):
+                what = f"gradient of {case.name(at)} by torch.func.{transform.__name__.removeprefix('_by_')}"
+                expect.close(one, other, f"{what}, against that of autograd")
+    need(compared, "torch.func refuses it, or it draws random numbers")
+
+
+def _by_vjp(case: Case, places: tuple[int, ...], cotangents: list[torch.Tensor]) -> Tensors:
+    def differentiable(*values: torch.Tensor) -> Tensors:
+        found = outputs(case, dict(zip(case.active, values, strict=True)))
+        return tuple(found[place] for place in places)
+
+    _, pull = torch.func.vjp(differentiable, *_values(case))
+    gradients: Tensors = pull(tuple(cotangents))
+    return gradients
+
+
+def _by_grad(case: Case, places: tuple[int, ...], cotangents: list[torch.Tensor]) -> Tensors:
+    def loss(*values: torch.Tensor) -> torch.Tensor:
+        found = outputs(case, dict(zip(case.active, values, strict=True)))
+        terms = [(weight.conj() * found[place]).real.sum() for place, weight in zip(places, cotangents, strict=True)]
+        return torch.stack(terms).sum()
+
+    gradients: Tensors = torch.func.grad(loss, argnums=tuple(range(len(case.active))))(*_values(case))
+    return gradients
+
+
+def _values(case: Case) -> Tensors:
+    return tuple(case.values[at].detach().clone() for at in case.active)

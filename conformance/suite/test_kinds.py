@@ -1,0 +1,95 @@
+"""Tensors of other kinds than plain ones: gradients negated or conjugated lazily, arguments without memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from conformance.kit import expect, seeds
+from conformance.kit.calls import Case, Run, differentiated, every_case
+from conformance.kit.deviations import NotApplicable, need
+from conformance.kit.gradients import Gradients, leaf_gradients
+from conformance.kit.marks import clause
+from conformance.kit.subject import Subject
+from conformance.kit.tensors import freed, is_strided
+from conformance.kit.variants import attempt, draws
+from conformance.kit.world import World
+
+
+@clause("Function.backward.any-layout")
+def test_lazily_negated_gradients_are_taken_as_they_read(subject: Subject, world: World) -> None:
+    """Incoming gradients that are negated or conjugated lazily give what plain ones give, or an error comes."""
+    compared = 0
+    for case, first in differentiated(subject, world):
+        plain = first.cotangents(world)
+        if not all(map(is_strided, plain)) or draws(case, world):
+            continue
+        lazy = attempt(lambda given=plain: [_lazy(cotangent) for cotangent in given], world)  # type: ignore[misc]
+        if lazy is None:
+            continue
+        before = case.run()
+        right = before.filled(_gradients(before, plain))
+        run = case.run()
+        actual = attempt(lambda run=run, given=lazy: _gradients(run, given), world)  # type: ignore[misc]
+        if actual is None:
+            continue
+        compared += 1
+        for at, gradient, other in zip(run.leaves, run.filled(actual), right, strict=True):
+            kind = "conjugated" if any(cotangent.is_conj() for cotangent in lazy) else "negated"
+            what = f"gradient of {case.name(at)}, incoming gradients {kind} lazily"
+            expect.close(
+                gradient, other, f"{what}, against plain ones", likely="backward reads memory as if it were plain"
+            )
+    need(compared, "it refuses them, draws random numbers, or its results are sparse or in a dtype without them")
+
+
+def _lazy(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor that reads the same, with its sign in a flag."""
+    if tensor.dtype.is_complex:
+        return tensor.conj().resolve_conj().conj()
+    return torch.complex(torch.zeros_like(tensor), -tensor).conj().imag
+
+
+def _gradients(run: Run, cotangents: list[torch.Tensor]) -> Gradients:
+    seeds.seed(1)
+    return leaf_gradients(run.outputs, list(run.leaves.values()), cotangents)
+
+
+@clause("Function.forward.meta")
+def test_results_on_the_meta_device_are_laid_out_alike(subject: Subject, world: World) -> None:
+    """With arguments on the meta device the results have the shapes, dtypes and strides of real ones."""
+    refusals = []
+    for case in every_case(subject, world):
+        run = case.run()
+        try:
+            results = _on_meta(case)
+        except Exception as error:  # NumPy, a kernel of its own, a look at the values
+            refusals.append(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
+            continue
+        expect.that(len(results) == len(run.tensors), f"number of results of {case.label}, on the meta device")
+        for index, (one, real) in enumerate(zip(results, run.tensors, strict=True)):
+            expect.that(
+                _layout(one) == _layout(real),
+                f"shape, dtype and strides of output {index} of {case.label}, on the meta device",
+                _layout(one),
+                _layout(real),
+            )
+    if len(refusals) == len(every_case(subject, world)):
+        raise NotApplicable(f"it takes no tensors on the meta device: {refusals[0]}")
+
+
+def _on_meta(case: Case) -> list[torch.Tensor]:
+    values: list[Any] = [
+        value.to("meta").requires_grad_(at in case.active) if isinstance(value, torch.Tensor) else value
+        for at, value in enumerate(case.plain)
+    ]
+    moved = [value.clone() if isinstance(value, torch.Tensor) else value for value in values]
+    result = case.subject(*pytree.tree_unflatten(moved, case.structure))
+    return [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+
+
+def _layout(tensor: torch.Tensor) -> tuple[Any, ...]:
+    strided = is_strided(tensor) and not freed(tensor) and tensor.numel() > 1
+    return tuple(tensor.shape), str(tensor.dtype), tensor.stride() if strided else None

@@ -1,0 +1,70 @@
+"""Forward mode and reverse mode together: the derivative of one by the other."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import forward_ad
+
+from conformance.kit import expect
+from conformance.kit.calls import Case, differentiated, in_double
+from conformance.kit.deviations import need
+from conformance.kit.marks import clause
+from conformance.kit.slopes import compare, direction, epsilon, inner, nearby, paired, reach
+from conformance.kit.subject import Subject
+from conformance.kit.tensors import is_strided
+from conformance.kit.transforms import Direction, outputs, tangents
+from conformance.kit.variants import attempt, draws
+from conformance.kit.world import World
+
+
+@clause("Function.backward.mixed-modes")
+def test_gradient_of_a_tangent_is_right_or_refused(subject: Subject, world: World) -> None:
+    """Differentiating a tangent backward gives what differences of the tangent say, or an error comes."""
+    need(subject.function is None or subject.defines("jvp"), "the class defines no jvp")
+    told = 0
+    for case in [in_double(case) for case, _ in differentiated(subject, world)]:
+        if draws(case, world) or not all(is_strided(case.values[at]) for at in case.active):
+            continue
+        for point in nearby(case, world):
+            values = {at: point.values[at].detach() for at in point.active}
+            along = {at: direction(world, value, "tangent", at) for at, value in values.items()}
+            steps = {at: direction(world, value, "input", at) for at, value in values.items()}
+            found = attempt(lambda: _gradients_of_the_tangents(point, along, world), world)  # noqa: B023
+            if found is None:
+                break
+            weights, gradients = found
+            slope = sum(inner(gradient, steps[at]) for at, gradient in gradients.items())
+
+            def loss(step: float) -> tuple[float, float]:
+                moved = {at: value + step * steps[at] for at, value in values.items()}  # noqa: B023
+                return paired(weights, list(tangents(point.having(moved), along)))  # noqa: B023
+
+            far = reach(weights, [*along.values(), *steps.values()])
+            seen = compare(world, loss, slope, epsilon(weights), far)
+            expect.that(
+                seen.verdict != "differs",
+                f"gradient of the tangents of {point.label}, along a random direction",
+                f"{seen.analytic:.9g} by backward over jvp",
+                f"{seen.by_differences}, by differences of the tangents",
+                "jvp computes with something that autograd does not see",
+            )
+            told += seen.verdict == "agrees"
+            if seen.verdict == "agrees":
+                break
+    need(told, "one mode over the other is refused, or too rough around every sample for differences to tell")
+
+
+def _gradients_of_the_tangents(
+    case: Case, along: Direction, world: World
+) -> tuple[list[torch.Tensor], dict[int, torch.Tensor | None]]:
+    """The weights of a loss made of the tangents of all outputs, and its gradients."""
+    leaves = {at: case.values[at].detach().clone().requires_grad_() for at in along}
+    with forward_ad.dual_level():
+        duals = {at: forward_ad.make_dual(leaf.clone(), along[at]) for at, leaf in leaves.items()}
+        parts = [forward_ad.unpack_dual(output) for output in outputs(case, duals)]
+        found = [torch.zeros_like(part.primal) if part.tangent is None else part.tangent for part in parts]
+        weights = [world.tensor(world.rank, tuple(t.shape), t.dtype, "weight", at) for at, t in enumerate(found)]
+        loss = sum((weight.conj() * tangent).real.sum() for weight, tangent in zip(weights, found, strict=True))
+        assert isinstance(loss, torch.Tensor)
+        gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True) if loss.requires_grad else ()
+    return weights, dict(zip(leaves, gradients or [None] * len(leaves), strict=True))

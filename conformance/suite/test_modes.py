@@ -1,0 +1,140 @@
+"""Other ways to run a Function: without gradients, with a graph of them, in another thread, with None or zeros."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from conformance.kit import expect
+from conformance.kit.calls import differentiated, every_case
+from conformance.kit.deviations import need
+from conformance.kit.marks import clause
+from conformance.kit.subject import Subject
+from conformance.kit.variants import attempt
+from conformance.kit.watched import steps, watched
+from conformance.kit.ways import under
+from conformance.kit.world import World
+
+
+@clause("Function.backward.undefined")
+def test_none_for_every_output_is_handled(subject: Subject, world: World) -> None:
+    """Where gradients are not materialized, None for every output gives None or zeros for every input."""
+    looks = watched(subject, world)
+    declined = any(step.given is False for _, _, step in steps(looks, "set_materialize_grads"))
+    need(declined, "its gradients are materialized: backward is never handed None for a tensor")
+    for case, run in differentiated(subject, world):
+        ends = [_NoGradient.apply(output) for output in run.outputs]
+        name = f"gradients of {case.label} with None for every output"
+        with expect.no_error(name, "None or zeros", lambda error: "backward computes with None"):
+            actual = run.gradients_of(ends, [torch.ones_like(end) for end in ends])
+        for at, gradient in zip(run.leaves, actual, strict=True):
+            zero = gradient is None or not bool(gradient.any())
+            expect.that(zero, f"gradient of {case.name(at)} with None for every output", gradient, "None or zeros")
+
+
+class _NoGradient(torch.autograd.Function):  # type: ignore[misc]
+    """The identity, through which no gradient comes back."""
+
+    @staticmethod
+    def forward(ctx: Any, value: torch.Tensor) -> torch.Tensor:
+        return value.view_as(value)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> None:
+        return None
+
+
+@clause("Function.backward.zero")
+def test_zeros_give_zeros(subject: Subject, world: World) -> None:
+    """Incoming gradients of zeros give zeros wherever other incoming gradients give finite numbers."""
+    need(subject.gradient_kind != "declared", "its gradient is a declared one, which need not be linear")
+    for case, _ in differentiated(subject, world):
+        first = case.run()
+        cotangents = first.cotangents(world)
+        other = first.filled(first.gradients(cotangents))
+        run = case.run()
+        with expect.no_error(f"gradients of {case.label}, zeros handed in", "zeros"):
+            actual = run.filled(run.gradients([torch.zeros_like(cotangent) for cotangent in cotangents]))
+        for at, gradient, usual in zip(run.leaves, actual, other, strict=True):
+            there = usual.isfinite()  # where the derivative is infinite, zero times it is no number
+            least = float(usual[there].abs().max()) if bool(there.any()) else 0.0
+            expect.close(
+                torch.where(there, gradient, 0),
+                torch.zeros_like(usual),
+                f"gradient of {case.name(at)}, zeros handed in",
+                atol=max(1e-6 * least, 1e-30),
+                likely="" if bool(gradient[there].isfinite().all()) else "backward divides by the size of the gradient",
+            )
+
+
+@clause("Function.backward.create-graph")
+def test_gradient_is_the_same_with_a_graph(subject: Subject, world: World) -> None:
+    """With create_graph=True the gradients are those without, or an error comes."""
+    compared = 0
+    for case, _ in differentiated(subject, world):
+        first = case.run()
+        cotangents = first.cotangents(world)
+        right, run = first.filled(first.gradients(cotangents)), case.run()
+        asked = [cotangent.clone().requires_grad_() for cotangent in cotangents]
+        actual = attempt(lambda run=run, asked=asked: run.gradients(asked, create_graph=True), world)  # type: ignore[misc]
+        if actual is None:
+            continue
+        compared += 1
+        for at, one, other in zip(run.leaves, run.filled(actual), right, strict=True):
+            expect.close(one, other, f"gradient of {case.name(at)} with create_graph=True, against that without")
+    need(compared, "it refuses create_graph=True")
+
+
+@clause("Function.backward.any-thread")
+def test_backward_in_another_thread_gives_the_same(subject: Subject, world: World) -> None:
+    """Gradients asked for in another thread than the call was made in are the same."""
+    for case, _ in differentiated(subject, world):
+        first = case.run()
+        cotangents = first.cotangents(world)
+        right, run = first.filled(first.gradients(cotangents)), case.run()
+        with expect.no_error(f"gradients of {case.label}, backward in another thread", "the gradients"):
+            actual = _in_a_thread(lambda run=run, given=cotangents: run.gradients(given))  # type: ignore[misc]
+        for at, one, other in zip(run.leaves, run.filled(actual), right, strict=True):
+            expect.close(one, other, f"gradient of {case.name(at)}, backward in another thread")
+
+
+def _in_a_thread(action: Callable[[], Any]) -> Any:
+    """What an action returns or raises in a thread of its own."""
+    returned: list[Any] = []
+    raised: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            returned.append(action())
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised[0]
+    return returned[0]
+
+
+@clause("Function.forward.same-without-grad")
+def test_results_are_the_same_without_gradients(subject: Subject, world: World) -> None:
+    """Under no_grad and inference_mode the results are those of grad mode, and have no graph."""
+    for case in every_case(subject, world):
+        right = case.run().tensors
+        results = {"where no input needs a gradient": case.run(needed=()).tensors}
+        with expect.no_error(f"calling {case.label} under no_grad", "the results"):
+            results["under no_grad"] = under(case, torch.no_grad).run(needed=()).tensors
+        inferred = attempt(lambda case=case: under(case, torch.inference_mode).run(needed=()), world)  # type: ignore[misc]
+        if inferred is not None:
+            results["under inference_mode"] = inferred.tensors
+        for way, tensors in results.items():
+            expect.that(
+                len(tensors) == len(right), f"number of results of {case.label} {way}", len(tensors), len(right)
+            )
+            for index, (one, other) in enumerate(zip(tensors, right, strict=True)):
+                expect.close(one, other, f"output {index} of {case.label} {way}, against that with gradients")
+                expect.that(one.grad_fn is None, f"graph of output {index} of {case.label} {way}", one.grad_fn, "none")

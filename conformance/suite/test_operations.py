@@ -1,0 +1,98 @@
+"""What forward and setup_context compute, and with which tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch.utils import _pytree as pytree
+
+from conformance.kit import expect
+from conformance.kit.calls import Case, every_case, smooth
+from conformance.kit.deviations import need
+from conformance.kit.marks import clause
+from conformance.kit.operations import Watched, operations_of
+from conformance.kit.subject import Subject
+from conformance.kit.watched import watched
+from conformance.kit.world import World
+
+
+@clause("Function.setup_context.no-compute")
+def test_setup_context_keeps_and_computes_nothing(subject: Subject, world: World) -> None:
+    """The operations of setup_context on tensors are views and copies, or make masks and indices."""
+    derived, calls = operations_of(subject, "setup_context")
+    for case in every_case(derived, world):
+        case.run()
+    for call in calls:
+        computed = (operation for operation in call.operations if operation.given and not operation.keeps)
+        # Masks and indices have no derivative to lose.
+        found = [operation.name for operation in computed if any(map(smooth, operation.made))]
+        expect.that(
+            not found,
+            "operations in setup_context",
+            ", ".join(dict.fromkeys(found)),
+            "views and copies; compute in forward, and return what backward needs as an output",
+        )
+
+
+@clause("Function.forward.captures")
+def test_no_tensor_that_requires_grad_is_used_unseen(subject: Subject, world: World) -> None:
+    """What forward computes with requires no grad unless it is an argument, or gets its gradient all the same."""
+    derived, calls = operations_of(subject, "forward")
+    for case in every_case(derived, world):
+        before = len(calls)
+        case.run()
+        captured = {id(tensor): tensor for call in calls[before:] for tensor in _captured(call)}
+        for tensor in captured.values():
+            expect.that(
+                _gets_a_gradient(case, tensor, world),
+                f"a tensor that requires grad and is no argument, used in forward of {case.label}",
+                f"{expect.shown(tensor)}, which gets no gradient",
+                "an argument of apply, or detached where no gradient is meant",
+            )
+
+
+def _captured(call: Watched) -> Iterator[torch.Tensor]:
+    """Tensors that require grad, did not come with the arguments, and were not made during the call."""
+    known = {id(leaf) for leaf in pytree.tree_leaves(call.args)}
+    for operation in call.operations:
+        if not operation.keeps:  # to detach is to say that no gradient is meant
+            yield from (tensor for tensor in operation.given if tensor.requires_grad and id(tensor) not in known)
+        known |= {id(tensor) for tensor in operation.made}
+
+
+def _gets_a_gradient(case: Case, tensor: torch.Tensor, world: World) -> bool:
+    """Whether a backward pass hands a tensor its gradient, as a checkpoint does for the parameters of what it runs."""
+    run = case.run()
+    if not run.outputs:
+        return True
+    came: list[torch.Tensor] = []
+    held, handle = (tensor.grad if tensor.is_leaf else None), tensor.register_hook(came.append)
+    try:
+        torch.autograd.backward(run.outputs, run.cotangents(world))
+    finally:
+        handle.remove()
+        if tensor.is_leaf:
+            tensor.grad = held
+    return bool(came)
+
+
+@clause("Function.forward.captures")
+def test_no_result_tensor_is_inside_a_container(subject: Subject, world: World) -> None:
+    """Forward returns its tensors themselves: autograd does not look into lists and dicts."""
+    looks = watched(subject, world)
+    for look in looks:
+        for call in look.witness.calls:
+            need(look.case.active, "no input can be differentiated")
+            for index, value in enumerate(call.output if isinstance(call.output, tuple) else (call.output,)):
+                inside = [leaf for leaf in pytree.tree_leaves(value) if leaf is not value and _carries_gradient(leaf)]
+                expect.that(
+                    not inside,
+                    f"output {index} of {call.function.__name__}, {look.case.label}",
+                    f"a {type(value).__name__} with tensors inside, which get no gradient",
+                    "tensors as outputs of their own",
+                )
+
+
+def _carries_gradient(leaf: object) -> bool:
+    return isinstance(leaf, torch.Tensor) and smooth(leaf)

@@ -1,0 +1,116 @@
+"""The dtypes of gradients, and gradients under autocast."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+
+from conformance.kit import expect
+from conformance.kit.calls import Case, differentiated, in_double
+from conformance.kit.deviations import need
+from conformance.kit.marks import clause
+from conformance.kit.subject import Subject
+from conformance.kit.variants import attempt, draws, in_dtype, shaken
+from conformance.kit.watched import watched
+from conformance.kit.ways import under
+from conformance.kit.world import World
+
+#: Gradients in half precision may be off by this part of the largest element, beside what rounding the inputs changes.
+FORGIVEN = 0.1
+HALVES = (torch.float16, torch.bfloat16)
+
+
+@clause("Function.backward.dtype")
+def test_gradients_have_the_dtype_of_their_inputs(subject: Subject, world: World) -> None:
+    """What backward returns for an input has its dtype and device, before autograd casts it."""
+    seen = 0
+    for look in watched(subject, world):
+        for call in look.witness.calls:
+            for backward in call.backwards:
+                returned = backward.returned if isinstance(backward.returned, tuple) else (backward.returned,)
+                for index, (value, given) in enumerate(zip(returned, call.inputs, strict=False)):
+                    if isinstance(value, torch.Tensor) and isinstance(given, torch.Tensor):
+                        seen += 1
+                        expect.that(
+                            (value.dtype, value.device) == (given.dtype, given.device),
+                            f"gradient of input {index} as {call.function.__name__}.backward returned it",
+                            f"{value.dtype} on {value.device}",
+                            f"{given.dtype} on {given.device}, as the input",
+                        )
+    need(seen, "backward returned no tensor")
+
+
+@clause("Function.autocast.backward")
+def test_gradients_under_autocast_agree(subject: Subject, world: World) -> None:
+    """With forward under autocast, gradients are near those without, as far as rounding the inputs lets tell."""
+    compared = 0
+    for given, _ in differentiated(subject, world):
+        case = in_dtype(given, torch.float32) or given
+        plain = attempt(lambda case=case: _gradients(case, case, world), world)  # type: ignore[misc]
+        if plain is None or draws(case, world):
+            continue
+        mixed = under(case, partial(torch.autocast, world.device.partition(":")[0], torch.bfloat16))
+        actual = attempt(lambda case=case, mixed=mixed: _gradients(case, mixed, world), world)  # type: ignore[misc]
+        if actual is None:
+            continue
+        compared += 1
+        nearby = [_gradients(point, point, world) for point in shaken(case, world, 2.0**-8)]
+        for at, (one, right) in enumerate(zip(actual, plain, strict=True)):
+            spread = max(_gap(right, other[at]) for other in nearby)
+            allowed = FORGIVEN * _gap(right, torch.zeros_like(right)) + 10 * spread + 1e-6
+            expect.that(
+                not _gap(one, right) > allowed,
+                f"gradient of {case.name(case.active[at])} with forward under autocast, to {allowed:.2g}",
+                one,
+                f"{expect.shown(right)} without autocast",
+            )
+    need(compared, "it is refused under autocast or in single precision, or draws random numbers")
+
+
+@clause("Function.backward.gradient")
+def test_gradients_of_one_sign_add_up_in_lower_precision(subject: Subject, world: World) -> None:
+    """Samples in half precision get, for incoming gradients of ones, about the gradients of double precision."""
+    need(subject.gradient_kind == "numeric", "its gradient is a declared one, or its spec's")
+    compared = 0
+    for case, run in differentiated(subject, world):
+        wide = in_double(case)
+        low = all(tensor.dtype in HALVES for tensor in (*run.leaves.values(), *run.outputs))
+        if wide is case or not low or draws(case, world):
+            continue
+        ones = [torch.ones_like(output) for output in run.outputs]
+        actual = [gradient.double() for gradient in run.filled(run.gradients(ones))]
+        right, *nearby = [_widely(point, ones) for point in (wide, *shaken(wide, world, 2.0**-8))]
+        compared += 1
+        for at, one, expected, *others in zip(case.active, actual, right, *nearby, strict=True):
+            size, spread = _gap(expected, torch.zeros_like(expected)), max(_gap(expected, other) for other in others)
+            if size < torch.finfo(case.values[at].dtype).max:
+                allowed = FORGIVEN * size + 10 * spread + 1e-6
+                expect.that(
+                    not _gap(one, expected) > allowed,
+                    f"gradient of {case.name(at)}, ones handed in, to {allowed:.2g}",
+                    one,
+                    f"{expect.shown(expected)} in double precision",
+                    "a sum in low precision that stopped growing",
+                )
+    need(compared, "no sample is in half precision, input and result, that it takes in double precision too")
+
+
+def _widely(case: Case, cotangents: list[torch.Tensor]) -> list[torch.Tensor]:
+    run = case.run()
+    return run.filled(run.gradients([given.double() for given in cotangents]))
+
+
+def _gradients(case: Case, way: Case, world: World) -> list[torch.Tensor]:
+    """Gradients for the incoming gradients of the plain call, in the dtypes of the results."""
+    cotangents = case.run().cotangents(world)
+    run = way.run()
+    found = run.gradients([given.to(output.dtype) for given, output in zip(cotangents, run.outputs, strict=True)])
+    return [gradient.detach().clone() for gradient in run.filled(found)]
+
+
+def _gap(one: torch.Tensor, other: torch.Tensor) -> float:
+    """The largest difference; infinite where one is finite and the other is not."""
+    alike = (one == other) | (one.isnan() & other.isnan())
+    differences = torch.where(alike, 0, one - other).abs()
+    return float(differences.nan_to_num(torch.inf, torch.inf).max()) if differences.numel() else 0.0

@@ -1,0 +1,145 @@
+"""Tensors that belong to others: those saved for backward, and those of the caller."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from conformance.kit import expect
+from conformance.kit.calls import Case, Run, differentiated, every_case
+from conformance.kit.deviations import need
+from conformance.kit.marks import clause
+from conformance.kit.subject import Subject
+from conformance.kit.tensors import freed, is_strided
+from conformance.kit.witness import same_values
+from conformance.kit.world import World
+
+UNSAVED = "backward reads a tensor that did not go through save_for_backward, so PyTorch cannot see the change"
+
+
+@clause("Function.save_for_backward.protects")
+def test_a_change_in_place_is_noticed_or_does_no_harm(subject: Subject, world: World) -> None:
+    """After any one argument or output was changed in place, backward raises or gives the gradients of the call."""
+    need(world.size == 1, "asked of one rank: one that notices would leave the others waiting for it")
+    tried = 0
+    for case, _ in differentiated(subject, world):
+        first = case.run()
+        cotangents = first.cotangents(world)
+        right = first.filled(first.gradients(cotangents))
+        for place in range(len(_named_tensors(first))):
+            run = case.run()
+            name, tensor = _named_tensors(run)[place]
+            if not _changed_in_place(tensor):
+                continue
+            tried += 1
+            try:
+                actual = run.filled(run.gradients(cotangents))
+            except Exception:  # PyTorch noticed, or the Function did
+                continue
+            for at, one, other in zip(run.leaves, actual, right, strict=True):
+                what = f"gradient of {case.name(at)}, after {name} was changed in place and no error came"
+                expect.close(one, other, what, likely=UNSAVED)
+    need(tried, "no argument and no output can be changed in place")
+
+
+def _named_tensors(run: Run) -> list[tuple[str, torch.Tensor]]:
+    """The tensors among the arguments and in the result of a call."""
+    arguments = zip(run.case.names, pytree.tree_leaves(run.args), strict=True)
+    outputs = ((f"output {index}", tensor) for index, tensor in enumerate(run.tensors))
+    return [(name, value) for name, value in (*arguments, *outputs) if isinstance(value, torch.Tensor)]
+
+
+def _changed_in_place(tensor: torch.Tensor) -> bool:
+    """Give a tensor other values that it might have had; whether that was possible."""
+    if not is_strided(tensor) or freed(tensor):
+        return False
+    before = tensor.detach().clone()
+    carries_numbers = tensor.dtype.is_floating_point or tensor.dtype.is_complex
+    # Integers may be indices: others than those that are there could lead out of bounds.
+    other = before * 3 + 1 if carries_numbers else before.reshape(-1).flip(0).reshape(before.shape)
+    try:
+        with torch.no_grad():
+            tensor.copy_(other)
+    except RuntimeError:  # its elements share memory, or it is a view that may not be changed
+        return False
+    return not same_values(before, tensor)
+
+
+@clause("Function.forward.inputs-untouched")
+def test_arguments_are_left_as_they_are(subject: Subject, world: World) -> None:
+    """Forward changes no tensor inside a container, and backward no argument."""
+    compared = 0
+    for case in every_case(subject, world):
+        before = {at: value.detach().clone() for at, value in enumerate(case.values) if _is_plain(value)}
+        run = case.run()
+        values = pytree.tree_leaves(run.args)
+        results = {id(tensor) for tensor in run.tensors}
+        for at in before.keys() - case.top:
+            if _is_plain(values[at]) and id(values[at]) not in results:
+                compared += 1
+                _same(values[at], before[at], f"{case.name(at)} after forward")
+        middle = {at: values[at].detach().clone() for at in before if _is_plain(values[at])}
+        if run.outputs:
+            run.gradients(run.cotangents(world))
+            for at, old in middle.items():
+                compared += 1
+                _same(values[at], old, f"{case.name(at)} after backward")
+    need(compared, "there is no backward, and no tensor inside a container")
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and not freed(value)
+
+
+def _same(actual: torch.Tensor, before: torch.Tensor, what: str) -> None:
+    expect.that(same_values(before, actual), what, actual, before)
+
+
+@clause("Function.forward.flags-untouched")
+def test_attributes_of_arguments_are_left_alone(subject: Subject, world: World) -> None:
+    """After forward and backward each argument has the requires_grad, grad, shape and attributes that it had."""
+    compared = 0
+    for case in every_case(subject, world):
+        for chosen in ((), case.active) if case.active else ((),):
+            # Leaves, as parameters are: an inner backward would leave its gradient on them.
+            leaves = [value.requires_grad_() if at in chosen else value for at, value in enumerate(case.plain)]
+            tensors = {at: value for at, value in enumerate(leaves) if isinstance(value, torch.Tensor)}
+            before = {at: _attributes(tensor) for at, tensor in tensors.items()}
+            if not _called_and_differentiated(case, leaves, chosen, world):
+                continue
+            compared += 1
+            for at, tensor in tensors.items():
+                expect.that(
+                    tensor.grad_fn is not None or _attributes(tensor) == before[at],
+                    f"attributes of {case.name(at)}, after {'forward and backward' if chosen else 'forward'}",
+                    _attributes(tensor),
+                    before[at],
+                )
+    need(compared, "it works in place, and takes no leaves that require grad")
+
+
+def _called_and_differentiated(case: Case, leaves: list[Any], chosen: tuple[int, ...], world: World) -> bool:
+    """Call with these very tensors; False where the call refuses leaves, as one that works in place does."""
+    try:
+        run = Run.of(case, tuple(pytree.tree_unflatten(leaves, case.structure)), {})
+    except RuntimeError:
+        return False
+    if run.outputs and chosen:
+        # A reentrant checkpoint refuses to be asked so; other clauses speak of errors.
+        with contextlib.suppress(RuntimeError):
+            torch.autograd.grad(run.outputs, [leaves[at] for at in chosen], run.cotangents(world), allow_unused=True)
+    return True
+
+
+def _attributes(tensor: torch.Tensor) -> dict[str, Any]:
+    return {
+        "requires_grad": tensor.requires_grad,
+        "grad": None if not tensor.is_leaf or tensor.grad is None else "a gradient",
+        "shape": tuple(tensor.shape),
+        "strides": tensor.stride() if is_strided(tensor) else None,
+        "dtype": str(tensor.dtype),
+        "others": sorted(vars(tensor)),
+    }

@@ -1,0 +1,208 @@
+"""What backward owes and gets; vjp is another name for it.
+
+It goes on from :mod:`spec_impl.function`, where the letters of the documents are explained.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spec_impl.function import Function
+
+SPEC = "Function"
+
+
+class FunctionBackward(Function):
+    """Turn gradients of the outputs into gradients of the inputs.
+
+    It is there to be read, not to be derived from: in PyTorch these are members of
+    :class:`spec_impl.function.Function`.
+    """
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """Turn gradients of the outputs into gradients of the inputs.
+
+        Args:
+            ctx: The context of the call.
+            *grads: One value for each output of forward: a tensor of the output's shape and dtype for a
+                tensor, None for anything else.
+
+        Returns:
+            One value for each input of forward, alone where there is one input: the gradient, or None.
+
+        Raises:
+            NotImplementedError: the class overrides neither backward nor :meth:`vjp`.
+
+        .. clause:: Function.backward.overridden
+           :party: engine
+           :level: must
+           :sources: K T L M N "to be overridden by all subclasses"
+
+           Differentiating the result of a class with neither backward nor vjp raises NotImplementedError.
+
+        .. clause:: Function.backward.vjp-alias
+           :party: engine
+           :level: must
+           :sources: K L M N "Defining this function is equivalent to defining", T "alias to the vjp function"
+
+           A class with vjp and no backward is differentiated by vjp, as if it were backward; a class with
+           both is refused when it is differentiated.
+
+        .. clause:: Function.backward.receives
+           :party: engine
+           :level: must
+           :sources: K T L M N "None will be passed in for non tensor outputs"
+
+           backward is called with ctx and one value for each output of forward, in order: a gradient where
+           the output is a tensor, None where it is not.
+
+        .. clause:: Function.backward.count
+           :level: must
+           :sources: K T L M N "as many tensors, as there were inputs"
+
+           backward returns one value for each input of forward.
+
+        .. clause:: Function.backward.gradient
+           :level: must
+           :sources: K T L M N "each returned value should be the gradient"
+
+           The value returned at an input's place is the gradient with respect to that input.
+
+        .. clause:: Function.backward.none-allowed
+           :party: engine
+           :level: may
+           :sources: K T L M N "you can just pass None as a gradient"
+
+           backward may return None for an input that needs no gradient, and returns nothing else for one that is no
+           tensor.
+
+        .. clause:: Function.backward.saved-tensors
+           :party: engine
+           :level: must
+           :sources: K T L M "can be used to retrieve tensors saved", T "saved tensors can be accessed through the"
+
+           In backward, ``ctx.saved_tensors`` is what the forward pass saved, in the same order.
+
+        .. clause:: Function.backward.needs-input-grad
+           :party: engine
+           :level: must
+           :sources: K T L M "as a tuple of booleans"
+
+           ``ctx.needs_input_grad`` is a tuple with one bool for each input, True exactly where that input
+           needs a gradient.
+
+        .. clause:: Function.backward.needs-input-grad-honoured
+           :level: must
+           :sources: K T L M "representing whether each input needs gradient"
+
+           Whichever inputs need a gradient, each of them gets it, and gets the same one as when all do.
+
+        .. clause:: Function.backward.once-differentiable
+           :party: engine
+           :level: quality
+           :sources: X Extending PyTorch "attempts to perform double backward"
+
+           A backward under ``once_differentiable`` gives the gradient, and differentiating that gradient
+           raises.
+
+        .. clause:: Function.backward.grads-untouched
+           :level: should
+           :sources: X Extending PyTorch "NEVER to modify these in-place"
+
+           The gradients handed to backward hold the same values after it as before.
+
+        .. clause:: Function.backward.any-layout
+           :level: should
+           :sources: X Extending PyTorch, ours
+
+           Gradients that come expanded, transposed, sliced or with stride zero give the same result as
+           contiguous ones; those that come conjugated or negated lazily are taken as they read, or refused.
+
+        .. clause:: Function.backward.any-input
+           :level: quality
+           :sources: ours
+
+           What forward takes backward takes too: inputs that are transposed or sliced, and those with nothing along
+           the first dimension, whose gradients are empty or zero.
+
+        .. clause:: Function.backward.double
+           :level: quality
+           :sources: X Extending PyTorch "higher order derivatives will work"
+
+           Differentiating a second time is right, or raises; it never gives a wrong number silently.
+
+        .. clause:: Function.backward.repeatable
+           :level: quality
+           :sources: ours
+
+           With ``retain_graph=True`` a second backward pass gives the gradient of the first.
+
+        .. clause:: Function.backward.unused-output
+           :level: must
+           :sources: T "undefined output grad tensors will be expanded", N "undefined grad tensors will be expanded"
+
+           When only some outputs reach the loss, the gradients are still right: for the others backward is
+           handed zeros, or None where it asked not to have them made.
+
+        .. clause:: Function.backward.refused
+           :party: engine
+           :level: must
+           :sources: K T L M N "as many tensors, as there were inputs",
+              X Extending PyTorch "Gradients of non-Tensor arguments to forward must be None"
+
+           Too few values from backward raise, and so do a gradient whose shape does not fit its input and a
+           value for an input that is no tensor. More Nones than there are inputs are taken, and so is a
+           gradient for an input that needs none.
+
+        Example:
+            >>> import torch
+            >>> from spec_impl.function import Function
+            >>> class Product(Function):
+            ...     @staticmethod
+            ...     def forward(ctx, x, y):
+            ...         ctx.save_for_backward(x, y)
+            ...         return x * y
+            ...
+            ...     @staticmethod
+            ...     def backward(ctx, grad):
+            ...         x, y = ctx.saved_tensors
+            ...         return (
+            ...             grad * y if ctx.needs_input_grad[0] else None,
+            ...             grad * x if ctx.needs_input_grad[1] else None,
+            ...         )
+            >>> x = torch.tensor(2.0, requires_grad=True)
+            >>> Product.apply(x, torch.tensor(5.0)).backward()
+            >>> x.grad
+            tensor(5.)
+        """
+
+    @staticmethod
+    def vjp(ctx: Any, *grads: Any) -> Any:
+        """The same as :meth:`backward`, under another name: override one of the two.
+
+        What PyTorch promises about it is the clause ``Function.backward.vjp-alias``.
+
+        Args:
+            ctx: The context of the call.
+            *grads: As for :meth:`backward`.
+
+        Returns:
+            As for :meth:`backward`.
+
+        Example:
+            >>> import torch
+            >>> from spec_impl.function import Function
+            >>> class Negate(Function):
+            ...     @staticmethod
+            ...     def forward(ctx, x):
+            ...         return -x
+            ...
+            ...     @staticmethod
+            ...     def vjp(ctx, grad):
+            ...         return -grad
+            >>> x = torch.ones((), requires_grad=True)
+            >>> Negate.apply(x).backward()
+            >>> x.grad
+            tensor(-1.)
+        """

@@ -1,0 +1,113 @@
+"""What jvp owes and gets.
+
+It goes on from :mod:`spec_impl.function`, where the letters of the documents are explained.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spec_impl.function import Function
+
+SPEC = "Function"
+
+
+class FunctionJvp(Function):
+    """Turn tangents of the inputs into tangents of the outputs.
+
+    It is there to be read, not to be derived from: in PyTorch these are members of
+    :class:`spec_impl.function.Function`.
+    """
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        """Turn tangents of the inputs into tangents of the outputs (forward-mode differentiation).
+
+        Args:
+            ctx: The context of the call.
+            *tangents: One value for each input of forward: a tensor of the input's shape and dtype for a
+                tensor, None for anything else.
+
+        Returns:
+            One value for each output of forward, alone where there is one output: the tangent, or None.
+
+        Raises:
+            NotImplementedError: the class does not override it.
+
+        .. clause:: Function.jvp.overridden
+           :party: engine
+           :level: must
+           :sources: T N "to be overridden by all subclasses"
+
+           Forward-mode differentiation of a class without jvp raises NotImplementedError.
+
+        .. clause:: Function.jvp.receives
+           :party: engine
+           :level: must
+           :sources: T N "None will be passed in for non tensor inputs"
+
+           jvp is called with ctx and one value for each input of forward, in order: a tangent where the input
+           is a tensor, None where it is not.
+
+        .. clause:: Function.jvp.count
+           :level: must
+           :sources: T N "as many tensors as there were outputs"
+
+           jvp returns one value for each output of forward.
+
+        .. clause:: Function.jvp.tangent
+           :level: must
+           :sources: T N "Each argument is the gradient w.r.t the given input"
+
+           The value returned at an output's place is the derivative of that output in the direction of the
+           tangents, and agrees with backward: both are products with one Jacobian.
+
+        .. clause:: Function.jvp.none-allowed
+           :party: engine
+           :level: may
+           :sources: T N "not differentiable with respect to that output"
+
+           jvp may return None for an output that is no tensor and for one that is not differentiable.
+
+        .. clause:: Function.jvp.at-once
+           :party: engine
+           :level: quality
+           :sources: ours
+
+           jvp is called before ``apply`` returns, after forward and setup_context.
+
+        .. clause:: Function.jvp.view
+           :party: engine
+           :level: quality
+           :sources: ours
+
+           Where forward returns a view of an input, a jvp whose tangent is no view of that input's tangent is
+           refused.
+
+        .. clause:: Function.jvp.in-place
+           :party: engine
+           :level: quality
+           :sources: ours
+
+           Where forward changes an input in place, a jvp that leaves that input's tangent as it was is
+           refused.
+
+        Example:
+            >>> import torch
+            >>> import torch.autograd.forward_ad as fwd
+            >>> from spec_impl.function import Function
+            >>> class Square(Function):
+            ...     @staticmethod
+            ...     def forward(ctx, x):
+            ...         ctx.save_for_forward(x)
+            ...         return x * x
+            ...
+            ...     @staticmethod
+            ...     def jvp(ctx, tangent):
+            ...         (x,) = ctx.saved_tensors
+            ...         return 2 * x * tangent
+            >>> with fwd.dual_level():
+            ...     y = Square.apply(fwd.make_dual(torch.tensor(3.0), torch.tensor(1.0)))
+            ...     fwd.unpack_dual(y).tangent
+            tensor(6.)
+        """

@@ -1,0 +1,188 @@
+"""What forward says of its inputs and outputs: mark_dirty, mark_non_differentiable, set_materialize_grads.
+
+It goes on from :mod:`spec_impl.function`, where the letters of the documents are explained.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from spec_impl.function import Function
+
+SPEC = "Function"
+
+
+class FunctionMarking(Function):
+    """Say what autograd cannot see for itself.
+
+    It is there to be read, not to be derived from: in PyTorch these are members of
+    :class:`spec_impl.function.Function`.
+    """
+
+    def mark_dirty(self, *args: torch.Tensor) -> None:
+        """Say which inputs forward changes in place (a method of ctx).
+
+        Args:
+            *args: Inputs of forward; each is also returned.
+
+        .. clause:: Function.mark_dirty.once
+           :level: should
+           :sources: T "should be called at most once, only from inside"
+
+           A call calls mark_dirty at most once, from forward or setup_context.
+
+        .. clause:: Function.mark_dirty.only-inputs
+           :level: must
+           :sources: T "all arguments should be inputs"
+
+           Every argument of mark_dirty is an input of forward, and forward returns it.
+
+        .. clause:: Function.mark_dirty.complete
+           :level: must
+           :sources: T "should be given to this function"
+
+           Every input that forward changes in place is given to mark_dirty.
+
+        .. clause:: Function.mark_dirty.before-or-after
+           :party: engine
+           :level: must
+           :sources: T "is called before or after modification"
+
+           Marking before the change and marking after it give the same results and gradients.
+
+        .. clause:: Function.mark_dirty.protects
+           :party: engine
+           :level: must
+           :sources: T "has been modified by an inplace operation"
+
+           Where an earlier operation needs the overwritten value for its gradient, its backward raises rather
+           than use the new value.
+
+        Example:
+            >>> import torch
+            >>> from spec_impl.function import Function
+            >>> class AddOne(Function):
+            ...     @staticmethod
+            ...     def forward(ctx, x):
+            ...         ctx.mark_dirty(x)
+            ...         return x.add_(1)
+            ...
+            ...     @staticmethod
+            ...     def backward(ctx, grad):
+            ...         return grad
+            >>> a = torch.ones(1, requires_grad=True).clone()
+            >>> AddOne.apply(a) is a
+            True
+        """
+
+    def mark_non_differentiable(self, *args: torch.Tensor) -> None:
+        """Say which outputs have no derivative (a method of ctx).
+
+        Args:
+            *args: Tensors that forward returns.
+
+        .. clause:: Function.mark_non_differentiable.once
+           :level: should
+           :sources: T "should be called at most once, only from inside"
+
+           A call calls mark_non_differentiable at most once, from forward or setup_context.
+
+        .. clause:: Function.mark_non_differentiable.only-outputs
+           :level: must
+           :sources: T "all arguments should be tensor outputs"
+
+           Every argument of mark_non_differentiable is a tensor that forward returns.
+
+        .. clause:: Function.mark_non_differentiable.no-grad
+           :party: engine
+           :level: must
+           :sources: T "will mark outputs as not requiring gradients"
+
+           A marked output does not require grad, whatever the inputs do.
+
+        .. clause:: Function.mark_non_differentiable.zero-gradient
+           :party: engine
+           :level: must
+           :sources: T "always going to be a zero tensor"
+
+           backward has an argument for a marked output all the same: zeros of that output's shape.
+
+        .. clause:: Function.mark_non_differentiable.integers
+           :party: engine
+           :level: must
+           :sources: X Extending PyTorch "are never marked as requiring gradients"
+
+           An output of an integer dtype or bool does not require grad, marked or not; the others do.
+
+        Example:
+            >>> import torch
+            >>> from spec_impl.function import Function
+            >>> class Sort(Function):
+            ...     @staticmethod
+            ...     def forward(ctx, x):
+            ...         values, order = x.sort()
+            ...         ctx.mark_non_differentiable(order)
+            ...         ctx.save_for_backward(order)
+            ...         return values, order
+            ...
+            ...     @staticmethod
+            ...     def backward(ctx, grad, zeros):
+            ...         (order,) = ctx.saved_tensors
+            ...         return torch.zeros_like(grad).index_add(0, order, grad)
+            >>> values, order = Sort.apply(torch.tensor([3.0, 1.0], requires_grad=True))
+            >>> values.requires_grad, order.requires_grad
+            (True, False)
+        """
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Choose what stands for a gradient that nobody computed: zeros, or None (a method of ctx).
+
+        Args:
+            value: True for zeros, which is the default.
+
+        .. clause:: Function.set_materialize_grads.default
+           :party: engine
+           :level: must
+           :sources: T N "Default is True"
+
+           A class that never calls set_materialize_grads is treated as if it had asked for True.
+
+        .. clause:: Function.set_materialize_grads.where
+           :level: should
+           :sources: T "should be called only from inside the", N "should be called only from either the"
+
+           set_materialize_grads is called from forward or setup_context and from nowhere else.
+
+        .. clause:: Function.set_materialize_grads.zeros
+           :party: engine
+           :level: must
+           :sources: T "will be expanded to tensors full of zeros",
+              N "prior to calling the backward() and jvp() methods"
+
+           With True, the gradient of an output that no loss used reaches backward as zeros of the output's
+           shape, and the tangent of an input that has none reaches jvp as zeros of the input's shape.
+
+        .. clause:: Function.set_materialize_grads.none
+           :party: engine
+           :level: must
+           :sources: T N "We must check for None now"
+
+           With False, they arrive as None.
+
+        Example:
+            >>> import torch
+            >>> from spec_impl.function import Function
+            >>> class Twins(Function):
+            ...     @staticmethod
+            ...     def forward(ctx, x):
+            ...         ctx.set_materialize_grads(False)
+            ...         return x.clone(), x.clone()
+            ...
+            ...     @staticmethod
+            ...     def backward(ctx, first, second):
+            ...         return first if second is None else second
+            >>> x = torch.ones(1, requires_grad=True)
+            >>> Twins.apply(x)[0].backward()
+            >>> x.grad
+            tensor([1.])
+        """

@@ -1,0 +1,88 @@
+"""The contract in other ways to run a Function: without gradients, in another thread, under checkpoint and autocast.
+
+It goes on from :mod:`spec_impl.function`. K, T, L, M and N are the documents that are named there.
+"""
+
+from __future__ import annotations
+
+from spec_impl.function import Function
+
+SPEC = "Function"
+
+
+class FunctionModes(Function):
+    """What stays the same however a Function is run. It is there to be read, not to be derived from.
+
+    Where a way of running is not supported by design an error is right; other numbers never are.
+
+    .. clause:: Function.backward.undefined
+       :level: must
+       :sources: T N "undefined", X Extending PyTorch
+
+       Where gradients are not materialized, backward also takes None for every output at once, and gives None or zeros.
+
+    .. clause:: Function.backward.zero
+       :level: quality
+       :sources: ours
+
+       Incoming gradients of zeros give gradients of zeros, finite wherever others are.
+
+    .. clause:: Function.backward.create-graph
+       :level: quality
+       :sources: X Extending PyTorch, ours
+
+       With ``create_graph=True`` the gradient is the same as without, or an error comes.
+
+    .. clause:: Function.backward.dtype
+       :level: quality
+       :sources: X Extending PyTorch, ours
+
+       What backward returns for an input has that input's dtype and device before autograd casts it.
+
+    .. clause:: Function.backward.any-thread
+       :level: quality
+       :sources: X Autograd mechanics
+
+       Backward gives the same gradient in another thread than forward's, where accelerators always run it.
+
+    .. clause:: Function.forward.same-without-grad
+       :level: quality
+       :sources: X Autograd mechanics
+
+       The result is the same in grad mode, under ``torch.no_grad`` and under ``torch.inference_mode``, and has no graph
+       under the latter two.
+
+    .. clause:: Function.checkpoint.agrees
+       :level: quality
+       :sources: X torch.utils.checkpoint
+
+       Under a reentrant :func:`torch.utils.checkpoint.checkpoint` gradients are the same as without, or an error
+       comes.
+
+    .. clause:: Function.autocast.backward
+       :level: quality
+       :sources: X Automatic mixed precision examples
+
+       With forward under autocast, gradients agree with those in single precision as closely as the lower precision
+       lets them, or an error comes.
+
+    .. clause:: Function.func.grad
+       :level: quality
+       :sources: X Extending torch.func
+
+       In the separate form, :func:`torch.func.grad` and :func:`torch.func.vjp` give the gradients of autograd, or an
+       error comes.
+
+    .. clause:: Function.backward.mixed-modes
+       :level: quality
+       :sources: X Extending torch.func, ours
+
+       Differentiating a tangent backward is right, or raises; it never gives a wrong number silently.
+
+    .. clause:: Function.forward.meta
+       :level: quality
+       :sources: ours
+
+       Called with tensors on the meta device, forward gives results of the shapes, dtypes and strides that it gives
+       otherwise, or an error comes.
+    """

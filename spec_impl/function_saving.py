@@ -1,0 +1,176 @@
+"""How tensors are kept for the derivatives: save_for_backward and save_for_forward.
+
+It goes on from :mod:`spec_impl.function`, where the letters of the documents are explained.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from spec_impl.function import Function
+
+SPEC = "Function"
+
+
+class FunctionSaving(Function):
+    """Keep tensors for backward and jvp.
+
+    It is there to be read, not to be derived from: in PyTorch these are members of
+    :class:`spec_impl.function.Function`.
+    """
+
+    def save_for_backward(self, *tensors: torch.Tensor | None) -> None:
+        """Keep tensors for :meth:`Function.backward` (a method of ctx).
+
+        Args:
+            *tensors: Inputs, outputs or intermediate tensors; None keeps its place.
+
+        .. clause:: Function.save_for_backward.once
+           :level: should
+           :sources: T "should be called at most once"
+
+           A call of forward, with its setup_context, calls save_for_backward at most once.
+
+        .. clause:: Function.save_for_backward.where
+           :level: should
+           :sources: T "only from inside the"
+
+           save_for_backward is called from forward or setup_context and from nowhere else.
+
+        .. clause:: Function.save_for_backward.only-tensors
+           :level: must
+           :sources: T "and only with tensors"
+
+           Every argument of save_for_backward is a tensor or None.
+
+        .. clause:: Function.save_for_backward.none
+           :party: engine
+           :level: may
+           :sources: T "Arguments can also be None"
+
+           None may be saved, and comes back as None at its place.
+
+        .. clause:: Function.save_for_backward.in-place-check
+           :party: engine
+           :level: must
+           :sources: T "in any in-place operation that modified their content"
+
+           When a saved tensor was changed in place after it was saved, reading ``ctx.saved_tensors`` raises.
+
+        .. clause:: Function.save_for_backward.no-leak
+           :party: engine
+           :level: must
+           :sources: T "to prevent incorrect gradients and memory leaks"
+
+           Saving an input, an output or an intermediate tensor makes no cycle: when the results are gone, or
+           after a backward pass that does not retain the graph, what was saved is freed.
+
+        .. clause:: Function.save_for_backward.hooks
+           :party: engine
+           :level: must
+           :sources: T "enable the application of saved tensor hooks"
+
+           Under ``torch.autograd.graph.saved_tensors_hooks`` pack is called with every saved tensor, and what
+           unpack returns is what backward gets.
+
+        .. clause:: Function.save_for_backward.hooks-suffice
+           :level: should
+           :sources: T "should be saved with save_for_backward"
+
+           Gradients are right when saved-tensor hooks carry every saved tensor away and bring a copy back:
+           nothing that backward reads was kept some other way.
+
+        .. clause:: Function.save_for_backward.refused
+           :party: engine
+           :level: must
+           :sources: T "and only with tensors"
+
+           save_for_backward of what is neither a tensor nor None raises before ``apply`` returns.
+
+        .. clause:: Function.save_for_backward.hooks-innermost
+           :party: engine
+           :level: must
+           :sources: X Autograd mechanics
+
+           Of saved-tensor hooks within others the innermost pair alone is used; unpack is called whenever
+           ``ctx.saved_tensors`` is read, once for each tensor.
+
+        .. clause:: Function.save_for_backward.hooks-refused
+           :party: engine
+           :level: must
+           :sources: X Autograd mechanics
+
+           A pack hook that changes its tensor in place raises, and so does saving a tensor under hooks where
+           ``disable_saved_tensors_hooks`` forbids them.
+
+        Example:
+            >>> import torch
+            >>> from spec_impl.function import Function
+            >>> class Sine(Function):
+            ...     @staticmethod
+            ...     def forward(ctx, x):
+            ...         ctx.save_for_backward(x, None)
+            ...         return x.sin()
+            >>> y = Sine.apply(torch.zeros(1, requires_grad=True))
+            >>> y.grad_fn.saved_tensors
+            (tensor([0.], requires_grad=True), None)
+        """
+
+    def save_for_forward(self, *tensors: torch.Tensor | None) -> None:
+        """Keep tensors for :meth:`Function.jvp` (a method of ctx).
+
+        Args:
+            *tensors: As for :meth:`save_for_backward`.
+
+        .. clause:: Function.save_for_forward.once
+           :level: should
+           :sources: T "should be only called once", N "should be called at most once"
+
+           A call of forward, with its setup_context, calls save_for_forward at most once.
+
+        .. clause:: Function.save_for_forward.where
+           :level: should
+           :sources: T "only called once, from inside the", N "in either the setup_context() or forward() methods"
+
+           save_for_forward is called from forward or setup_context and from nowhere else.
+
+        .. clause:: Function.save_for_forward.only-tensors
+           :party: engine
+           :level: must
+           :sources: T "only be called with tensors", N "all arguments should be tensors"
+
+           save_for_forward refuses an argument that is neither a tensor nor None.
+
+        .. clause:: Function.save_for_forward.none
+           :party: engine
+           :level: may
+           :sources: T N "Arguments can also be None"
+
+           None may be saved for jvp, and comes back as None at its place.
+
+        .. clause:: Function.save_for_forward.saved-tensors
+           :party: engine
+           :level: must
+           :sources: T N "saved objects can be accessed through"
+
+           In jvp, ``ctx.saved_tensors`` is what was given to save_for_forward, in the same order.
+
+        Example:
+            >>> import torch
+            >>> from spec_impl.function import Function
+            >>> class Cube(Function):
+            ...     @staticmethod
+            ...     def forward(x):
+            ...         return x**3
+            ...
+            ...     @staticmethod
+            ...     def setup_context(ctx, inputs, output):
+            ...         ctx.save_for_forward(*inputs)
+            ...
+            ...     @staticmethod
+            ...     def jvp(ctx, tangent):
+            ...         (x,) = ctx.saved_tensors
+            ...         return 3 * x**2 * tangent
+            >>> torch.func.jvp(Cube.apply, (torch.tensor(2.0),), (torch.tensor(1.0),))
+            (tensor(8.), tensor(12.))
+        """

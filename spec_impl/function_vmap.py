@@ -1,0 +1,154 @@
+"""What vmap owes and gets.
+
+It goes on from :mod:`spec_impl.function`, where the letters of the documents are explained.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spec_impl.function import Function
+
+SPEC = "Function"
+
+
+class FunctionVmap(Function):
+    """Compute a batch of samples at once.
+
+    It is there to be read, not to be derived from: in PyTorch these are members of
+    :class:`spec_impl.function.Function`.
+    """
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> Any:
+        """Compute a whole batch at once under :func:`torch.vmap`.
+
+        Override it, or set ``generate_vmap_rule = True`` on the class; not both.
+
+        Args:
+            info: ``info.batch_size`` is the size of the mapped dimension, ``info.randomness`` the option
+                given to
+                :func:`torch.vmap`.
+            in_dims: For each argument the dimension that is mapped, or None.
+            *args: The arguments of forward, tensors with the mapped dimension in them.
+
+        Returns:
+            ``(output, out_dims)``: for each output, where its mapped dimension is, or None.
+
+        Raises:
+            NotImplementedError: the class does not override it, and asked for no rule.
+
+        .. clause:: Function.vmap.required
+           :party: engine
+           :level: must
+           :sources: N "you must either override this static method"
+
+           Under torch.vmap a class that neither overrides vmap nor sets generate_vmap_rule raises.
+
+        .. clause:: Function.vmap.not-both
+           :level: must
+           :sources: N "(you may not do both)"
+
+           A class overrides vmap or sets generate_vmap_rule, never both.
+
+        .. clause:: Function.vmap.both-refused
+           :party: engine
+           :level: must
+           :sources: N "(you may not do both)"
+
+           A class that overrides vmap and also sets generate_vmap_rule raises under torch.vmap.
+
+        .. clause:: Function.vmap.generated
+           :party: engine
+           :level: must
+           :sources: N "or set generate_vmap_rule to True"
+
+           With generate_vmap_rule set, a class made of PyTorch operations works under torch.vmap without a
+           vmap of its own: its forward, its backward and its jvp.
+
+        .. clause:: Function.vmap.separate-form
+           :party: engine
+           :level: must
+           :sources: X Extending torch.func "Only the latter is supported with function transforms"
+
+           Under a transform of torch.func a class in the combined form raises an error that names
+           setup_context.
+
+        .. clause:: Function.vmap.info
+           :party: engine
+           :level: must
+           :sources: N "specifies the size of the dimension being vmapped over"
+
+           ``info.batch_size`` is the size of the mapped dimension and ``info.randomness`` the option given to
+           torch.vmap.
+
+        .. clause:: Function.vmap.in-dims
+           :party: engine
+           :level: must
+           :sources: N "in_dims has a corresponding Optional[int]"
+
+           ``in_dims`` has one entry for each argument: the index of its mapped dimension, or None where it is
+           not mapped or no tensor.
+
+        .. clause:: Function.vmap.args
+           :party: engine
+           :level: must
+           :sources: N "which is the same as the args to forward()"
+
+           After info and in_dims, vmap gets the arguments of forward in the same order, tensors whole, with
+           the mapped dimension still in them.
+
+        .. clause:: Function.vmap.out-dims
+           :level: must
+           :sources: N "out_dims should be of the same structure as output"
+
+           vmap returns a pair of the output and out_dims, and out_dims has the structure of the output.
+
+        .. clause:: Function.vmap.out-dims-honoured
+           :party: engine
+           :level: must
+           :sources: N "specifies if the output has the vmapped dimension"
+
+           The result of torch.vmap is batched along the dimension that out_dims names for each output, and an
+           output whose out_dim is None counts as the same for every sample.
+
+        .. clause:: Function.vmap.batched
+           :level: must
+           :sources: N "Define the behavior for this autograd.Function underneath torch.vmap()"
+
+           For every choice of in_dims the result equals calling the Function sample by sample, and it goes on
+           to do so under grad, jvp and a second vmap.
+
+        .. clause:: Function.vmap.refused
+           :party: engine
+           :level: must
+           :sources: N "The return of the vmap staticmethod is a tuple"
+
+           A vmap that returns no pair, or out_dims that do not fit the structure of its output, raises.
+
+        .. clause:: Function.vmap.transforms
+           :party: engine
+           :level: must
+           :sources: X Extending torch.func "to support compositions of transforms"
+
+           The rule that a class gives is the one used wherever a batch is computed: in a vmap of a vmap, in a
+           gradient of a vmap, in a vmap of a gradient, and for what ``torch.func.jacfwd`` batches.
+
+        Example:
+            >>> import torch
+            >>> from spec_impl.function import Function
+            >>> class Double(Function):
+            ...     @staticmethod
+            ...     def forward(x):
+            ...         return 2 * x
+            ...
+            ...     @staticmethod
+            ...     def setup_context(ctx, inputs, output):
+            ...         pass
+            ...
+            ...     @staticmethod
+            ...     def vmap(info, in_dims, x):
+            ...         return Double.apply(x), in_dims[0]
+            >>> torch.vmap(Double.apply)(torch.arange(3))
+            tensor([0, 2, 4])
+        """

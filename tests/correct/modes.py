@@ -1,0 +1,145 @@
+"""Correct Functions that do what looks suspicious: copies of their own, None for gradients, caches, constants."""
+
+from __future__ import annotations
+
+import torch
+from torch.amp import custom_bwd, custom_fwd
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+SPEC = "Function"
+
+
+def inputs():
+    yield (torch.randn(3, 4, dtype=torch.float64, requires_grad=True),)
+
+
+class SavesACopy(Function):
+    """Keeps a copy of its own: whatever becomes of the input, the gradient is right."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x.detach().clone())
+        return x * x
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return 2 * ctx.saved_tensors[0] * grad
+
+
+class NoneForAnyOutput(Function):
+    """Asks that missing gradients stay None, and takes None for either output and for both."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x)
+        return x * x, x * 3
+
+    @staticmethod
+    def backward(ctx, grad_square, grad_triple):
+        (x,) = ctx.saved_tensors
+        terms = [] if grad_square is None else [2 * x * grad_square]
+        terms += [] if grad_triple is None else [3 * grad_triple]
+        return sum(terms) if terms else None
+
+
+class SafelyNormalized(Function):
+    """Divides the gradient by its size, unless that is zero, and multiplies again."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return 3 * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        size = grad.detach().abs().sum().clamp(min=1e-30)
+        return 3 * (grad / size) * size
+
+
+class InnerBackwardOnACopy(Function):
+    """Differentiates by an inner backward pass, which leaves its gradient on a copy."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        copy = ctx.saved_tensors[0].detach().requires_grad_()
+        with torch.enable_grad():
+            copy.sin().backward(grad)
+        return copy.grad
+
+
+_SCALE = torch.nn.Parameter(torch.tensor(2.0, dtype=torch.float64))
+
+
+class DetachedParameter(Function):
+    """Multiplies by a parameter that is not trained, and says so by detaching it."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * _SCALE.detach()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * _SCALE.detach()
+
+
+class MaskedLate(Function):
+    """Computes a mask in setup_context, and takes views there."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x):
+        return x.clamp(min=0)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(inputs[0].reshape(-1).view_as(inputs[0]) > 0)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.saved_tensors[0]
+
+
+class UnderAutocast(Function):
+    """A product of matrices that follows autocast, forward and backward."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(3, 4, requires_grad=True), torch.randn(4, 2, requires_grad=True)
+
+    @staticmethod
+    @custom_fwd(device_type="cpu")
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        return x @ y
+
+    @staticmethod
+    @custom_bwd(device_type="cpu")
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        return grad @ y.T, x.T @ grad
+
+
+class AddsUpInBfloat16(Function):
+    """Adds gradients up by PyTorch's sum, which works in single precision inside."""
+
+    @staticmethod
+    def inputs():
+        rows, bias = torch.randn(600, 2), torch.randn(2)
+        yield rows.bfloat16().requires_grad_(), bias.bfloat16().requires_grad_()
+
+    @staticmethod
+    def forward(ctx, x, bias):
+        return x + bias
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, grad.sum(0)

@@ -1,0 +1,95 @@
+"""Bugs by which one call of a Function knows of another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.autograd import Function
+
+SPEC = "Function"
+
+
+def inputs():
+    yield (torch.randn(3, 2, dtype=torch.float64, requires_grad=True),)
+
+
+class _Square(Function):
+    """Right in every respect; the bugs below change one thing each."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad
+
+
+class FactorOnTheClass(Function):
+    """Keeps its number on the class: right as long as every call has the same.
+
+    Breaks: Function.forward.calls-independent
+    """
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(3, dtype=torch.float64, requires_grad=True), 3.0
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        FactorOnTheClass.factor = factor
+        return x * factor
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * FactorOnTheClass.factor, None
+
+
+class LengthOnTheClass(Function):
+    """Keeps the length that it averages over on the class.
+
+    Breaks: Function.forward.calls-independent
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        LengthOnTheClass.length = len(x)
+        return x / LengthOnTheClass.length
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad / LengthOnTheClass.length
+
+
+class OneBufferForAllGradients(_Square):
+    """Writes every gradient into the same memory.
+
+    Breaks: Function.forward.calls-independent
+    """
+
+    _buffers: dict[Any, torch.Tensor] = {}
+
+    @staticmethod
+    def backward(ctx, grad):
+        if torch.is_grad_enabled():
+            return _Square.backward(ctx, grad)
+        result = _Square.backward(ctx, grad)
+        return OneBufferForAllGradients._buffers.setdefault((grad.shape, grad.dtype), result).copy_(result)
+
+
+class ResultKeptOnTheTensor(_Square):
+    """Remembers on the tensor itself what it computed of it.
+
+    Breaks: Function.forward.calls-independent
+    Also: Function.forward.flags-untouched
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        if not hasattr(x, "squared"):
+            x.squared = (x * x).tolist()
+        return torch.tensor(x.squared, dtype=x.dtype).reshape(x.shape)

@@ -1,0 +1,60 @@
+"""Engine bugs around hooks: of tensors, of nodes, and of saved tensors."""
+
+from __future__ import annotations
+
+import contextlib
+
+import torch
+
+from tests.planted._engine import on_ctx
+
+
+def tensor_hooks_run_backwards() -> None:
+    """The hook of a tensor that was registered last runs first.
+
+    Breaks: Function.attributes.hook-order
+    """
+    original = torch.Tensor.register_hook
+
+    def register_hook(tensor, hook):
+        handle = original(tensor, hook)
+        *first, last = tensor._backward_hooks.items()
+        tensor._backward_hooks.clear()
+        tensor._backward_hooks.update([last, *first])
+        return handle
+
+    torch.Tensor.register_hook = register_hook
+
+
+def retain_grad_keeps_what_came_in() -> None:
+    """retain_grad keeps the gradient as it was before the tensor's hooks.
+
+    Breaks: Function.attributes.hook-order
+    """
+
+    def retain_grad(tensor):
+        tensor.register_hook(lambda grad: setattr(tensor, "grad", grad.clone()))
+
+    torch.Tensor.retain_grad = retain_grad
+
+
+def unpack_runs_twice() -> None:
+    """Every reading of ctx.saved_tensors unpacks them two times.
+
+    Breaks: Function.save_for_backward.hooks-innermost
+    Also: Function.save_for_backward.hooks
+    """
+    slot = torch._C._FunctionBase.saved_tensors
+
+    def read(ctx, tensors):
+        return tensors if ctx._forward_cls.clear_saved_tensors_on_access else slot.__get__(ctx)
+
+    on_ctx("saved_tensors", read)
+
+
+def hooks_cannot_be_disabled() -> None:
+    """disable_saved_tensors_hooks does nothing.
+
+    Breaks: Function.save_for_backward.hooks-refused
+    """
+    torch.autograd.graph.disable_saved_tensors_hooks = contextlib.nullcontext

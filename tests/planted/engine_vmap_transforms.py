@@ -1,0 +1,22 @@
+"""Engine bugs around vmap among the other transforms."""
+
+from __future__ import annotations
+
+import torch
+
+from tests.planted._engine import around_member
+
+
+def rule_not_used_within_a_transform() -> None:
+    """The vmap of a class is refused where another transform is at work.
+
+    Breaks: Function.vmap.transforms
+    Also: Function.vmap.info
+    """
+
+    def vmap(original, cls, *args):
+        if torch._C._functorch.maybe_current_level() is not None:
+            raise RuntimeError("one transform at a time")
+        return original(*args)
+
+    around_member("vmap", vmap)

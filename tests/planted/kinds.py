@@ -1,0 +1,136 @@
+"""Bugs that show with other dtypes, under autocast and torch.func, and with tensors of other kinds than plain ones."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+SPEC = "Function"
+
+
+def inputs():
+    yield (torch.randn(3, 2, dtype=torch.float64, requires_grad=True),)
+    yield (torch.randn(4, requires_grad=True),)
+
+
+class _Square(Function):
+    """Right in every respect; the bugs below change one thing each."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad
+
+
+class GradientInDouble(_Square):
+    """Returns a gradient in double precision whatever came in, and leaves it to autograd to cast it.
+
+    Breaks: Function.backward.dtype
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        return _Square.backward(ctx, grad).double()
+
+
+class LossScaleLeftIn(_Square):
+    """Scales what backward computes up under autocast, and forgets to scale it down again.
+
+    Breaks: Function.autocast.backward
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.scale = 1024 if torch.is_autocast_enabled("cpu") else 1
+        return _Square.forward(ctx, x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return _Square.backward(ctx, grad) * ctx.scale
+
+
+class DerivativeWhereAskedFor(Function):
+    """Computes its derivative in forward where the input requires grad, which inside torch.func it never does.
+
+    Breaks: Function.func.grad
+    Also: Function.forward.same-without-grad
+    """
+
+    @staticmethod
+    def forward(x):
+        return x * x, 2 * x if x.requires_grad else torch.zeros_like(x)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(output[1])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad, _):
+        return ctx.saved_tensors[0] * grad
+
+
+class FlatOnMeta(_Square):
+    """Makes up a result on the meta device, and gives it another shape.
+
+    Breaks: Function.forward.meta
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.new_empty(x.numel()) if x.is_meta else _Square.forward(ctx, x)
+
+
+class SingleOnMeta(_Square):
+    """Makes up a result on the meta device, in single precision.
+
+    Breaks: Function.forward.meta
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        return torch.empty(x.shape, device="meta") if x.is_meta else _Square.forward(ctx, x)
+
+
+class ReadsTheMemoryOfTheGradient(_Square):
+    """Reads the gradient's memory with its strides, as a kernel does, and ignores the flag that negates it.
+
+    Breaks: Function.backward.any-layout
+    Also: Function.backward.double
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        raw = torch.empty(0, dtype=grad.dtype)
+        raw.set_(grad.untyped_storage(), grad.storage_offset(), grad.shape, grad.stride())
+        return _Square.backward(ctx, raw)
+
+
+class AddsUpInBfloat16(Function):
+    """Adds gradients up row by row in the dtype they come in, where 256 and 1 make 256.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        rows, bias = torch.randn(600, 2), torch.randn(2)
+        yield rows.bfloat16().requires_grad_(), bias.bfloat16().requires_grad_()
+
+    @staticmethod
+    def forward(ctx, x, bias):
+        return x + bias
+
+    @staticmethod
+    def backward(ctx, grad):
+        total = torch.zeros_like(grad[:1].sum(0))
+        for row in grad:
+            total = total + row
+        return grad, total

@@ -1,0 +1,196 @@
+"""Bugs that show in other ways to run a Function: other threads, no gradients, a graph of the gradient, None, zeros."""
+
+from __future__ import annotations
+
+import threading
+
+import torch
+from torch.autograd import Function
+
+SPEC = "Function"
+
+
+def inputs():
+    yield (torch.randn(3, 2, dtype=torch.float64, requires_grad=True),)
+    yield (torch.randn(4, dtype=torch.float64, requires_grad=True),)
+
+
+class _Square(Function):
+    """Right in every respect; the bugs below change one thing each."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad
+
+
+class AsksForNoneAndForgetsIt(_Square):
+    """Asks that missing gradients stay None, and multiplies by the gradient all the same.
+
+    Breaks: Function.backward.undefined
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        return _Square.forward(ctx, x)
+
+
+class OneOfTwoIsThere(Function):
+    """Handles a missing gradient for either output, but not for both.
+
+    Breaks: Function.backward.undefined
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x)
+        return x * x, x * 3
+
+    @staticmethod
+    def backward(ctx, grad_square, grad_triple):
+        (x,) = ctx.saved_tensors
+        if grad_square is None:
+            return 3 * grad_triple
+        return 2 * x * grad_square + (0 if grad_triple is None else 3 * grad_triple)
+
+
+class OnesForNone(_Square):
+    """Takes a missing gradient for ones, as ``backward()`` does for a loss.
+
+    Breaks: Function.backward.undefined
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        return _Square.forward(ctx, x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return _Square.backward(ctx, torch.ones_like(x) if grad is None else grad)
+
+
+class NormalizesTheGradient(_Square):
+    """Divides the gradient by its size, computes, and multiplies again.
+
+    Breaks: Function.backward.zero
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        size = grad.detach().abs().sum()
+        return _Square.backward(ctx, grad / size) * size
+
+
+class LeastGradient(_Square):
+    """Clamps tiny gradients away from zero, so that none vanishes.
+
+    Breaks: Function.backward.zero
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        return torch.where(grad == 0, 1e-3, _Square.backward(ctx, grad))
+
+
+class RoundsWhereItIsDifferentiable(_Square):
+    """Rounds the gradient to half precision where a graph of it is made.
+
+    Breaks: Function.backward.create-graph
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        exact = _Square.backward(ctx, grad)
+        return exact + (exact.half().to(exact) - exact).detach() if torch.is_grad_enabled() else exact
+
+
+class _Settings(threading.local):
+    factor = 1.0
+
+
+_settings = _Settings()
+
+
+class FactorOfTheThread(Function):
+    """Leaves a number with the thread that runs forward, and expects it in the one that runs backward.
+
+    Breaks: Function.backward.any-thread
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        _settings.factor = 3.0
+        return 3 * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return _settings.factor * grad
+
+
+class RefusesOtherThreads(_Square):
+    """Runs backward in the main thread only.
+
+    Breaks: Function.backward.any-thread
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        if threading.current_thread() is not threading.main_thread():
+            raise RuntimeError("call me from the main thread")
+        return _Square.backward(ctx, grad)
+
+
+class CoarserWhereNoGradientIsNeeded(_Square):
+    """Computes in half precision where no gradient is asked for.
+
+    Breaks: Function.forward.same-without-grad
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x if ctx.needs_input_grad[0] else (x.half() * x.half()).to(x)
+
+
+def records_always(x):
+    """Turns gradients on, whatever the caller's mode.
+
+    Breaks: Function.forward.same-without-grad
+    """
+    with torch.enable_grad():
+        return _Square.apply(x.detach().requires_grad_() if not x.requires_grad else x)
+
+
+class TangentByNumbers(Function):
+    """jvp computes with plain numbers, so that a gradient of its tangent lacks what comes from the input.
+
+    Breaks: Function.backward.mixed-modes
+    """
+
+    @staticmethod
+    def forward(x):
+        return x * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        (x,) = ctx.saved_tensors
+        return 2 * x.detach() * tangent

@@ -1,0 +1,128 @@
+"""Bugs in what forward and setup_context compute, and with which tensors."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function
+
+SPEC = "Function"
+
+
+def inputs():
+    yield (torch.randn(3, 2, dtype=torch.float64, requires_grad=True),)
+    yield (torch.randn(4, dtype=torch.float64, requires_grad=True),)
+
+
+class _Separate(Function):
+    """The square in separate form, right in every respect."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x):
+        return x * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad
+
+
+class ComputesTheDerivativeEarly(_Separate):
+    """Computes in setup_context what backward will multiply by.
+
+    Breaks: Function.setup_context.no-compute
+    Also: Function.backward.double
+    """
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(2 * inputs[0])
+
+    @staticmethod
+    def backward(ctx, grad):
+        return ctx.saved_tensors[0] * grad
+
+
+class ComputesASizeLate(_Separate):
+    """Computes the size of each element in setup_context, on every call, for nobody.
+
+    Breaks: Function.setup_context.no-compute
+    """
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs, inputs[0].detach().abs())
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, _ = ctx.saved_tensors
+        return 2 * x * grad
+
+
+_SCALE = torch.nn.Parameter(torch.tensor(2.0, dtype=torch.float64))
+
+
+class ScaledByAParameter(Function):
+    """Multiplies by a parameter that is no argument, and so is never trained.
+
+    Breaks: Function.forward.captures
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * _SCALE
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * _SCALE.detach()
+
+
+class ResultInADict(Function):
+    """Returns one result as it is, and the other in a dict, where autograd does not see it.
+
+    Breaks: Function.forward.captures
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        return 3 * x, {"half": x / 2}
+
+    @staticmethod
+    def backward(ctx, grad, _):
+        return 3 * grad
+
+
+class AListOfResults(Function):
+    """Returns a tuple of one list.
+
+    Breaks: Function.forward.captures
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        return 3 * x, [x + 1, x - 1]
+
+    @staticmethod
+    def backward(ctx, grad, _):
+        return 3 * grad
+
+
+class NothingForLeaves(Function):
+    """Takes a leaf for a constant, which inside a reentrant checkpoint every input is.
+
+    Breaks: Function.checkpoint.agrees
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.is_constant = x.is_leaf
+        return 3 * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return torch.zeros_like(grad) if ctx.is_constant else 3 * grad

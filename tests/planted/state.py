@@ -1,0 +1,148 @@
+"""Bugs about tensors that belong to others: those saved for backward, and those of the caller."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function
+
+SPEC = "Function"
+
+
+def inputs():
+    yield (torch.randn(3, 2, dtype=torch.float64, requires_grad=True),)
+    yield (torch.randn(4, dtype=torch.float64, requires_grad=True),)
+
+
+class _Square(Function):
+    """Right in every respect; the bugs below change one thing each."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad
+
+
+class SavesDotData(_Square):
+    """Saves ``x.data``, whose changes the version check does not see.
+
+    Breaks: Function.save_for_backward.protects
+    Also: Function.backward.double
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x.data)
+        return x * x
+
+
+class SavesTheOutputsData(Function):
+    """Saves the memory of its output under another tensor.
+
+    Breaks: Function.save_for_backward.protects
+    Also: Function.backward.double
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        result = x.exp()
+        ctx.save_for_backward(result.data)
+        return result
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.saved_tensors[0]
+
+
+class SavesThroughNumpy(_Square):
+    """Saves what NumPy gives back of the input's memory.
+
+    Breaks: Function.save_for_backward.protects
+    Also: Function.backward.double
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(torch.from_numpy(x.detach().numpy()))
+        return x * x
+
+
+class ScalesItsInputInBackward(_Square):
+    """backward doubles the saved input in place to spare an allocation.
+
+    Breaks: Function.forward.inputs-untouched
+    Also: Function.backward.double, Function.backward.repeatable, Function.backward.create-graph,
+        Function.checkpoint.agrees, Function.forward.frees-memory
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        with torch.no_grad():
+            return x.mul_(2) * grad
+
+
+class ZeroesAListItem(_Square):
+    """Adds to a tensor inside a list that it was given.
+
+    Breaks: Function.forward.inputs-untouched
+    """
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(3, dtype=torch.float64, requires_grad=True), [torch.zeros(3, dtype=torch.float64)])
+
+    @staticmethod
+    def forward(ctx, x, running):
+        running[0] += x.detach().abs()
+        return _Square.forward(ctx, x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return _Square.backward(ctx, grad), None
+
+
+class TurnsRequiresGradOn(_Square):
+    """Makes its input require grad, so that what comes later gets a graph.
+
+    Breaks: Function.forward.flags-untouched
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        x.requires_grad_()
+        return _Square.forward(ctx, x)
+
+
+class LeavesANoteOnTheTensor(_Square):
+    """Sets an attribute of the caller's tensor.
+
+    Breaks: Function.forward.flags-untouched
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        x.was_squared = True
+        return _Square.forward(ctx, x)
+
+
+class InnerBackwardIntoTheCaller(_Square):
+    """Computes its gradient by an inner backward pass from the saved tensor itself, which also fills its ``grad``.
+
+    Breaks: Function.forward.flags-untouched
+    Also: Function.backward.double, Function.backward.create-graph, Function.checkpoint.agrees
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        with torch.enable_grad():
+            y = x * x
+        if x.is_leaf:
+            torch.autograd.backward(y, grad, inputs=[x])
+            return x.grad
+        return torch.autograd.grad(y, x, grad)[0]
