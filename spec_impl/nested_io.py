@@ -31,6 +31,13 @@ class NestedIOFunction(torch.autograd.Function):  # type: ignore[misc]
 
     This is the form with instances. :class:`NestedIOFunctionSeparate` is the one for :mod:`torch.func`.
 
+    .. clause:: NestedIOFunction.jvp.nested
+       :level: must
+       :sources: N "as many inputs as the forward() got", ours
+
+       jvp_extended gets tangents nested like the arguments, with None where there is no tensor, and what it returns
+       is matched to the result by its nesting.
+
     Example:
         >>> import torch
         >>> from spec_impl.nested_io import NestedIOFunction
@@ -49,6 +56,8 @@ class NestedIOFunction(torch.autograd.Function):  # type: ignore[misc]
         tensor([3., 3.])
     """
 
+    _derivative = "backward"  # the one that is being computed, or will be
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Make an instance, without the warning that other Functions give. Override it at will."""
 
@@ -64,6 +73,7 @@ class NestedIOFunction(torch.autograd.Function):  # type: ignore[misc]
         call = type(self).__new__(type(self))
         call.__dict__.update(self.__dict__)
         call._arguments, tensors = flatten(args, "args")
+        call._saved = {}
         flat = _Run.apply(call, *tensors)
         return unflatten(call._result, flat)
 
@@ -153,6 +163,11 @@ class NestedIOFunction(torch.autograd.Function):  # type: ignore[misc]
         nested = unflatten(self._result, gradients, beside=_nothing)
         return _match(self.backward_extended(*_spread(nested)), self._arguments, "backward_extended")
 
+    def _jvp(self, *tangents: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        """Nest the tangents of a call, run :meth:`jvp_extended`, and match its result to the call's."""
+        nested = unflatten(self._arguments, tangents, beside=_nothing)
+        return tuple(align(self.jvp_extended(*nested), self._result, "jvp_extended"))
+
     def forward_extended(self, *input: Any) -> Any:
         """Compute the result. Override it.
 
@@ -190,10 +205,37 @@ class NestedIOFunction(torch.autograd.Function):  # type: ignore[misc]
         """
         raise NotImplementedError(f"{type(self).__qualname__} must override backward_extended")
 
+    def jvp_extended(self, *tangents: Any) -> Any:
+        """Compute the tangents of the result. Override it for forward mode.
+
+        Args:
+            *tangents: One value for each argument of the call, nested as it is.
+
+        Returns:
+            Tangents nested like the result.
+
+        Raises:
+            NotImplementedError: it is not overridden.
+        """
+        raise NotImplementedError(f"{type(self).__qualname__} must override jvp_extended")
+
     def save_for_backward(self, *args: Any) -> None:
         """Keep tensors for :meth:`backward_extended`, nested in any way."""
-        self._saved, tensors = flatten(args, "save_for_backward")
+        self._saved["backward"], tensors = flatten(args, "save_for_backward")
         self._context.save_for_backward(*tensors)
+
+    def save_for_forward(self, *args: Any) -> None:
+        """Keep tensors for :meth:`jvp_extended`, nested in any way.
+
+        .. clause:: NestedIOFunction.save_for_forward.nested
+           :level: must
+           :sources: N "Save given tensors for a future call to jvp()", ours
+
+           In jvp_extended, saved_tensors is a tuple of what save_for_forward was given, nested in the same way, and
+           what save_for_backward was given makes no difference.
+        """
+        self._saved["jvp"], tensors = flatten(args, "save_for_forward")
+        self._context.save_for_forward(*tensors)
 
     @property
     def saved_tensors(self) -> Any:
@@ -206,7 +248,7 @@ class NestedIOFunction(torch.autograd.Function):  # type: ignore[misc]
            In backward_extended, saved_tensors is a tuple of what save_for_backward was given, nested in the
            same way.
         """
-        return unflatten(self._saved, self._context.saved_tensors)
+        return unflatten(self._saved[self._derivative], self._context.saved_tensors)
 
     def mark_dirty(self, *args: Any, **kwargs: Any) -> None:
         """Say which tensors of the arguments are changed in place.
@@ -282,6 +324,16 @@ class _Run(torch.autograd.Function):  # type: ignore[misc]
         finally:
             del call._context
 
+    @staticmethod
+    def jvp(ctx: Any, _: None, *tangents: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        call = ctx.call
+        call._context, call._derivative = ctx, "jvp"
+        try:
+            flat: tuple[torch.Tensor | None, ...] = call._jvp(*tangents)
+            return flat
+        finally:
+            del call._context, call._derivative
+
 
 class NestedIOFunctionSeparate(torch.autograd.Function):  # type: ignore[misc]
     """Nested inputs and outputs in the separate form, for :func:`torch.vmap` and the other transforms.
@@ -356,7 +408,7 @@ class NestedIOFunctionSeparate(torch.autograd.Function):  # type: ignore[misc]
         """Hand nested tangents to ``jvp_extended``."""
         call = ctx.call
         nested = unflatten(call.arguments, tangents, beside=_nothing)
-        result = call.function.jvp_extended(_NestedContext(ctx), *nested)
+        result = call.function.jvp_extended(_NestedContext(ctx, "jvp"), *nested)
         return tuple(align(result, call.result, "jvp_extended"))
 
     @staticmethod
@@ -391,8 +443,8 @@ class _Call:
 class _NestedContext:
     """A ctx whose methods take nested values; everything else is the engine's ctx."""
 
-    def __init__(self, ctx: Any) -> None:
-        vars(self)["_ctx"] = ctx
+    def __init__(self, ctx: Any, derivative: str = "backward") -> None:
+        vars(self).update(_ctx=ctx, _derivative=derivative)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ctx, name)
@@ -402,7 +454,7 @@ class _NestedContext:
 
     @property
     def saved_tensors(self) -> Any:
-        return unflatten(self._ctx.saved_nesting, self._ctx.saved_tensors)
+        return unflatten(getattr(self._ctx, f"saved_for_{self._derivative}_nesting"), self._ctx.saved_tensors)
 
     @property
     def needs_input_grad(self) -> Any:
@@ -410,11 +462,11 @@ class _NestedContext:
         return unflatten(self._ctx.call.arguments, needed, beside=lambda _: False)
 
     def save_for_backward(self, *args: Any) -> None:
-        self._ctx.saved_nesting, tensors = flatten(args, "save_for_backward")
+        self._ctx.saved_for_backward_nesting, tensors = flatten(args, "save_for_backward")
         self._ctx.save_for_backward(*tensors)
 
     def save_for_forward(self, *args: Any) -> None:
-        self._ctx.saved_nesting, tensors = flatten(args, "save_for_forward")
+        self._ctx.saved_for_jvp_nesting, tensors = flatten(args, "save_for_forward")
         self._ctx.save_for_forward(*tensors)
 
     def mark_dirty(self, *args: Any, **kwargs: Any) -> None:

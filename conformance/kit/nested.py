@@ -29,6 +29,7 @@ def written(
     forward: Callable[..., Any] | None,
     backward: Callable[..., Any] | None = None,
     keep: Callable[[Any, tuple[Any, ...], Any], None] = _keep_nothing,
+    jvp: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
     """Derive from the class under test, and give what calls the derived class.
 
@@ -37,6 +38,7 @@ def written(
         forward: ``forward(*args)`` gives the nested result; None leaves forward_extended as it is.
         backward: ``backward(ctx, *grads)`` gives the nested gradients; None leaves backward_extended as it is.
         keep: ``keep(ctx, inputs, output)`` saves and marks. ctx is the instance where the class has instances.
+        jvp: ``jvp(ctx, *tangents)`` gives the nested tangents; None leaves jvp_extended as it is.
     """
     need(subject.function is not None, "a plain callable, not a class to derive from")
     base: Any = subject.function
@@ -44,6 +46,7 @@ def written(
         members = {"setup_context_extended": staticmethod(keep)}
         members |= {"forward_extended": staticmethod(forward)} if forward else {}
         members |= {"backward_extended": staticmethod(backward)} if backward else {}
+        members |= {"jvp_extended": staticmethod(jvp)} if jvp else {}
         return type("Written", (base,), members).apply  # type: ignore[attr-defined, no-any-return]
 
     def forward_extended(self: Any, *args: Any) -> Any:
@@ -54,6 +57,7 @@ def written(
 
     methods: dict[str, Any] = {"forward_extended": forward_extended} if forward else {}
     methods |= {"backward_extended": backward} if backward else {}
+    methods |= {"jvp_extended": jvp} if jvp else {}
     made = type("Written", (base,), methods)
     return lambda *args: made()(*args)
 

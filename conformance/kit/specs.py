@@ -102,28 +102,33 @@ def _product(base: Any) -> Any:
         by_tensor = {name: ctx.scale * grads[name] * weight for (name, _), weight in pairs}
         return by_tensor, [ctx.scale * grads[name] * tensor for (name, tensor), _ in pairs], None
 
+    def push(ctx: Any, by_tensor: Any, by_weight: Any, _: None) -> Any:
+        tensors, weights = ctx.saved_tensors
+        triples = zip(tensors.items(), weights, by_weight, strict=True)
+        return {name: ctx.scale * (by_tensor[name] * w + tensor * w_t) for (name, tensor), w, w_t in triples}
+
     class Instance(base):  # type: ignore[misc]
         def forward_extended(self, *inputs: Any) -> Any:
             keep(self, inputs)
+            if hasattr(base, "jvp_extended"):
+                self.save_for_forward(*inputs[:2])
             return compute(*inputs)
 
         def backward_extended(self, *grads: Any) -> Any:
             return differentiate(self, *grads)
 
+        def jvp_extended(self, *tangents: Any) -> Any:
+            return push(self, *tangents)
+
     class Static(base):  # type: ignore[misc]
         forward_extended = staticmethod(compute)
         backward_extended = staticmethod(differentiate)
+        jvp_extended = staticmethod(push)
 
         @staticmethod
         def setup_context_extended(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
             ctx.save_for_forward(*inputs[:2])
             keep(ctx, inputs)
-
-        @staticmethod
-        def jvp_extended(ctx: Any, by_tensor: Any, by_weight: Any, _: None) -> Any:
-            tensors, weights = ctx.saved_tensors
-            triples = zip(tensors.items(), weights, by_weight, strict=True)
-            return {name: ctx.scale * (by_tensor[name] * w + tensor * w_t) for (name, tensor), w, w_t in triples}
 
     return Static if hasattr(base, "setup_context_extended") else Instance
 

@@ -140,3 +140,36 @@ class FirstSampleForAll(NestedIOFunctionSeparate):
         first = [tensor if dim is None else tensor.select(dim, 0) for tensor, dim in pairs]
         result = torch.autograd.Function.apply.__func__(call.function, call, *first)
         return result, (None,) * len(result)
+
+
+class TangentsInARow(NestedIOFunction):
+    """jvp_extended gets one tangent for each tensor, in a row.
+
+    Breaks: NestedIOFunction.jvp.nested
+    Also: NestedIOFunction.save_for_forward.nested
+    """
+
+    def _jvp(self, *tangents):
+        return tuple(flatten(self.jvp_extended(*tangents), "jvp_extended")[1])
+
+
+class PlainValuesAmongTangents(NestedIOFunction):
+    """jvp_extended gets the plain values of the arguments at their places.
+
+    Breaks: NestedIOFunction.jvp.nested
+    """
+
+    def _jvp(self, *tangents):
+        nested = unflatten(self._arguments, tangents)
+        return tuple(flatten(self.jvp_extended(*nested), "jvp_extended")[1])
+
+
+class OneNestingForBothSaves(NestedIOFunction):
+    """What is saved last says how both saves are nested.
+
+    Breaks: NestedIOFunction.save_for_forward.nested
+    """
+
+    def save_for_forward(self, *args):
+        super().save_for_forward(*args)
+        self._saved["backward"] = self._saved["jvp"]

@@ -1,0 +1,69 @@
+"""NestedIOFunction in forward mode: nested tangents, and nested tensors saved for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+
+from conformance.kit import expect
+from conformance.kit.deviations import need
+from conformance.kit.marks import clause
+from conformance.kit.nested import same, tensors_in, written
+from conformance.kit.subject import Subject
+from conformance.kit.world import World
+
+FORWARD_MODE = "it offers no jvp_extended to a subclass, and PyTorch's own class no way to nest tangents"
+
+
+@clause("NestedIOFunction.jvp.nested")
+def test_tangents_are_nested_like_the_arguments(subject: Subject, world: World) -> None:
+    """Two tensors of three have tangents, in a dict and a list beside a number; the result is nested in another way."""
+    need(hasattr(subject.function, "jvp_extended"), FORWARD_MODE)
+    x, y, dx, dy = (world.tensor(0, (2,), torch.float64, key) for key in ("x", "y", "dx", "dy"))
+    seen: list[Any] = []
+
+    def jvp(ctx: Any, named: Any, factor: Any) -> Any:
+        seen.append((named, factor))
+        return {"sum": [named["x"] + named["more"][0], None], "twice": 2 * named["x"]}
+
+    def forward(named: Any, factor: float) -> Any:
+        return {"sum": [named["x"] + named["more"][0], factor], "twice": 2 * named["x"]}
+
+    call = written(subject, forward, jvp=jvp)
+    with forward_ad.dual_level():
+        result = call({"x": forward_ad.make_dual(x, dx), "more": [forward_ad.make_dual(y, dy), "name"]}, 3.0)
+        tangents = [forward_ad.unpack_dual(one).tangent for one in tensors_in(result)]
+    same(seen, [({"x": dx, "more": [dy, None]}, None)], "tangents that jvp_extended got")
+    for actual, expected, place in zip(tangents, (dx + dy, 2 * dx), ("['sum'][0]", "['twice']"), strict=True):
+        expect.close(actual, expected, f"tangent of the result at {place}")
+
+
+@clause("NestedIOFunction.save_for_forward.nested")
+def test_tensors_are_saved_nested_for_jvp(subject: Subject, world: World) -> None:
+    """save_for_forward and save_for_backward are given tensors nested in two ways; jvp and backward get theirs."""
+    need(hasattr(subject.function, "jvp_extended"), FORWARD_MODE)
+    x, y, dx = (world.tensor(0, (2,), torch.float64, key) for key in ("x", "y", "dx"))
+    seen: dict[str, Any] = {}
+
+    def keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.save_for_backward([inputs[1], {"first": inputs[0]}])
+        ctx.save_for_forward({"second": inputs[1]}, (inputs[0], None))
+
+    def backward(ctx: Any, grad: Any) -> Any:
+        seen["backward"] = ctx.saved_tensors
+        return grad * ctx.saved_tensors[0][0], None
+
+    def jvp(ctx: Any, dx: Any, dy: Any) -> Any:
+        seen["jvp"] = ctx.saved_tensors
+        return [dx * ctx.saved_tensors[0]["second"]]
+
+    call = written(subject, lambda x, y: [x * y], backward, keep, jvp)
+    with forward_ad.dual_level():
+        (result,) = call(forward_ad.make_dual(x, dx), y)
+        expect.close(forward_ad.unpack_dual(result).tangent, dx * y, "tangent made of what was saved")
+    same(seen["jvp"], ({"second": y}, (x, None)), "saved_tensors in jvp_extended")
+    leaf = x.clone().requires_grad_()
+    call(leaf, y)[0].sum().backward()
+    same(seen["backward"], ([y, {"first": x}],), "saved_tensors in backward_extended")
