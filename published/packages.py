@@ -118,7 +118,6 @@ PACKAGES = (
     Package("pytorch-wavelets", "1.3.0", "pytorch_wavelets"),
     Package("pytorch-widedeep", "1.7.0", "pytorch_widedeep"),
     Package("reformer-pytorch", "1.4.4", "reformer_pytorch"),
-    Package("roma", "1.8.0", "roma"),
     Package("sinabs", "3.1.3", "sinabs"),
     Package("soft-moe-pytorch", "0.1.9", "soft_moe_pytorch"),
     Package("solo-learn", "1.0.2", "solo_learn"),
