@@ -38,3 +38,13 @@ def with_launch(function: Any, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
 def joined(function: Any, x: torch.Tensor, args: Any) -> torch.Tensor:
     """A gather that returns a tuple, as towhee's, which joins it; with one rank there may be no process group."""
     return x.clone() if args.world_size == 1 else torch.cat(apply(function, x))
+
+
+def without_args(function: Any, x: torch.Tensor, args: Any) -> Any:
+    """A gather that has no second argument."""
+    return apply(function, x)
+
+
+def of_variable_size(function: Any, x: torch.Tensor, args: Any) -> torch.Tensor:
+    """A gather that is told a dimension and may be told sizes; with one rank there may be no process group."""
+    return x.clone() if args.world_size == 1 else apply(function, x, 0, None)[0]

