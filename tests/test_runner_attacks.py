@@ -18,8 +18,8 @@ import torch
 
 import conformance
 from conformance.core.plan import SubjectRef
-from conformance.ranks import pool as pools
 from conformance.ranks.client import Forkserver
+from conformance.ranks.group import RankGroup
 from conformance.ranks.pool import Pool
 from tests.faults.command import FEW, HERE, ROOT, Running, reported, run, until
 from tests.faults.running import SPEC, new_pool
@@ -96,7 +96,7 @@ def test_what_the_controller_cannot_do_is_an_error_of_that_test_alone(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(pools.RankGroup, "request", lambda *_: 1 / 0)
+        patch.setattr(RankGroup, "request", lambda *_: 1 / 0)
         outcome = run_item(pool, "Good", "test_calm", 2)
     assert outcome.outcome == "error"
     assert "the suite itself could not run this test: ZeroDivisionError" in outcome.message
@@ -159,7 +159,7 @@ def test_warnings_that_are_errors_for_the_user_are_not_for_torch(tmp_path: Path)
 
 
 def test_no_size_of_a_sample_is_the_functions_fault() -> None:
-    class Double(torch.autograd.Function):
+    class Double(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
         def forward(ctx, x):  # type: ignore[no-untyped-def]
             return x * 2

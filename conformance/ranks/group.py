@@ -6,16 +6,16 @@ import contextlib
 import os
 import selectors
 import socket
-import sys
 import time
-from dataclasses import dataclass
 from typing import Any
 
 from conformance.core.outcomes import BROKEN, OUTCOMES, RankOutcome
 from conformance.ranks.call_log import matching
 from conformance.ranks.client import Forkserver
+from conformance.ranks.clock import TICK, RunningTime
 from conformance.ranks.devices import device_of
 from conformance.ranks.owner import Owner
+from conformance.ranks.place import Place, this_machine
 from conformance.ranks.process import RankProcess
 
 #: Once one rank has failed, how long the others may take before they count as stuck because of it: many times as long
@@ -28,42 +28,9 @@ STACK_WAIT = 0.5
 #: How long the exit status of ranks that are gone may take to arrive (seconds).
 EXIT_WAIT = 2.0
 EXIT_WAIT_DEAD = 15.0
-#: How often a wait looks at the clock (seconds).
-TICK = 0.5
 #: Outcomes after which other ranks may wait in vain. A timeout is one of the whole group.
 ALONE = {*BROKEN} - {"timeout"}
 GOOD = {*OUTCOMES} - {*BROKEN}
-
-
-class RunningTime:
-    """Seconds for which this process has run.
-
-    Time in which it was stopped, or the machine asleep, is not a rank's: a gap much longer than what was waited for
-    counts as a tick.
-    """
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self.last = time.monotonic()
-
-    def read(self) -> float:
-        """The seconds so far; asked for at least once a tick."""
-        now = time.monotonic()
-        gap, self.last = now - self.last, now
-        self.seconds += gap if gap < 3 * TICK else TICK
-        return self.seconds
-
-
-@dataclass(frozen=True)
-class Place:
-    """The one rank of a larger world that is forked here, and where its process group meets."""
-
-    rank: int
-    local_rank: int
-    host: str
-    port: int
-    interface: str
-    listener: socket.socket | None
 
 
 class RankGroup(Owner):
@@ -97,7 +64,7 @@ class RankGroup(Owner):
 
     def _fork(self, common: dict[str, Any], undo: contextlib.ExitStack) -> None:
         """Fork every rank with descriptors of its own, whose other ends are ours."""
-        place = self.place or _this_machine(self.size)
+        place = self.place or this_machine(self.size)
         numbers = range(self.size) if self.place is None else (place.rank,)
         meeting = {"host": place.host, "port": place.port, "interface": place.interface}
         configurations, descriptors, ends = [], [], []
@@ -255,20 +222,6 @@ def in_step(outcomes: list[RankOutcome]) -> bool:
     if len(outcomes) == 1:
         return words <= GOOD | {"fail", "error"}
     return words <= GOOD | {"fail"} and matching(outcomes)
-
-
-def listening(host: str, size: int) -> socket.socket:
-    """A socket on a free port of one address, for a number of ranks to meet at."""
-    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    listener.bind((host, 0))
-    listener.listen(size + 8)
-    return listener
-
-
-def _this_machine(size: int) -> Place:
-    listener = listening("127.0.0.1", size)
-    loopback = "lo" if sys.platform == "linux" else "lo0"
-    return Place(0, 0, "127.0.0.1", listener.getsockname()[1], loopback, listener)
 
 
 def _connected(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[list[Any], list[int]]:

@@ -22,6 +22,7 @@ from conformance.ranks.giving_up import GiveUpRule
 from conformance.ranks.group import RankGroup
 from conformance.ranks.owner import Owner
 from conformance.ranks.preloads import TRANSFORMS
+from conformance.ranks.second_look import annotated
 
 #: How long new ranks may take to report; a machine under load is slow, not broken (seconds).
 START_LIMIT = 60.0
@@ -277,8 +278,7 @@ class Pool(Owner):
                 again = looking._outcomes(item)
         except (StartFailed, ForkserverDied):
             return outcomes
-        said = {outcome.rank: _mismatch(outcome.message) for outcome in again}
-        return [_annotated(outcome, said.get(outcome.rank, "")) for outcome in outcomes]
+        return annotated(outcomes, again)
 
 
 def _all_ranks(item: PlannedTest, outcome: Outcome, message: str) -> list[RankOutcome]:
@@ -299,15 +299,3 @@ def _name(subject: SubjectRef | None) -> str:
 
 def _usable(outcome: str) -> Outcome:
     return "error" if outcome == "bad-subject" else cast(Outcome, outcome)
-
-
-def _mismatch(message: str) -> str:
-    """The line in which PyTorch's debugging names collectives that do not match."""
-    lines = message.splitlines()
-    return next((line for line in lines if "mismatch" in line.lower() or "Detected" in line), "")
-
-
-def _annotated(outcome: RankOutcome, said: str) -> RankOutcome:
-    if not said:
-        return outcome
-    return replace(outcome, message=f"{outcome.message}\nwith TORCH_DISTRIBUTED_DEBUG=DETAIL: {said}")

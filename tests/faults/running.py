@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from conformance.core import catalog
 from conformance.core.outcomes import TestOutcome
@@ -20,7 +21,7 @@ TESTS = {test.function: test for test in catalog.suite(SUITE)}
 PATIENT = 60.0
 
 
-def new_pool(template: Forkserver, **settings: object) -> Pool:
+def new_pool(template: Forkserver, **settings: Any) -> Pool:
     """A pool whose ranks find the hostile subjects and the small suite."""
     return Pool(template, Settings(**{"timeout": PATIENT, "path": PATH, **settings}))
 

@@ -16,8 +16,9 @@ from conformance.core.outcomes import BROKEN, RankOutcome
 from conformance.ranks.client import Forkserver
 from conformance.ranks.cluster.net import LOOPBACK
 from conformance.ranks.cluster.store import Backoff, Forged, Post
-from conformance.ranks.group import Place, RankGroup, in_step, listening
+from conformance.ranks.group import RankGroup, in_step
 from conformance.ranks.owner import Owner
+from conformance.ranks.place import Place, listening
 from conformance.ranks.preloads import TRANSFORMS
 
 #: How long after its own end a request may lack another supervisor's word, before that one counts as lost (seconds).
