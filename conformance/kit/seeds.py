@@ -17,7 +17,7 @@ def seed(number: int) -> None:
     ``torch.manual_seed`` takes a hundred times as long, since it prepares devices that nobody uses.
     """
     torch.default_generator.manual_seed(number)
-    for module in _devices():
+    for module in devices_in_use():
         module.manual_seed_all(number)
     random.seed(number)
     numpy = _numpy_random()
@@ -38,7 +38,9 @@ def restored() -> Iterator[None]:
     state, python_state, numpy = torch.get_rng_state(), random.getstate(), _numpy_random()
     numpy_state = numpy.get_state() if numpy else None
     devices = [
-        (module, index, module.get_rng_state(index)) for module in _devices() for index in range(module.device_count())
+        (module, index, module.get_rng_state(index))
+        for module in devices_in_use()
+        for index in range(module.device_count())
     ]
     try:
         yield
@@ -59,7 +61,7 @@ def seeded(number: int) -> Iterator[None]:
         yield
 
 
-def _devices() -> list[Any]:
+def devices_in_use() -> list[Any]:
     """The modules of the accelerators that are in use: asking whether there are others would start them."""
     modules = (getattr(torch, name, None) for name in ("cuda", "xpu", torch._C._get_privateuse1_backend_name()))
     return [module for module in modules if module is not None and module.is_initialized()]
