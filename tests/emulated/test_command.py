@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from conformance.emulated import build
+from tests.emulated.plugged import install
 
 ROOT = Path(__file__).parents[2]
 SQUARE = ("tests.emulated.mistakes:Square", "--inputs", "tests.emulated.mistakes:inputs")
@@ -51,19 +52,12 @@ def test_a_name_that_nobody_registered_is_refused_with_those_there_are(words, li
 
 def test_a_device_registered_by_an_installed_package_can_be_used(tmp_path):
     """Its entry point in the group ``torch.backends`` is called by ``import torch``, on every rank."""
-    (tmp_path / "plugged.py").write_text(
-        "def register():\n"
-        "    from pathlib import Path\n"
-        "    from conformance.emulated.registration import load\n"
-        f"    load(Path({str(build())!r}), devices=3)\n"
+    loading = (
+        f"from pathlib import Path\nfrom conformance.emulated.registration import load\nload(Path({str(build())!r}), 3)"
     )
-    information = tmp_path / "plugged-1.dist-info"
-    information.mkdir()
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: plugged\nVersion: 1\n")
-    (information / "entry_points.txt").write_text("[torch.backends]\nplugged = plugged:register\n")
     report = tmp_path / "report"
     words = ("--device", "emulated:2", "-k", "one_value_for_each_input", "--report", str(report))
-    status, output = run(*SQUARE, *words, PYTHONPATH=str(tmp_path))
+    status, output = run(*SQUARE, *words, PYTHONPATH=install(tmp_path, loading))
     assert "must 1/1" in output, output
     assert json.loads((report / "report.json").read_text())["environment"]["gpus"] == "3"
 
@@ -74,6 +68,32 @@ def test_a_gather_keeps_its_clauses_on_two_and_three_ranks(tmp_path):
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["environment"]["backend"] == "emulated_ccl"
     (subject,) = report["subjects"]
-    outcomes = {clause["verdict"] for clause in subject["clauses"]} - {"not-applicable"}
-    assert "pass" in outcomes
-    assert "fail" not in outcomes, output
+    tests = [test for clause in subject["clauses"] for test in clause["tests"]]
+    chosen = [test for test in tests if test["reason"] != "not selected"]
+    assert {test["world"] for test in chosen if test["outcome"] == "pass"} == {2, 3}
+    assert {test["outcome"] for test in chosen} <= {"pass", "not-applicable"}, output
+    # emulated_ccl and NCCL refuse int16; that alone is not applicable.
+    refused = [test["reason"] for test in chosen if "carries no" in test["reason"]]
+    assert all("int16" in reason for reason in refused)
+
+
+def test_what_is_owed_on_a_gpu_is_rehearsed(tmp_path):
+    """``make gpu`` writes a report for each of its runs; here with few tests, and without a GPU."""
+    command = [
+        sys.executable,
+        "conf/gpu.py",
+        "--device",
+        "emulated",
+        "--into",
+        str(tmp_path),
+        "-k",
+        "one_value_for_each_input",
+    ]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    reports = {path.stem: json.loads(path.read_text()) for path in tmp_path.iterdir()}
+    assert len(reports) == ended.stdout.count("== ") == 4
+    assert reports["gpu-reference-second-device"]["environment"]["device"] == "emulated:1"
+    assert reports["gpu-reference"]["environment"]["accelerator"] == "emulated"
+    tests = [test for one in reports["gpu-reference"]["subjects"] for each in one["clauses"] for test in each["tests"]]
+    assert "pass" in {test["outcome"] for test in tests}
