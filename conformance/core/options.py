@@ -172,6 +172,13 @@ class RunOptions:
                 raise UsageError(f"--resume goes on with the run as it was asked for: {name} was {then!r}, not {now!r}")
         return replace(self, **{name: getattr(earlier, name) for name in self.to_json()})
 
+    @property
+    def where(self) -> tuple[str, ...]:
+        """The words of a command that name device and backend, where they are not the usual ones."""
+        usual = BACKEND_OF.get(self.device.partition(":")[0], "gloo")
+        device = () if self.device == "cpu" else ("--device", self.device)
+        return (*device, *(() if self.backend == usual else ("--backend", self.backend)))
+
     def checked(self, specs: Iterable[str]) -> RunOptions:
         """The same options, complete, once every name in them reads as it should.
 

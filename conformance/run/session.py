@@ -145,7 +145,10 @@ class Session:
     def tests(self) -> list[PlannedTest]:
         """Every test that the run owes, in the order they run."""
         planned = plan(promised_tests(), clauses.registry(), self.subjects, self.options.ranks)
-        return [replace(test, why_not=test.why_not or self._missing(test.size, test.group)) for test in planned]
+        where = self.options.where
+        return [
+            replace(test, why_not=test.why_not or self._missing(test.size, test.group), where=where) for test in planned
+        ]
 
     def _missing(self, size: int, group: bool) -> str:
         """Why a world of some size cannot be had here; empty where it can."""
