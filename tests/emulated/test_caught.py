@@ -38,9 +38,9 @@ def broken(device: str, names: list[str]) -> dict[str, list[str]]:
         assert len(tests) > 20 * len(names), "the whole suite"
         for outcome in session.run(tests):
             if outcome.outcome in BROKEN:
-                found[outcome.subject.partition(":")[2]].append(
-                    f"{outcome.clause}: {outcome.outcome}: {outcome.message}"
-                )
+                name = outcome.subject.partition(":")[2]
+                found[name].append(f"{outcome.clause}: {outcome.outcome}: {outcome.message}")
+                assert ("--device" in outcome.reproduce) == (device != "cpu")
     return found
 
 
