@@ -80,11 +80,10 @@ def ours(faults: Sequence[str], sizes: Sequence[int]) -> Iterator[dict[str, Any]
 
 def ours_compared(faults: Sequence[str]) -> dict[str, dict[str, Any]]:
     """What the peers are put through, at two ranks and with their deadline."""
-    from conformance.pristine import Template
-
+    from conformance.ranks.client import Forkserver
     from tests.faults.running import new_pool, run
 
-    template = Template()
+    template = Forkserver()
     pool = new_pool(template)
     try:
         rows = {}

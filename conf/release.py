@@ -39,7 +39,7 @@ def lacks(root: Path, version: str) -> Iterator[str]:
     dated = rf"^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)$"
     if not re.search(dated, (root / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE):
         yield f"CHANGELOG.md has no section such as '## {version} (2026-12-31)'"
-    number = json.loads((root / SCHEMA).read_text(encoding="utf-8"))["properties"]["schema"]["const"]
+    number = json.loads((root / SCHEMA).read_text(encoding="utf-8"))["properties"]["schema"]["enum"][0]
     if not (root / SCHEMAS / f"{number}.json").exists():
         yield f"the schema has a number that no release had: copy {SCHEMA} to {SCHEMAS / f'{number}.json'}"
 

@@ -25,7 +25,7 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
     .. clause:: Function.apply.returns
        :party: engine
        :level: must
-       :seeds: K T L
+       :sources: X Extending PyTorch "return either a single"
 
        ``apply`` hands out what ``forward`` returned: one value for one value, a tuple for a tuple, with
        everything that is no tensor as it was.
@@ -33,7 +33,8 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
     .. clause:: Function.attributes.reflect
        :party: engine
        :level: must
-       :seeds: T L
+       :sources: T L "to_save", T L "dirty_tensors", T L "saved_for_forward", T L "non_differentiable",
+          T L "materialize_grads", L "generate_vmap_rule", T L "needs_input_grad"
 
        On ctx, ``to_save``, ``saved_for_forward``, ``dirty_tensors`` and ``non_differentiable`` hold what was
        last given to the method of that purpose, and None before; ``needs_input_grad`` can be read in forward
@@ -43,7 +44,8 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
     .. clause:: Function.attributes.node
        :party: engine
        :level: must
-       :seeds: T L
+       :sources: T L "next_functions", T L "metadata", T L "register_hook", L "register_prehook",
+          L "maybe_clear_saved_tensors"
 
        The ``grad_fn`` of a result is a node of the graph with ``name()``, ``next_functions``, a ``metadata``
        dict, ``register_hook``, ``register_prehook``, ``requires_grad``, ``saved_tensors`` and
@@ -52,7 +54,7 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
     .. clause:: Function.attributes.deprecated
        :party: engine
        :level: may
-       :seeds: T L
+       :sources: T L "mark_shared_storage", T L "saved_variables", T "is_traceable"
        :versions: torch>=2.4
 
        Members kept for old code say so: ``mark_shared_storage`` warns that it is deprecated and does nothing,
@@ -110,7 +112,7 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
         .. clause:: Function.init.instance
            :party: engine
            :level: must
-           :seeds: T
+           :sources: T "__call__(*args, **kwargs)", C torch 2.13.0 torch/autograd/function.py:548-563
 
            Making an instance gives a DeprecationWarning, and calling the instance raises RuntimeError.
 
@@ -152,14 +154,14 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
         .. clause:: Function.forward.overridden
            :party: engine
            :level: must
-           :seeds: K T L M N
+           :sources: K T L M "to be overridden by all subclasses"
 
            ``apply`` of a class without a forward of its own raises NotImplementedError.
 
         .. clause:: Function.forward.combined
            :party: engine
            :level: must
-           :seeds: K T L M
+           :sources: K T M "followed by any number of arguments", L "def forward(ctx: Any, *args: Any"
 
            A class that leaves setup_context alone has its forward called with ctx, then with every argument
            of ``apply`` as it was given: any number of them, tensors or not.
@@ -167,33 +169,34 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
         .. clause:: Function.forward.data-on-ctx
            :party: engine
            :level: must
-           :seeds: K T L M N
+           :sources: K T L M "can be used to store arbitrary data", T N "to pass any value from the forward"
 
            An attribute set on ctx while the outputs are computed has the same value in backward and in jvp.
 
         .. clause:: Function.forward.no-tensor-on-ctx
            :level: should
-           :seeds: K T L M
+           :sources: K T L M "Tensors should not be stored directly on"
 
            No attribute of ctx is a tensor or holds one, however deep in a container: tensors are saved with
            save_for_backward or save_for_forward. PyTorch does not enforce it.
 
         .. clause:: Function.forward.frees-memory
            :level: quality
-           :seeds: T
+           :sources: T "to prevent incorrect gradients and memory leaks", ours
 
            When the outputs of a call are gone, everything the call made is gone too, without waiting for the
            garbage collector.
 
         .. clause:: Function.forward.deterministic
            :level: quality
+           :sources: ours
 
            Equal inputs give equal outputs and gradients, and a call leaves the grad mode, the default dtype,
            the random number generator and the default process group as it found them.
 
         .. clause:: Function.forward.calls-independent
            :level: must
-           :seeds: K T L M
+           :sources: K T L M "retrieve tensors saved during the forward pass"
 
            Calls know nothing of one another: after two forwards, each of the two backwards gives the gradient
            of its own call.
@@ -223,7 +226,8 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
         .. clause:: Function.setup_context.separate
            :party: engine
            :level: must
-           :seeds: K L M N
+           :sources: L "inputs are a Tuple of inputs to the forward",
+              K L M "The forward no longer accepts a ctx argument", N "override setup_context"
 
            A class that overrides setup_context has its forward called without ctx; afterwards setup_context
            is called once with ctx, a tuple of all inputs, and what forward returned.
@@ -231,7 +235,7 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
         .. clause:: Function.setup_context.defaults
            :party: engine
            :level: quality
-           :seeds: K L M N
+           :sources: X Extending PyTorch "some of them being optional"
 
            In the separate form an argument that is left at its default stands in ``inputs`` where forward's
            signature has it.
@@ -239,7 +243,7 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
         .. clause:: Function.setup_context.keywords
            :party: engine
            :level: quality
-           :seeds: K L M N
+           :sources: K L M "def forward(*args: Any, **kwargs: Any)"
            :versions: torch>=2.13
 
            In the separate form apply takes arguments by name, and each of them stands in ``inputs`` where
@@ -284,14 +288,14 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
         .. clause:: Function.backward.overridden
            :party: engine
            :level: must
-           :seeds: K T L M N
+           :sources: K T L M N "to be overridden by all subclasses"
 
            Differentiating the result of a class with neither backward nor vjp raises NotImplementedError.
 
         .. clause:: Function.backward.vjp-alias
            :party: engine
            :level: must
-           :seeds: K T L M N
+           :sources: K L M N "Defining this function is equivalent to defining", T "alias to the vjp function"
 
            A class with vjp and no backward is differentiated by vjp, as if it were backward; a class with
            both is refused when it is differentiated.
@@ -299,89 +303,94 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
         .. clause:: Function.backward.receives
            :party: engine
            :level: must
-           :seeds: K T L M N
+           :sources: K T L M N "None will be passed in for non tensor outputs"
 
            backward is called with ctx and one value for each output of forward, in order: a gradient where
            the output is a tensor, None where it is not.
 
         .. clause:: Function.backward.count
            :level: must
-           :seeds: K T L M N
+           :sources: K T L M N "as many tensors, as there were inputs"
 
            backward returns one value for each input of forward.
 
         .. clause:: Function.backward.gradient
            :level: must
-           :seeds: K T L M N
+           :sources: K T L M N "each returned value should be the gradient"
 
            The value returned at an input's place is the gradient with respect to that input.
 
         .. clause:: Function.backward.none-allowed
            :party: engine
            :level: may
-           :seeds: K T L M N
+           :sources: K T L M N "you can just pass None as a gradient"
 
            backward may return None for an input that is no tensor and for one that needs no gradient.
 
         .. clause:: Function.backward.saved-tensors
            :party: engine
            :level: must
-           :seeds: K T L M N
+           :sources: K T L M "can be used to retrieve tensors saved", T "saved tensors can be accessed through the"
 
            In backward, ``ctx.saved_tensors`` is what the forward pass saved, in the same order.
 
         .. clause:: Function.backward.needs-input-grad
            :party: engine
            :level: must
-           :seeds: K T L M N
+           :sources: K T L M "as a tuple of booleans"
 
            ``ctx.needs_input_grad`` is a tuple with one bool for each input, True exactly where that input
            needs a gradient.
 
         .. clause:: Function.backward.needs-input-grad-honoured
            :level: must
-           :seeds: K T L M N
+           :sources: K T L M "representing whether each input needs gradient"
 
            Whichever inputs need a gradient, each of them gets it, and gets the same one as when all do.
 
         .. clause:: Function.backward.once-differentiable
            :party: engine
            :level: quality
-           :seeds: T N
+           :sources: X Extending PyTorch "attempts to perform double backward"
 
            A backward under ``once_differentiable`` gives the gradient, and differentiating that gradient
            raises.
 
         .. clause:: Function.backward.grads-untouched
            :level: quality
+           :sources: X Extending PyTorch "NEVER to modify these in-place"
 
            The gradients handed to backward hold the same values after it as before.
 
         .. clause:: Function.backward.any-layout
            :level: quality
+           :sources: ours
 
            Gradients that come expanded, transposed, sliced or with stride zero give the same result as
            contiguous ones.
 
         .. clause:: Function.backward.any-input
            :level: quality
+           :sources: ours
 
            What forward takes backward takes too: inputs that are transposed or sliced, and those with nothing along
            the first dimension, whose gradients are empty or zero.
 
         .. clause:: Function.backward.double
            :level: quality
+           :sources: X Extending PyTorch "higher order derivatives will work"
 
            Differentiating a second time is right, or raises; it never gives a wrong number silently.
 
         .. clause:: Function.backward.repeatable
            :level: quality
+           :sources: ours
 
            With ``retain_graph=True`` a second backward pass gives the gradient of the first.
 
         .. clause:: Function.backward.unused-output
            :level: must
-           :seeds: T N
+           :sources: T "undefined output grad tensors will be expanded", N "undefined grad tensors will be expanded"
 
            When only some outputs reach the loss, the gradients are still right: for the others backward is
            handed zeros, or None where it asked not to have them made.
@@ -456,27 +465,27 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
         .. clause:: Function.jvp.overridden
            :party: engine
            :level: must
-           :seeds: T N
+           :sources: T N "to be overridden by all subclasses"
 
            Forward-mode differentiation of a class without jvp raises NotImplementedError.
 
         .. clause:: Function.jvp.receives
            :party: engine
            :level: must
-           :seeds: T N
+           :sources: T N "None will be passed in for non tensor inputs"
 
            jvp is called with ctx and one value for each input of forward, in order: a tangent where the input
            is a tensor, None where it is not.
 
         .. clause:: Function.jvp.count
            :level: must
-           :seeds: T N
+           :sources: T N "as many tensors as there were outputs"
 
            jvp returns one value for each output of forward.
 
         .. clause:: Function.jvp.tangent
            :level: must
-           :seeds: T N
+           :sources: T N "Each argument is the gradient w.r.t the given input"
 
            The value returned at an output's place is the derivative of that output in the direction of the
            tangents, and agrees with backward: both are products with one Jacobian.
@@ -484,7 +493,7 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
         .. clause:: Function.jvp.none-allowed
            :party: engine
            :level: may
-           :seeds: T N
+           :sources: T N "not differentiable with respect to that output"
 
            jvp may return None for an output that is no tensor and for one that is not differentiable.
 
@@ -530,27 +539,27 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
         .. clause:: Function.vmap.required
            :party: engine
            :level: must
-           :seeds: L N
+           :sources: N "you must either override this static method"
 
            Under torch.vmap a class that neither overrides vmap nor sets generate_vmap_rule raises.
 
         .. clause:: Function.vmap.not-both
            :level: must
-           :seeds: N
+           :sources: N "(you may not do both)"
 
            A class overrides vmap or sets generate_vmap_rule, never both.
 
         .. clause:: Function.vmap.both-refused
            :party: engine
            :level: must
-           :seeds: N
+           :sources: N "(you may not do both)"
 
            A class that overrides vmap and also sets generate_vmap_rule raises under torch.vmap.
 
         .. clause:: Function.vmap.generated
            :party: engine
            :level: must
-           :seeds: L N
+           :sources: N "or set generate_vmap_rule to True"
 
            With generate_vmap_rule set, a class made of PyTorch operations works under torch.vmap without a
            vmap of its own: its forward, its backward and its jvp.
@@ -558,7 +567,7 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
         .. clause:: Function.vmap.separate-form
            :party: engine
            :level: must
-           :seeds: L N
+           :sources: X Extending torch.func "Only the latter is supported with function transforms"
 
            Under a transform of torch.func a class in the combined form raises an error that names
            setup_context.
@@ -566,7 +575,7 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
         .. clause:: Function.vmap.info
            :party: engine
            :level: must
-           :seeds: N
+           :sources: N "specifies the size of the dimension being vmapped over"
 
            ``info.batch_size`` is the size of the mapped dimension and ``info.randomness`` the option given to
            torch.vmap.
@@ -574,7 +583,7 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
         .. clause:: Function.vmap.in-dims
            :party: engine
            :level: must
-           :seeds: N
+           :sources: N "in_dims has a corresponding Optional[int]"
 
            ``in_dims`` has one entry for each argument: the index of its mapped dimension, or None where it is
            not mapped or no tensor.
@@ -582,28 +591,28 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
         .. clause:: Function.vmap.args
            :party: engine
            :level: must
-           :seeds: N
+           :sources: N "which is the same as the args to forward()"
 
            After info and in_dims, vmap gets the arguments of forward in the same order, tensors whole, with
            the mapped dimension still in them.
 
         .. clause:: Function.vmap.out-dims
            :level: must
-           :seeds: N
+           :sources: N "out_dims should be of the same structure as output"
 
            vmap returns a pair of the output and out_dims, and out_dims has the structure of the output.
 
         .. clause:: Function.vmap.out-dims-honoured
            :party: engine
            :level: must
-           :seeds: N
+           :sources: N "specifies if the output has the vmapped dimension"
 
            The result of torch.vmap is batched along the dimension that out_dims names for each output, and an
            output whose out_dim is None counts as the same for every sample.
 
         .. clause:: Function.vmap.batched
            :level: must
-           :seeds: N
+           :sources: N "Define the behavior for this autograd.Function underneath torch.vmap()"
 
            For every choice of in_dims the result equals calling the Function sample by sample, and it goes on
            to do so under grad, jvp and a second vmap.
@@ -635,40 +644,40 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
 
         .. clause:: Function.save_for_backward.once
            :level: should
-           :seeds: T N
+           :sources: T "should be called at most once"
 
            A call of forward, with its setup_context, calls save_for_backward at most once.
 
         .. clause:: Function.save_for_backward.where
            :level: should
-           :seeds: T N
+           :sources: T "only from inside the"
 
            save_for_backward is called from forward or setup_context and from nowhere else.
 
         .. clause:: Function.save_for_backward.only-tensors
            :level: must
-           :seeds: T N
+           :sources: T "and only with tensors"
 
            Every argument of save_for_backward is a tensor or None.
 
         .. clause:: Function.save_for_backward.none
            :party: engine
            :level: may
-           :seeds: T N
+           :sources: T "Arguments can also be None"
 
            None may be saved, and comes back as None at its place.
 
         .. clause:: Function.save_for_backward.in-place-check
            :party: engine
            :level: must
-           :seeds: T N
+           :sources: T "in any in-place operation that modified their content"
 
            When a saved tensor was changed in place after it was saved, reading ``ctx.saved_tensors`` raises.
 
         .. clause:: Function.save_for_backward.no-leak
            :party: engine
            :level: must
-           :seeds: T
+           :sources: T "to prevent incorrect gradients and memory leaks"
 
            Saving an input, an output or an intermediate tensor makes no cycle: when the results are gone, or
            after a backward pass that does not retain the graph, what was saved is freed.
@@ -676,14 +685,14 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
         .. clause:: Function.save_for_backward.hooks
            :party: engine
            :level: must
-           :seeds: T
+           :sources: T "enable the application of saved tensor hooks"
 
            Under ``torch.autograd.graph.saved_tensors_hooks`` pack is called with every saved tensor, and what
            unpack returns is what backward gets.
 
         .. clause:: Function.save_for_backward.hooks-suffice
            :level: should
-           :seeds: T
+           :sources: T "should be saved with save_for_backward"
 
            Gradients are right when saved-tensor hooks carry every saved tensor away and bring a copy back:
            nothing that backward reads was kept some other way.
@@ -709,34 +718,34 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
 
         .. clause:: Function.save_for_forward.once
            :level: should
-           :seeds: T N
+           :sources: T "should be only called once", N "should be called at most once"
 
            A call of forward, with its setup_context, calls save_for_forward at most once.
 
         .. clause:: Function.save_for_forward.where
            :level: should
-           :seeds: T N
+           :sources: T "only called once, from inside the", N "in either the setup_context() or forward() methods"
 
            save_for_forward is called from forward or setup_context and from nowhere else.
 
         .. clause:: Function.save_for_forward.only-tensors
            :party: engine
            :level: must
-           :seeds: T N
+           :sources: T "only be called with tensors", N "all arguments should be tensors"
 
            save_for_forward refuses an argument that is neither a tensor nor None.
 
         .. clause:: Function.save_for_forward.none
            :party: engine
            :level: may
-           :seeds: T N
+           :sources: T N "Arguments can also be None"
 
            None may be saved for jvp, and comes back as None at its place.
 
         .. clause:: Function.save_for_forward.saved-tensors
            :party: engine
            :level: must
-           :seeds: T N
+           :sources: T N "saved objects can be accessed through"
 
            In jvp, ``ctx.saved_tensors`` is what was given to save_for_forward, in the same order.
 
@@ -768,33 +777,33 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
 
         .. clause:: Function.mark_dirty.once
            :level: should
-           :seeds: T
+           :sources: T "should be called at most once, only from inside"
 
            A call calls mark_dirty at most once, from forward or setup_context.
 
         .. clause:: Function.mark_dirty.only-inputs
            :level: must
-           :seeds: T
+           :sources: T "all arguments should be inputs"
 
            Every argument of mark_dirty is an input of forward, and forward returns it.
 
         .. clause:: Function.mark_dirty.complete
            :level: must
-           :seeds: T
+           :sources: T "should be given to this function"
 
            Every input that forward changes in place is given to mark_dirty.
 
         .. clause:: Function.mark_dirty.before-or-after
            :party: engine
            :level: must
-           :seeds: T
+           :sources: T "is called before or after modification"
 
            Marking before the change and marking after it give the same results and gradients.
 
         .. clause:: Function.mark_dirty.protects
            :party: engine
            :level: must
-           :seeds: T
+           :sources: T "has been modified by an inplace operation"
 
            Where an earlier operation needs the overwritten value for its gradient, its backward raises rather
            than use the new value.
@@ -824,27 +833,27 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
 
         .. clause:: Function.mark_non_differentiable.once
            :level: should
-           :seeds: T
+           :sources: T "should be called at most once, only from inside"
 
            A call calls mark_non_differentiable at most once, from forward or setup_context.
 
         .. clause:: Function.mark_non_differentiable.only-outputs
            :level: must
-           :seeds: T
+           :sources: T "all arguments should be tensor outputs"
 
            Every argument of mark_non_differentiable is a tensor that forward returns.
 
         .. clause:: Function.mark_non_differentiable.no-grad
            :party: engine
            :level: must
-           :seeds: T
+           :sources: T "will mark outputs as not requiring gradients"
 
            A marked output does not require grad, whatever the inputs do.
 
         .. clause:: Function.mark_non_differentiable.zero-gradient
            :party: engine
            :level: must
-           :seeds: T
+           :sources: T "always going to be a zero tensor"
 
            backward has an argument for a marked output all the same: zeros of that output's shape.
 
@@ -877,20 +886,21 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
         .. clause:: Function.set_materialize_grads.default
            :party: engine
            :level: must
-           :seeds: T N
+           :sources: T N "Default is True"
 
            A class that never calls set_materialize_grads is treated as if it had asked for True.
 
         .. clause:: Function.set_materialize_grads.where
            :level: should
-           :seeds: T N
+           :sources: T "should be called only from inside the", N "should be called only from either the"
 
            set_materialize_grads is called from forward or setup_context and from nowhere else.
 
         .. clause:: Function.set_materialize_grads.zeros
            :party: engine
            :level: must
-           :seeds: T N
+           :sources: T "will be expanded to tensors full of zeros",
+              N "prior to calling the backward() and jvp() methods"
 
            With True, the gradient of an output that no loss used reaches backward as zeros of the output's
            shape, and the tangent of an input that has none reaches jvp as zeros of the input's shape.
@@ -898,7 +908,7 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
         .. clause:: Function.set_materialize_grads.none
            :party: engine
            :level: must
-           :seeds: T N
+           :sources: T N "We must check for None now"
 
            With False, they arrive as None.
 

@@ -57,31 +57,34 @@ class AllGatherGradAutograd(torch.autograd.Function):  # type: ignore[misc]
 
         .. clause:: AllGatherGradAutograd.forward.every-rank
            :level: must
-           :seeds: K
+           :sources: K "Gathers tensors from all process"
 
            With N ranks the result is a tuple of N tensors, the same on every rank: entry *s* equals the
            tensor of rank *s*, bit for bit.
 
         .. clause:: AllGatherGradAutograd.forward.meta
            :level: must
-           :seeds: K
+           :sources: K "Gathers tensors from all process", ours
 
            Every entry has the shape, dtype and device of ``x``, be it 0-d, empty or of many dimensions, and
            be it half, bfloat16, float, double, complex, integer or bool.
 
         .. clause:: AllGatherGradAutograd.forward.any-layout
            :level: quality
+           :sources: ours
 
            A transposed, sliced or expanded ``x`` is gathered as its elements read, whatever their order in
            memory.
 
         .. clause:: AllGatherGradAutograd.forward.own-memory
            :level: quality
+           :sources: ours
 
            No entry shares memory with ``x``, with another entry, or with an entry of an earlier call.
 
         .. clause:: AllGatherGradAutograd.forward.mismatch
            :level: may
+           :sources: ours
 
            Where ranks differ in shape or dtype every rank raises an error that says so; none hangs, dies or
            gets numbers that mean nothing.
@@ -101,38 +104,40 @@ class AllGatherGradAutograd(torch.autograd.Function):  # type: ignore[misc]
 
         .. clause:: AllGatherGradAutograd.backward.sum
            :level: must
-           :seeds: K
+           :sources: K "backward propagation for the gradients across processes"
 
            The gradient of ``x`` on rank *r* is the sum over all ranks *s* of the gradient that *s* has for
            its entry *r*: the gradient of the sum of all ranks' losses.
 
         .. clause:: AllGatherGradAutograd.backward.own-memory
            :level: quality
+           :sources: ours
 
            The gradient of ``x`` keeps no buffer alive that is larger than itself.
 
         .. clause:: AllGatherGradAutograd.backward.unused
            :level: must
-           :seeds: K
+           :sources: K "backward propagation for the gradients across processes", ours
 
            Ranks may use different entries in their losses, one or several or, with the loss multiplied by
            zero, in effect none: nothing hangs, and an entry that a rank did not use counts as zero.
 
         .. clause:: AllGatherGradAutograd.backward.one-rank
            :level: must
-           :seeds: K
+           :sources: K "backward propagation for the gradients across processes", ours
 
            With one rank, the only entry equals ``x`` and the gradient of ``x`` is that entry's gradient.
 
         .. clause:: AllGatherGradAutograd.backward.no-grad
            :level: must
-           :seeds: K
+           :sources: K "a Tensor not requiring grads"
 
            Where ``x`` needs no gradient on any rank, no entry requires one, and backward passes through other
            parts of the loss exchange nothing between ranks.
 
         .. clause:: AllGatherGradAutograd.backward.twice
            :level: quality
+           :sources: ours
 
            Where the gradient can be differentiated again, in reverse or in forward mode, its derivative is right too:
            it counts what every rank's loss says.
@@ -152,7 +157,7 @@ class AllGatherGradAutograd(torch.autograd.Function):  # type: ignore[misc]
 
         .. clause:: AllGatherGradAutograd.jvp.gather
            :level: must
-           :seeds: K
+           :sources: X Extending torch.func "needs a jvp staticmethod", ours
 
            The tangent of entry *s* is the tangent that rank *s* has for its ``x``.
         """
@@ -215,12 +220,13 @@ class AllGatherGradAutogradSeparate(torch.autograd.Function):  # type: ignore[mi
 
         .. clause:: AllGatherGradAutograd.vmap.batched
            :level: must
-           :seeds: K
+           :sources: X Extending torch.func, ours
 
            torch.vmap over any dimension of ``x`` gives on every rank what gathering sample by sample gives.
 
         .. clause:: AllGatherGradAutograd.vmap.some-ranks
            :level: quality
+           :sources: ours
 
            Under torch.vmap the gradients handed in may differ from sample to sample on some ranks and be the same
            for all samples on others.

@@ -49,20 +49,20 @@ class MakeViewlessTensor(torch.autograd.Function):  # type: ignore[misc]
 
         .. clause:: MakeViewlessTensor.forward.viewless
            :level: must
-           :seeds: M
+           :sources: M "Autograd function to make a viewless tensor"
 
            The result is no view: its ``_base`` is None, whatever view ``inp`` is.
 
         .. clause:: MakeViewlessTensor.forward.shares-data
            :level: must
-           :seeds: M
+           :sources: C megatron-core 0.16.1 megatron/core/utils.py:700-707
 
            The result has the memory of ``inp``, and its shape, strides, storage offset, dtype and device:
            nothing is copied.
 
         .. clause:: MakeViewlessTensor.forward.releases-base
            :level: must
-           :seeds: M
+           :sources: C megatron-core 0.16.1 megatron/core/utils.py:700-707
 
            The result does not keep the tensor object alive that ``inp`` is a view of, unless that is a leaf
            whose gradient is wanted.
@@ -82,7 +82,7 @@ class MakeViewlessTensor(torch.autograd.Function):  # type: ignore[misc]
 
         .. clause:: MakeViewlessTensor.backward.identity
            :level: must
-           :seeds: M
+           :sources: M "computation graph needs to be propagated", C megatron-core 0.16.1 megatron/core/utils.py:749
 
            The graph is kept: the gradient of ``inp`` is the gradient of the result, and the value returned
            for ``requires_grad`` is None.
@@ -153,13 +153,13 @@ def make_viewless_tensor(inp: torch.Tensor, requires_grad: bool, keep_graph: boo
 
     .. clause:: make_viewless_tensor.not-a-view
        :level: must
-       :seeds: M
+       :sources: C megatron-core 0.16.1 megatron/core/utils.py:762-764
 
        An input that is no view is returned as it is, the same object.
 
     .. clause:: make_viewless_tensor.keep-graph
        :level: must
-       :seeds: M
+       :sources: M "but we only want a viewless tensor", C megatron-core 0.16.1 megatron/core/utils.py:767-770
 
        For a view, ``keep_graph=True`` gives the result of MakeViewlessTensor, with gradients flowing back,
        and ``keep_graph=False`` gives a leaf without a graph that requires grad exactly as asked.

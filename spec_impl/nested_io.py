@@ -73,6 +73,7 @@ class NestedIOFunction(torch.autograd.Function):  # type: ignore[misc]
 
         .. clause:: NestedIOFunction.apply.instance
            :level: quality
+           :sources: ours
 
            ``apply`` of the class takes nested arguments, and gives what a new instance gives that is called with
            them.
@@ -93,7 +94,7 @@ class NestedIOFunction(torch.autograd.Function):  # type: ignore[misc]
 
         .. clause:: NestedIOFunction.forward.nested
            :level: must
-           :seeds: N
+           :sources: N "Shared forward utility", C torch 2.13.0 torch/autograd/function.py:851-859
 
            forward_extended gets the arguments nested as they were given, in tuples, lists, named tuples and
            dicts, with None and plain values at their places, and the caller gets its result with the result's
@@ -101,12 +102,14 @@ class NestedIOFunction(torch.autograd.Function):  # type: ignore[misc]
 
         .. clause:: NestedIOFunction.forward.bad-type
            :level: quality
+           :sources: ours
 
            Something of a type that cannot be nested, such as a set, raises an error that names the type and
            says where in the arguments or the result it stands.
 
         .. clause:: NestedIOFunction.forward.reused
            :level: quality
+           :sources: ours
 
            An instance may be called again before backward, and several instances may be in use at once: each
            call has its own saved tensors and its own gradients.
@@ -129,19 +132,20 @@ class NestedIOFunction(torch.autograd.Function):  # type: ignore[misc]
 
         .. clause:: NestedIOFunction.backward.nested
            :level: must
-           :seeds: N
+           :sources: N "Shared backward utility", C torch 2.13.0 torch/autograd/function.py:841-847
 
            backward_extended gets gradients nested like the result, with None where the result has no tensor,
            and what it returns is matched to the arguments by its nesting.
 
         .. clause:: NestedIOFunction.backward.gradient
            :level: must
-           :seeds: N
+           :sources: N "User defined backward"
 
            The gradients of all tensors in the arguments are right, however arguments and result are nested.
 
         .. clause:: NestedIOFunction.backward.mismatch
            :level: quality
+           :sources: ours
 
            When backward_extended returns something that is not nested as the arguments are, an error says where,
            what came and what was expected.
@@ -163,7 +167,7 @@ class NestedIOFunction(torch.autograd.Function):  # type: ignore[misc]
 
         .. clause:: NestedIOFunction.forward_extended.overridden
            :level: must
-           :seeds: N
+           :sources: N "User defined forward", C torch 2.13.0 torch/autograd/function.py:888-898
 
            A class without a forward_extended of its own raises NotImplementedError when it is called, and one
            without a backward_extended of its own when its result is differentiated.
@@ -197,7 +201,7 @@ class NestedIOFunction(torch.autograd.Function):  # type: ignore[misc]
 
         .. clause:: NestedIOFunction.saved_tensors.nested
            :level: must
-           :seeds: N
+           :sources: N "See Function.saved_tensors()", C torch 2.13.0 torch/autograd/function.py:861-874
 
            In backward_extended, saved_tensors is a tuple of what save_for_backward was given, nested in the
            same way.
@@ -209,7 +213,7 @@ class NestedIOFunction(torch.autograd.Function):  # type: ignore[misc]
 
         .. clause:: NestedIOFunction.mark_dirty.nested
            :level: must
-           :seeds: N
+           :sources: N "mark_dirty(*args, **kwargs)", C torch 2.13.0 torch/autograd/function.py:876-880
 
            Tensors are marked wherever they stand in the arguments of mark_dirty, be they given by place or by
            name.
@@ -221,7 +225,7 @@ class NestedIOFunction(torch.autograd.Function):  # type: ignore[misc]
 
         .. clause:: NestedIOFunction.mark_non_differentiable.nested
            :level: must
-           :seeds: N
+           :sources: N "mark_non_differentiable(*args, **kwargs)", C torch 2.13.0 torch/autograd/function.py:882-886
 
            Tensors are marked wherever they stand in the arguments of mark_non_differentiable, be they given
            by place or by name.
@@ -233,7 +237,7 @@ class NestedIOFunction(torch.autograd.Function):  # type: ignore[misc]
 
         .. clause:: NestedIOFunction.set_materialize_grads.nested
            :level: must
-           :seeds: N
+           :sources: N "undefined grad tensors will be expanded"
 
            After ``set_materialize_grads(False)`` a tensor of the result that no loss used has None at its place among
            the gradients that backward_extended gets, and zeros otherwise.
@@ -246,6 +250,7 @@ class NestedIOFunction(torch.autograd.Function):  # type: ignore[misc]
 
         .. clause:: NestedIOFunction.needs_input_grad.nested
            :level: quality
+           :sources: ours
 
            In forward_extended or setup_context_extended as well as in backward_extended, needs_input_grad is nested
            like the arguments, with True exactly where a tensor stands that needs a gradient.
@@ -286,6 +291,7 @@ class NestedIOFunctionSeparate(torch.autograd.Function):  # type: ignore[misc]
 
     .. clause:: NestedIOFunction.vmap.batched
        :level: quality
+       :sources: ours
 
        In the separate form torch.vmap over tensors anywhere in the arguments gives what calling it sample by sample
        gives, gradients included.

@@ -48,7 +48,7 @@ class GradFactor(torch.autograd.Function):  # type: ignore[misc]
 
         .. clause:: GradFactor.forward.identity
            :level: must
-           :seeds: L
+           :sources: C torchlogix 0.1.1 torchlogix/functional.py:163
 
            The result equals ``x``: the same values, shape, dtype and strides.
         """
@@ -68,19 +68,20 @@ class GradFactor(torch.autograd.Function):  # type: ignore[misc]
 
         .. clause:: GradFactor.backward.scaled
            :level: must
-           :seeds: L
+           :sources: C torchlogix 0.1.1 torchlogix/functional.py:167
 
            The gradient of ``x`` is the incoming gradient times ``f``, in the dtype of ``x``, whether ``f`` is
            negative, zero, one, a fraction or large, and for every floating and complex dtype.
 
         .. clause:: GradFactor.backward.none-for-f
            :level: must
-           :seeds: L
+           :sources: L "you can just pass None as a gradient", C torchlogix 0.1.1 torchlogix/functional.py:167
 
            The value returned for ``f`` is None.
 
         .. clause:: GradFactor.backward.twice
            :level: quality
+           :sources: ours
 
            Each time it is differentiated it scales by ``f`` once more: the gradient of a gradient that passed
            through it is right.
@@ -100,7 +101,7 @@ class GradFactor(torch.autograd.Function):  # type: ignore[misc]
 
         .. clause:: GradFactor.jvp.scaled
            :level: must
-           :seeds: L
+           :sources: L "with forward mode automatic differentiation", ours
 
            The tangent of the result is the tangent of ``x`` times ``f``.
         """
@@ -158,13 +159,14 @@ class GradFactorSeparate(torch.autograd.Function):  # type: ignore[misc]
 
         .. clause:: GradFactor.vmap.batched
            :level: must
-           :seeds: L
+           :sources: L "underneath torch.vmap()", X Extending torch.func, ours
 
            torch.vmap over any dimension of ``x`` gives what calling it sample by sample gives, gradients and
            tangents included.
 
         .. clause:: GradFactor.vmap.mapped-factor
            :level: quality
+           :sources: ours
 
            Where ``f`` has another value for every sample, each sample has its own factor, or an error says that
            ``f`` cannot be mapped.

@@ -57,31 +57,34 @@ class AllGather(torch.autograd.Function):  # type: ignore[misc]
 
         .. clause:: AllGather.forward.concatenates
            :level: must
-           :seeds: T
+           :sources: T "performs allgather on a tensor", C towhee.models 1.1.3 towhee/models/drl/until_module.py:82-86
 
            Every rank gets the tensors of all ranks joined along dimension 0, rank 0's rows first.
 
         .. clause:: AllGather.forward.one-rank
            :level: must
-           :seeds: T
+           :sources: C towhee.models 1.1.3 towhee/models/drl/until_module.py:77-80
 
            With ``args.world_size`` equal to 1 the result has the values of ``tensor``, and neither a
            collective nor a process group is needed.
 
         .. clause:: AllGather.forward.mismatch
            :level: may
+           :sources: ours
 
            Where ranks differ in shape or dtype, or have no dimension to join along, every rank raises an
            error that says so; none hangs, dies or gets numbers that mean nothing.
 
         .. clause:: AllGather.forward.args
            :level: may
+           :sources: ours
 
            Where ``args`` say another rank or another number of ranks, not 1, than the process group, an error says
            so; no other rank's rows are taken for this one's.
 
         .. clause:: AllGather.forward.own-memory
            :level: quality
+           :sources: ours
 
            The result shares no memory with ``tensor`` or with the result of an earlier call, also where there is
            one rank.
@@ -102,19 +105,21 @@ class AllGather(torch.autograd.Function):  # type: ignore[misc]
 
         .. clause:: AllGather.backward.local-slice
            :level: must
-           :seeds: T
+           :sources: C towhee.models 1.1.3 towhee/models/drl/until_module.py:90-93
 
            The gradient of ``tensor`` is the rows of the incoming gradient that stand where this rank's rows
            stood: nothing is added from other ranks, and nothing is scaled.
 
         .. clause:: AllGather.backward.none-for-args
            :level: must
-           :seeds: T
+           :sources: T "you can just pass None as a gradient",
+              C towhee.models 1.1.3 towhee/models/drl/until_module.py:92
 
            The value returned for ``args`` is None.
 
         .. clause:: AllGather.backward.own-memory
            :level: quality
+           :sources: ours
 
            The gradient of ``tensor`` does not keep the gradient of the joined tensor alive.
         """
@@ -133,7 +138,7 @@ class AllGather(torch.autograd.Function):  # type: ignore[misc]
 
         .. clause:: AllGather.jvp.gather
            :level: must
-           :seeds: T
+           :sources: T "forward mode automatic differentiation", ours
 
            The tangent of the result is the tangents of all ranks, joined as the tensors were.
         """
@@ -188,7 +193,7 @@ class AllGatherSeparate(torch.autograd.Function):  # type: ignore[misc]
 
         .. clause:: AllGather.vmap.batched
            :level: must
-           :seeds: T
+           :sources: X Extending torch.func, ours
 
            torch.vmap over any dimension of ``tensor`` gives on every rank what gathering sample by sample
            gives.

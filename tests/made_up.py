@@ -9,6 +9,7 @@ from conformance.core.catalog import Test
 from conformance.core.clauses import Clause
 from conformance.core.outcomes import RankOutcome, TestOutcome
 from conformance.core.plan import PlannedTest, SubjectRef
+from conformance.core.sources import Source
 from conformance.report.model import Report
 from conformance.report.verdicts import judge
 
@@ -35,7 +36,9 @@ SUBJECT = subject_ref("mypkg.dist:Gather")
 def clause(name, party="function", level="must", spec="Function", versions=""):
     """A clause of a made-up registry."""
     module = "spec_impl.function" if spec == "Function" else "spec_impl.ksuit"
-    return Clause(name, party, level, f"What {name} says.", ("K",), spec, name, module, "x.py", 1, versions)
+    return Clause(
+        name, party, level, f"What {name} says.", (Source("K", "words"),), spec, name, module, "x.py", 1, versions
+    )
 
 
 CLAUSES = {

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from conformance.core import clauses
 from conformance.core.clauses import ClauseError
+from conformance.core.sources import Source
 
 CATALOGUE = """
 Function.forward.overridden Function.forward.combined Function.setup_context.separate Function.forward.data-on-ctx
@@ -64,18 +65,23 @@ def write(root: Path, docstring: str, name: str = "module.py", extra: str = "") 
 
 
 def directive(
-    head: str = "Thing.forward.what", options: str = ":level: must\n:seeds: K", text: str = "It does."
+    head: str = "Thing.forward.what", options: str = ':level: must\n:sources: K "words"', text: str = "It does."
 ) -> str:
     return f"Head.\n\n.. clause:: {head}\n{textwrap.indent(options, '   ')}\n\n   {text}\n"
 
 
 def test_a_clause_is_read_with_its_place(tmp_path):
-    root = write(tmp_path, directive(options=":level: may\n:party: engine\n:seeds: K T\n:versions: torch<2.14"))
+    root = write(tmp_path, directive(options=":level: may\n:party: engine\n:sources: ours\n:versions: torch<2.14"))
     (clause,) = clauses.read(root)
-    assert (clause.id, clause.party, clause.level, clause.seeds) == ("Thing.forward.what", "engine", "may", ("K", "T"))
+    assert (clause.id, clause.party, clause.level) == ("Thing.forward.what", "engine", "may")
     assert (clause.text, clause.versions) == ("It does.", "torch<2.14")
     assert (clause.spec, clause.object, clause.module) == ("Thing", "Thing.forward", "package.module")
     assert clause.file.endswith("module.py")
+
+
+def test_sources_may_run_over_several_lines(tmp_path):
+    root = write(tmp_path, directive(options=':level: must\n:sources: K T "words",\n   ours'))
+    assert clauses.read(root)[0].sources == (Source("K", "words"), Source("T", "words"), Source("ours"))
 
 
 def test_the_line_is_that_of_the_directive(tmp_path):
@@ -83,7 +89,7 @@ def test_the_line_is_that_of_the_directive(tmp_path):
     package.mkdir()
     source = (
         'SPEC = "A"\n\n\nclass A:\n    """Head.\n\n    .. clause:: A.b.c\n'
-        '       :level: quality\n\n       Text.\n    """\n'
+        '       :level: quality\n       :sources: ours\n\n       Text.\n    """\n'
     )
     (package / "m.py").write_text(source)
     assert clauses.read(package)[0].line == source[: source.index("..")].count("\n") + 1
@@ -109,16 +115,17 @@ def test_the_separate_form_may_hold_clauses_of_its_class(tmp_path):
         (directive(""), "an id is"),
         (directive("Other.forward.what"), "not those of"),
         (directive("Thing.backward.what"), "not those of"),
-        (directive(options=":seeds: K"), "level ''"),
-        (directive(options=":level: shall\n:seeds: K"), "level 'shall'"),
-        (directive(options=":level: must\n:party: user\n:seeds: K"), "party 'user'"),
-        (directive(options=":level: must\n:seeds: K Q"), "seeds 'K Q'"),
-        (directive(options=":level: must\n:seeds: KT"), "seeds 'KT'"),
-        (directive(options=":level: must\n:seeds: K K"), "seeds 'K K'"),
-        (directive(options=":level: must"), "needs the seeds"),
-        (directive(options=":level: must\n:seeds: K\n:versions: new"), "versions 'new'"),
-        (directive(options=":level: must\n:seed: K"), "option 'seed'"),
-        (directive(options=":level: must\n:level: may\n:seeds: K"), "option 'level'"),
+        (directive(options=":sources: ours"), "level ''"),
+        (directive(options=":level: shall\n:sources: ours"), "level 'shall'"),
+        (directive(options=":level: must\n:party: user\n:sources: X Extending PyTorch"), "party 'user'"),
+        (directive(options=":level: must"), "needs its sources"),
+        (directive(options=":level: quality"), "needs its sources"),
+        (directive(options=":level: must\n:sources: ours"), "a must needs a source besides ours"),
+        (directive(options=":level: should\n:sources: ours"), "a should needs a source besides ours"),
+        (directive(options=":level: must\n:sources: K"), "sources: 'K' is no source"),
+        (directive(options=":level: may\n:sources: ours\n:versions: new"), "versions 'new'"),
+        (directive(options=":level: must\n:source: ours"), "option 'source'"),
+        (directive(options=":level: must\n:level: may\n:sources: ours"), "option 'level'"),
         (directive(text=""), "text is missing"),
         ("Head.\n\n.. clause:: Thing.forward.what\n   :level: must\n   Text.\n", "blank line"),
         ("Head.\n\n.. clause: Thing.forward.what\n\n   Text.\n", "a directive is written"),
@@ -155,7 +162,8 @@ def test_a_module_that_does_not_parse_is_named(tmp_path):
 
 
 pieces = st.sampled_from(
-    [".. clause::", ".. clause:: Thing.forward.a", " ", "   ", "\n", "\n\n", ":level: must", ":level:", ":seeds: K",
+    [".. clause::", ".. clause:: Thing.forward.a", " ", "   ", "\n", "\n\n", ":level: must", ":level:",
+     ":sources: ours", ":sources: K",
      ":party: engine", ":versions: torch<2",
      "Text.", "\t", "\r", "\x0c", "\x85", "\0", "\\", '"""', "é", "::", "..", "\ud800"]
 )  # fmt: skip
@@ -189,11 +197,6 @@ def test_specs_are_the_documented_classes():
     assert set(clauses.specs()) == SPECS
     assert {clause.spec for clause in clauses.registry().values()} == SPECS
     assert clauses.registry()["make_viewless_tensor.keep-graph"].spec == "MakeViewlessTensor"
-
-
-def test_only_what_no_document_says_goes_without_seeds():
-    for clause in clauses.registry().values():
-        assert clause.seeds or clause.level in {"quality", "may"}, clause.id
 
 
 def test_the_digest_changes_with_the_words(monkeypatch):

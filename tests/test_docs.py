@@ -17,7 +17,7 @@ import pytest
 from conformance.cli import parser as cli
 from conformance.core.catalog import suite
 from conformance.core.clauses import registry, text_hash
-from conformance.ranks.client import Template
+from conformance.ranks.client import Forkserver
 from conformance.report.model import page_of
 from tests.proof import implementations, matrix
 from tests.proof.workers import Hasty
@@ -215,7 +215,7 @@ def test_planted_bugs_that_pages_show_would_pass_the_proof(name, tmp_path, monke
     monkeypatch.setattr(implementations, "TESTS", tmp_path)
     (bug,) = implementations.planted()
     bug = replace(bug, reference=bug.reference.removeprefix("tests.planted."))
-    template = Template()
+    template = Forkserver()
     pool = Hasty(template, matrix.settings_of(bug, str(tmp_path / "planted")))
     try:
         row = matrix.held_against(pool, bug)

@@ -46,12 +46,28 @@ def build(folder: Path, text: str, first: Path | None = None) -> str:
 
 
 def clause(identifier: str) -> str:
-    return f".. clause:: {identifier}\n   :level: must\n   :seeds: L\n\n   The text.\n\n"
+    return f'.. clause:: {identifier}\n   :level: must\n   :sources: L "grad_y"\n\n   The text.\n\n'
 
 
 def test_a_clause_that_is_tested_builds_without_a_warning(tmp_path):
     assert build(tmp_path, clause(KNOWN) + f":clause:`{KNOWN}`") == ""
     assert f'id="clause-{KNOWN}"' in (tmp_path / "out" / "index.html").read_text()
+
+
+def test_the_sources_of_a_clause_are_shown_and_linked(tmp_path):
+    sources = 'N T "handed on", X Extending PyTorch, C torch 2.13.0 torch/a.py:1'
+    text = f".. clause:: {KNOWN}\n   :level: must\n   :sources: {sources}\n\n   The text.\n"
+    assert build(tmp_path, text) == ""
+    page = (tmp_path / "out" / "index.html").read_text()
+    for shown in ("<q>handed on</q>", "towhee: AllGather", "code: torch 2.13.0 torch/a.py:1"):
+        assert shown in page
+    for address in ("notes/extending.html", "torch.autograd.function.NestedIOFunction.html"):
+        assert f'{address}">' in page
+
+
+def test_sources_that_cannot_be_read_are_an_error(tmp_path):
+    text = f".. clause:: {KNOWN}\n   :level: must\n   :sources: L\n\n   The text.\n"
+    assert "'L' is no source" in build(tmp_path, text)
 
 
 def test_an_id_used_twice_is_a_warning(tmp_path):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 import torch.distributed as dist
 
 from conformance import ConformanceError, check
+from conformance.kit import isolation
 
 
 class SoftWhereGradientsAreWanted(torch.autograd.Function):
@@ -93,3 +96,17 @@ def test_a_function_that_needs_a_group_is_asked_to_say_so_and_is_not_accused(fun
     reasons = {clause.reason for clause in subject.clauses if clause.verdict == "skipped"}
     assert len(reasons) == 1
     assert "needs a process group" in reasons.pop()
+
+
+def test_a_warning_filter_that_comes_with_an_import_is_no_change_of_state() -> None:
+    """sympy adds one of its own category when it is first imported, and torch imports it in the middle of a call."""
+
+    class Imported(Warning):
+        """A category of some library's own."""
+
+    with warnings.catch_warnings():
+        before = isolation.take()
+        warnings.simplefilter("once", Imported)
+        assert not isolation.differences(before, isolation.take())
+        warnings.simplefilter("ignore")
+        assert isolation.differences(before, isolation.take()) == ["warning filters"]

@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT / "conf"))
 import release  # noqa: E402
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-NUMBER = json.loads((ROOT / release.SCHEMA).read_text("utf-8"))["properties"]["schema"]["const"]
+NUMBER = json.loads((ROOT / release.SCHEMA).read_text("utf-8"))["properties"]["schema"]["enum"][0]
 REPORT = json.loads((ROOT / "docs" / "results" / "reference.json").read_text("utf-8"))
 JOBS = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text("utf-8"))["jobs"]
 

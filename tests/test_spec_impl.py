@@ -129,7 +129,7 @@ def test_a_nested_call_is_freed_without_the_garbage_collector():
         gc.enable()
 
 
-@pytest.mark.parametrize("bad", [{1}, [{"q": object()}], {"x": iter(())}], ids=str)
+@pytest.mark.parametrize("bad", [{1}, [{"q": object()}], {"x": iter(())}], ids=["set", "object", "iterator"])
 def test_what_cannot_be_nested_is_named_with_its_place(bad):
     with pytest.raises(ValueError, match=r"^args\[0\].* is a \w+, which cannot be nested"):
         Combined()(bad, None)

@@ -6,7 +6,7 @@ import torch
 from torch.autograd import Function  # noqa: F401
 
 from conformance.kit.graph import functions_behind
-from conformance.kit.witness import watching
+from conformance.kit.watching import watching
 
 
 class Inner(Function):

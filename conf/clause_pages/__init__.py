@@ -42,7 +42,19 @@ from clause_pages import (
 from clause_pages.suite import ClauseError, SuiteError, page_of
 
 #: Names that annotations use and that no page documents.
-UNDOCUMENTED = {"Body", "Sample", "Spec", "Report", "_Call"}
+UNDOCUMENTED = {
+    "Body",
+    "Sample",
+    "Spec",
+    "Report",
+    "_Call",
+    "Outcome",
+    "Seconds",
+    "Meta",
+    "MOST",
+    "UsageError",
+    "Collective",
+}
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from clause_pages.margin import margin
 from clause_pages.record import record_of
-from clause_pages.suite import SOURCES
+from clause_pages.suite import Source, SourceError, by_words, parse_sources
 from clause_pages.template import render
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class ClauseDirective(SphinxDirective):
     option_spec = {
         "level": directives.unchanged_required,
         "party": directives.unchanged,
-        "seeds": directives.unchanged,
+        "sources": directives.unchanged_required,
         "versions": directives.unchanged,
     }
 
@@ -51,11 +51,11 @@ class ClauseDirective(SphinxDirective):
         domain.note_object("clause", identifier, anchor, location=box)
         box += self._head(identifier, anchor)
         box += self.parse_content_to_nodes()
+        box += render("clause-sources.html", self.env.docname, said=by_words(self._sources()))
         box += margin(record, identifier, self.env.docname)
         return [box]
 
     def _head(self, identifier: str, anchor: str) -> nodes.raw:
-        seeds = self.options.get("seeds", "").split()
         return render(
             "clause-head.html",
             self.env.docname,
@@ -64,6 +64,10 @@ class ClauseDirective(SphinxDirective):
             level=self.options.get("level", ""),
             party=self.options.get("party", "function"),
             versions=self.options.get("versions", ""),
-            seeds=" ".join(seeds),
-            sources="; ".join(SOURCES[letter] for letter in seeds) or "no document; a careful user relies on it",
         )
+
+    def _sources(self) -> tuple[Source, ...]:
+        try:
+            return parse_sources(" ".join(self.options.get("sources", "").split()))
+        except SourceError as error:
+            raise self.error(f"clause {self.arguments[0]}: sources: {error}") from None

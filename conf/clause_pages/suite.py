@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from conformance.cli import parser as cli
-from conformance.cli.listing import SOURCES, as_data
+from conformance.cli.listing import as_data
 from conformance.core import catalog, clauses, errors
 from conformance.core.catalog import SuiteError, Test
 from conformance.core.clauses import LEVELS, PARTIES, Clause, ClauseError
+from conformance.core.sources import Source, SourceError, by_words
+from conformance.core.sources import parse as parse_sources
 from conformance.report.badge import badge_of
 from conformance.report.model import BROKEN, SUBJECT_VERDICTS, VERDICTS, page_of
 
@@ -14,18 +16,21 @@ __all__ = [
     "BROKEN",
     "LEVELS",
     "PARTIES",
-    "SOURCES",
     "SUBJECT_VERDICTS",
     "VERDICTS",
     "Clause",
     "ClauseError",
+    "Source",
+    "SourceError",
     "SuiteError",
     "Test",
     "as_data",
     "badge_of",
+    "by_words",
     "catalog",
     "clauses",
     "cli",
     "errors",
     "page_of",
+    "parse_sources",
 ]

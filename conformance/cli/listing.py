@@ -7,20 +7,13 @@ import json
 import shutil
 import sys
 import textwrap
+from dataclasses import asdict
 
 from conformance.core import catalog, clauses
 from conformance.core.catalog import Test
 from conformance.core.clauses import Clause
 from conformance.core.errors import UsageError
-
-#: The seeds' letters, and the page that each one is.
-SOURCES = {
-    "K": "ksuit: AllGatherGradAutograd",
-    "T": "towhee: AllGather",
-    "L": "torchlogix: GradFactor",
-    "M": "Megatron-LM: MakeViewlessTensor",
-    "N": "torch: NestedIOFunction",
-}
+from conformance.core.sources import by_words
 
 
 def tests_of(identifier: str) -> list[Test]:
@@ -38,7 +31,7 @@ def as_data(clause: Clause) -> dict[str, object]:
         "object": clause.object,
         "text": clause.text,
         "text_sha256": clauses.text_hash(clause),
-        "seeds": list(clause.seeds),
+        "sources": [{**asdict(source), "url": source.url} for source in clause.sources],
         "versions": clause.versions,
         "source": _place(clause),
         "tests": [f"{test.file.name}::{test.function}" for test in tests_of(clause.id)],
@@ -85,8 +78,12 @@ def explain(identifier: str) -> int:
     width = min(shutil.get_terminal_size((80, 24)).columns, 100)
     print(f"{clause.id}   {clause.level}, owed by {_who(clause)}\n")
     print(textwrap.fill(clause.text, width, initial_indent="  ", subsequent_indent="  "))
-    sources = "; ".join(SOURCES[letter] for letter in clause.seeds) or "none: what a careful user relies on"
-    rows = [("sources", sources), ("spec", clause.spec), ("documented", f"{clause.object}, {_place(clause)}")]
+    said = [
+        "; ".join(source.title for source in alike) + (f': "{words}"' if words else "")
+        for words, alike in by_words(clause.sources)
+    ]
+    rows = [("" if number else "sources", line) for number, line in enumerate(said)]
+    rows += [("spec", clause.spec), ("documented", f"{clause.object}, {_place(clause)}")]
     rows += [("versions", clause.versions)] if clause.versions else []
     print()
     for name, value in rows:

@@ -6,7 +6,7 @@ In a docstring a clause looks like this::
     .. clause:: Function.backward.count
        :level: must
        :party: function
-       :seeds: K T
+       :sources: K T "the words of the document", ours
 
        What is promised, in one or two sentences.
 """
@@ -25,10 +25,11 @@ from itertools import takewhile
 from pathlib import Path
 from types import MappingProxyType
 
+from conformance.core.sources import OURS, Source, SourceError, parse
+
 LEVELS = ("must", "should", "may", "quality")
 PARTIES = ("engine", "function")
-SEEDS = "KTLMN"
-OPTIONS = ("level", "party", "seeds", "versions")
+OPTIONS = ("level", "party", "sources", "versions")
 SEPARATE = "Separate"  # the separate form of class X is class XSeparate, and may hold clauses of X
 
 _DIRECTIVE = re.compile(r"( *)\.\. clause:: *(.*?) *")
@@ -54,7 +55,7 @@ class Clause:
         party: who owes it, ``engine`` or ``function``.
         level: ``must``, ``should``, ``may`` or ``quality``.
         text: the promise, on one line.
-        seeds: letters of the source documents that say so; empty for what only a careful user relies on.
+        sources: where it comes from, at least one.
         spec: the documented class whose module holds the clause.
         object: the qualified name of what the docstring documents.
         module: the module of ``object``.
@@ -67,7 +68,7 @@ class Clause:
     party: str
     level: str
     text: str
-    seeds: tuple[str, ...]
+    sources: tuple[Source, ...]
     spec: str
     object: str
     module: str
@@ -198,16 +199,20 @@ def _clause(documented: _Documented, number: int, indent: int, name: str) -> Cla
 
     options, text = _options_and_text(documented.lines[number + 1 :], indent, refuse)
     level, party = options.get("level", ""), options.get("party", "function")
-    seeds, versions = tuple(options.get("seeds", "").split()), options.get("versions", "")
+    versions = options.get("versions", "")
+    try:
+        sources = parse(options.get("sources", ""))
+    except SourceError as error:
+        raise refuse(f"sources: {error}") from None
     problems = {
         "an id is Object.member.what or function.what": not _ID.fullmatch(name),
         f"object and member are not those of {documented.object}": not _belongs(name, documented),
         f"level {level!r} is none of {', '.join(LEVELS)}": level not in LEVELS,
         f"party {party!r} is none of {', '.join(PARTIES)}": party not in PARTIES,
-        f"seeds {' '.join(seeds)!r} must be different letters of {SEEDS}": (
-            len(set(seeds)) < len(seeds) or any(len(letter) != 1 or letter not in SEEDS for letter in seeds)
+        "it needs its sources": not sources,
+        f"a {level} needs a source besides ours": (
+            level in ("must", "should") and all(source.kind == OURS for source in sources)
         ),
-        f"a {level} needs the seeds that say so": not seeds and level in {"must", "should"},
         f"versions {versions!r} must look like torch<2.14": not _VERSIONS.fullmatch(versions or "torch>0"),
         "the text is missing": not text,
         "its module declares no SPEC": not documented.spec,
@@ -216,7 +221,7 @@ def _clause(documented: _Documented, number: int, indent: int, name: str) -> Cla
         if present:
             raise refuse(problem)
     place = (documented.spec, documented.object, documented.module, documented.file, documented.line + number)
-    return Clause(name, party, level, text, seeds, *place, versions)
+    return Clause(name, party, level, text, sources, *place, versions)
 
 
 def _options_and_text(
@@ -226,7 +231,7 @@ def _options_and_text(
     inside = list(takewhile(lambda line: not line.strip() or _indent(line) > indent, lines))
     head = list(takewhile(str.strip, inside))
     options: dict[str, str] = {}
-    for line in head:
+    for line in _joined(head):
         option = _OPTION.fullmatch(line)
         if not option:
             raise refuse(f"between the options and the text belongs a blank line: {line.strip()!r}")
@@ -234,6 +239,17 @@ def _options_and_text(
             raise refuse(f"option {option[1]!r} is unknown or given twice; there are {', '.join(OPTIONS)}")
         options[option[1]] = option[2] or ""
     return options, " ".join(" ".join(inside[len(head) :]).split())
+
+
+def _joined(lines: list[str]) -> list[str]:
+    """Options that run over several lines, each on one: what goes on is indented deeper than its option."""
+    joined: list[str] = []
+    for line in lines:
+        if joined and _indent(line) > _indent(joined[-1]):
+            joined[-1] += f" {line.strip()}"
+        else:
+            joined.append(line)
+    return joined
 
 
 def _indent(line: str) -> int:

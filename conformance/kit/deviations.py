@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Deviation(AssertionError):
-    """A broken clause: what was looked at, the actual and the expected value, and the likely cause where known."""
+    """A broken clause: what was looked at, the actual and the expected value, and the likely cause, if known."""
 
     def __init__(self, what: str, actual: object = None, expected: object = None, likely: str = "") -> None:
         """Take values as they are; they are shown when the text is asked for."""

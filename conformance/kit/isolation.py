@@ -55,6 +55,18 @@ def _names() -> _Names:
     return _Names(dict(vars(place)) for place in PATCHABLE)
 
 
+def _sweeping_filters() -> list[Any]:
+    """The filters that concern every module and a category of Python's own.
+
+    A library adds narrower ones when it is first imported, as sympy does when torch first needs it.
+    """
+    return [
+        (action, category)
+        for action, message, category, module, _ in warnings.filters
+        if message is None and module is None and category.__module__ == "builtins"
+    ]
+
+
 def _modules() -> list[Any]:
     """What stands in ``sys.modules`` under the names that subjects import."""
     return list(map(sys.modules.get, MODULES))
@@ -157,7 +169,7 @@ FACTS: dict[str, Callable[[], Any]] = {
     "current device or stream": _current_devices,
     "saved-tensor hooks": _saved_tensor_hooks,
     "matmul precision": lambda: (torch.get_float32_matmul_precision(), torch._C._get_cudnn_allow_tf32()),
-    "warning filters": lambda: list(warnings.filters),
+    "warning filters": _sweeping_filters,
     "number of threads": torch.get_num_threads,
     "default process group": lambda: id(distributed_c10d._get_default_group()) if dist.is_initialized() else None,
     "working directory": os.getcwd,

@@ -17,7 +17,8 @@ from conformance.kit.gradients import leaf_gradients
 from conformance.kit.graph import functions_behind
 from conformance.kit.subject import Subject
 from conformance.kit.variants import in_dtype
-from conformance.kit.witness import Call, Step, Witness, watching
+from conformance.kit.watching import watching
+from conformance.kit.witness import Call, Step, Witness
 from conformance.kit.world import World
 
 #: Incoming gradients, as they were handed in and as they are afterwards.

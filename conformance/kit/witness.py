@@ -1,19 +1,16 @@
 """What a Function does to its ctx, seen from outside: calls on ctx, what came in, what went out, in which phase.
 
-PyTorch makes a class of contexts for each Function class. While :func:`watching` holds, that class and the
-Function's own methods are stood in for; PyTorch itself is left alone, and everything is put back afterwards.
+Its methods stand in for those of a Function class while :func:`conformance.kit.watching.watching` lasts.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.autograd.function import FunctionMeta
 
 from conformance.kit.tensors import dense, freed
 
@@ -182,88 +179,3 @@ def same_values(old: torch.Tensor, new: torch.Tensor) -> bool:
         return False
     old, new = dense(old), dense(new)
     return bool(torch.equal(old, new)) or bool(((old == new) | (old.isnan() & new.isnan())).all())
-
-
-@contextmanager
-def watching(*functions: type) -> Iterator[Witness]:
-    """Watch every call of these Function classes, and of classes that the same code makes anew inside the block.
-
-    >>> class Double(torch.autograd.Function):
-    ...     @staticmethod
-    ...     def forward(ctx, x):
-    ...         ctx.save_for_backward(x)
-    ...         return 2 * x
-    >>> with watching(Double) as witness:
-    ...     y = Double.apply(torch.ones(1))
-    >>> [(step.method, step.phase) for step in witness.calls[0].steps]
-    [('save_for_backward', 'forward')]
-    """
-    witness = Witness()
-    with ExitStack() as stack:
-        for function in functions:
-            _watch(function, witness, stack)
-        stack.enter_context(_watching_new(functions, witness, stack))
-        yield witness
-
-
-def _watch(function: Any, witness: Witness, stack: ExitStack) -> None:
-    for name, member in _stand_ins(function, witness):
-        stack.enter_context(_replaced(function, name, staticmethod(member)))
-    stack.enter_context(_replaced(function._backward_cls, "__setattr__", _setter(witness)))
-
-
-@contextmanager
-def _watching_new(functions: tuple[type, ...], witness: Witness, stack: ExitStack) -> Iterator[None]:
-    """Watch classes as they are made: a callable may make its class anew at each call."""
-    known = {
-        (function.__module__, function.__qualname__) for function in functions if "<locals>" in function.__qualname__
-    }
-    original = FunctionMeta.__init__
-
-    def init(function: Any, *args: Any) -> None:
-        original(function, *args)
-        if (function.__module__, function.__qualname__) in known:
-            _watch(function, witness, stack)
-
-    FunctionMeta.__init__ = init
-    try:
-        yield
-    finally:
-        FunctionMeta.__init__ = original
-
-
-def _stand_ins(function: Any, witness: Witness) -> Iterator[tuple[str, Callable[..., Any]]]:
-    base = torch.autograd.Function
-    separate = function.setup_context is not base.setup_context
-    methods = {
-        "forward": witness.separate_forward if separate else witness.combined_forward,
-        "setup_context": witness.setup_context,
-        "backward": witness.backward,
-        "vjp": witness.backward,
-        "jvp": witness.jvp,
-    }
-    for name, method in methods.items():
-        original = getattr(function, name)
-        if original is not getattr(base, name):
-            yield name, functools.wraps(original)(functools.partial(method, original))
-
-
-def _setter(witness: Witness) -> Callable[[Any, str, Any], None]:
-    def setattribute(context: Any, name: str, value: Any) -> None:
-        witness.note(context, name, value)
-        object.__setattr__(context, name, value)
-
-    return setattribute
-
-
-@contextmanager
-def _replaced(owner: type, name: str, member: Any) -> Iterator[None]:
-    inherited, own = name not in vars(owner), vars(owner).get(name)
-    setattr(owner, name, member)
-    try:
-        yield
-    finally:
-        if inherited:
-            delattr(owner, name)
-        else:
-            setattr(owner, name, own)

@@ -15,7 +15,7 @@ from conformance.kit.marks import cases, clause, ranks
 from conformance.kit.specs import Launch
 from conformance.kit.subject import Subject
 from conformance.kit.watched import function_classes
-from conformance.kit.witness import watching
+from conformance.kit.watching import watching
 from conformance.kit.world import World
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 
 from conformance.kit.deviations import need
-from conformance.kit.gathers import NOT_HANDED, every_rank_objects, gets_args, launch, need_vmap
+from conformance.kit.gathers import NOT_HANDED, gets_args, launch, need_vmap
 from conformance.kit.marks import cases, clause, deadline, ranks
+from conformance.kit.refusals import every_rank_objects
 from conformance.kit.specs import Launch
 from conformance.kit.subject import Subject
 from conformance.kit.world import World

@@ -13,7 +13,7 @@ from conformance.kit.deviations import NotApplicable, need
 from conformance.kit.marks import cases, clause
 from conformance.kit.subject import Subject
 from conformance.kit.watched import function_classes
-from conformance.kit.witness import watching
+from conformance.kit.watching import watching
 from conformance.kit.world import World
 
 #: Neutral, nothing, turned round, fractional, large, and an integer.

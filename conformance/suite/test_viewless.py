@@ -14,7 +14,7 @@ from conformance.kit.deviations import need
 from conformance.kit.marks import cases, clause
 from conformance.kit.subject import Subject
 from conformance.kit.watched import function_classes
-from conformance.kit.witness import watching
+from conformance.kit.watching import watching
 from conformance.kit.world import World
 
 VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
