@@ -7,7 +7,7 @@ QUICK := $(addprefix tests/test_,$(addsuffix .py,check clause_ids clauses cli co
 	joining report session slope subject verdict verify witness))
 
 .DEFAULT_GOAL := help
-.PHONY: help conformance test check gates docs docs-serve results bench kill-matrix public clause-ids wheel-check \
+.PHONY: help conformance test check gates docs docs-serve results gpu bench kill-matrix public clause-ids wheel-check \
 	release-check clean
 
 help:  ## Say what there is.
@@ -40,6 +40,9 @@ docs-serve: docs  ## Show the site at http://127.0.0.1:8000.
 
 results: $(VENV)/.test  ## Run everything again whose reports the site shows.
 	$(BIN)/python conf/results.py $(ARGS)
+
+gpu: $(VENV)/.test  ## On a machine with GPUs: run what is owed there, for the site. ARGS="--device emulated" rehearses.
+	$(BIN)/python conf/gpu.py $(ARGS)
 
 bench: $(VENV)/.test  ## Measure speed, side by side with other harnesses and gathers.
 	$(BIN)/python -m benchmarks

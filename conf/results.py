@@ -47,9 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def keep(report: Path, name: str, brief: bool = False) -> None:
+def keep(report: Path, name: str, brief: bool = False, into: Path = RESULTS) -> None:
     """Write a report to the results, without the keys that say nothing."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
+    into.mkdir(parents=True, exist_ok=True)
     text = report.read_text("utf-8")
     for place, name_of_it in ((f"{RESULTS.parents[1]}/", ""), (f"{sys.prefix}/", ""), (f"{sys.base_prefix}/", "")):
         text = text.replace(place, name_of_it)  # where this machine keeps things is nobody's business
@@ -57,7 +57,7 @@ def keep(report: Path, name: str, brief: bool = False) -> None:
     if brief:
         _shorten(clause for part in ({"clauses": data["engine"]}, *data["subjects"]) for clause in part["clauses"])
     needed = {"reason", "message", "reproduce", "ranks", "tests", "exitcode"}
-    target = RESULTS / f"{name}.json"
+    target = into / f"{name}.json"
     target.write_text(json.dumps(_said(data, needed), ensure_ascii=False, separators=(",", ":")) + "\n", "utf-8")
     print(f"{target.name}: {target.stat().st_size // 1024} KiB")
 

@@ -64,7 +64,11 @@ BAD = {
     "ranks x": ((*TWICE, "--ranks", "x"), "--ranks 'x': give world sizes from 1"),
     "ranks -1": ((*TWICE, "--ranks=-1"), "--ranks '-1'"),
     "no time": ((*TWICE, "--timeout", "0"), "--timeout '0': give a number of seconds above 0"),
-    "backend": ((*TWICE, "--backend", "mpi"), "--backend 'mpi': give gloo or nccl"),
+    "backend": (
+        (*TWICE, "--backend", "warp"),
+        "--backend 'warp': torch.distributed knows no such backend; there are gloo",
+    ),
+    "device": ((*TWICE, "--device", "npu"), "--device 'npu': PyTorch knows no such device; there are cpu"),
     "inputs that are no tuples": (
         ("run", "layers:Twice", "--inputs", "layers:no_tuples"),
         "yield a Tensor, not a tuple",

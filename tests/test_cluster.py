@@ -8,7 +8,9 @@ import os
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,8 +19,9 @@ from conformance.core.outcomes import RankOutcome
 from conformance.ranks.cluster.group import blamed
 from conformance.ranks.cluster.key import take_key
 from conformance.ranks.cluster.store import SIGNATURE, Post, launch_in, take_launch
-from conformance.ranks.cluster.supervisor import sizes
-from conformance.ranks.devices import device_of, missing
+from conformance.ranks.cluster.supervisor import Cluster, sizes
+from conformance.ranks.devices import device_of, missing, taken
+from conformance.ranks.hardware import Hardware
 from tests.cluster_nodes import ROOT, alone, launched, verdicts, wait_for
 
 GATHER = ("spec_impl.ksuit:AllGatherGradAutograd", "--spec", "AllGatherGradAutograd")
@@ -85,19 +88,49 @@ def test_nccl_without_gpus_is_incomplete(tmp_path: Path) -> None:
     assert "Traceback" not in output
 
 
+GPUS = Hardware({"cuda": ["a", "b"]}, backends={"gloo": ["cpu", "cuda"], "nccl": ["cuda"]}, built=["gloo", "nccl"])
+
+
+def missing_there(size: int, places: list[str], **given: Any) -> str:
+    asked = {"backend": "nccl", "device": "cuda", "hardware": GPUS, "environment": {}} | given
+    return missing(size, True, places=places, **asked)
+
+
 def test_what_is_missing_for_gpus() -> None:
     """A world that NCCL cannot form here is not run, and the reason says what would be needed."""
-    nccl = {"backend": "nccl", "device": "cuda", "nccl": True, "environment": {}}
-    assert missing(2, True, gpus=[1], **nccl) == "needs 2 GPUs, found 1"
-    assert missing(1, True, gpus=[1], **nccl) == ""
-    assert missing(2, True, gpus=[1, 1, 0, 0], **nccl) == ""
-    assert missing(4, True, gpus=[1, 1, 0, 0], **nccl) == "needs 4 GPUs, found 2"
-    shared = {**nccl, "environment": {"NCCL_MULTI_RANK_GPU_ENABLE": "1"}}
-    assert missing(2, True, gpus=[1], **shared) == ""
-    assert missing(2, True, gpus=[1], **{**nccl, "backend": "gloo"}) == "", "ranks on Gloo share a GPU"
-    assert "NCCL" in missing(1, True, gpus=[1], **{**nccl, "nccl": False})
-    assert "--device cuda" in missing(2, True, gpus=[], **{**nccl, "device": "cpu"})
-    assert missing(1, False, gpus=[], **{**nccl, "device": "cpu"}) == ""
+    assert missing_there(2, ["a", "a"]) == "needs 2 GPUs, found 1"
+    assert missing_there(1, ["a"]) == ""
+    assert missing_there(2, ["a", "b", "a", "b"]) == ""
+    assert missing_there(4, ["a", "b", "a", "b"]) == "needs 4 GPUs, found 2"
+    assert missing_there(2, ["a", "a"], backend="gloo") == "", "ranks on Gloo share a GPU"
+    assert missing_there(1, ["a"], hardware=replace(GPUS, built=["gloo"])) == "this PyTorch is built without nccl"
+    assert "--device cuda" in missing_there(2, ["", ""], device="cpu")
+    assert missing(1, False, backend="nccl", device="cpu", hardware=GPUS, places=[""]) == ""
+
+
+def test_one_rank_takes_the_gpu_that_it_was_given() -> None:
+    """On a machine with two GPUs, ``cuda:1`` is there for one rank, and ``cuda:2`` is not."""
+    assert missing_there(1, [taken("cuda:1", 0, ["a", "b"])], device="cuda:1") == ""
+    assert missing_there(1, [taken("cuda:2", 0, ["a", "b"])], device="cuda:2") == "needs cuda:2, found 2 GPUs"
+    assert missing_there(2, ["b", "b"], device="cuda:1") == "NCCL needs a GPU for each of 2 ranks: give --device cuda"
+
+
+def test_ranks_share_a_gpu_where_their_nccl_knows_how() -> None:
+    """NCCL has NCCL_MULTI_RANK_GPU_ENABLE since 2.30; an earlier one does not look at it."""
+    shared = {"NCCL_MULTI_RANK_GPU_ENABLE": "1"}
+    assert missing_there(2, ["a", "a"], environment=shared, hardware=replace(GPUS, nccl=(2, 30, 7))) == ""
+    assert "needs 2 GPUs" in missing_there(2, ["a", "a"], environment=shared, hardware=replace(GPUS, nccl=(2, 28, 9)))
+
+
+def test_gpus_of_a_cluster_are_told_apart() -> None:
+    """Where each process of a machine sees one GPU, and that another one, every rank has a GPU of its own."""
+    cluster = object.__new__(Cluster)
+    fact = {"machine": "m", "accelerators": {"cuda": ["a"]}}
+    cluster.facts = [{**fact, "local_rank": 0}, {**fact, "local_rank": 1, "accelerators": {"cuda": ["b"]}}]
+    assert cluster.places("cuda") == ["m a", "m b"]
+    assert missing_there(2, cluster.places("cuda")) == ""
+    cluster.facts[1] |= {"accelerators": {"cuda": ["a"]}}
+    assert missing_there(2, cluster.places("cuda")) == "needs 2 GPUs, found 1"
 
 
 def test_each_rank_has_the_gpu_of_its_place_on_its_machine() -> None:

@@ -194,6 +194,12 @@ def test_broken_engine_clauses_are_told_too():
     assert "| got 3" in text
 
 
+def test_an_engine_that_was_not_looked_at_keeps_nothing_and_breaks_nothing():
+    text = on_terminal(made(outcome("Function.backward.receives", "skip", subject=None, reason="needs 1 GPU, found 0")))
+    assert "PyTorch 2.13.0+cpu was not judged: needs 1 GPU, found 0" in text
+    assert "keeps 0 of" not in text
+
+
 def test_must_comes_before_quality():
     report = made(outcome("Function.backward.any-layout", "fail"), outcome(SUM, "fail"))
     text = on_terminal(report)

@@ -16,6 +16,7 @@ from conformance.core.errors import BAD_USAGE, BROKE, INTERRUPTED, RunnerError, 
 from conformance.core.options import RunOptions
 from conformance.core.output import complain
 from conformance.ranks.cluster.store import Launch, launcher, take_launch
+from conformance.run.emulation import emulated_library
 from conformance.run.interrupts import interruptible
 from conformance.run.journal import Journal, begun_by
 from conformance.run.session import Session
@@ -54,7 +55,9 @@ def run(options: RunOptions, passed_on: Sequence[str]) -> int:
         return _alone(options, passed_on)
     from conformance.ranks.cluster import supervisor
 
-    return supervisor.follow(launch, options.setup) if launch.rank else _leading(launch, options, passed_on)
+    if launch.rank == 0:
+        return _leading(launch, options, passed_on)
+    return supervisor.follow(launch, options.setup, emulated_library(options.device))
 
 
 def _alone(options: RunOptions, passed_on: Sequence[str]) -> int:
@@ -71,7 +74,7 @@ def _leading(launch: Launch, options: RunOptions, passed_on: Sequence[str]) -> i
 
     if options.workers:
         raise UsageError("-n does not go with a launcher: its processes are ranks of one world; leave -n out")
-    forkserver = Forkserver()
+    forkserver = Forkserver(emulated_library(options.device))
     cluster = Cluster(launch)
     status = BROKE
     try:

@@ -12,7 +12,8 @@ from conformance.core.plan import DEFAULT_RANKS
 from conformance.core.references import check_reference
 from conformance.core.signatures import parse
 
-BACKENDS = ("gloo", "nccl")
+#: The backend that goes with a device where none is named, as PyTorch pairs them, and the other way round.
+BACKEND_OF = {"cuda": "nccl", "xpu": "xccl", "npu": "hccl", "emulated": "emulated_ccl"}
 MOST_RANKS = 4096
 LONGEST_TIMEOUT = 86_400
 
@@ -111,9 +112,12 @@ class RunOptions:
         "--ranks", help="world sizes for clauses that need several ranks (1,2,3,4)",
         default=DEFAULT_RANKS, metavar="N,N", read=read_ranks, pytest="--ranks",
     )  # fmt: skip
-    backend: str = _plan("--backend", help="gloo (default) or nccl", default="gloo", metavar="NAME", pytest="--backend")
+    backend: str = _plan(
+        "--backend", help="a backend of torch.distributed (default: gloo, or the one that goes with the device)",
+        default="", metavar="NAME", pytest="--backend",
+    )  # fmt: skip
     device: str = _plan(
-        "--device", help="cpu (default with gloo) or cuda (default with nccl)",
+        "--device", help="cpu (default), emulated, or an accelerator that PyTorch knows, such as cuda or cuda:1",
         default="", metavar="DEVICE", pytest="--device",
     )  # fmt: skip
     timeout: float = _plan(
@@ -176,6 +180,13 @@ class RunOptions:
                 raise UsageError(f"--resume goes on with the run as it was asked for: {name} was {then!r}, not {now!r}")
         return replace(self, **{name: getattr(earlier, name) for name in self.to_json()})
 
+    @property
+    def where(self) -> tuple[str, ...]:
+        """The words of a command that name device and backend, where they are not the usual ones."""
+        usual = BACKEND_OF.get(self.device.partition(":")[0], "gloo")
+        device = () if self.device == "cpu" else ("--device", self.device)
+        return (*device, *(() if self.backend == usual else ("--backend", self.backend)))
+
     def checked(self, specs: Iterable[str]) -> RunOptions:
         """The same options, complete, once every name in them reads as it should.
 
@@ -184,18 +195,17 @@ class RunOptions:
         """
         if self.spec is not None and self.spec not in specs:
             raise UsageError(f"--spec {self.spec!r}: no such spec; there are {', '.join(specs)}")
-        if self.backend not in BACKENDS:
-            raise UsageError(f"--backend {self.backend!r}: give gloo or nccl")
-        device = self.device or ("cuda" if self.backend == "nccl" else "cpu")
-        if not re.fullmatch(r"cpu|cuda(:[0-9]+)?", device):
-            raise UsageError(f"--device {device!r}: give cpu, cuda or cuda:N")
+        device = self.device or next((kind for kind, name in BACKEND_OF.items() if name == self.backend), "cpu")
+        if not re.fullmatch(r"cpu|(?!cpu)[a-z][a-z0-9_]*(:[0-9]{1,3})?", device):
+            raise UsageError(f"--device {device!r}: give cpu, or an accelerator such as cuda, cuda:1 or emulated")
+        backend = self.backend or BACKEND_OF.get(device.partition(":")[0], "gloo")
         for reference in (*self.subjects, *self.setup, *([self.inputs] if self.inputs else [])):
             check_reference(reference)
         if self.types is not None:
             parse(self.types)
         if self.inputs and not self.subjects:
             raise UsageError("--inputs needs a subject to be the inputs of; give one as module:attribute")
-        return replace(self, device=device)
+        return replace(self, device=device, backend=backend)
 
 
 def options_of(command: str) -> Iterator[tuple[str, Option]]:

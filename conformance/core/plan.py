@@ -28,7 +28,10 @@ class SubjectRef:
 
 @dataclass(frozen=True)
 class PlannedTest:
-    """One test of one subject in one world: what pytest runs. ``why_not`` says why it cannot run here."""
+    """One test of one subject in one world: what pytest runs.
+
+    ``why_not`` says why it cannot run here; ``where`` holds the words of a command that name device and backend.
+    """
 
     test: Test
     subject: SubjectRef | None
@@ -36,6 +39,7 @@ class PlannedTest:
     group: bool
     case: tuple[tuple[str, Any], ...]
     why_not: str = ""
+    where: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -75,7 +79,7 @@ class PlannedTest:
             words += ["--inputs", self.subject.inputs] if self.subject.inputs else []
         if self.size > 1 or self.group:
             words += ["--ranks", str(self.size)]
-        return shlex.join([*words, "-k", f"{self.test.function}[ and {self._parameters}]"])
+        return shlex.join([*words, *self.where, "-k", f"{self.test.function}[ and {self._parameters}]"])
 
 
 def slug(value: object) -> str:

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from conformance.kit.seeds import devices_in_use
+
 #: Objects are looked into so many deep; what a program builds around its tensors has no end.
 DEPTH = 4
 #: Size of the state of a CUDA generator (bytes).
@@ -54,7 +56,8 @@ def _walk(way: str, value: Any, depth: int, seen: set[int]) -> Iterator[tuple[st
 
 def _is_generator_state(tensor: torch.Tensor) -> bool:
     """Whether a tensor is the state of a random number generator, which no hook may carry off and round."""
-    sizes = {torch.default_generator.get_state().numel(), CUDA_STATE}
+    of_devices = {module.get_rng_state().numel() for module in devices_in_use()}
+    sizes = {torch.default_generator.get_state().numel(), CUDA_STATE, *of_devices}
     return tensor.dtype is torch.uint8 and tensor.dim() == 1 and tensor.numel() in sizes
 
 

@@ -106,9 +106,24 @@ def _modes() -> tuple[int, int]:
 
 
 def _autocast() -> list[Any]:
-    devices = ("cpu", "cuda")
+    devices = ("cpu", "cuda", *(module.__name__.rpartition(".")[2] for module in seeds.devices_in_use()))
     modes = [(torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in devices]
     return [*modes, torch.is_autocast_cache_enabled()]
+
+
+class _Devices(dict[str, Any]):
+    """Something about each accelerator in use; one that a test is the first to use has not changed."""
+
+
+def _current_devices() -> _Devices:
+    modules = seeds.devices_in_use()
+    return _Devices((module.__name__, (module.current_device(), module.current_stream())) for module in modules)
+
+
+def _device_memory() -> int:
+    """Bytes that PyTorch holds on accelerators."""
+    readings = [getattr(module, "memory_reserved", None) for module in seeds.devices_in_use()]
+    return sum(reading() for reading in readings if reading)
 
 
 def _deterministic() -> tuple[bool, ...]:
@@ -151,8 +166,9 @@ FACTS: dict[str, Callable[[], Any]] = {
     "functorch levels": torch._C._functorch.get_dynamic_layer_stack_depth,
     "forward-mode level": lambda: torch.autograd.forward_ad._current_level,
     "autocast": _autocast,
+    "current device or stream": _current_devices,
     "saved-tensor hooks": _saved_tensor_hooks,
-    "matmul precision": torch.get_float32_matmul_precision,
+    "matmul precision": lambda: (torch.get_float32_matmul_precision(), torch._C._get_cudnn_allow_tf32()),
     "warning filters": _sweeping_filters,
     "number of threads": torch.get_num_threads,
     "default process group": lambda: id(distributed_c10d._get_default_group()) if dist.is_initialized() else None,
@@ -185,11 +201,12 @@ class Memory:
     """Watches how far a rank has grown since it started; growth is no fault, but a rank cannot grow for ever."""
 
     def __init__(self) -> None:
-        self.start = _memory()
+        self.start, self.on_devices = _memory(), _device_memory()
 
     def differences(self) -> list[str]:
         """Name memory where there is too much of it."""
-        return ["memory"] if _memory() - self.start > GROWTH else []
+        grown = {"memory": _memory() - self.start, "device memory": _device_memory() - self.on_devices}
+        return [name for name, bytes_more in grown.items() if bytes_more > GROWTH]
 
 
 def take() -> dict[str, Any]:
@@ -216,6 +233,8 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
 def _differs(before: Any, after: Any) -> bool:
     if isinstance(before, _Names) and isinstance(after, _Names):
         return any(map(_patched, before, after))
+    if isinstance(before, _Devices):
+        return any(after.get(name) != place for name, place in before.items())
     return bool(before != after)
 
 

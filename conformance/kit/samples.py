@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,41 +50,39 @@ def taken(inputs: Any, label: str, rank: int, device: str) -> list[Sample]:
 
 def prepared(given: Iterable[tuple[str, tuple[Any, ...]]], device: str) -> list[Sample]:
     """Fresh samples of labelled argument tuples, on a device."""
-    return [Sample(fresh(args if device == "cpu" else _moved(args, device)), label) for label, args in given]
+    return [Sample(fresh(args, device), label) for label, args in given]
 
 
-def fresh(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Copy every tensor and array of an argument tuple, however nested.
+def fresh(args: tuple[Any, ...], device: str = "cpu") -> tuple[Any, ...]:
+    """Copy every tensor and array of an argument tuple, however nested, onto a device.
 
-    A tensor's copy is a leaf, and has its shape, strides, dtype and requires_grad. Other objects are handed on.
+    A tensor's copy is a leaf, and has its shape, strides, dtype and requires_grad. Other objects are handed on; a
+    module too, unless it has to move. Nothing moves where the device is the CPU.
 
     >>> x = torch.zeros(2, 3).t()
     >>> (copy,) = fresh((x,))
     >>> copy is x, copy.stride() == x.stride()
     (False, True)
     """
-    copied = pytree.tree_map_only(torch.Tensor, _copied, args)
+    place = None if device == "cpu" else torch.device(device)
+    copied = pytree.tree_map_only(torch.Tensor, lambda tensor: _copied(tensor, place or tensor.device), args)
+    if place is not None:
+        copied = pytree.tree_map_only(torch.nn.Module, lambda module: deepcopy(module).to(place), copied)
     if "numpy" in sys.modules:
         copied = pytree.tree_map_only(sys.modules["numpy"].ndarray, lambda array: array.copy(order="K"), copied)
     return tuple(copied)
 
 
-def _copied(tensor: torch.Tensor) -> torch.Tensor:
+def _copied(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     if tensor.layout != torch.strided or type(tensor) not in {torch.Tensor, torch.nn.Parameter}:
-        return tensor.detach().clone().requires_grad_(tensor.requires_grad)
+        return tensor.detach().clone().to(device).requires_grad_(tensor.requires_grad)
     # The storage is copied whole, so that strides, offset and overlaps stay as the caller made them.
-    storage = tensor.untyped_storage().clone()
-    copy = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+    storage = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
+    storage = storage.to(device, copy=True).untyped_storage()
+    copy = torch.empty(0, dtype=tensor.dtype, device=device)
     copy.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
     copy = copy.conj() if tensor.is_conj() else copy
     copy = copy._neg_view() if tensor.is_neg() else copy
     copy.requires_grad_(tensor.requires_grad)
     # A view stays a view: some Functions are about views.
     return copy if tensor._base is None else copy.view_as(copy)
-
-
-def _moved(args: tuple[Any, ...], device: Any) -> tuple[Any, ...]:
-    def move(tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.detach().to(device).requires_grad_(tensor.requires_grad)
-
-    return tuple(pytree.tree_map_only(torch.Tensor, move, args))

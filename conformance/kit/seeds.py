@@ -17,8 +17,8 @@ def seed(number: int) -> None:
     ``torch.manual_seed`` takes a hundred times as long, since it prepares devices that nobody uses.
     """
     torch.default_generator.manual_seed(number)
-    if torch.cuda.is_initialized():
-        torch.cuda.manual_seed_all(number)
+    for module in devices_in_use():
+        module.manual_seed_all(number)
     random.seed(number)
     numpy = _numpy_random()
     if numpy:
@@ -37,7 +37,11 @@ def restored() -> Iterator[None]:
     """
     state, python_state, numpy = torch.get_rng_state(), random.getstate(), _numpy_random()
     numpy_state = numpy.get_state() if numpy else None
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    devices = [
+        (module, index, module.get_rng_state(index))
+        for module in devices_in_use()
+        for index in range(module.device_count())
+    ]
     try:
         yield
     finally:
@@ -45,8 +49,8 @@ def restored() -> Iterator[None]:
         random.setstate(python_state)
         if numpy:
             numpy.set_state(numpy_state)
-        if cuda:
-            torch.cuda.set_rng_state_all(cuda)
+        for module, index, device_state in devices:
+            module.set_rng_state(device_state, index)
 
 
 @contextmanager
@@ -55,6 +59,12 @@ def seeded(number: int) -> Iterator[None]:
     with restored():
         seed(number)
         yield
+
+
+def devices_in_use() -> list[Any]:
+    """The modules of the accelerators that are in use: asking whether there are others would start them."""
+    modules = (getattr(torch, name, None) for name in ("cuda", "xpu", torch._C._get_privateuse1_backend_name()))
+    return [module for module in modules if module is not None and module.is_initialized()]
 
 
 def _numpy_random() -> Any:

@@ -16,6 +16,7 @@ from conformance.core import streams
 from conformance.core.errors import ForkserverDied, StartFailed
 from conformance.ranks import limits, procfs, strays
 from conformance.ranks.channel import receive, send
+from conformance.ranks.hardware import Hardware
 from conformance.ranks.owner import Owner
 from conformance.ranks.preloads import TRANSFORMS
 
@@ -32,7 +33,14 @@ CLOSE_LIMIT = 5.0
 class Forkserver(Owner):
     """A running forkserver. Close it, or use it as a context manager; every rank ends with it."""
 
-    def __init__(self) -> None:
+    def __init__(self, library: Path | None = None) -> None:
+        """Start it.
+
+        Args:
+            library: that of the emulated device, where ranks are to have it.
+        """
+        self.library = library
+        self.hardware = Hardware()
         streams.open_missing()
         self.exits: dict[int, int] = {}
         self.not_awaited: set[int] = set()
@@ -44,10 +52,11 @@ class Forkserver(Owner):
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        library = [str(self.library)] if self.library else []
         with theirs:
             self.process = subprocess.Popen(
                 # -P: the current directory has no business on the path here; only subjects are looked for there.
-                [sys.executable, "-P", "-m", "conformance.ranks.forkserver", str(theirs.fileno())],
+                [sys.executable, "-P", "-m", "conformance.ranks.forkserver", str(theirs.fileno()), *library],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 env=_environment(),
@@ -73,7 +82,9 @@ class Forkserver(Owner):
             ForkserverDied: the process ended instead, for example because torch does not import.
         """
         if not self.ready:
-            self.environment = self._answer("ready", READY_LIMIT)["environment"]
+            answer = self._answer("ready", READY_LIMIT)
+            self.environment = answer["environment"]
+            self.hardware = Hardware.from_json(answer["hardware"])
             self.limits = limits.limits_of(self.process.pid)
             self.ready = True
 
@@ -230,5 +241,6 @@ def _environment() -> dict[str, str]:
     """One thread for each numerical library, and this package found first; the current directory is no part of that."""
     package_root = str(Path(__file__).parents[2])
     path = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry not in {"", "."}]
+    nvml = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}  # so that asking for GPUs, in a run on the CPU, does not start them
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    return os.environ | threads | {"PYTHONPATH": os.pathsep.join([package_root, *path])}
+    return nvml | os.environ | threads | {"PYTHONPATH": os.pathsep.join([package_root, *path])}

@@ -1,19 +1,52 @@
-"""Which GPU a rank takes, and what is missing where a world cannot have its GPUs."""
+"""Which device a rank takes, and what is missing where a world cannot have its devices."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Mapping, Sequence
 
+from conformance.core.errors import UsageError
+from conformance.ranks.hardware import Hardware
 
-def device_of(device: str, local_rank: int, gpus: int) -> str:
-    """The device of one rank: ranks of one machine take its GPUs in turn.
+#: The first release of NCCL that knows NCCL_MULTI_RANK_GPU_ENABLE.
+SHARES_GPUS = (2, 30)
+
+
+def device_of(device: str, local_rank: int, count: int) -> str:
+    """The device of one rank: ranks of one machine take its devices in turn.
 
     >>> device_of("cuda", 1, 2), device_of("cuda", 2, 2), device_of("cuda:1", 0, 2), device_of("cpu", 3, 0)
     ('cuda:1', 'cuda:0', 'cuda:1', 'cpu')
     """
-    return f"cuda:{local_rank % gpus}" if device == "cuda" and gpus else device
+    return device if ":" in device or not count else f"{device}:{local_rank % count}"
+
+
+def taken(device: str, local_rank: int, identities: Sequence[str]) -> str:
+    """Which of a machine's devices a rank takes, by what tells it from all others; empty where it is not there.
+
+    >>> taken("cuda", 2, ["a", "b"]), taken("cuda:1", 0, ["a", "b"]), taken("cuda:2", 0, ["a", "b"])
+    ('a', 'b', '')
+    """
+    _, _, index = device.partition(":")
+    if index:
+        return identities[int(index)] if int(index) < len(identities) else ""
+    return identities[local_rank % len(identities)] if identities else ""
+
+
+def check_names(backend: str, device: str, hardware: Hardware) -> None:
+    """Refuse what this PyTorch knows nothing of.
+
+    Raises:
+        UsageError: with a line that lists what there is.
+    """
+    kind = device.partition(":")[0]
+    if kind != "cpu" and kind not in hardware.accelerators:
+        there = [name for name, each in hardware.accelerators.items() if each]
+        raise UsageError(f"--device {device!r}: PyTorch knows no such device; there are {', '.join(['cpu', *there])}")
+    if backend not in hardware.backends:
+        raise UsageError(
+            f"--backend {backend!r}: torch.distributed knows no such backend; there are {', '.join(hardware.built)}"
+        )
 
 
 def missing(
@@ -22,51 +55,43 @@ def missing(
     *,
     backend: str,
     device: str,
-    nccl: bool,
-    gpus: Sequence[int],
+    hardware: Hardware,
+    places: Sequence[str],
     environment: Mapping[str, str] = os.environ,
 ) -> str:
-    """Why a world cannot be had for want of GPUs; empty where it can.
+    """Why a world cannot be had for want of devices; empty where it can.
 
     Args:
         size: number of ranks.
         group: whether they need a process group.
-        backend: gloo or nccl.
-        device: cpu, cuda or cuda:N.
-        nccl: whether this PyTorch has NCCL.
-        gpus: the GPUs of each rank's machine that it may have for itself: for rank r, entry r.
+        backend: a backend of ``torch.distributed``.
+        device: cpu, or a type of accelerator such as ``cuda``, perhaps with an index.
+        hardware: what PyTorch has here.
+        places: for each rank, the device that it takes: see :func:`taken`.
         environment: where NCCL_MULTI_RANK_GPU_ENABLE stands.
-
-    >>> missing(2, True, backend="nccl", device="cuda", nccl=True, gpus=[1, 0], environment={})
-    'needs 2 GPUs, found 1'
     """
-    if device == "cpu":
-        return "NCCL moves tensors of GPUs alone: give --device cuda" if backend == "nccl" and group else ""
-    found = sum(gpus[:size])
-    own = backend == "nccl" and group and environment.get("NCCL_MULTI_RANK_GPU_ENABLE") != "1"
-    place = int(device.partition(":")[2] or 0)
-    needed = max(size if own else 1, place + 1)
-    if device != "cuda" and own and size > 1:
-        return f"NCCL needs a GPU for each of {size} ranks: give --device cuda"
-    if found < needed:
-        return f"needs {needed} GPU{'s' * (needed > 1)}, found {found}"
-    if backend == "nccl" and group and not nccl:
-        return "this PyTorch is built without NCCL"
+    kind, _, index = device.partition(":")
+    carried = hardware.backends.get(backend, ())
+    if group and kind not in carried:
+        return f"{backend} moves no tensors on {kind}: give --device {' or '.join(carried)}"
+    if kind == "cpu":
+        return "" if not group or backend in hardware.built else f"this PyTorch is built without {backend}"
+    what = "GPU" if kind == "cuda" else f"{kind} device"
+    there = len({place for place in places if place})
+    if index and not all(places[:size]):
+        return f"needs {device}, found {len(hardware.accelerators.get(kind, ()))} {what}s"
+    if group and size > 1 and backend == "nccl" and not _shares(hardware, environment):
+        if index:
+            return f"NCCL needs a GPU for each of {size} ranks: give --device cuda"
+        if len({place for place in places[:size] if place}) < size:
+            return f"needs {size} {what}s, found {there}"
+    if not all(places[:size]):
+        return f"needs 1 {what}, found {there}"
+    if group and backend not in hardware.built:
+        return f"this PyTorch is built without {backend}"
     return ""
 
 
-def counted_gpus() -> int:
-    """How many GPUs there are, counted in a process of its own: a process that has touched CUDA must not fork."""
-    import torch
-
-    read_end, write_end = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        with contextlib.suppress(BaseException):
-            os.write(write_end, str(torch.cuda.device_count()).encode())
-        os._exit(0)
-    os.close(write_end)
-    with open(read_end, "rb") as answer:
-        count = answer.read()
-    os.waitpid(pid, 0)
-    return int(count or 0)
+def _shares(hardware: Hardware, environment: Mapping[str, str]) -> bool:
+    """Whether several ranks may stand on one GPU."""
+    return environment.get("NCCL_MULTI_RANK_GPU_ENABLE") == "1" and hardware.nccl[:2] >= SHARES_GPUS

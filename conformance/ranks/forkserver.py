@@ -1,8 +1,8 @@
 """The pristine process that every rank is forked from: it has imported torch and the suite, and done nothing else.
 
-It runs as ``python -P -m conformance.ranks.forkserver FD``. FD is one end of a Unix socket pair; requests are JSON,
-and file descriptors travel beside them. When that socket closes, whatever was forked is killed: no rank outlives the
-controller.
+It runs as ``python -P -m conformance.ranks.forkserver FD [LIBRARY]``. FD is one end of a Unix socket pair; requests are
+JSON, and file descriptors travel beside them. LIBRARY is that of the emulated device, where ranks are to have it. When
+that socket closes, whatever was forked is killed: no rank outlives the controller.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from conformance.ranks import hardware
 from conformance.ranks.channel import last_words, receive, send
-from conformance.ranks.devices import counted_gpus
 from conformance.ranks.preloads import PRELOAD, preload
 from conformance.ranks.procfs import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, children, prctl
 
@@ -201,7 +202,7 @@ def _refused(error: OSError, pids: Sequence[int] = ()) -> dict[str, Any]:
     return {"pids": list(pids), "why": f"cannot fork: {error.strerror}"}
 
 
-def main(descriptor: int) -> None:
+def main(descriptor: int, library: str = "") -> None:
     """Import what ranks need, say what there is, and serve."""
     primary = socket.socket(fileno=descriptor)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -214,19 +215,22 @@ def main(descriptor: int) -> None:
             importlib.import_module(name)
     import torch
 
+    if library:
+        from conformance.emulated import load
+
+        load(Path(library))
     torch.set_num_threads(1)
     gc.collect()
     gc.freeze()  # forks share these pages for as long as nobody's collector writes to them
     server = Server(primary)
-    nccl = ".".join(map(str, torch.cuda.nccl.version())) if torch.distributed.is_nccl_available() else ""
-    facts = {"torch": torch.__version__, "cuda": torch.version.cuda or "", "nccl": nccl}
-    facts |= {"gpus": str(counted_gpus())} if torch.version.cuda or torch.version.hip else {}
+    there = hardware.found()
+    facts = {"torch": torch.__version__, "cuda": torch.version.cuda or ""}
     with contextlib.suppress(BrokenPipeError):  # the run was called off before we were ready
-        send(primary, {"ready": os.getpid(), "environment": facts})
+        send(primary, {"ready": os.getpid(), "environment": facts, "hardware": there.to_json()})
     server.run()
     server.end()
     os._exit(0)  # taking the interpreter apart takes a while, and libraries complain of what they left behind
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), *sys.argv[2:])

@@ -72,7 +72,7 @@ class RankGroup(Owner):
             if place.listener is not None:
                 theirs.enter_context(place.listener)
             for rank in numbers:
-                device = device_of(common["device"], rank if self.place is None else place.local_rank, self._gpus)
+                device = self._device(common["device"], rank if self.place is None else place.local_rank)
                 configurations.append({**common, **meeting, "device": device, "rank": rank})
                 ours, given = _connected(undo, theirs)
                 if rank == 0 and common["group"] and place.listener is not None:
@@ -86,10 +86,11 @@ class RankGroup(Owner):
             self.selector.register(process.control, selectors.EVENT_READ, (self._hear, process))
             self.selector.register(process.output_end, selectors.EVENT_READ, (self._drain, process))
 
-    @property
-    def _gpus(self) -> int:
+    def _device(self, device: str, local_rank: int) -> str:
+        if device == "cpu":
+            return device
         self.forkserver.wait()
-        return int(self.forkserver.environment.get("gpus", 0))
+        return device_of(device, local_rank, len(self.forkserver.hardware.accelerators.get(device, ())))
 
     def request(self, message: dict[str, Any] | None, deadline: float) -> list[RankOutcome]:
         """Put the same request to every rank and wait for all of them, or until the deadline (seconds from now).

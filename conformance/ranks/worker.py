@@ -29,6 +29,13 @@ from conformance.ranks.channel import Channel
 
 #: A group's own timeout: far beyond any test's deadline, which is the controller's to keep.
 GROUP_TIMEOUT = timedelta(hours=1)
+#: What has NCCL's watchdog end processes: the ranks of a test are the controller's to end, and innocent ones go on.
+WATCHDOG = (
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+    "TORCH_NCCL_ENABLE_MONITORING",
+    "TORCH_NCCL_DUMP_ON_TIMEOUT",
+    "TORCH_NCCL_RETHROW_CUDA_ERRORS",
+)
 
 
 def main(configuration: dict[str, Any], descriptors: dict[str, int]) -> int:
@@ -74,6 +81,7 @@ class Rank:
             device=configuration["device"],
             exchange=self.exchange,
         )
+        take(self.world.device)
         if configuration["group"]:
             self.join(listener)
         collectives.record(self.log)
@@ -81,12 +89,13 @@ class Rank:
     def join(self, listener: int | None) -> None:
         """Set up the process group, on the interface that leads to the other ranks."""
         if self.configuration["interface"]:
-            os.environ.setdefault("GLOO_SOCKET_IFNAME", self.configuration["interface"])
+            for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+                os.environ.setdefault(name, self.configuration["interface"])
+        for name in WATCHDOG:
+            os.environ.setdefault(name, "0")
         if self.configuration.get("debug"):
             os.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"
             dist.set_debug_level_from_env()
-        if self.world.device.startswith("cuda"):
-            torch.cuda.set_device(self.world.device)
         store = dist.TCPStore(
             self.configuration["host"],
             self.configuration["port"],
@@ -96,9 +105,18 @@ class Rank:
             wait_for_workers=False,
             timeout=timedelta(seconds=60),
         )
+        device = torch.device(self.world.device)
         dist.init_process_group(
-            self.world.backend, store=store, rank=self.world.rank, world_size=self.world.size, timeout=GROUP_TIMEOUT
+            self.world.backend,
+            store=store,
+            rank=self.world.rank,
+            world_size=self.world.size,
+            timeout=GROUP_TIMEOUT,
+            device_id=None if device.type == "cpu" else device,
         )
+        if device.type != "cpu":  # what starting the backend takes is not the first test's
+            dist.all_reduce(torch.zeros(1, device=device))
+            synchronize(self.world.device)
 
     def serve(self) -> None:
         """Answer requests until the controller hangs up."""
@@ -145,17 +163,31 @@ class Rank:
             body = getattr(importlib.import_module(request["module"]), request["function"])
             offered = {"subject": self.subject, "world": self.world, **request["cases"]}
             body(**{name: offered[name] for name in request["arguments"]})
-            if self.world.device.startswith("cuda"):
-                torch.cuda.synchronize()  # what a kernel runs into belongs to the test that started it
 
-        done = asdict(attempted(running))
+        ended = attempted(running)
+        # What a kernel runs into belongs to the test that started it; a device that has failed is of no more use.
+        device = attempted(lambda: synchronize(self.world.device))
+        done = asdict(device if ended.outcome == "pass" else ended)
         if done["outcome"] == "bad-subject":  # its inputs, which were good before, now are not
             done["outcome"] = "error"
         self.around = isolation.take()  # as the next test finds it, too
         done["changed"] = isolation.differences(before, self.around) + self.memory.differences()
         done["changed"] += ["memory that is not its own"] if self.world.known.pop(SPOILED, False) else []
+        done["changed"] += [] if device.outcome == "pass" else ["the device, which no longer answers"]
         isolation.settle()
         self.channel.send({"event": "done", "serial": request["serial"], **done})
+
+
+def take(device: str) -> None:
+    """Make a device the current one of this rank."""
+    if device != "cpu":
+        torch.accelerator.set_device_index(torch.device(device).index or 0)
+
+
+def synchronize(device: str) -> None:
+    """Wait for all that a device still computes."""
+    if device != "cpu":
+        torch.accelerator.synchronize(device)
 
 
 def attempted(action: Callable[[], object]) -> Attempt:

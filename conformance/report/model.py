@@ -72,6 +72,8 @@ class Environment(TypedDict):
     cuda: NotRequired[str]
     nccl: NotRequired[str]
     gpus: NotRequired[str]
+    accelerator: NotRequired[str]
+    driver: NotRequired[str]
     launched: NotRequired[int]
     machines: NotRequired[int]
 

@@ -58,7 +58,11 @@ def show(report: Report, console: Console, verbose: bool = False) -> None:
 
 def _engine_line(report: Report) -> str:
     kept, applicable = _kept(report.engine)
-    return f"PyTorch {report.environment.get('torch', '')} keeps {kept} of {applicable} engine clauses"
+    torch = f"PyTorch {report.environment.get('torch', '')}"
+    skipped = [clause.reason for clause in report.engine if clause.asked and clause.verdict == "skipped"]
+    if skipped and len(skipped) == applicable:
+        return f"{torch} was not judged: {one_line(skipped[0])}"
+    return f"{torch} keeps {kept} of {applicable} engine clauses"
 
 
 def _not_selected(sheet: Sheet, report: Report) -> None:

@@ -22,7 +22,7 @@ from conformance.kit.world import World
 def in_process(tests: Sequence[PlannedTest], subject: Subject) -> Iterator[TestOutcome]:
     """Run tests on the one rank that this process is, and leave the process as it was."""
     world = World(device=_device(subject))
-    with _as_a_rank():
+    with _as_a_rank(torch.device(world.device).type):
         for test in tests:
             yield _outcome(test, subject, world)
 
@@ -40,12 +40,13 @@ def _outcome(test: PlannedTest, subject: Subject, world: World) -> TestOutcome:
 
 
 @contextmanager
-def _as_a_rank() -> Iterator[None]:
+def _as_a_rank(device: str) -> Iterator[None]:
     """The state that tests count on, whatever the caller has set."""
     with ExitStack() as stack:
         stack.enter_context(torch.inference_mode(mode=False))
         stack.enter_context(torch.enable_grad())
-        stack.enter_context(torch.autocast("cpu", enabled=False))
+        for kind in {"cpu", device}:
+            stack.enter_context(torch.autocast(kind, enabled=False))
         yield
 
 

@@ -16,9 +16,11 @@ from conformance.core.errors import UsageError
 from conformance.core.options import RunOptions
 from conformance.core.plan import PlannedTest, SubjectRef, plan
 from conformance.ranks.client import Forkserver
-from conformance.ranks.devices import missing
+from conformance.ranks.devices import check_names, missing, taken
 from conformance.ranks.group import RankGroup
+from conformance.ranks.hardware import Hardware
 from conformance.ranks.pool import Pool, Settings, search_path
+from conformance.run.emulation import emulated_library
 from conformance.run.entry_points import registered
 from conformance.run.references import reference_subjects
 
@@ -73,7 +75,7 @@ class Session:
             UsageError: an option cannot be used.
         """
         self.options = options.checked(clauses.specs())
-        self.forkserver = forkserver or Forkserver()
+        self.forkserver = forkserver or Forkserver(emulated_library(self.options.device))
         self.cluster = cluster
         self.path = tuple(path) if path is not None else search_path()
         self._known = subjects
@@ -139,28 +141,36 @@ class Session:
     def tests(self) -> list[PlannedTest]:
         """Every test that the run owes, in the order they run."""
         planned = plan(promised_tests(), clauses.registry(), self.subjects, self.options.ranks)
-        return [replace(test, why_not=test.why_not or self._missing(test.size, test.group)) for test in planned]
+        where = self.options.where
+        return [
+            replace(test, why_not=test.why_not or self._missing(test.size, test.group), where=where) for test in planned
+        ]
 
     def _missing(self, size: int, group: bool) -> str:
         """Why a world of some size cannot be had here; empty where it can."""
         if self.cluster and size > self.cluster.launch.size:
             return f"needs {size} ranks; {self.cluster.launch.size} processes were launched"
-        options = self.options
-        if options.device == "cpu" and options.backend == "gloo":
+        backend, device = self.options.backend, self.options.device
+        if (backend, device) == ("gloo", "cpu"):
             return ""  # without waiting for torch, which is being imported elsewhere
         self.forkserver.wait()
-        facts = self.forkserver.environment
-        gpus = self.cluster.gpus if self.cluster else [1] * int(facts.get("gpus", 0))
-        nccl = bool(facts.get("nccl"))
-        return missing(size, group, backend=options.backend, device=options.device, nccl=nccl, gpus=gpus)
+        hardware = self.forkserver.hardware
+        check_names(backend, device, hardware)
+        own = hardware.accelerators.get(device.partition(":")[0], ())
+        places = self.cluster.places(device) if self.cluster else [taken(device, rank, own) for rank in range(size)]
+        return missing(size, group, backend=backend, device=device, hardware=hardware, places=places)
 
     @cached_property
     def environment(self) -> dict[str, Any]:
         """Where the run takes place, for the report."""
         self.forkserver.wait()
-        options = self.options
+        options, hardware = self.options, self.forkserver.hardware
+        kind = options.device.partition(":")[0]
+        devices = _described(hardware, kind) if kind != "cpu" else {}
         return {
             **self.forkserver.environment,
+            "nccl": ".".join(map(str, hardware.nccl)),
+            **devices,
             "python": sys.version.split()[0],
             "platform": sys.platform,
             "backend": options.backend,
@@ -210,6 +220,12 @@ def report_on(
         selected=selected,
         **more,
     )
+
+
+def _described(hardware: Hardware, kind: str) -> dict[str, str]:
+    """The accelerators of a run, for the report."""
+    gpus = str(len(hardware.accelerators.get(kind, ())))
+    return {"accelerator": hardware.models.get(kind, ""), "gpus": gpus, "driver": hardware.driver}
 
 
 def _labelled(subjects: list[SubjectRef]) -> list[SubjectRef]:

@@ -10,6 +10,11 @@ import ctypes
 import torch
 
 
+def inputs():
+    """What each of them is checked with."""
+    yield (torch.linspace(1, 2, 6, dtype=torch.float64).reshape(2, 3).requires_grad_(),)
+
+
 class Square(torch.autograd.Function):
     """No mistake: the gradient of ``x * x`` is ``2 * x * grad``."""
 

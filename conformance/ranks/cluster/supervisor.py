@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from conformance.core.errors import UsageError
@@ -21,6 +22,7 @@ from conformance.ranks.client import Forkserver
 from conformance.ranks.cluster import net
 from conformance.ranks.cluster.group import ClusterGroup, Seat, answer
 from conformance.ranks.cluster.store import Forged, Launch, Post, connect
+from conformance.ranks.devices import taken
 from conformance.ranks.group import RankGroup
 from conformance.ranks.pool import search_path
 
@@ -90,10 +92,13 @@ class Cluster:
         opening = {"size": size, "backend": backend, "device": device, "group": group, "debug": debug}
         return ClusterGroup(forkserver, self.seat, next(self.epoch), opening)
 
-    @property
-    def gpus(self) -> list[int]:
-        """For each rank, 1 where its machine has a GPU for it."""
-        return [int(fact["local_rank"] < fact["gpus"]) for fact in self.facts]
+    def places(self, device: str) -> list[str]:
+        """For each rank, the device that it takes, told from those of all machines."""
+        found = []
+        for fact in self.facts:
+            place = taken(device, fact["local_rank"], fact["accelerators"].get(device.partition(":")[0], ()))
+            found.append(place and f"{fact['machine']} {place}")
+        return found
 
     @property
     def described(self) -> dict[str, Any]:
@@ -135,24 +140,25 @@ def facts(launch: Launch, forkserver: Forkserver) -> dict[str, Any]:
         "machine": net.machine(),
         "address": net.address_towards(launch.host, launch.port),
         "local_rank": launch.local_rank,
-        "gpus": int(forkserver.environment.get("gpus", 0)),
+        "accelerators": forkserver.hardware.accelerators,
         "torch": forkserver.environment["torch"],
         "cuda": forkserver.environment["cuda"],
         "suite": clauses.digest(),
     }
 
 
-def follow(launch: Launch, setup: Sequence[str]) -> int:
+def follow(launch: Launch, setup: Sequence[str], library: Path | None = None) -> int:
     """Be one of the others until the first one says that it is over; return the status to end with.
 
     Args:
         launch: which of the launched processes this is.
         setup: what this process's own command line has its ranks call before any subject is imported.
+        library: that of the emulated device, where ranks are to have it.
     """
     own = {"path": search_path(), "setup": list(setup), "payload": ""}
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # nothing here is worth a farewell
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first supervisor hears it too, and ends the run in order
-    forkserver = Forkserver()
+    forkserver = Forkserver(library)
     try:
         store = connect(launch)
         net.end_when_silent(launch.host, launch.port, launch.size)

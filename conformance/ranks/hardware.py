@@ -1,0 +1,100 @@
+"""What PyTorch finds on this machine: its accelerators, and the backends of ``torch.distributed``."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+#: Where the driver of NVIDIA says its version.
+NVIDIA = "/proc/driver/nvidia/version"
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """What there is, as the controller needs to know it without torch.
+
+    Attributes:
+        accelerators: the devices of each type, each by what tells it from all others; none of a type that only the
+            build of PyTorch knows.
+        models: what each type's first device is called.
+        driver: the version of NVIDIA's driver, where there is one.
+        backends: every backend of ``torch.distributed``, with the types of devices whose tensors it moves.
+        built: those backends that this PyTorch has indeed.
+        nccl: the version of NCCL.
+    """
+
+    accelerators: dict[str, list[str]] = field(default_factory=dict)
+    models: dict[str, str] = field(default_factory=dict)
+    driver: str = ""
+    backends: dict[str, list[str]] = field(default_factory=dict)
+    built: list[str] = field(default_factory=list)
+    nccl: tuple[int, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Hardware:
+        """Rebuild from :meth:`to_json`."""
+        return cls(**{**data, "nccl": tuple(data["nccl"])})
+
+
+def found() -> Hardware:
+    """Look at this machine; a process of its own counts devices, since one that has touched a driver must not fork."""
+    import torch.distributed as dist
+
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        with contextlib.suppress(BaseException):
+            os.write(write_end, json.dumps(_devices()).encode())
+        os._exit(0)
+    os.close(write_end)
+    with open(read_end, "rb") as answer:
+        said = answer.read()
+    os.waitpid(pid, 0)
+    devices = json.loads(said or '{"accelerators": {}, "models": {}, "driver": ""}')
+    return Hardware(**devices, **(_backends() if dist.is_available() else {}))
+
+
+def _devices() -> dict[str, Any]:
+    import torch
+
+    types = ("cuda", "xpu", "mps", "mtia", torch._C._get_privateuse1_backend_name())
+    modules = {name: getattr(torch, name) for name in types if hasattr(torch, name)}
+    counts = {name: module.device_count() if module.is_available() else 0 for name, module in modules.items()}
+    described = {name: [_properties(modules[name], index) for index in range(count)] for name, count in counts.items()}
+    driver = ""
+    with contextlib.suppress(OSError), open(NVIDIA) as file:
+        driver = "".join(re.findall(r"\d+\.\d+(?:\.\d+)?", file.read())[:1])
+    return {
+        "accelerators": {
+            name: [str(getattr(one, "uuid", index)) for index, one in enumerate(each)]
+            for name, each in described.items()
+        },
+        "models": {name: getattr(each[0], "name", name) for name, each in described.items() if each},
+        "driver": driver,
+    }
+
+
+def _properties(module: Any, index: int) -> Any:
+    reading = getattr(module, "get_device_properties", None)
+    return reading(index) if reading else None
+
+
+def _backends() -> dict[str, Any]:
+    import torch
+    import torch.distributed as dist
+
+    backends = {
+        name: list(dist.Backend.backend_capability.get(name, ()))
+        for name in dist.Backend.backend_list
+        if name not in {dist.Backend.UNDEFINED, "fake"}
+    }
+    nccl = torch.cuda.nccl.version() if dist.is_nccl_available() else ()
+    return {"backends": backends, "built": [*filter(dist.is_backend_available, backends)], "nccl": tuple(nccl)}

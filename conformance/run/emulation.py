@@ -1,0 +1,23 @@
+"""The library of the emulated device, for a run that asks for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from conformance.core.errors import UsageError
+from conformance.core.output import complain
+from conformance.emulated import DEVICE, BuildError, build
+
+
+def emulated_library(device: str) -> Path | None:
+    """The library of the emulated device, compiled if need be, where a run's device is that one.
+
+    Raises:
+        UsageError: it cannot be compiled here.
+    """
+    if device.partition(":")[0] != DEVICE:
+        return None
+    try:
+        return build(say=complain)
+    except BuildError as error:
+        raise UsageError(f"--device {device}: {error}") from None

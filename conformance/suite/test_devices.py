@@ -1,0 +1,84 @@
+"""A call on an accelerator: the numbers of the CPU, in whatever stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from conformance.kit import expect
+from conformance.kit.calls import Case, cases, every_case
+from conformance.kit.deviations import Deviation, need
+from conformance.kit.marks import clause
+from conformance.kit.subject import Subject
+from conformance.kit.variants import attempt, draws, farthest
+from conformance.kit.world import World
+
+#: How far a device may be from the CPU, next to the size of a value: what is looked for is wrong and not imprecise.
+NEAR, NEAR_IN_HALF = 0.01, 0.5
+LATE = "it reads what the device has not computed yet: wait for the stream, or do not compute in another one"
+STREAM = "it computes in the default stream, which does not wait for the caller's"
+
+Named = Iterator[tuple[str, torch.Tensor]]
+
+
+@clause("Function.forward.deterministic")
+def test_same_on_the_device_as_on_the_cpu(subject: Subject, world: World) -> None:
+    """A call on an accelerator gives the numbers that the same call gives on the CPU."""
+    need(world.device != "cpu", "the run is on the CPU")
+    need(not subject.gathers, "its process group moves no tensors of the CPU")
+    there = replace(world, device="cpu")
+    compared = 0
+    for case in cases(subject, world):
+        if attempt(lambda case=case: (draws(case, world),), world) != (False,):  # type: ignore[misc]
+            continue
+        right = attempt(lambda case=case: list(_results(_on_the_cpu(case), there)), world)  # type: ignore[misc]
+        if right is not None:
+            compared += 1
+            _same(list(_results(case, world)), right, f"on {world.device}, against the same call on the CPU", LATE)
+    need(compared, "it does not run on the CPU, or draws random numbers")
+
+
+@clause("Function.forward.deterministic")
+def test_same_in_another_stream(subject: Subject, world: World) -> None:
+    """A call in a stream of its own, whose inputs are made there, gives what it gives in the default stream."""
+    need(world.device != "cpu", "accelerators alone have streams")
+    for case in every_case(subject, world):
+        right = list(_results(case, world))
+        outer, stream = torch.accelerator.current_stream(world.device), torch.Stream(world.device)
+        stream.wait_stream(outer)
+        with stream:
+            actual = list(_results(case, world))
+        outer.wait_stream(stream)
+        _same(actual, right, "called in another stream than the default one", STREAM)
+
+
+def _results(case: Case, world: World) -> Named:
+    run = case.run()
+    for index, tensor in enumerate(run.tensors):
+        yield f"output {index} of {case.label}", tensor.detach().clone()
+    for at, gradient in zip(case.active, run.gradients(run.cotangents(world)) if run.outputs else (), strict=False):
+        if gradient is not None:
+            yield f"gradient of {case.name(at)}", gradient
+
+
+def _on_the_cpu(case: Case) -> Case:
+    def moved(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return value.detach().cpu()
+        return deepcopy(value).cpu() if isinstance(value, torch.nn.Module) else value
+
+    return replace(case, values=tuple(map(moved, case.values)))
+
+
+def _same(
+    actual: Sequence[tuple[str, torch.Tensor]], right: Sequence[tuple[str, torch.Tensor]], how: str, likely: str
+) -> None:
+    for (name, one), (_, other) in zip(actual, right, strict=True):
+        is_half = one.dtype.is_floating_point and torch.finfo(one.dtype).bits < 32
+        gap, _ = farthest([one.cpu()], [other.cpu()])
+        if gap > (NEAR_IN_HALF if is_half else NEAR):
+            raise Deviation(f"{name}, {how}", *expect.shown_apart(one, other.to(one.device)), likely)

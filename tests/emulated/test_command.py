@@ -1,0 +1,99 @@
+"""``conformance run --device emulated``, as a user types it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conformance.emulated import build
+from tests.emulated.plugged import install
+
+ROOT = Path(__file__).parents[2]
+SQUARE = ("tests.emulated.mistakes:Square", "--inputs", "tests.emulated.mistakes:inputs")
+GATHER = ("spec_impl.ksuit:AllGatherGradAutograd", "--spec", "AllGatherGradAutograd")
+
+
+def run(*words: str, **environment: str) -> tuple[int, str]:
+    ended = subprocess.run(
+        [sys.executable, "-m", "conformance", "run", *words],
+        cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    return ended.returncode, ended.stdout + ended.stderr
+
+
+def test_a_machine_without_a_compiler_is_told_what_is_missing(tmp_path):
+    status, output = run(*SQUARE, "--device", "emulated", CXX="no-such-compiler", XDG_CACHE_HOME=str(tmp_path))
+    assert status == 4
+    assert output == (
+        "conformance: --device emulated: the emulated device needs a C++ compiler, and there is no no-such-compiler: "
+        "install g++, or set CXX\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("--device", "npu"), "--device 'npu': PyTorch knows no such device; there are cpu"),
+        (
+            ("--device", "emulated", "--backend", "hccl"),
+            "--backend 'hccl': torch.distributed knows no such backend; there are gloo, emulated_ccl",
+        ),
+    ],
+)
+def test_a_name_that_nobody_registered_is_refused_with_those_there_are(words, line):
+    build()
+    assert run(*SQUARE, *words) == (4, f"conformance: {line}\n")
+
+
+def test_a_device_registered_by_an_installed_package_can_be_used(tmp_path):
+    """Its entry point in the group ``torch.backends`` is called by ``import torch``, on every rank."""
+    loading = (
+        f"from pathlib import Path\nfrom conformance.emulated.registration import load\nload(Path({str(build())!r}), 3)"
+    )
+    report = tmp_path / "report"
+    words = ("--device", "emulated:2", "-k", "one_value_for_each_input", "--report", str(report))
+    status, output = run(*SQUARE, *words, PYTHONPATH=install(tmp_path, loading))
+    assert "must 1/1" in output, output
+    assert json.loads((report / "report.json").read_text())["environment"]["gpus"] == "3"
+
+
+def test_a_gather_keeps_its_clauses_on_two_and_three_ranks(tmp_path):
+    words = ("--device", "emulated", "--ranks", "2,3", "-k", "gradient_is_the_sum or half or dtype")
+    status, output = run(*GATHER, *words, "--report", str(tmp_path))
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["environment"]["backend"] == "emulated_ccl"
+    (subject,) = report["subjects"]
+    tests = [test for clause in subject["clauses"] for test in clause["tests"]]
+    chosen = [test for test in tests if test["reason"] != "not selected"]
+    assert {test["world"] for test in chosen if test["outcome"] == "pass"} == {2, 3}
+    assert {test["outcome"] for test in chosen} <= {"pass", "not-applicable"}, output
+    # emulated_ccl and NCCL refuse int16; that alone is not applicable.
+    refused = [test["reason"] for test in chosen if "carries no" in test["reason"]]
+    assert all("int16" in reason for reason in refused)
+
+
+def test_what_is_owed_on_a_gpu_is_rehearsed(tmp_path):
+    """``make gpu`` writes a report for each of its runs; here with few tests, and without a GPU."""
+    command = [
+        sys.executable,
+        "conf/gpu.py",
+        "--device",
+        "emulated",
+        "--into",
+        str(tmp_path),
+        "-k",
+        "one_value_for_each_input",
+    ]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    reports = {path.stem: json.loads(path.read_text()) for path in tmp_path.iterdir()}
+    assert len(reports) == ended.stdout.count("== ") == 4
+    assert reports["gpu-reference-second-device"]["environment"]["device"] == "emulated:1"
+    assert reports["gpu-reference"]["environment"]["accelerator"] == "emulated"
+    tests = [test for one in reports["gpu-reference"]["subjects"] for each in one["clauses"] for test in each["tests"]]
+    assert "pass" in {test["outcome"] for test in tests}
