@@ -120,6 +120,54 @@ def once_differentiable_twice() -> bool:
     return not torch.allclose(second, 12 * x.detach() ** 2)
 
 
+class _CubeOnceSeparate(Function):
+    @staticmethod
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return x**3
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+
+    backward = _CubeOnce.backward
+
+
+def once_differentiable_under_func() -> bool:
+    """``once_differentiable`` under ``torch.func``
+
+    ``torch.func.grad`` of ``torch.func.grad`` gives 0 without a word, where autograd raises.
+    """
+    cube = torch.func.grad(torch.func.grad(_CubeOnceSeparate.apply))
+    return bool(cube(torch.tensor(2.0, dtype=torch.float64)) == 0)
+
+
+class _DoubledForAutocast(Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu")  # type: ignore[untyped-decorator]
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return 2 * x
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        return 2 * grad
+
+
+def custom_fwd_in_separate_form() -> bool:
+    """``custom_fwd`` beside ``setup_context``
+
+    ``custom_bwd`` raises ``AttributeError`` in backward: ``custom_fwd`` wrote its notes on the first input, which it
+    takes for ctx.
+    """
+    x = _numbers(3)
+    result = _DoubledForAutocast.apply(x).sum()
+    return _raises(AttributeError, lambda: torch.autograd.grad(result, x))
+
+
 class _SavedInTwoOrders(Function):
     generate_vmap_rule = True
 
@@ -191,6 +239,8 @@ DEPARTURES = (
     vjp_and_backward,
     none_from_jvp,
     once_differentiable_twice,
+    once_differentiable_under_func,
+    custom_fwd_in_separate_form,
     generated_rule_mixes_saves,
     out_dims_without_batch,
     gathered_gradients_transposed,
