@@ -75,8 +75,7 @@ class ScalesItsInputInBackward(_Square):
     """backward doubles the saved input in place to spare an allocation.
 
     Breaks: Function.forward.inputs-untouched
-    Also: Function.backward.double, Function.backward.repeatable, Function.backward.create-graph,
-        Function.checkpoint.agrees, Function.forward.frees-memory
+    Also: Function.backward.double, Function.backward.repeatable
     """
 
     @staticmethod
