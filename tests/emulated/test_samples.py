@@ -76,3 +76,26 @@ def test_the_state_of_a_device_generator_may_stand_on_ctx():
     from conformance.kit.ctx_tensors import tensors_on
 
     assert not list(tensors_on(SimpleNamespace(state=torch.emulated.get_rng_state())))
+
+
+def test_a_backend_that_fails_is_no_reason_to_let_a_dtype_pass(monkeypatch):
+    """Only the words by which backends refuse a dtype make a test not applicable."""
+    import torch.distributed as dist
+
+    from conformance.kit.deviations import NotApplicable
+    from conformance.kit.gathers import carries
+    from conformance.kit.world import World
+
+    def failing(message):
+        def gather(*_):
+            raise RuntimeError(message)
+
+        monkeypatch.setattr(dist, "all_gather", gather)
+
+    monkeypatch.setattr(dist, "is_initialized", lambda: True)
+    failing("Input tensor data type is not supported for NCCL process group: Short")
+    with pytest.raises(NotApplicable):
+        carries(World(), torch.int16)
+    failing("NCCL error: Duplicate GPU detected")
+    with pytest.raises(RuntimeError, match="Duplicate GPU"):
+        carries(World(), torch.int16)
