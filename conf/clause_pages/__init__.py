@@ -53,8 +53,8 @@ UNDOCUMENTED = {
     "Meta",
     "MOST",
     "UsageError",
-    "Collective",
     "_Kind",
+    "GROUP",
 }
 
 
