@@ -35,7 +35,7 @@ class AlongTheLastDimension(Joined):
     """Joined along the last dimension: right for vectors.
 
     Breaks: AllGather.forward.concatenates
-    Also: AllGather.backward.local-slice, AllGather.backward.own-memory
+    Also: AllGather.backward.local-slice
     """
 
     @staticmethod
@@ -52,8 +52,7 @@ class Stacked(Joined):
     """Stacked, with a dimension for ranks.
 
     Breaks: AllGather.forward.concatenates
-    Also: AllGather.backward.local-slice, AllGather.forward.one-rank, AllGather.backward.own-memory
-    Also: AllGather.forward.mismatch
+    Also: AllGather.backward.local-slice, AllGather.forward.one-rank
     """
 
     @staticmethod
@@ -187,7 +186,6 @@ class CollectiveAtOne(Joined):
     """Gathers with one rank too.
 
     Breaks: AllGather.forward.one-rank
-    Also: AllGather.forward.args
     """
 
     @staticmethod
@@ -200,7 +198,6 @@ class GroupDecides(Joined):
     """Asks the process group how many ranks there are, where there is one, and not args.
 
     Breaks: AllGather.forward.one-rank
-    Also: AllGather.forward.args
     """
 
     @staticmethod
@@ -240,7 +237,6 @@ class Unchecked(Joined):
     """Gathers without a look at what the other ranks bring, as towhee's own.
 
     Breaks: AllGather.forward.mismatch
-    Also: AllGather.forward.args
     """
 
     @staticmethod
@@ -257,7 +253,6 @@ class RankZeroRaises(Joined):
     """Rank 0 notices and raises; the others get their own rows.
 
     Breaks: AllGather.forward.mismatch
-    Also: AllGather.forward.args
     """
 
     @staticmethod

@@ -114,9 +114,7 @@ class OneRowARank(Joined):
     """Takes it that every rank has as many rows as there were in the latest call.
 
     Breaks: AllGather.backward.local-slice
-    Also: Function.backward.any-layout, Function.backward.needs-input-grad-honoured
-    Also: Function.backward.repeatable, Function.save_for_backward.hooks-suffice
-    Also: Function.forward.calls-independent
+    Also: Function.backward.any-layout
     """
 
     rows = 0
@@ -185,12 +183,7 @@ class GradientForArgs(Joined):
     """A zero for args, which is no tensor.
 
     Breaks: AllGather.backward.none-for-args
-    Also: Function.backward.any-layout, Function.backward.double, Function.backward.needs-input-grad-honoured,
-        Function.backward.repeatable, Function.forward.calls-independent, Function.forward.deterministic,
-        Function.forward.frees-memory, Function.save_for_backward.hooks-suffice, AllGather.backward.local-slice,
-        AllGather.backward.own-memory, Function.backward.gradient, Function.backward.any-thread,
-        Function.backward.create-graph, Function.backward.zero, Function.checkpoint.agrees,
-        Function.forward.inputs-untouched, Function.save_for_backward.protects
+    Also: AllGather.backward.local-slice
     """
 
     @staticmethod
@@ -202,12 +195,7 @@ class OneGradient(Joined):
     """Nothing at all for args (pytorch-lightning 6624).
 
     Breaks: AllGather.backward.none-for-args
-    Also: Function.backward.any-layout, Function.backward.double, Function.backward.needs-input-grad-honoured,
-        Function.backward.repeatable, Function.forward.calls-independent, Function.forward.deterministic,
-        Function.forward.frees-memory, Function.save_for_backward.hooks-suffice, AllGather.backward.local-slice,
-        AllGather.backward.own-memory, Function.backward.count, Function.backward.gradient,
-        Function.backward.any-thread, Function.backward.create-graph, Function.backward.zero,
-        Function.checkpoint.agrees, Function.forward.inputs-untouched, Function.save_for_backward.protects
+    Also: AllGather.backward.local-slice, Function.backward.count
     """
 
     @staticmethod

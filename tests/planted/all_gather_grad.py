@@ -175,7 +175,7 @@ class FirstSumKept(StackedAllReduce):
     """The sum of the first call is handed out ever after.
 
     Breaks: AllGatherGradAutograd.backward.sum
-    Also: AllGatherGradAutograd.backward.one-rank, Function.forward.calls-independent, Function.backward.zero
+    Also: AllGatherGradAutograd.backward.one-rank, Function.backward.zero
     """
 
     sums = {}

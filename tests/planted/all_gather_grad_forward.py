@@ -163,8 +163,7 @@ class FirstCallKept(StackedAllReduce):
     """What was gathered first is handed out again, shape by shape.
 
     Breaks: AllGatherGradAutograd.forward.every-rank
-    Also: AllGatherGradAutograd.backward.sum, AllGatherGradAutograd.forward.any-layout
-    Also: AllGatherGradAutograd.backward.one-rank, Function.forward.calls-independent
+    Also: AllGatherGradAutograd.backward.one-rank, AllGatherGradAutograd.backward.sum
     """
 
     kept = {}
@@ -180,7 +179,6 @@ class HalfBecomesFloat(StackedAllReduce):
     """Half precision comes back as single precision.
 
     Breaks: AllGatherGradAutograd.forward.meta
-    Also: AllGatherGradAutograd.backward.sum
     """
 
     @staticmethod
@@ -217,7 +215,7 @@ class ScalarBecomesVector(StackedAllReduce):
     """A tensor without dimensions comes back with one.
 
     Breaks: AllGatherGradAutograd.forward.meta
-    Also: AllGatherGradAutograd.backward.sum, AllGatherGradAutograd.backward.one-rank
+    Also: AllGatherGradAutograd.backward.one-rank
     """
 
     @staticmethod
@@ -229,7 +227,6 @@ class EmptyRefused(StackedAllReduce):
     """A tensor without elements is refused.
 
     Breaks: AllGatherGradAutograd.forward.meta
-    Also: AllGatherGradAutograd.backward.sum, AllGatherGradAutograd.backward.one-rank
     """
 
     @staticmethod
@@ -244,7 +241,6 @@ class ManyDimensionsFlattened(StackedAllReduce):
     """Dimensions of size 1 are dropped on the way.
 
     Breaks: AllGatherGradAutograd.forward.meta
-    Also: AllGatherGradAutograd.backward.sum
     """
 
     @staticmethod
@@ -325,8 +321,7 @@ class BuffersUsedAgain(StackedAllReduce):
     """A second call writes into what the first one returned.
 
     Breaks: AllGatherGradAutograd.forward.own-memory
-    Also: Function.forward.calls-independent
-    Also: AllGatherGradAutograd.forward.any-layout, AllGatherGradAutograd.backward.sum
+    Also: AllGatherGradAutograd.backward.sum, Function.forward.calls-independent
     """
 
     buffers = {}

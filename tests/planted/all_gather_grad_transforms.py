@@ -62,7 +62,6 @@ class TangentsLost(CombinedWithJvp):
     """None for every entry.
 
     Breaks: AllGatherGradAutograd.jvp.gather
-    Also: Function.jvp.tangent
     """
 
     @staticmethod
@@ -123,7 +122,6 @@ class BatchedWithoutGraph(SeparateForm):
     """Under vmap the graph is cut.
 
     Breaks: AllGatherGradAutograd.vmap.batched
-    Also: Function.vmap.batched
     """
 
     @staticmethod
@@ -149,8 +147,6 @@ class RuleLeftToPyTorch(SeparateForm):
     """Asks for a generated rule, which cannot see through collectives.
 
     Breaks: AllGatherGradAutograd.vmap.batched
-    Also: Function.vmap.batched
-    Also: AllGatherGradAutograd.vmap.some-ranks
     """
 
     generate_vmap_rule = True

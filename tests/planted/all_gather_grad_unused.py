@@ -17,7 +17,7 @@ class MissingNotHandled(StackedAllReduce):
     """Asks for None in place of zeros, and does not expect it.
 
     Breaks: AllGatherGradAutograd.backward.unused
-    Also: Function.backward.unused-output, Function.backward.undefined
+    Also: Function.backward.unused-output
     """
 
     @staticmethod
@@ -72,7 +72,6 @@ class OnlyUsedReduced(MissingNotHandled):
     """Reduces the entries that this rank used, and no others: ranks that used others wait for ever.
 
     Breaks: AllGatherGradAutograd.backward.unused
-    Also: Function.backward.unused-output
     """
 
     @staticmethod
@@ -145,7 +144,6 @@ def graph_switched_on(x):
     """Builds a graph even under no_grad.
 
     Breaks: AllGatherGradAutograd.backward.no-grad
-    Also: Function.forward.deterministic
     """
     with torch.enable_grad():
         return StackedAllReduce.apply(x)

@@ -54,7 +54,6 @@ class SamplesJoined(SeparateForm):
 
     Breaks: AllGather.vmap.batched
     Also: Function.vmap.batched
-    Also: AllGather.forward.mismatch
     """
 
     @staticmethod
@@ -67,7 +66,6 @@ class SamplesNotMoved(SeparateForm):
 
     Breaks: AllGather.vmap.batched
     Also: Function.vmap.batched, Function.vmap.out-dims
-    Also: AllGather.forward.mismatch
     """
 
     @staticmethod
@@ -80,7 +78,6 @@ class SamplesShuffledAcrossRanks(SeparateForm):
 
     Breaks: AllGather.vmap.batched
     Also: Function.vmap.batched
-    Also: AllGather.forward.mismatch
     """
 
     @staticmethod
@@ -94,7 +91,6 @@ class BatchedWithoutGraph(SeparateForm):
 
     Breaks: AllGather.vmap.batched
     Also: Function.vmap.batched
-    Also: AllGather.forward.mismatch
     """
 
     @staticmethod

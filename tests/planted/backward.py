@@ -21,11 +21,6 @@ class GradientMissing(MatMul):
     """Returns one gradient for two inputs.
 
     Breaks: Function.backward.count
-    Also: Function.backward.gradient, Function.backward.needs-input-grad-honoured, Function.backward.double,
-        Function.backward.any-layout, Function.backward.repeatable, Function.forward.deterministic,
-        Function.forward.calls-independent, Function.forward.frees-memory, Function.save_for_backward.hooks-suffice,
-        Function.checkpoint.agrees, Function.backward.zero, Function.backward.create-graph,
-        Function.backward.any-thread, Function.save_for_backward.protects, Function.forward.inputs-untouched
     """
 
     @staticmethod
@@ -38,11 +33,6 @@ class GradientTooMany(MatMul):
     """Returns a third value that is no None.
 
     Breaks: Function.backward.count
-    Also: Function.backward.gradient, Function.backward.needs-input-grad-honoured, Function.backward.double,
-        Function.backward.any-layout, Function.backward.repeatable, Function.forward.deterministic,
-        Function.forward.calls-independent, Function.forward.frees-memory, Function.save_for_backward.hooks-suffice,
-        Function.checkpoint.agrees, Function.backward.zero, Function.backward.create-graph,
-        Function.backward.any-thread, Function.save_for_backward.protects, Function.forward.inputs-untouched
     """
 
     @staticmethod
@@ -54,11 +44,6 @@ class GradientMissingForANumber(Function):
     """Forgets that the number is an input too.
 
     Breaks: Function.backward.count
-    Also: Function.backward.gradient, Function.backward.needs-input-grad-honoured, Function.backward.double,
-        Function.backward.any-layout, Function.backward.repeatable, Function.forward.deterministic,
-        Function.forward.calls-independent, Function.forward.frees-memory, Function.save_for_backward.hooks-suffice,
-        Function.checkpoint.agrees, Function.backward.zero, Function.backward.create-graph,
-        Function.backward.any-thread, Function.save_for_backward.protects, Function.forward.inputs-untouched
     """
 
     @staticmethod

@@ -147,7 +147,6 @@ class GatherOfTwo(right.RingGather):
     """Its own gradient and the next rank's: right for two ranks alone.
 
     Breaks: Collective.backward.gradient
-    Also: Collective.group.subgroup
     """
 
     TYPES = "V -> R"
@@ -193,7 +192,7 @@ class WaitsForUsedResults(right.TwoGathers):
     """Adds up the gradient of each result that this rank uses, and waits for ranks that use another.
 
     Breaks: Collective.backward.unused
-    Also: Function.backward.unused-output
+    Also: Function.backward.undefined
     """
 
     TYPES = "V -> R"
@@ -249,7 +248,6 @@ class RankOfTheWorld(right.Split):
     """Takes the rows of its rank in the world.
 
     Breaks: Collective.group.subgroup
-    Also: Collective.group.two-at-once
     """
 
     TYPES = "I -> V"
@@ -265,7 +263,6 @@ class GroupForgotten(right.Reduce):
     """Adds up over the world.
 
     Breaks: Collective.group.subgroup
-    Also: Collective.group.two-at-once
     """
 
     TYPES = "P -> I"
@@ -326,10 +323,8 @@ class WorkLeftBehind(right.Reduce):
     """Starts the sum, and returns before it is there.
 
     Breaks: Collective.forward.complete
-    Also: Collective.forward.types, Collective.backward.gradient, Collective.backward.twice,
-        Collective.forward.any-layout, Collective.group.subgroup, Collective.backward.types,
-        Collective.forward.one-rank, Function.forward.deterministic,
-        Function.forward.frees-memory, Function.forward.calls-independent
+    Also: Collective.backward.gradient, Collective.forward.any-layout, Collective.forward.types,
+        Function.forward.calls-independent, Function.forward.deterministic, Function.forward.frees-memory
     """
 
     TYPES = "P -> I"

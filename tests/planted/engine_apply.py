@@ -11,7 +11,7 @@ def ctx_empty_in_backward() -> None:
     """What was set on ctx is gone in backward.
 
     Breaks: Function.forward.data-on-ctx
-    Also: Function.backward.vjp-alias, Function.vmap.generated
+    Also: Function.amp.custom-bwd, Function.backward.vjp-alias, Function.vmap.generated
     """
 
     def backward(original, ctx, *grads):
@@ -39,6 +39,7 @@ def ctx_shared_by_calls() -> None:
     """What the latest call set on ctx is seen by all calls of the class.
 
     Breaks: Function.forward.data-on-ctx
+    Also: Function.apply.keywords
     """
 
     def setup(original, cls, ctx, *args):

@@ -97,6 +97,7 @@ def needs_input_grad_true_for_leaves_alone() -> None:
     """ctx.needs_input_grad is False for an input that was computed.
 
     Breaks: Function.backward.needs-input-grad
+    Also: Function.apply.keywords
     """
 
     def forward(original, cls, *args):

@@ -32,6 +32,7 @@ def arguments_cut_after_the_eighth() -> None:
     """forward gets at most eight arguments.
 
     Breaks: Function.forward.combined
+    Also: Function.apply.keywords
     """
 
     def forward(original, cls, *args):
@@ -44,6 +45,7 @@ def numbers_become_tensors() -> None:
     """A float arrives in forward of the combined form as a tensor.
 
     Breaks: Function.forward.combined
+    Also: Function.apply.keywords
     """
 
     def forward(original, cls, *args):
@@ -57,6 +59,7 @@ def lists_are_copied() -> None:
     """A list arrives in forward of the combined form as another list.
 
     Breaks: Function.forward.combined
+    Also: Function.apply.keywords
     """
 
     def forward(original, cls, *args):
@@ -69,7 +72,9 @@ def forward_called_twice() -> None:
     """forward of the combined form is called twice.
 
     Breaks: Function.forward.combined
-    Also: Function.attributes.reflect, Function.mark_dirty.before-or-after
+    Also: Function.amp.custom-fwd, Function.apply.keywords, Function.apply.subclass, Function.attributes.reflect,
+        Function.forward.no-graph, Function.jvp.at-once, Function.mark_dirty.before-or-after,
+        Function.setup_context.returned-input
     """
 
     def forward(original, cls, *args):

@@ -100,6 +100,7 @@ def jvp_called_twice() -> None:
     """jvp is called twice.
 
     Breaks: Function.jvp.receives
+    Also: Function.jvp.in-place
     """
 
     def jvp(original, ctx, *tangents):

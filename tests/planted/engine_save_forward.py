@@ -57,7 +57,7 @@ def jvp_reads_what_was_saved_for_backward() -> None:
     """In jvp ctx.saved_tensors has what was saved for backward.
 
     Breaks: Function.save_for_forward.saved-tensors
-    Also: Function.attributes.reflect, Function.save_for_forward.none, Function.save_for_forward.only-tensors
+    Also: Function.attributes.reflect, Function.save_for_forward.only-tensors
     """
 
     def save_for_forward(ctx, *values):

@@ -11,7 +11,6 @@ def rule_not_used_within_a_transform() -> None:
     """The vmap of a class is refused where another transform is at work.
 
     Breaks: Function.vmap.transforms
-    Also: Function.vmap.info
     """
 
     def vmap(original, cls, *args):

@@ -40,7 +40,6 @@ class OneValueTooFew(ProductAndSine):
     """jvp leaves the second output out.
 
     Breaks: Function.jvp.count
-    Also: Function.jvp.tangent
     """
 
     @staticmethod
@@ -53,7 +52,6 @@ class OneValuePerInput(ProductAndSine):
     """jvp is written like backward, with a value for each of three inputs.
 
     Breaks: Function.jvp.count
-    Also: Function.jvp.tangent
     """
 
     @staticmethod

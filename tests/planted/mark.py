@@ -102,13 +102,6 @@ class DirtyInputNotReturned(Function):
     """Marks the input it changes, and returns something else where no one looks.
 
     Breaks: Function.mark_dirty.only-inputs
-    Also: Function.backward.gradient, Function.backward.double, Function.backward.any-layout,
-        Function.backward.repeatable, Function.backward.needs-input-grad-honoured, Function.backward.unused-output,
-        Function.forward.deterministic, Function.forward.calls-independent, Function.forward.frees-memory,
-        Function.save_for_backward.hooks-suffice, Function.checkpoint.agrees, Function.forward.meta,
-        Function.backward.zero, Function.backward.create-graph, Function.backward.any-thread,
-        Function.forward.same-without-grad, Function.forward.captures, Function.autocast.backward,
-        Function.save_for_backward.protects, Function.forward.inputs-untouched
     """
 
     @staticmethod

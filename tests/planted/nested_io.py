@@ -136,7 +136,7 @@ class MatchedInOrder(NestedIOFunction):
     """Gradients that backward_extended returns are dealt out one after the other, whatever their keys.
 
     Breaks: NestedIOFunction.backward.nested
-    Also: NestedIOFunction.backward.mismatch, NestedIOFunction.needs_input_grad.nested
+    Also: NestedIOFunction.backward.mismatch, NestedIOFunction.save_for_forward.nested
     """
 
     def backward(self, *gradients):
@@ -160,6 +160,7 @@ class SavedAlone(NestedIOFunction):
     """A single value that was saved comes back without the tuple around it.
 
     Breaks: NestedIOFunction.saved_tensors.nested
+    Also: NestedIOFunction.save_for_forward.nested
     """
 
     @property
@@ -177,8 +178,8 @@ class SavedWithoutNone(NestedIOFunctionSeparate):
     @staticmethod
     def setup_context(ctx, inputs, output):
         NestedIOFunctionSeparate.setup_context(ctx, inputs, output)
-        ctx.saved_nesting = _changed(
-            getattr(ctx, "saved_nesting", ()),
+        ctx.saved_for_backward_nesting = _changed(
+            getattr(ctx, "saved_for_backward_nesting", ()),
             None,
             lambda parts: [part for part in parts if part is not None],
         )
@@ -188,8 +189,9 @@ class SavedOnTheInstance(NestedIOFunction):
     """What is saved stays on the object that made the calls, so that the last call's values are found.
 
     Breaks: NestedIOFunction.forward.reused
-    Also: Function.forward.calls-independent, Function.forward.frees-memory, Function.save_for_backward.hooks-suffice,
-        Function.save_for_backward.protects
+    Also: Function.forward.calls-independent, Function.forward.frees-memory,
+        Function.save_for_backward.hooks-suffice, Function.save_for_backward.protects,
+        NestedIOFunction.save_for_forward.nested
     """
 
     last = ()
@@ -206,6 +208,7 @@ class OneCallAtATime(NestedIOFunction):
     """The instance itself does the work, so that a second call takes the place of the first.
 
     Breaks: NestedIOFunction.forward.reused
+    Also: Function.backward.count, Function.backward.gradient
     """
 
     def __call__(self, *args):
@@ -347,7 +350,7 @@ class LastTensorLost(NestedIOFunction):
     """The gradient of the last tensor is dropped where there are four or more.
 
     Breaks: NestedIOFunction.backward.gradient
-    Also: NestedIOFunction.backward.nested, Function.backward.gradient, Function.backward.needs-input-grad-honoured
+    Also: NestedIOFunction.backward.nested
     """
 
     def backward(self, *gradients):

@@ -146,7 +146,6 @@ class TangentsInARow(NestedIOFunction):
     """jvp_extended gets one tangent for each tensor, in a row.
 
     Breaks: NestedIOFunction.jvp.nested
-    Also: NestedIOFunction.save_for_forward.nested
     """
 
     def _jvp(self, *tangents):

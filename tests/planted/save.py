@@ -135,13 +135,6 @@ class NumberSaved(Function):
     """Saves a number beside the tensor, which PyTorch refuses.
 
     Breaks: Function.save_for_backward.only-tensors
-    Also: Function.backward.gradient, Function.backward.double, Function.backward.any-layout,
-        Function.backward.repeatable, Function.backward.needs-input-grad-honoured, Function.backward.unused-output,
-        Function.forward.deterministic, Function.forward.calls-independent, Function.forward.frees-memory,
-        Function.save_for_backward.hooks-suffice, Function.checkpoint.agrees, Function.forward.meta,
-        Function.backward.zero, Function.backward.create-graph, Function.backward.any-thread,
-        Function.forward.same-without-grad, Function.forward.captures, Function.autocast.backward,
-        Function.save_for_backward.protects, Function.forward.inputs-untouched, Function.forward.flags-untouched
     """
 
     @staticmethod

@@ -133,7 +133,7 @@ class InnerBackwardIntoTheCaller(_Square):
     """Computes its gradient by an inner backward pass from the saved tensor itself, which also fills its ``grad``.
 
     Breaks: Function.forward.flags-untouched
-    Also: Function.backward.double, Function.backward.create-graph, Function.checkpoint.agrees
+    Also: Function.backward.double, Function.checkpoint.agrees
     """
 
     @staticmethod

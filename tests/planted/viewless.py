@@ -93,7 +93,7 @@ class StridesLost(_Right):
     """Lays the data out as if it were contiguous.
 
     Breaks: MakeViewlessTensor.forward.shares-data
-    Also: Function.backward.gradient, Function.jvp.tangent
+    Also: Function.backward.gradient
     """
 
     @staticmethod
@@ -118,7 +118,7 @@ class GraphCut(_Right):
     """Passes no gradient.
 
     Breaks: MakeViewlessTensor.backward.identity
-    Also: Function.backward.gradient, Function.backward.needs-input-grad-honoured
+    Also: Function.backward.gradient
     """
 
     @staticmethod

@@ -66,7 +66,6 @@ class BothRules(Base):
     """A vmap of its own, and the generated one asked for.
 
     Breaks: Function.vmap.not-both
-    Also: Function.vmap.out-dims, Function.vmap.batched
     """
 
     generate_vmap_rule = True
@@ -76,7 +75,6 @@ class NoOutDims(Base):
     """vmap returns the output alone.
 
     Breaks: Function.vmap.out-dims
-    Also: Function.vmap.batched
     """
 
     @staticmethod
@@ -122,7 +120,6 @@ class OutDimsForInputs(Base):
     """out_dims has an entry for each input instead of each output.
 
     Breaks: Function.vmap.out-dims
-    Also: Function.vmap.batched
     """
 
     @staticmethod
@@ -172,7 +169,6 @@ class EverythingMapped(Base):
     """Forgets that an argument may not be mapped.
 
     Breaks: Function.vmap.batched
-    Also: Function.vmap.out-dims
     """
 
     @staticmethod
