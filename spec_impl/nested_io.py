@@ -224,7 +224,7 @@ class NestedIOFunction(torch.autograd.Function):  # type: ignore[misc]
         self._saved["backward"], tensors = flatten(args, "save_for_backward")
         self._context.save_for_backward(*tensors)
 
-    def save_for_forward(self, *args: Any) -> None:
+    def save_for_forward(self, *tensors: Any) -> None:
         """Keep tensors for :meth:`jvp_extended`, nested in any way.
 
         .. clause:: NestedIOFunction.save_for_forward.nested
@@ -234,8 +234,8 @@ class NestedIOFunction(torch.autograd.Function):  # type: ignore[misc]
            In jvp_extended, saved_tensors is a tuple of what save_for_forward was given, nested in the same way, and
            what save_for_backward was given makes no difference.
         """
-        self._saved["jvp"], tensors = flatten(args, "save_for_forward")
-        self._context.save_for_forward(*tensors)
+        self._saved["jvp"], flat = flatten(tensors, "save_for_forward")
+        self._context.save_for_forward(*flat)
 
     @property
     def saved_tensors(self) -> Any:
@@ -465,9 +465,9 @@ class _NestedContext:
         self._ctx.saved_for_backward_nesting, tensors = flatten(args, "save_for_backward")
         self._ctx.save_for_backward(*tensors)
 
-    def save_for_forward(self, *args: Any) -> None:
-        self._ctx.saved_for_jvp_nesting, tensors = flatten(args, "save_for_forward")
-        self._ctx.save_for_forward(*tensors)
+    def save_for_forward(self, *tensors: Any) -> None:
+        self._ctx.saved_for_jvp_nesting, flat = flatten(tensors, "save_for_forward")
+        self._ctx.save_for_forward(*flat)
 
     def mark_dirty(self, *args: Any, **kwargs: Any) -> None:
         self._ctx.mark_dirty(*flatten((args, kwargs), "mark_dirty")[1])

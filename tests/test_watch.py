@@ -38,14 +38,14 @@ def read_until(out, words: str) -> str:
 
 def test_a_saved_file_is_tested_again_and_an_interrupt_ends_it(tmp_path):
     file = tmp_path / "layers.py"
-    file.write_text(LAYERS.replace("FACTOR", "3"))
+    file.write_text(LAYERS.replace("FACTOR", "4"))
     with Running("watch", "layers:Twice", "--inputs", "layers:inputs", cwd=tmp_path) as running:
         hurry = threading.Timer(120, running.process.kill)
         hurry.start()
         out = running.process.stdout
         said = read_until(out, "waiting for a file")
         assert "fails" in said
-        assert "looks like the right value times 1.5" in said
+        assert "looks like the right value times 2" in said
         file.write_text(LAYERS.replace("FACTOR", "2"))
         said = read_until(out, "waiting for a file")
         assert "conforms" in said

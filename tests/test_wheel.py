@@ -26,11 +26,31 @@ README = (ROOT / "README.md").read_text("utf-8")
 # Tests of the registry, of the commands and of the docs' data: of each kind one, and none that needs a minute.
 SOME_TESTS = ["tests/test_clauses.py", "tests/test_clause_ids.py", "tests/test_gates.py", "tests/test_project.py"]
 DIST = """
+import torch
+import torch.distributed as dist
+
+from conformance import GROUP
 from spec_impl.ksuit import AllGatherGradAutograd
 
 
 class Gather(AllGatherGradAutograd):
     pass
+
+
+class Reduce(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, group):
+        y = x.clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(y, group=group)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.clone(), None
+
+
+def inputs():
+    yield torch.randn(3, dtype=torch.float64, requires_grad=True), GROUP
 """
 
 

@@ -19,6 +19,9 @@ from clause_pages.template import link
 SHOWN = (
     "spec_impl/*.py",
     "conformance/*.py",
+    "conformance/core/*.py",
+    "conformance/kit/*.py",
+    "conformance/run/*.py",
     "conformance/suite/*.py",
     "tests/planted/*.py",
     "tests/correct/*.py",

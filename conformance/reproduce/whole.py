@@ -10,7 +10,14 @@ from conformance.core.plan import PlannedTest
 from conformance.reproduce.assemble import assembled
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("conformance", "conformance.core", "conformance.kit", "conformance.suite", "published")
+PACKAGES = (
+    "conformance",
+    "conformance.core",
+    "conformance.kit",
+    "conformance.kit.spmd",
+    "conformance.suite",
+    "published",
+)
 ALWAYS = ("conformance.kit.subject", "conformance.kit.deviations", "conformance.kit.world")
 #: What an adapter may import from the package itself.
 FACE = "from conformance.kit.subject import Subject"
