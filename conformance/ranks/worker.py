@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import faulthandler
-import importlib
 import os
 import signal
 import socket
@@ -19,8 +18,7 @@ import torch.distributed as dist
 from conformance.core.errors import UsageError
 from conformance.core.outcomes import clipped
 from conformance.kit import isolation
-from conformance.kit.attempt import Attempt, attempt, explain
-from conformance.kit.seeds import seed
+from conformance.kit.attempt import Attempt, attempt, call_body, explain
 from conformance.kit.subject import Subject, check_subject, resolve
 from conformance.kit.world import SPOILED, World
 from conformance.ranks import collectives
@@ -157,12 +155,10 @@ class Rank:
         """Run one test body and report its outcome and what it changed around it."""
         before = self.around or isolation.take()
         self.log.clear()
-        seed(0)
 
         def running() -> None:
-            body = getattr(importlib.import_module(request["module"]), request["function"])
             offered = {"subject": self.subject, "world": self.world, **request["cases"]}
-            body(**{name: offered[name] for name in request["arguments"]})
+            call_body(request["module"], request["function"], request["arguments"], offered)
 
         ended = attempted(running)
         # What a kernel runs into belongs to the test that started it; a device that has failed is of no more use.
