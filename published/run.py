@@ -60,4 +60,4 @@ def judged(package: Package, entries: Sequence[Entry], ranks: tuple[int, ...], t
 def _not_loadable(session: Session, entries: Sequence[Entry]) -> dict[Entry, str]:
     """Subjects that cannot be imported: the adapter or a missing dependency is at fault, not the class."""
     found = {entry: session.pool.preflight(SubjectRef(entry.reference, "")) for entry in entries}
-    return {entry: said for entry, (outcome, said) in found.items() if outcome != "pass"}
+    return {entry: said for entry, (outcome, said, _) in found.items() if outcome != "pass"}

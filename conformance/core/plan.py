@@ -24,6 +24,16 @@ class SubjectRef:
     label: str = ""
     payload: str = field(default="", repr=False)  # a subject that has no importable name, pickled by its owner
     types: str | None = None
+    #: The worlds that it is judged in; all that are asked for where there are none.
+    ranks: tuple[int, ...] = ()
+
+    def worlds(self, asked: Sequence[int]) -> tuple[int, ...]:
+        """Those of the worlds that were asked for in which it is judged.
+
+        >>> SubjectRef("a:B", "Collective", ranks=(2, 3)).worlds((1, 2, 4))
+        (2,)
+        """
+        return tuple(size for size in asked if not self.ranks or size in self.ranks)
 
 
 @dataclass(frozen=True)
@@ -82,6 +92,15 @@ class PlannedTest:
         return shlex.join([*words, *self.where, "-k", f"{self.test.function}[ and {self._parameters}]"])
 
 
+def are_world_sizes(given: object) -> bool:
+    """Whether something is a list of worlds that a subject may be judged in.
+
+    >>> are_world_sizes((2, 3)), are_world_sizes(2), are_world_sizes([0])
+    (True, False, False)
+    """
+    return isinstance(given, tuple | list) and bool(given) and all(type(size) is int and size > 0 for size in given)
+
+
 def slug(value: object) -> str:
     """A case's value as part of a test's name, in characters that ``-k`` takes.
 
@@ -116,22 +135,35 @@ def _concerns(test: Test, clause: Clause, subject: SubjectRef) -> bool:
 
 
 def _items(test: Test, subject: SubjectRef | None, ranks: Sequence[int], gathers: bool) -> Iterator[PlannedTest]:
-    for size, group, why_not in _worlds(test, ranks, gathers):
+    for size, group, why_not in _worlds(test, subject, ranks, gathers):
         for case in test.cases:
             yield PlannedTest(test, subject, size, group, case, why_not)
 
 
-def _worlds(test: Test, ranks: Sequence[int], gathers: bool) -> Iterator[tuple[int, bool, str]]:
-    """The worlds of a test: what is about one rank always runs on one, whatever ``--ranks`` says."""
+def _worlds(
+    test: Test, subject: SubjectRef | None, ranks: Sequence[int], gathers: bool
+) -> Iterator[tuple[int, bool, str]]:
+    """The worlds of a test: what is about one rank runs on one, whatever ``--ranks`` says.
+
+    A subject that is judged in other worlds alone is spared that where a test will do in the smallest of them.
+    """
+    own = subject.ranks if subject else ()
+    sizes = subject.worlds(ranks) if subject else tuple(ranks)
     if test.alone:
-        yield 1, gathers, ""
-        several = [size for size in ranks if size > 1]
-        if gathers and several:
-            yield min(several), True, ""
+        smallest = min((size for size in sizes if size > 1 and gathers), default=1)
+        if smallest == 1 or not own or 1 in own:
+            yield 1, gathers, ""
+        if smallest > 1:
+            yield smallest, True, ""
         return
     least = min(test.ranks)
-    sizes = [1] if max(test.ranks) == 1 else [size for size in ranks if size >= least]
+    sizes = (1,) if max(test.ranks) == 1 else tuple(size for size in sizes if size >= least)
     for size in sizes:
         yield size, test.group, ""
     if not sizes:
-        yield least, test.group, f"needs {least} ranks or more; --ranks gave {', '.join(map(str, ranks))}"
+        wanted = f"it is judged in worlds of {_listed(own)} ranks" if own else f"needs {least} ranks or more"
+        yield least, test.group, f"{wanted}; --ranks gave {_listed(ranks)}"
+
+
+def _listed(ranks: Sequence[int]) -> str:
+    return ", ".join(map(str, ranks))

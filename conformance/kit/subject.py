@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 
 from conformance.core.errors import UsageError
+from conformance.core.plan import are_world_sizes
 from conformance.core.references import check_reference
 from conformance.core.signatures import parse
 from conformance.kit.deviations import NotApplicable, Skipped
@@ -47,6 +48,7 @@ class Subject:
             with an entry for each rank, ``"joined"`` along ``dim``, or ``"stacked"`` along a new dimension ``dim``.
         dim: along which dimension it joins or stacks.
         name: how reports call it; ``target`` where nothing is given.
+        ranks: world sizes in which it is judged, of those that a run asks for, such as ``(2, 3)``; all where None.
 
     >>> Subject("mypkg.dist:GatherLayer", spec="AllGather", call=lambda function, x, args: function.apply(x)).label
     'mypkg.dist:GatherLayer'
@@ -63,6 +65,7 @@ class Subject:
     dim: int = 0
     name: str = ""
     types: str | None = None
+    ranks: tuple[int, ...] | None = None
 
     @property
     def label(self) -> str:
@@ -260,6 +263,8 @@ def check_subject(subject: Subject) -> Subject:
         parse(subject.types)
         if not subject.is_typed:
             raise UsageError(f"{reference!r}: types are for spec Collective, not for spec {subject.spec}")
+    if subject.ranks is not None and not are_world_sizes(subject.ranks):
+        raise UsageError(f"{reference!r}: ranks= are world sizes of 1 or more, such as ranks=(2, 3)")
     if subject.spec in {"Function", "Collective"} and subject.inputs is None:
         ways = "--inputs module:callable, Subject(inputs=...), or check(function, (x, 2.0))"
         raise UsageError(f"{reference!r} needs sample inputs, tuples of arguments: {ways}")

@@ -75,7 +75,7 @@ def pytest_configure_node(node: Any) -> None:
     if session is not None:
         node.workerinput["conformance_options"] = json.dumps(session.options.to_json())
         node.workerinput["conformance_subjects"] = [
-            [subject.reference, subject.spec, subject.inputs, subject.label, "", subject.types]
+            [subject.reference, subject.spec, subject.inputs, subject.label, "", subject.types, subject.ranks]
             for subject in session.subjects
         ]
 

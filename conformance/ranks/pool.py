@@ -10,13 +10,13 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from conformance.core.clauses import specs
 from conformance.core.errors import ForkserverDied, StartFailed
 from conformance.core.joining import at_odds, joined
 from conformance.core.outcomes import Outcome, RankOutcome, TestOutcome
-from conformance.core.plan import PlannedTest, SubjectRef
+from conformance.core.plan import PlannedTest, SubjectRef, are_world_sizes
 from conformance.ranks.client import Forkserver
 from conformance.ranks.giving_up import GiveUpRule
 from conformance.ranks.group import RankGroup
@@ -48,6 +48,17 @@ class Settings:
 def search_path() -> tuple[str, ...]:
     """Where ranks look for subjects: in the current directory first, as ``python -m`` has it."""
     return tuple(dict.fromkeys([os.getcwd(), *filter(None, sys.path)]))
+
+
+class Preflight(NamedTuple):
+    """What came of a first look at a subject: an outcome with its message, or ``pass`` with the spec.
+
+    ``ranks`` are the worlds that it is judged in; none where it names none.
+    """
+
+    outcome: str
+    said: str
+    ranks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -133,13 +144,14 @@ class Pool(Owner):
         self.close()
         self.forkserver.restart()
 
-    def preflight(self, subject: SubjectRef) -> tuple[str, str]:
-        """Import a subject on one rank and take its samples: an outcome with its message, or ``pass`` with the spec."""
+    def preflight(self, subject: SubjectRef) -> Preflight:
+        """Import a subject on one rank and take its samples."""
         self.forkserver.strays.note()
         try:
             with self._new_group(Key(subject, 1, False)) as group:
                 (found,) = self._load(group, subject, sample=True)
-                spec = group.details()[0].get("spec", subject.spec)
+                details = group.details()[0]
+                spec, ranks = details.get("spec", subject.spec), details.get("ranks", ())
         except ForkserverDied as error:
             self._begin_again(error)
             found = RankOutcome(0, "crash", f"{IMPORTING}: the process that ranks are forked from was killed")
@@ -149,7 +161,10 @@ class Pool(Owner):
             self.unloadable[_name(subject), 0] = [found]
         if found.outcome == "pass" and spec not in specs():
             found = RankOutcome(0, "crash", f"{IMPORTING}: the rank's answer names no spec that there is")
-        return found.outcome, spec if found.outcome == "pass" else found.message
+        if found.outcome != "pass":
+            return Preflight(found.outcome, found.message)
+        # What a rank says is the subject's word.
+        return Preflight("pass", spec, tuple(ranks) if are_world_sizes(ranks) else ())
 
     def close(self) -> None:
         """End the present ranks."""

@@ -146,7 +146,7 @@ class Rank:
         known = set(sys.modules)
         done = asdict(attempted(importing))
         if self.subject is not None:
-            done |= {"spec": self.subject.spec}
+            done |= {"spec": self.subject.spec, "ranks": list(self.subject.ranks or ())}
         done["files"] = files_of(set(sys.modules) - known)
         self.around = None
         self.channel.send({"event": "done", "serial": request["serial"], **done})

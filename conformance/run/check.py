@@ -95,7 +95,8 @@ def check(
     subject = _subject(function, cases, spec, call, gradient, formula, types)
     label = subject.label
     on_ranks = max(sizes) > 1 or subject.gathers
-    named = SubjectRef("", subject.spec, None, label, payload(subject) if on_ranks else "")
+    carried = payload(subject) if on_ranks else ""
+    named = SubjectRef("", subject.spec, None, label, carried, ranks=tuple(subject.ranks or ()))
     registry = clauses.registry()
     tests = [test for test in plan(catalog.suite(), registry, [named], sizes) if test.subject]
     chosen = [test for test in tests if only in {"", test.test.clause, test.test.function}]

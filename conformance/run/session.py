@@ -130,12 +130,12 @@ class Session:
 
     def _looked_at(self, reference: str) -> SubjectRef:
         subject = SubjectRef(reference, self.options.spec or "", self.options.inputs, types=self.options.types)
-        outcome, said = self.pool.preflight(subject)
+        outcome, said, ranks = self.pool.preflight(subject)
         if outcome == "bad-subject":
             raise UsageError(said)
         # A subject whose import raises or never ends is judged like any other: its tests say so.
         spec = said if outcome == "pass" else self.options.spec or "Function"
-        return replace(subject, spec=spec)
+        return replace(subject, spec=spec, ranks=ranks)
 
     @cached_property
     def tests(self) -> list[PlannedTest]:

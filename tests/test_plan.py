@@ -1,0 +1,81 @@
+"""The plan: in which worlds a subject's tests run."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from conformance import GROUP, Subject, check
+from conformance.core import catalog, clauses
+from conformance.core.errors import UsageError
+from conformance.core.options import RunOptions
+from conformance.core.plan import SubjectRef, plan
+from conformance.kit.subject import check_subject
+from conformance.run.references import reference_subjects
+from conformance.run.session import Session
+from tests.correct import collective as right
+
+JUDGED_ON_TWO_AND_THREE = Subject(
+    right.Copy, spec="Collective", types="I -> R", inputs=[(torch.ones(2), GROUP)], ranks=(2, 3)
+)
+NOT_ON_FOUR = "it is judged in worlds of 2, 3 ranks; --ranks gave 4"
+
+
+def worlds(subject: SubjectRef, *asked: int) -> dict[str, set[int]]:
+    """The worlds in which each clause is judged."""
+    found: dict[str, set[int]] = {}
+    for item in plan(catalog.suite(), clauses.registry(), [subject], asked):
+        if item.subject and not item.why_not:
+            found.setdefault(item.test.clause, set()).add(item.size)
+    return found
+
+
+def test_a_subject_without_ranks_is_judged_in_every_world_asked_for():
+    found = worlds(SubjectRef("a:B", "Collective"), 1, 2, 4)
+    assert found["Collective.backward.gradient"] == {2, 4}
+    assert found["Function.backward.count"] == {1, 2}
+
+
+def test_a_subject_is_judged_in_its_own_worlds_alone():
+    found = worlds(SubjectRef("a:B", "Collective", ranks=(2, 3)), 1, 2, 3, 4)
+    assert found["Collective.backward.gradient"] == {2, 3}
+    assert found["Function.backward.count"] == {2}
+
+
+def test_a_clause_about_one_rank_is_judged_all_the_same():
+    subject = SubjectRef("a:B", "Collective", ranks=(2, 3))
+    assert worlds(subject, 2, 3)["Collective.forward.one-rank"] == {1}
+    assert worlds(subject, 1)["Function.backward.count"] == {1}
+    assert worlds(SubjectRef("a:B", "Function", ranks=(2,)), 1, 2)["Function.backward.count"] == {1}
+
+
+def test_no_world_in_common_is_said():
+    items = plan(catalog.suite(), clauses.registry(), [SubjectRef("a:B", "Collective", ranks=(2, 3))], (4,))
+    (item,) = (item for item in items if item.test.function == "test_alike_gradients_are_alike")
+    assert item.why_not == NOT_ON_FOUR
+
+
+def test_a_session_reads_the_worlds_of_a_subject():
+    with Session(RunOptions(subjects=("tests.test_plan:JUDGED_ON_TWO_AND_THREE",))) as session:
+        assert {test.size for test in session.tests if test.subject and test.group} == {1, 2, 3}
+        assert [subject.ranks for subject in session.subjects] == [(2, 3)]
+
+
+def test_check_reads_the_worlds_of_a_subject():
+    report = check(JUDGED_ON_TWO_AND_THREE, ranks=4, only="Collective.backward.types")
+    (clause,) = (clause for clause in report.subjects[0].clauses if clause.id == "Collective.backward.types")
+    assert (clause.verdict, clause.reason) == ("skipped", NOT_ON_FOUR)
+
+
+@pytest.mark.parametrize("ranks", [2, (), (0,), ("2",), (True,)])
+def test_worlds_that_cannot_be_are_refused(ranks):
+    with pytest.raises(UsageError, match=r"ranks= are world sizes of 1 or more, such as ranks=\(2, 3\)"):
+        check_subject(Subject(right.Copy, spec="Collective", inputs=[(torch.ones(2), GROUP)], ranks=ranks))
+
+
+def test_every_clause_is_judged_for_every_reference_collective():
+    theirs = {name for name, clause in clauses.registry().items() if clause.spec == "Collective"}
+    for subject in reference_subjects():
+        if subject.spec == "Collective":
+            assert theirs <= worlds(subject, 1, 2, 3, 4).keys()
+            assert max(worlds(subject, 1, 2, 3, 4)["Collective.group.subgroup"]) == 3
