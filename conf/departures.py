@@ -198,6 +198,69 @@ def generated_rule_mixes_saves() -> bool:
     return _raises(RuntimeError, lambda: torch.autograd.grad(out.sum(), (x, y)))
 
 
+class _ExpInBothDirections(Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return x.exp()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_forward(output)
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor) -> torch.Tensor:
+        return tangent * ctx.saved_for_forward[0]  # type: ignore[no-any-return]
+
+
+def generated_rule_leaves_saved_for_forward() -> bool:
+    """``generate_vmap_rule`` and ``ctx.saved_for_forward``
+
+    In ``jvp`` under ``vmap`` it has the whole batch in it, while ``ctx.saved_tensors`` has the sample: most shapes
+    raise, others give wrong tangents.
+    """
+    x = _numbers(4, 3).detach()
+    mapped = torch.vmap(_ExpInBothDirections.apply)
+    return _raises(RuntimeError, lambda: torch.func.jvp(mapped, (x,), (x,)))
+
+
+class _DoubleInPlace(Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x.mul_(2), x.sign()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.mark_dirty(output[0])
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
+        return 2 * grad
+
+
+class _DoubleAndSign(_DoubleInPlace):
+    @staticmethod
+    def forward(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x * 2, x.sign()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.mark_non_differentiable(output[1])
+
+
+def generated_rule_loses_marks() -> bool:
+    """``generate_vmap_rule`` and marks
+
+    ``ctx.mark_dirty`` raises under ``vmap``. An output given to ``ctx.mark_non_differentiable`` requires grad there,
+    and ``None`` for its tangent ends in an internal assertion.
+    """
+    dirty = _raises(RuntimeError, lambda: torch.vmap(_DoubleInPlace.apply)(_numbers(4, 3).detach()))
+    return dirty and bool(torch.vmap(_DoubleAndSign.apply)(_numbers(4, 3))[1].requires_grad)
+
+
 def out_dims_without_batch() -> bool:
     """``out_dims`` of ``torch.vmap``
 
@@ -242,6 +305,8 @@ DEPARTURES = (
     once_differentiable_under_func,
     custom_fwd_in_separate_form,
     generated_rule_mixes_saves,
+    generated_rule_leaves_saved_for_forward,
+    generated_rule_loses_marks,
     out_dims_without_batch,
     gathered_gradients_transposed,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, product
 from math import prod
 from random import Random
@@ -13,7 +13,8 @@ import torch
 
 from conformance.kit import expect, seeds
 from conformance.kit.calls import Case, every_case, smooth
-from conformance.kit.deviations import need
+from conformance.kit.deviations import Deviation, need
+from conformance.kit.generated_rule import LOSSES, NO_DIRTY, without_losses
 from conformance.kit.subject import Subject
 from conformance.kit.transforms import apart, outputs, tensors
 from conformance.kit.world import World
@@ -84,6 +85,7 @@ def batches(subject: Subject, world: World, few: bool = False) -> Iterator[Batch
     found = [case for case in every_case(subject, world) if tensors(case)]
     need(found, "no sample has a tensor")
     need(not any(map(_draws, found)), "it draws random numbers: no two calls are alike")
+    need(not (subject.generates_vmap and any(map(_changed, found))), NO_DIRTY)
     for case in found:
         values = variants(case)
         every = choices(case)
@@ -149,6 +151,57 @@ def variants(case: Case, count: int = SIZE) -> list[dict[int, torch.Tensor]]:
     except Exception:  # an index out of order may be a wrong argument
         return scaled
     return rolled
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is computed of a batch, and what it has to be, sample by sample."""
+
+    batch: Batch
+    compute: Callable[[Batch], Sequence[torch.Tensor]]
+    expected: Sequence[Sequence[torch.Tensor]]
+    what: str
+
+    def attempt(self) -> Sequence[torch.Tensor] | None:
+        """Compute; None where PyTorch's generated rule raises and would be right if it lost nothing."""
+        try:
+            return self.compute(self.batch)
+        except Exception:
+            if self._is_right_without_losses():
+                return None
+            raise
+
+    def judge(self, actual: Sequence[torch.Tensor]) -> None:
+        """Assert that the batch gives what its samples give, and say where the generated rule alone is to blame."""
+        try:
+            agree(actual, self.expected, self.what)
+        except Deviation as deviation:
+            deviation.likely = LOSSES if self._is_right_without_losses() else deviation.likely
+            raise
+
+    def _is_right_without_losses(self) -> bool:
+        spared = without_losses(self.batch.case.subject)
+        if spared is None:
+            return False
+        batch = replace(self.batch, case=replace(self.batch.case, subject=spared))
+        try:
+            agree(self.compute(batch), self.expected, self.what)
+        except Exception:
+            return False
+        return True
+
+
+def compare(comparisons: Sequence[Comparison]) -> None:
+    """Assert that every batch gives what its samples give.
+
+    Raises:
+        NotApplicable: PyTorch's generated rule cannot compute some of them, and all others are right.
+    """
+    found = [(comparison, comparison.attempt()) for comparison in comparisons]
+    for comparison, actual in found:
+        if actual is not None:
+            comparison.judge(actual)
+    need(all(actual is not None for _, actual in found), LOSSES)
 
 
 def agree(actual: Sequence[torch.Tensor], expected: Sequence[Sequence[torch.Tensor]], what: str) -> None:

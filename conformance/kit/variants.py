@@ -162,8 +162,7 @@ def farthest(actual: Sequence[torch.Tensor], right: Sequence[torch.Tensor], scal
 
 
 def _gap(actual: torch.Tensor, right: torch.Tensor, least: float = 0.0) -> float:
-    wide = torch.complex128 if actual.dtype.is_complex or right.dtype.is_complex else torch.float64
-    one, other = dense(actual.detach()).to(wide), dense(right.detach()).to(wide)
+    one, other = _numbers(actual), _numbers(right)
     alike = (one == other) | (one.isnan() & other.isnan())
     difference = float(torch.where(alike, 0, one - other).abs().square().sum().sqrt())
     size = max(_size(right), least)
@@ -173,8 +172,13 @@ def _gap(actual: torch.Tensor, right: torch.Tensor, least: float = 0.0) -> float
 
 
 def _size(tensor: torch.Tensor) -> float:
-    known = torch.nan_to_num(dense(tensor.detach()).abs().double(), nan=0.0, posinf=0.0)
+    known = torch.nan_to_num(_numbers(tensor).abs(), nan=0.0, posinf=0.0)
     return float(known.square().sum().sqrt())
+
+
+def _numbers(tensor: torch.Tensor) -> torch.Tensor:
+    """The elements in double precision: a mask has no absolute value of its own."""
+    return dense(tensor.detach()).to(torch.complex128 if tensor.dtype.is_complex else torch.float64)
 
 
 def shaken(case: Case, world: World, eps: float, tries: int = 2) -> Iterator[Case]:

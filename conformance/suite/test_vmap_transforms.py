@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from conformance.kit.batches import Batch, Values, agree, batches
+from conformance.kit.batches import Batch, Comparison, Values, batches, compare
 from conformance.kit.calls import Case
 from conformance.kit.deviations import need
 from conformance.kit.gradients import Gradients
@@ -20,6 +20,7 @@ from conformance.kit.world import World
 
 NO_BACKWARD = "the class defines no backward, which is what torch.func calls"
 NO_JVP = "the class defines no jvp"
+OF_INPUT, OF_OUTPUT = "of differentiated input", "of differentiable output"
 
 
 @clause("Function.vmap.batched")
@@ -29,15 +30,17 @@ def test_gradients_inside_a_batch(subject: Subject, world: World) -> None:
     found = []
     for batch, places in _differentiable(subject, world):
         right = _gradients(batch, world)
-        actual = batch.map(partial(_pulled, batch.case, places), extra=right.weights)
-        found.append((actual, right.gradients, f"{batch}: gradient inside the batch, input"))
-    for actual, expected, what in found:
-        agree(actual, expected, what)
+        compute = partial(_pulled, places=places, weights=right.weights)
+        found.append(Comparison(batch, compute, right.gradients, f"{batch}: gradient inside the batch, {OF_INPUT}"))
+    compare(found)
 
 
-def _pulled(case: Case, places: tuple[int, ...], values: Values, *weights: torch.Tensor) -> Any:
-    function, primals = _of_active(case, places, values)
-    return torch.func.vjp(function, *primals)[1](weights)
+def _pulled(batch: Batch, places: tuple[int, ...], weights: Tensors) -> Tensors:
+    def one(values: Values, *own: torch.Tensor) -> Any:
+        function, primals = _of_active(batch.case, places, values)
+        return torch.func.vjp(function, *primals)[1](own)
+
+    return batch.map(one, extra=weights)  # type: ignore[no-any-return]
 
 
 @clause("Function.vmap.batched")
@@ -47,32 +50,45 @@ def test_gradients_through_a_batch(subject: Subject, world: World) -> None:
     found = []
     for batch, places in _differentiable(subject, world):
         right = _gradients(batch, world)
-        leaves = {at: batch.whole[at].clone().requires_grad_() for at in batch.case.active}
-        results = batch.map(partial(outputs, batch.case), {**batch.whole, **leaves})
-        pairs = zip((results[place] for place in places), right.weights, strict=True)
-        used = [(result, weight) for result, weight in pairs if result.requires_grad]
-        actual = _backward(used, list(leaves.values()))
-        for (at, leaf), gradient, *parts in zip(leaves.items(), actual, *right.gradients, strict=True):
-            dense = torch.zeros_like(leaf) if gradient is None else gradient
-            what = f"{batch}: gradient through the batch, {batch.case.names[at]}"
-            found.append(_shared_or_not(batch, at, dense, parts, what))
-    for tensors, expected, what in found:
-        agree(tensors, expected, what)
+        compute = partial(_backward, places=places, weights=right.weights)
+        expected = _added_up_where_shared(batch, right.gradients)
+        found.append(Comparison(batch, compute, expected, f"{batch}: gradient through the batch, {OF_INPUT}"))
+    compare(found)
 
 
-def _backward(used: list[tuple[torch.Tensor, torch.Tensor]], leaves: list[torch.Tensor]) -> Gradients:
+def _backward(batch: Batch, places: tuple[int, ...], weights: Tensors) -> Tensors:
+    """The gradient of each input, sample by sample; that of a shared one is the same for all of them."""
+    whole = batch.whole
+    leaves = {at: whole[at].clone().requires_grad_() for at in batch.case.active}
+    results = batch.map(partial(outputs, batch.case), {**whole, **leaves})
+    pairs = zip((results[place] for place in places), weights, strict=True)
+    used = [(result, weight) for result, weight in pairs if result.requires_grad]
+    gradients = _gradients_of(used, list(leaves.values()))
+    dense = [torch.zeros_like(leaf) if g is None else g for leaf, g in zip(leaves.values(), gradients, strict=True)]
+    return tuple(
+        gradient.movedim(batch.in_dims[at], 0)
+        if at in batch.in_dims
+        else gradient.expand(len(batch.samples), *gradient.shape)
+        for at, gradient in zip(leaves, dense, strict=True)
+    )
+
+
+def _gradients_of(used: list[tuple[torch.Tensor, torch.Tensor]], leaves: list[torch.Tensor]) -> Gradients:
     if not used:
         return (None,) * len(leaves)
     results, weights = zip(*used, strict=True)
     return torch.autograd.grad(results, leaves, weights, allow_unused=True)  # type: ignore[no-any-return]
 
 
-def _shared_or_not(
-    batch: Batch, at: int, actual: torch.Tensor, parts: list[torch.Tensor], what: str
-) -> tuple[Tensors, list[Tensors], str]:
-    if at in batch.in_dims:
-        return (actual.movedim(batch.in_dims[at], 0),), [(part,) for part in parts], what
-    return (actual[None],), [(torch.stack(parts).sum(0),)], f"{what}, shared,"
+def _added_up_where_shared(batch: Batch, gradients: list[list[torch.Tensor]]) -> list[Tensors]:
+    totals = [torch.stack(parts).sum(0) for parts in zip(*gradients, strict=True)]
+    return [
+        tuple(
+            part if at in batch.in_dims else total
+            for at, part, total in zip(batch.case.active, sample, totals, strict=True)
+        )
+        for sample in gradients
+    ]
 
 
 @clause("Function.vmap.batched")
@@ -82,17 +98,19 @@ def test_tangents_inside_a_batch(subject: Subject, world: World) -> None:
     found = []
     for batch, places in _differentiable(subject, world):
         directions = [_direction(batch.case, world, index) for index, _ in enumerate(batch.samples)]
-        moving = [torch.stack([direction[at] for direction in directions]) for at in batch.case.active]
-        actual = batch.map(partial(_pushed, batch.case, places), extra=moving)
-        what = f"{batch}: tangent inside the batch, output"
-        found.append((actual, _tangents(batch, places, directions), what))
-    for actual, expected, what in found:
-        agree(actual, expected, what)
+        moving = tuple(torch.stack([direction[at] for direction in directions]) for at in batch.case.active)
+        compute = partial(_pushed, places=places, moving=moving)
+        expected = _tangents(batch, places, directions)
+        found.append(Comparison(batch, compute, expected, f"{batch}: tangent inside the batch, {OF_OUTPUT}"))
+    compare(found)
 
 
-def _pushed(case: Case, places: tuple[int, ...], values: Values, *direction: torch.Tensor) -> Any:
-    function, primals = _of_active(case, places, values)
-    return torch.func.jvp(function, primals, direction)[1]
+def _pushed(batch: Batch, places: tuple[int, ...], moving: Tensors) -> Tensors:
+    def one(values: Values, *direction: torch.Tensor) -> Any:
+        function, primals = _of_active(batch.case, places, values)
+        return torch.func.jvp(function, primals, direction)[1]
+
+    return batch.map(one, extra=moving)  # type: ignore[no-any-return]
 
 
 @clause("Function.vmap.batched")
@@ -107,19 +125,21 @@ def test_tangents_through_a_batch(subject: Subject, world: World) -> None:
             {at: dim for at, dim in batch.in_dims.items() if at in batch.case.active},
             tuple({at: (d if at in batch.in_dims else own[0])[at] for at in d} for d in own),
         )
-        primals = tuple(batch.whole[at] for at in batch.case.active)
-        tangent = tuple(moving.whole[at] for at in batch.case.active)
-        actual = torch.func.jvp(partial(_whole, batch, places), primals, tangent)[1]
-        what = f"{batch}: tangent through the batch, output"
-        found.append((actual, _tangents(batch, places, moving.samples), what))
-    for actual, expected, what in found:
-        agree(actual, expected, what)
+        compute = partial(_whole, places=places, moving=moving)
+        expected = _tangents(batch, places, moving.samples)
+        found.append(Comparison(batch, compute, expected, f"{batch}: tangent through the batch, {OF_OUTPUT}"))
+    compare(found)
 
 
-def _whole(batch: Batch, places: tuple[int, ...], *active: torch.Tensor) -> Tensors:
-    values = {**batch.whole, **dict(zip(batch.case.active, active, strict=True))}
-    results = batch.map(partial(outputs, batch.case), values)
-    return tuple(results[place] for place in places)
+def _whole(batch: Batch, places: tuple[int, ...], moving: Batch) -> Tensors:
+    def function(*active: torch.Tensor) -> Tensors:
+        values = {**batch.whole, **dict(zip(batch.case.active, active, strict=True))}
+        results = batch.map(partial(outputs, batch.case), values)
+        return tuple(results[place] for place in places)
+
+    primals = tuple(batch.whole[at] for at in batch.case.active)
+    tangent = tuple(moving.whole[at] for at in batch.case.active)
+    return torch.func.jvp(function, primals, tangent)[1]  # type: ignore[no-any-return]
 
 
 def _differentiable(subject: Subject, world: World) -> Iterator[tuple[Batch, tuple[int, ...]]]:

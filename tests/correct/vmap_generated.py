@@ -1,0 +1,126 @@
+"""Right Functions that ask for the generated rule, and meet what that rule does not do for them."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function  # noqa: F401
+
+SPEC = "Function"
+
+
+def _random(*shape, seed=43, dtype=torch.float64):
+    return torch.randn(shape, dtype=dtype, generator=torch.Generator().manual_seed(seed)).requires_grad_()
+
+
+def inputs():
+    yield (_random(2, 3),)
+    yield (_random(3, dtype=torch.float32),)
+    yield (_random(),)
+
+
+class ReadsWhatWasSavedForForward(Function):
+    """jvp reads ``ctx.saved_for_forward``, which the generated rule does not map."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x):
+        return x.exp()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(output)
+        ctx.save_for_forward(output)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.saved_tensors[0]
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        (y,) = ctx.saved_for_forward
+        return tangent * y
+
+
+class SavesMoreForForward(Function):
+    """jvp is given a tensor more than backward; the rule keeps the batch dimensions of one save alone."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def inputs():
+        yield _random(3), _random(2, 3, seed=44)
+
+    @staticmethod
+    def forward(x, y):
+        return x.mul(y).sum(0)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs, output)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        return (grad * y).sum(0), (grad * x).expand_as(y)
+
+    @staticmethod
+    def jvp(ctx, x_tangent, y_tangent):
+        x, y, _ = ctx.saved_tensors
+        return (x_tangent * y + x * y_tangent).sum(0)
+
+
+class NoTangentOfTheSigns(Function):
+    """An output that is marked non-differentiable, and None for its tangent: the rule loses the mark."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x):
+        return x.abs(), x.sign()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        _, sign = output
+        ctx.mark_non_differentiable(sign)
+        ctx.save_for_backward(sign)
+        ctx.save_for_forward(sign)
+
+    @staticmethod
+    def backward(ctx, grad, _):
+        return grad * ctx.saved_tensors[0]
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        return tangent * ctx.saved_tensors[0], None
+
+
+class NoTangentOfTheMask(NoTangentOfTheSigns):
+    """The same with a mask, which is of no dtype that has tangents."""
+
+    @staticmethod
+    def forward(x):
+        return x.relu(), x > 0
+
+
+class DoublesInPlace(Function):
+    """It changes its input and says so; the rule loses that mark too, and PyTorch then refuses every batch."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x):
+        return x.mul_(2)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.mark_dirty(inputs[0])
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * grad
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        return tangent.mul_(2)

@@ -1,0 +1,76 @@
+"""Functions of which PyTorch's generated rule makes wrong numbers, without a word."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function  # noqa: F401
+
+SPEC = "Function"
+
+
+def _random(*shape, seed=45):
+    return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).requires_grad_()
+
+
+class SavesInTwoOrders(Function):
+    """Backward and jvp save the same tensors in different orders: one of them gets the other's batch dimensions.
+
+    Breaks: Function.vmap.batched
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def inputs():
+        yield _random(3), _random(3, seed=46)
+
+    @staticmethod
+    def forward(x, y):
+        return x * y
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, y = inputs
+        ctx.save_for_backward(x, y)
+        ctx.save_for_forward(y, x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        return grad * y, grad * x
+
+    @staticmethod
+    def jvp(ctx, x_tangent, y_tangent):
+        y, x = ctx.saved_tensors
+        return x_tangent * y + x * y_tangent
+
+
+class AddsUpTheWholeBatch(Function):
+    """jvp reads ``ctx.saved_for_forward``, which has the whole batch in it, and adds all of it up.
+
+    Breaks: Function.vmap.batched
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def inputs():
+        yield (_random(3),)
+
+    @staticmethod
+    def forward(x):
+        return x.square().sum()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * grad * ctx.saved_tensors[0]
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        (x,) = ctx.saved_for_forward
+        return 2 * (tangent * x).sum()
