@@ -64,7 +64,7 @@ def _backward(used: list[tuple[torch.Tensor, torch.Tensor]], leaves: list[torch.
     if not used:
         return (None,) * len(leaves)
     results, weights = zip(*used, strict=True)
-    return torch.autograd.grad(results, leaves, weights, allow_unused=True)  # type: ignore[no-any-return]
+    return torch.autograd.grad(results, leaves, weights, allow_unused=True)
 
 
 def _shared_or_not(
