@@ -11,7 +11,7 @@ import torch
 SPEC = "Collective"
 
 
-class Collective(torch.autograd.Function):  # type: ignore[misc]
+class Collective(torch.autograd.Function):
     """Any Function that communicates within a process group. It is there to be read, not to be derived from.
 
     A signature such as ``"V, R -> V, I"`` claims a type for each tensor argument and each tensor result, in order:

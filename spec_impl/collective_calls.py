@@ -107,7 +107,7 @@ def traded_rows(x: torch.Tensor, group: Any) -> torch.Tensor:
     return received.view(x.shape)
 
 
-class SeparateForm(torch.autograd.Function):  # type: ignore[misc]
+class SeparateForm(torch.autograd.Function):
     """The base of the separate forms: keeps the group, and an anchor.
 
     The anchor is a tensor without elements that is mapped by :func:`torch.vmap` where ``x`` is. Joined to a gradient

@@ -29,7 +29,7 @@ from spec_impl import exchange
 from spec_impl.collective_calls import SeparateForm, anchored, mapped, summed
 
 
-class Copy(torch.autograd.Function):  # type: ignore[misc]
+class Copy(torch.autograd.Function):
     """Hand ``x``, which is the same on every rank, to code that differs from rank to rank; its gradients are added up.
 
     Nothing is sent in forward. This is the combined form. :class:`CopySeparate` is the one for :mod:`torch.func`.
@@ -121,7 +121,7 @@ class CopySeparate(SeparateForm):
         return mapped(CopySeparate, x, in_dims[0], group)
 
 
-class Reduce(torch.autograd.Function):  # type: ignore[misc]
+class Reduce(torch.autograd.Function):
     """Add up ``x`` over the ranks, for code that is the same on every rank; the gradient is handed on as it is.
 
     This is the combined form. :class:`ReduceSeparate` is the one for :mod:`torch.func`.

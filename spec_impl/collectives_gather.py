@@ -12,7 +12,7 @@ import torch
 from spec_impl.collective_calls import SeparateForm, anchored, joined_rows, mapped_rows, summed_rows, traded_rows
 
 
-class GatherReplicate(torch.autograd.Function):  # type: ignore[misc]
+class GatherReplicate(torch.autograd.Function):
     """Join the rows of every rank's ``x``, for code that differs from rank to rank; gradients are added up.
 
     Where the code is the same on every rank, :class:`spec_impl.collectives_scatter.GatherInvariant` is right: this
@@ -109,7 +109,7 @@ class GatherReplicateSeparate(SeparateForm):
         return mapped_rows(GatherReplicateSeparate, x, in_dims[0], group)
 
 
-class ReduceScatter(torch.autograd.Function):  # type: ignore[misc]
+class ReduceScatter(torch.autograd.Function):
     """Add up ``x`` over the ranks, and take this rank's part of the rows; gradients are joined.
 
     This is the combined form. :class:`ReduceScatterSeparate` is the one for :mod:`torch.func`.
@@ -204,7 +204,7 @@ class ReduceScatterSeparate(SeparateForm):
         return mapped_rows(ReduceScatterSeparate, x, in_dims[0], group)
 
 
-class AllToAll(torch.autograd.Function):  # type: ignore[misc]
+class AllToAll(torch.autograd.Function):
     """Send part *s* of the rows of ``x`` to rank *s*, for every *s*; gradients travel back the same way.
 
     It is its own partner: sent twice, every row is back where it was.

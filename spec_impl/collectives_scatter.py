@@ -12,7 +12,7 @@ import torch
 from spec_impl.collective_calls import SeparateForm, anchored, joined_rows, mapped_rows, own_rows
 
 
-class Scatter(torch.autograd.Function):  # type: ignore[misc]
+class Scatter(torch.autograd.Function):
     """Take this rank's part of the rows of ``x``, which is the same on every rank; its gradients are joined.
 
     Nothing is sent in forward. This is the combined form. :class:`ScatterSeparate` is the one for :mod:`torch.func`.
@@ -106,7 +106,7 @@ class ScatterSeparate(SeparateForm):
         return mapped_rows(ScatterSeparate, x, in_dims[0], group)
 
 
-class GatherInvariant(torch.autograd.Function):  # type: ignore[misc]
+class GatherInvariant(torch.autograd.Function):
     """Join the rows of every rank's ``x``, for code that is the same on every rank.
 
     The loss is then the same on every rank, so this rank's rows of its gradient are all there is to hand on, and

@@ -12,7 +12,7 @@ import torch
 from spec_impl.collective_calls import SeparateForm, anchored, from_source, mapped, to_source
 
 
-class Broadcast(torch.autograd.Function):  # type: ignore[misc]
+class Broadcast(torch.autograd.Function):
     """Give every rank the ``x`` of one rank, the source, whose gradient is the sum of all ranks' gradients.
 
     The argument is ``V``: each rank has its own, and that of the source alone counts. The result is ``R``, so each
@@ -111,7 +111,7 @@ class BroadcastSeparate(SeparateForm):
         return mapped(BroadcastSeparate, x, in_dims[0], source, group)
 
 
-class ReduceToSource(torch.autograd.Function):  # type: ignore[misc]
+class ReduceToSource(torch.autograd.Function):
     """Add up ``x`` over the ranks on one rank, the source; the others get zeros. Its gradient is a broadcast.
 
     This is the combined form. :class:`ReduceToSourceSeparate` is the one for :mod:`torch.func`.

@@ -141,7 +141,7 @@ def _send_and_receive(outgoing: Sequence[torch.Tensor], incoming: Sequence[torch
             if s != rank:
                 _raw(incoming[s]).copy_(part)
         return
-    works = []
+    works: list[Any] = []
     for step in range(1, size):  # every rank begins with another peer, so that none is crowded
         to, source = (rank + step) % size, (rank - step) % size
         works.append(dist.irecv(_raw(incoming[source]), group=group, group_src=source, tag=_TAG))

@@ -15,7 +15,7 @@ import torch
 SPEC = "Function"
 
 
-class Function(torch.autograd.Function):  # type: ignore[misc]
+class Function(torch.autograd.Function):
     """A differentiable operation with its own forward and its own derivative.
 
     Derive from it, write :meth:`forward` and :meth:`backward`, and call ``apply`` on the class. It is
@@ -86,12 +86,13 @@ class Function(torch.autograd.Function):  # type: ignore[misc]
         tensor([1., 1.])
     """
 
-    saved_tensors: tuple[torch.Tensor | None, ...]
-    needs_input_grad: tuple[bool, ...]
-    to_save: tuple[torch.Tensor | None, ...] | None
-    saved_for_forward: tuple[torch.Tensor | None, ...] | None
-    dirty_tensors: tuple[torch.Tensor, ...] | None
-    non_differentiable: tuple[torch.Tensor, ...] | None
+    # torch's own annotations have one tensor or bool in each, and no None.
+    saved_tensors: tuple[torch.Tensor | None, ...]  # type: ignore[assignment]
+    needs_input_grad: tuple[bool, ...]  # type: ignore[assignment]
+    to_save: tuple[torch.Tensor | None, ...] | None  # type: ignore[assignment]
+    saved_for_forward: tuple[torch.Tensor | None, ...] | None  # type: ignore[assignment]
+    dirty_tensors: tuple[torch.Tensor, ...] | None  # type: ignore[assignment]
+    non_differentiable: tuple[torch.Tensor, ...] | None  # type: ignore[assignment]
     materialize_grads: bool
     metadata: dict[Any, Any]
     next_functions: tuple[tuple[Any, int], ...]

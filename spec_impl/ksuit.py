@@ -14,7 +14,7 @@ from spec_impl import exchange
 SPEC = "AllGatherGradAutograd"
 
 
-class AllGatherGradAutograd(torch.autograd.Function):  # type: ignore[misc]
+class AllGatherGradAutograd(torch.autograd.Function):
     """Gather ``x`` from every rank of the default process group; its gradient is summed over the ranks.
 
     With N ranks, of which rank *r* gives ``x_r``, every rank gets ``(x_0, ..., x_{N-1})``. Each rank computes
@@ -161,10 +161,10 @@ class AllGatherGradAutograd(torch.autograd.Function):  # type: ignore[misc]
 
            The tangent of entry *s* is the tangent that rank *s* has for its ``x``.
         """
-        return AllGatherGradAutograd.apply(tangent)  # type: ignore[no-any-return]
+        return AllGatherGradAutograd.apply(tangent)
 
 
-class AllGatherGradAutogradSeparate(torch.autograd.Function):  # type: ignore[misc]
+class AllGatherGradAutogradSeparate(torch.autograd.Function):
     """:class:`AllGatherGradAutograd` in the separate form, with a process group to choose.
 
     Works under :func:`torch.vmap`, :func:`torch.func.grad` and the other transforms, and can be
@@ -201,11 +201,11 @@ class AllGatherGradAutogradSeparate(torch.autograd.Function):  # type: ignore[mi
     @staticmethod
     def jvp(ctx: Any, tangent: torch.Tensor, _: None) -> tuple[torch.Tensor, ...]:
         """As in the combined form."""
-        return AllGatherGradAutogradSeparate.apply(tangent, ctx.group)  # type: ignore[no-any-return]
+        return AllGatherGradAutogradSeparate.apply(tangent, ctx.group)
 
     @staticmethod
     def vmap(
-        info: Any, in_dims: tuple[int | None, ...], x: torch.Tensor, group: Any
+        info: Any, in_dims: tuple[int, None], x: torch.Tensor, group: Any
     ) -> tuple[tuple[torch.Tensor, ...], tuple[int, ...]]:
         """Gather all samples at once.
 
@@ -235,7 +235,7 @@ class AllGatherGradAutogradSeparate(torch.autograd.Function):  # type: ignore[mi
         return gathered, (0,) * len(gathered)
 
 
-class _SumOverRanks(torch.autograd.Function):  # type: ignore[misc]
+class _SumOverRanks(torch.autograd.Function):
     """The derivative of the gather, which can be differentiated in turn: its own derivative is the gather.
 
     ``anchor`` has no elements. It makes vmap call the rule below on every rank, although the loss of one rank

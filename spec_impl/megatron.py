@@ -12,7 +12,7 @@ import torch
 SPEC = "MakeViewlessTensor"
 
 
-class MakeViewlessTensor(torch.autograd.Function):  # type: ignore[misc]
+class MakeViewlessTensor(torch.autograd.Function):
     """Give the data of ``inp`` a tensor that is no view, and pass gradients straight through.
 
     A view keeps the tensor it was made from alive, gradient graph and all. The result of this Function shares
@@ -103,7 +103,7 @@ class MakeViewlessTensor(torch.autograd.Function):  # type: ignore[misc]
         return tangent
 
 
-class MakeViewlessTensorSeparate(torch.autograd.Function):  # type: ignore[misc]
+class MakeViewlessTensorSeparate(torch.autograd.Function):
     """:class:`MakeViewlessTensor` in the separate form, for :func:`torch.vmap` and the other transforms.
 
     Example:

@@ -14,7 +14,7 @@ from spec_impl.nesting import Slot, align, flatten, unflatten
 SPEC = "NestedIOFunction"
 
 
-class NestedIOFunction(torch.autograd.Function):  # type: ignore[misc]
+class NestedIOFunction(torch.autograd.Function):
     """A Function written as an instance, with tensors anywhere inside its arguments and results.
 
     The class of this name in the installed PyTorch is kept for old code and can no longer be run: the hooks
@@ -57,6 +57,10 @@ class NestedIOFunction(torch.autograd.Function):  # type: ignore[misc]
     """
 
     _derivative = "backward"  # the one that is being computed, or will be
+    _arguments: Any  # what a call got and gave, each tensor replaced by a slot
+    _result: Any
+    _saved: dict[str, Any]
+    _context: Any  # the engine's ctx, while the engine runs the call
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Make an instance, without the warning that other Functions give. Override it at will."""
@@ -90,7 +94,7 @@ class NestedIOFunction(torch.autograd.Function):  # type: ignore[misc]
         """
         return cls()(*args)
 
-    def forward(self, *args: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def forward(self, *args: torch.Tensor) -> tuple[torch.Tensor, ...]:  # type: ignore[override]
         """Nest the tensors of a call, run :meth:`forward_extended`, and take its result apart.
 
         Args:
@@ -128,7 +132,7 @@ class NestedIOFunction(torch.autograd.Function):  # type: ignore[misc]
         self._result, tensors = flatten(result, "result")
         return tuple(tensors)
 
-    def backward(self, *gradients: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+    def backward(self, *gradients: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:  # type: ignore[override]
         """Nest the gradients of a call, run :meth:`backward_extended`, and match its result to the arguments.
 
         Args:
@@ -238,7 +242,7 @@ class NestedIOFunction(torch.autograd.Function):  # type: ignore[misc]
         self._context.save_for_forward(*flat)
 
     @property
-    def saved_tensors(self) -> Any:
+    def saved_tensors(self) -> Any:  # type: ignore[override]
         """What was saved.
 
         .. clause:: NestedIOFunction.saved_tensors.nested
@@ -287,7 +291,7 @@ class NestedIOFunction(torch.autograd.Function):  # type: ignore[misc]
         self._context.set_materialize_grads(value)
 
     @property
-    def needs_input_grad(self) -> Any:
+    def needs_input_grad(self) -> Any:  # type: ignore[override]
         """One value for each argument, nested alike: whether a tensor needs a gradient; False for what is none.
 
         .. clause:: NestedIOFunction.needs_input_grad.nested
@@ -300,7 +304,7 @@ class NestedIOFunction(torch.autograd.Function):  # type: ignore[misc]
         return unflatten(self._arguments, self._context.needs_input_grad[1:], beside=lambda _: False)
 
 
-class _Run(torch.autograd.Function):  # type: ignore[misc]
+class _Run(torch.autograd.Function):
     """One call of a NestedIOFunction, as the engine sees it.
 
     ``call`` is lent the context while it runs and no longer: ctx holds the call, and a cycle would keep
@@ -335,7 +339,7 @@ class _Run(torch.autograd.Function):  # type: ignore[misc]
             del call._context, call._derivative
 
 
-class NestedIOFunctionSeparate(torch.autograd.Function):  # type: ignore[misc]
+class NestedIOFunctionSeparate(torch.autograd.Function):
     """Nested inputs and outputs in the separate form, for :func:`torch.vmap` and the other transforms.
 
     Derive from it, override the static methods ``forward_extended``, ``setup_context_extended``,

@@ -12,7 +12,7 @@ import torch
 SPEC = "GradFactor"
 
 
-class GradFactor(torch.autograd.Function):  # type: ignore[misc]
+class GradFactor(torch.autograd.Function):
     """Return ``x`` unchanged; multiply its gradient by ``f`` on the way back.
 
     Not the derivative of the identity, on purpose: ``f`` says how strongly what comes before should learn
@@ -108,7 +108,7 @@ class GradFactor(torch.autograd.Function):  # type: ignore[misc]
         return tangent * ctx.f
 
 
-class GradFactorSeparate(torch.autograd.Function):  # type: ignore[misc]
+class GradFactorSeparate(torch.autograd.Function):
     """:class:`GradFactor` in the separate form, for :func:`torch.vmap` and the other transforms.
 
     Example:

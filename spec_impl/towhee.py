@@ -15,7 +15,7 @@ from spec_impl import exchange
 SPEC = "AllGather"
 
 
-class AllGather(torch.autograd.Function):  # type: ignore[misc]
+class AllGather(torch.autograd.Function):
     """Join the tensors of all ranks of the default process group along dimension 0.
 
     The gradient is this rank's rows of the incoming gradient, and nothing is exchanged in backward: what the
@@ -145,7 +145,7 @@ class AllGather(torch.autograd.Function):  # type: ignore[misc]
         return AllGather.apply(tangent, ctx.place)
 
 
-class AllGatherSeparate(torch.autograd.Function):  # type: ignore[misc]
+class AllGatherSeparate(torch.autograd.Function):
     """:class:`AllGather` in the separate form, for :func:`torch.vmap` and the other transforms.
 
     Example:
@@ -179,7 +179,7 @@ class AllGatherSeparate(torch.autograd.Function):  # type: ignore[misc]
         return AllGatherSeparate.apply(tangent, ctx.place)
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], tensor: torch.Tensor, args: Any) -> tuple[torch.Tensor, int]:
+    def vmap(info: Any, in_dims: tuple[int, None], tensor: torch.Tensor, args: Any) -> tuple[torch.Tensor, int]:
         """Gather all samples at once.
 
         Args:

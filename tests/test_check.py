@@ -60,6 +60,9 @@ def example(*shape: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
     return torch.ones(shape or (3,), dtype=dtype).cumsum(0).requires_grad_()
 
 
+SQUARE = Subject(Square, inputs=lambda: [(example(),)])
+
+
 def test_a_function_that_keeps_the_contract_passes():
     report = check(Square, (example(),))
     assert report.subjects[0].verdict == "conforms"
@@ -206,6 +209,7 @@ def test_a_subject_may_be_given_by_name():
     subject = Subject("tests.test_check:Square", inputs=[(example(),)])
     assert check(subject).subjects[0].subject == "tests.test_check:Square"
     assert check("tests.test_check:Square", (example(),)).subjects[0].verdict == "conforms"
+    assert check("tests.test_check:SQUARE").subjects[0].verdict == "conforms"
 
 
 BAD = {

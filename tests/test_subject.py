@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from types import SimpleNamespace
+from typing import get_args
 
 import numpy
 import pytest
@@ -13,8 +14,10 @@ from conformance import ConformanceError, Subject, check
 from conformance.core.errors import UsageError
 from conformance.kit.deviations import NotApplicable
 from conformance.kit.samples import fresh
+from conformance.kit.specs import SPECS, SpecName
 from conformance.kit.subject import check_subject, load, resolve
 from conformance.kit.world import World
+from conformance.run.check import DocumentedSpec
 
 Pair = namedtuple("Pair", "left right")
 
@@ -73,6 +76,11 @@ def test_a_helper_is_given_or_stands_on_the_class_or_beside_it():
     assert a_subject().helper("random_inputs") is random_inputs
     with pytest.raises(NotApplicable, match=r"give one as Subject\(helpers="):
         a_subject().helper("make_nothing")
+
+
+def test_a_type_checker_knows_every_spec():
+    assert get_args(SpecName) == tuple(SPECS)
+    assert {*get_args(DocumentedSpec)} == {name for name, spec in SPECS.items() if [*spec.inputs(0, 1)]}
 
 
 def test_gradient_kinds():

@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_map_only
 LOWER_PRECISION = ("mm", "matmul", "bmm", "addmm", "baddbmm", "linear", "conv1d", "conv2d", "conv3d")
 
 _KEY = "AutocastPrivateUse1"
+_AUTOCAST = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, _KEY))
 _fallthrough = torch.library.Library("_", "IMPL", _KEY)
 _fallthrough.fallback(torch.library.fallthrough_kernel)
 _products = torch.library.Library("aten", "IMPL", _KEY)
@@ -22,7 +23,7 @@ def _in_lower_precision(operator: Any) -> Callable[..., Any]:
         return tensor.to(torch.get_autocast_dtype("emulated")) if wide else tensor
 
     def product(*args: Any, **kwargs: Any) -> Any:
-        with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)):
+        with torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):
             args, kwargs = tree_map_only(torch.Tensor, lowered, (args, kwargs))
             return operator(*args, **kwargs)
 

@@ -31,7 +31,7 @@ def counted() -> Iterator[list[str]]:
         yield mode.calls
 
 
-class _Counting(TorchDispatchMode):  # type: ignore[misc]
+class _Counting(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[str] = []

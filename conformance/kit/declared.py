@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-#: ``formula(args, grads)`` gives the expected gradient of every argument.
-Formula = Callable[[tuple[Any, ...], tuple[Any, ...]], tuple[Any, ...]]
+import torch
+
+#: ``formula(args, grads)`` gives the expected gradient of every argument; it may stand alone for one argument.
+Formula = Callable[[tuple[Any, ...], tuple[Any, ...]], Sequence[torch.Tensor | None] | torch.Tensor]
 
 
 def straight(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -76,7 +76,7 @@ def gets_args(subject: Subject, world: World) -> bool:
         given.extend(values)
         raise StopIteration
 
-    class Noting(torch.autograd.Function):  # type: ignore[misc]
+    class Noting(torch.autograd.Function):
         apply = staticmethod(noting)
 
     with contextlib.suppress(Exception):  # an adapter may do more than call the class

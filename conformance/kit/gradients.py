@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -14,7 +15,7 @@ def leaf_gradients(
     leaves: Sequence[torch.Tensor],
     cotangents: Sequence[torch.Tensor],
     create_graph: bool = False,
-    **options: bool,
+    **options: Any,
 ) -> Gradients:
     """The gradient of every leaf, None where there is none.
 

@@ -130,7 +130,7 @@ def _deterministic() -> tuple[bool, ...]:
     return (
         torch.are_deterministic_algorithms_enabled(),
         torch.is_deterministic_algorithms_warn_only_enabled(),
-        torch.utils.deterministic.fill_uninitialized_memory,
+        torch.utils.deterministic.fill_uninitialized_memory,  # type: ignore[attr-defined]
         torch.backends.cudnn.deterministic,
         torch.backends.cudnn.benchmark,
     )
@@ -138,7 +138,7 @@ def _deterministic() -> tuple[bool, ...]:
 
 def _saved_tensor_hooks() -> tuple[bool, bool]:
     on_top = torch._C._autograd._top_saved_tensors_default_hooks(True)
-    return on_top is not None, torch._C._autograd._saved_tensors_hooks_is_enabled()
+    return on_top is not None, torch._C._autograd._saved_tensors_hooks_is_enabled()  # type: ignore[attr-defined]
 
 
 def _running_threads() -> list[str]:

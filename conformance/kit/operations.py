@@ -46,7 +46,7 @@ class Watched:
     operations: list[Operation]
 
 
-class _Noting(TorchDispatchMode):  # type: ignore[misc]
+class _Noting(TorchDispatchMode):
     def __init__(self, operations: list[Operation]) -> None:
         super().__init__()
         self.operations = operations

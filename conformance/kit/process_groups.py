@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import torch.distributed as dist
 from torch.utils import _pytree as pytree
@@ -25,7 +25,7 @@ class _Group:
 
 
 #: Stands for the process group under test, among a subject's sample arguments.
-GROUP: Any = _Group()
+GROUP: Final = _Group()
 
 
 def placed(args: tuple[Any, ...], group: Any) -> tuple[Any, ...]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 import torch.distributed as dist
 
 #: A tuple; one tensor joined along a dimension; one tensor stacked along a new dimension.
-FORMS = ("tuple", "joined", "stacked")
+Form = Literal["tuple", "joined", "stacked"]
+FORMS: tuple[Form, ...] = get_args(Form)
 
 
-def entries_of(result: Any, form: str, dim: int) -> Any:
+def entries_of(result: Any, form: Form | None, dim: int) -> Any:
     """The entries of all ranks; a result that does not have its form is left for the tests to judge.
 
     >>> [entry.tolist() for entry in entries_of(torch.tensor([[1.0, 2.0]]), "stacked", 0)]
@@ -25,7 +26,7 @@ def entries_of(result: Any, form: str, dim: int) -> Any:
     return result.tensor_split(dist.get_world_size() if dist.is_initialized() else 1, dim)
 
 
-def assembled(entries: Sequence[torch.Tensor], form: str, dim: int) -> Any:
+def assembled(entries: Sequence[torch.Tensor], form: Form | None, dim: int) -> Any:
     """The entries in one of the forms.
 
     >>> assembled([torch.zeros(2), torch.ones(2)], "joined", 0)

@@ -77,8 +77,8 @@ def _copied(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     if tensor.layout != torch.strided or type(tensor) not in {torch.Tensor, torch.nn.Parameter}:
         return tensor.detach().clone().to(device).requires_grad_(tensor.requires_grad)
     # The storage is copied whole, so that strides, offset and overlaps stay as the caller made them.
-    storage = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
-    storage = storage.to(device, copy=True).untyped_storage()
+    whole = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
+    storage = whole.to(device, copy=True).untyped_storage()
     copy = torch.empty(0, dtype=tensor.dtype, device=device)
     copy.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
     copy = copy.conj() if tensor.is_conj() else copy

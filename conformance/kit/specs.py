@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 
-#: How a family's gradient is judged under ``Function.backward.gradient``: numerically, or by its own clauses.
-NUMERIC, OWN = "numeric", "spec"
+from conformance.kit.results import Form
+
+SpecName = Literal[
+    "Function",
+    "AllGatherGradAutograd",
+    "AllGather",
+    "Collective",
+    "GradFactor",
+    "MakeViewlessTensor",
+    "NestedIOFunction",
+]
+#: How ``Function.backward.gradient`` judges: numerically, by a formula that is declared, or not, as the spec does.
+GradientKind = Literal["numeric", "declared", "spec"]
+GRADIENT_KINDS: tuple[GradientKind, ...] = get_args(GradientKind)
 
 
 @dataclass(frozen=True)
@@ -22,12 +34,12 @@ class Spec:
     the documented class gives what it gathered. ``typed`` says that its tensors have SPMD types.
     """
 
-    name: str
+    name: SpecName
     inputs: Callable[[int, int], Iterator[tuple[str, tuple[Any, ...]]]]
     call: Callable[..., Any]
     gathers: bool = False
-    gradient: str = NUMERIC
-    result: str = ""
+    gradient: GradientKind = "numeric"
+    result: Form | None = None
     typed: bool = False
 
 
@@ -137,14 +149,14 @@ def _no_inputs(rank: int, size: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
     return iter(())
 
 
-SPECS = {
+SPECS: dict[str, Spec] = {
     spec.name: spec
     for spec in (
         Spec("Function", _no_inputs, apply),
-        Spec("AllGatherGradAutograd", _gather_inputs, apply, gathers=True, gradient=OWN, result="tuple"),
-        Spec("AllGather", _towhee_inputs, apply, gathers=True, gradient=OWN, result="joined"),
-        Spec("Collective", _no_inputs, apply, gathers=True, gradient=OWN, typed=True),
-        Spec("GradFactor", _factor_inputs, apply, gradient=OWN),
+        Spec("AllGatherGradAutograd", _gather_inputs, apply, gathers=True, gradient="spec", result="tuple"),
+        Spec("AllGather", _towhee_inputs, apply, gathers=True, gradient="spec", result="joined"),
+        Spec("Collective", _no_inputs, apply, gathers=True, gradient="spec", typed=True),
+        Spec("GradFactor", _factor_inputs, apply, gradient="spec"),
         Spec("MakeViewlessTensor", _viewless_inputs, apply),
         Spec("NestedIOFunction", _nested_inputs, nested_product),
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any
+from typing import Any, Concatenate, cast
 
 import torch
 import torch.distributed as dist
@@ -20,12 +20,19 @@ from conformance.core.errors import UsageError
 from conformance.core.plan import are_world_sizes
 from conformance.core.references import check_reference
 from conformance.core.signatures import parse
+from conformance.kit.declared import Formula
 from conformance.kit.deviations import NotApplicable, Skipped
-from conformance.kit.results import FORMS, assembled, entries_of
+from conformance.kit.results import FORMS, Form, assembled, entries_of
 from conformance.kit.samples import Sample, prepared, taken
-from conformance.kit.specs import SPECS, Spec
+from conformance.kit.specs import GRADIENT_KINDS, SPECS, GradientKind, Spec, SpecName
 from conformance.kit.typed_samples import typed
 
+#: A Function class, a plain callable, or the name of one, ``"module:attribute"``.
+Target = Callable[..., Any] | str
+#: A callable that yields tuples of arguments, the name of one, or the tuples themselves.
+Inputs = Callable[[], Iterable[tuple[Any, ...]]] | Iterable[tuple[Any, ...]] | str
+#: ``call(function, *args)``.
+Call = Callable[Concatenate[Any, ...], Any]
 #: What torch.distributed says where a collective finds no process group.
 NO_GROUP = "process group has not been initialized"
 
@@ -54,14 +61,14 @@ class Subject:
     'mypkg.dist:GatherLayer'
     """
 
-    target: Any
-    spec: str = "Function"
-    call: Callable[..., Any] | None = None
-    inputs: Callable[[], Iterable[tuple[Any, ...]]] | Iterable[tuple[Any, ...]] | str | None = None
-    gradient: str = ""
-    formula: Callable[..., Any] | None = None
+    target: Target
+    spec: SpecName = "Function"
+    call: Call | None = None
+    inputs: Inputs | None = None
+    gradient: GradientKind | None = None
+    formula: Formula | None = None
     helpers: tuple[tuple[str, Callable[..., Any]], ...] = ()
-    result: str = ""
+    result: Form | None = None
     dim: int = 0
     name: str = ""
     types: str | None = None
@@ -94,8 +101,8 @@ class Subject:
         return (self.form, self.dim) == (self._spec.result, 0)
 
     @property
-    def form(self) -> str:
-        """The form in which a gather gives what it gathered; empty for what is no gather."""
+    def form(self) -> Form | None:
+        """The form in which a gather gives what it gathered; None for what is no gather."""
         return self.result or self._spec.result
 
     def undivided(self, *args: Any) -> Any:
@@ -132,8 +139,8 @@ class Subject:
         return self._spec.gathers
 
     @property
-    def gradient_kind(self) -> str:
-        """``numeric``, ``declared`` or ``spec``."""
+    def gradient_kind(self) -> GradientKind:
+        """How the gradient is judged."""
         return self.gradient or ("declared" if self.formula else self._spec.gradient)
 
     @property
@@ -214,19 +221,24 @@ def load(reference: str) -> Any:
         raise UsageError(f"module {module!r} has no attribute {path!r}") from None
 
 
+def named(reference: str) -> Subject:
+    """The Subject of a name, or one made of the class or callable of that name, which nothing has checked yet."""
+    target = load(reference)
+    if not isinstance(target, Subject):
+        return Subject(target, name=reference)
+    found = load(target.target) if isinstance(target.target, str) else target.target
+    return replace(target, target=found, name=target.name or reference)
+
+
 def resolve(reference: str, spec: str | None, inputs: str | None, types: str | None = None) -> Subject:
     """Make the subject that a command line names; on a rank.
 
     Raises:
         UsageError: with one line that says what was given and what would be right.
     """
-    target = load(reference)
-    if isinstance(target, Subject):
-        subject = replace(target, spec=spec or target.spec, name=target.name or reference)
-        if isinstance(subject.target, str):
-            subject = replace(subject, target=load(subject.target))
-    else:
-        subject = Subject(target, spec=spec or "Function", name=reference)
+    subject = named(reference)
+    if spec:
+        subject = replace(subject, spec=cast(SpecName, spec))
     if inputs is not None:
         subject = replace(subject, inputs=inputs)
     if types is not None:
@@ -255,7 +267,7 @@ def check_subject(subject: Subject) -> Subject:
         raise UsageError(f"no spec named {subject.spec!r}; there are {', '.join(SPECS)}")
     if subject.result and (subject.result not in FORMS or not subject.gathers):
         raise UsageError(f"{reference!r}: result is one of {', '.join(FORMS)}, for a spec that gathers")
-    if subject.gradient_kind not in {"numeric", "declared", "spec"}:
+    if subject.gradient_kind not in GRADIENT_KINDS:
         raise UsageError(f"{reference!r}: gradient is 'numeric', 'declared' or 'spec', not {subject.gradient!r}")
     if subject.gradient_kind == "declared" and subject.formula is None:
         raise UsageError(f"{reference!r}: gradient='declared' needs formula=, a function of (args, grads)")

@@ -58,7 +58,7 @@ def freed(tensor: torch.Tensor) -> bool:
     return bool(held < (last + 1) * tensor.element_size())
 
 
-class AllocationMode(TorchDispatchMode):  # type: ignore[misc]
+class AllocationMode(TorchDispatchMode):
     """Calls :meth:`allocated` with every tensor that an operation returns in memory of its own; views have none."""
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

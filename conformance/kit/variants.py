@@ -43,7 +43,7 @@ LAYOUTS: dict[str, Arrange] = {
 }
 
 
-class _Laid(torch.autograd.Function):  # type: ignore[misc]
+class _Laid(torch.autograd.Function):
     """A copy in another layout, which is no view of anything."""
 
     @staticmethod

@@ -58,11 +58,11 @@ def _watching_new(functions: tuple[type, ...], witness: Witness, stack: ExitStac
         if (function.__module__, function.__qualname__) in known:
             _watch(function, witness, stack)
 
-    FunctionMeta.__init__ = init
+    FunctionMeta.__init__ = init  # type: ignore[method-assign]
     try:
         yield
     finally:
-        FunctionMeta.__init__ = original
+        FunctionMeta.__init__ = original  # type: ignore[method-assign]
 
 
 def _stand_ins(function: Any, witness: Witness) -> Iterator[tuple[str, Callable[..., Any]]]:

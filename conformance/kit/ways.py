@@ -13,7 +13,7 @@ from conformance.kit.calls import Case
 def by_way_of(case: Case, way: Callable[..., Any]) -> Case:
     """The sample's call made as ``way(call, *args)``."""
     call = case.subject
-    through = replace(call, call=lambda target, *args: way(call, *args), result="", dim=0)
+    through = replace(call, call=lambda target, *args: way(call, *args), result=None, dim=0)
     return replace(case, subject=through)
 
 

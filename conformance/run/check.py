@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import difflib
 import platform
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Literal, overload
 
 from conformance.core import catalog, clauses
-from conformance.core.errors import UsageError
-from conformance.core.options import LONGEST_TIMEOUT, MOST_RANKS, RunOptions
+from conformance.core.options import RunOptions
 from conformance.core.outcomes import TestOutcome
 from conformance.core.plan import PlannedTest, SubjectRef, plan
-from conformance.kit.subject import Subject, check_subject, load
-from conformance.kit.world import World
+from conformance.kit.declared import Formula
+from conformance.kit.specs import GradientKind, SpecName
+from conformance.kit.subject import Call, Subject, Target
 from conformance.ranks.pickled import payload
 from conformance.report.model import Report
+from conformance.run import arguments
 from conformance.run.in_process import in_process
 from conformance.run.session import Session, report_on
+
+Case = tuple[Any, ...]
+Ranks = int | Collection[int]
+#: The specs of classes that are documented with their arguments: these specs bring their own samples.
+DocumentedSpec = Literal["AllGatherGradAutograd", "AllGather", "GradFactor", "MakeViewlessTensor", "NestedIOFunction"]
 
 
 class ConformanceError(AssertionError):
@@ -31,14 +35,87 @@ class ConformanceError(AssertionError):
         self.report = report
 
 
+@overload  # a Subject knows of itself what the others are told; a name may be a Subject's
 def check(
-    function: Any,
-    *cases: tuple[Any, ...],
-    spec: str | None = None,
-    ranks: int | Sequence[int] = 1,
-    call: Callable[..., Any] | None = None,
-    gradient: str = "",
-    formula: Callable[..., Any] | None = None,
+    function: Subject | str,
+    /,
+    *cases: Case,
+    spec: SpecName | None = None,
+    ranks: Ranks = 1,
+    call: Call | None = None,
+    gradient: GradientKind | None = None,
+    formula: Formula | None = None,
+    types: str | None = None,
+    strict: bool = False,
+    only: str = "",
+    timeout: float = 30.0,
+) -> Report: ...
+@overload  # the contract, whose gradient is the derivative
+def check(
+    function: Callable[..., Any],
+    case: Case,
+    /,
+    *cases: Case,
+    spec: Literal["Function"] | None = None,
+    ranks: Ranks = 1,
+    call: Call | None = None,
+    gradient: Literal["numeric"] | None = None,
+    strict: bool = False,
+    only: str = "",
+    timeout: float = 30.0,
+) -> Report: ...
+@overload  # the contract, whose gradient is what a formula says
+def check(
+    function: Callable[..., Any],
+    case: Case,
+    /,
+    *cases: Case,
+    spec: Literal["Function"] | None = None,
+    ranks: Ranks = 1,
+    call: Call | None = None,
+    gradient: Literal["declared"] | None = None,
+    formula: Formula,
+    strict: bool = False,
+    only: str = "",
+    timeout: float = 30.0,
+) -> Report: ...
+@overload
+def check(
+    function: Callable[..., Any],
+    case: Case,
+    /,
+    *cases: Case,
+    spec: Literal["Collective"],
+    types: str | None = None,
+    ranks: Ranks = 1,
+    call: Call | None = None,
+    strict: bool = False,
+    only: str = "",
+    timeout: float = 30.0,
+) -> Report: ...
+@overload
+def check(
+    function: Callable[..., Any],
+    /,
+    *,
+    spec: DocumentedSpec,
+    ranks: Ranks = 1,
+    call: Call | None = None,
+    strict: bool = False,
+    only: str = "",
+    timeout: float = 30.0,
+) -> Report: ...
+
+
+def check(
+    function: Subject | Target,
+    /,
+    *cases: Case,
+    spec: SpecName | None = None,
+    ranks: Ranks = 1,
+    call: Call | None = None,
+    gradient: GradientKind | None = None,
+    formula: Formula | None = None,
     types: str | None = None,
     strict: bool = False,
     only: str = "",
@@ -89,20 +166,19 @@ def check(
     >>> check(Double, (torch.randn(3, dtype=torch.float64, requires_grad=True),)).subjects[0].verdict
     'conforms'
     """
-    sizes = _sizes(ranks)
-    if not (isinstance(timeout, int | float) and 0 < timeout <= LONGEST_TIMEOUT):
-        raise UsageError(f"timeout={timeout!r}: give a number of seconds above 0 and at most 86400")
-    subject = _subject(function, cases, spec, call, gradient, formula, types)
+    sizes = arguments.world_sizes(ranks)
+    seconds = arguments.seconds(timeout)
+    subject = arguments.subject(
+        function, spec=spec, call=call, gradient=gradient, formula=formula, inputs=cases, types=types
+    )
     label = subject.label
     on_ranks = max(sizes) > 1 or subject.gathers
     carried = payload(subject) if on_ranks else ""
     named = SubjectRef("", subject.spec, None, label, carried, ranks=tuple(subject.ranks or ()))
     registry = clauses.registry()
     tests = [test for test in plan(catalog.suite(), registry, [named], sizes) if test.subject]
-    chosen = [test for test in tests if only in {"", test.test.clause, test.test.function}]
-    if not chosen:
-        raise UsageError(_nothing_chosen(only, tests))
-    outcomes = _on_ranks(chosen, named, sizes, timeout) if on_ranks else list(in_process(chosen, subject))
+    chosen = arguments.chosen(only, tests)
+    outcomes = _on_ranks(chosen, named, sizes, seconds) if on_ranks else list(in_process(chosen, subject))
     report = report_on(
         tests,
         outcomes,
@@ -113,56 +189,6 @@ def check(
     )
     _raise_unless_good(report, strict, whole=not only)
     return report
-
-
-def _sizes(ranks: int | Sequence[int]) -> tuple[int, ...]:
-    """World sizes, each one checked."""
-    sizes = tuple(ranks) if isinstance(ranks, list | tuple | range | set) else (ranks,)
-    if not sizes or not all(type(size) is int and 1 <= size <= MOST_RANKS for size in sizes):
-        raise UsageError(f"ranks={ranks!r}: give a world size of 1 or more, or several as in (2, 3)")
-    return tuple(sorted(set(sizes)))
-
-
-def _nothing_chosen(only: str, tests: Sequence[PlannedTest]) -> str:
-    known = sorted({name for test in tests for name in (test.test.clause, test.test.function)})
-    near = difflib.get_close_matches(only, known, 2) if isinstance(only, str) else []
-    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "; `conformance list` shows all clauses"
-    return f"only={only!r}: no clause or test of that name concerns this subject{hint}"
-
-
-def _subject(
-    function: Any,
-    cases: tuple[tuple[Any, ...], ...],
-    spec: str | None,
-    call: Callable[..., Any] | None,
-    gradient: str,
-    formula: Callable[..., Any] | None,
-    types: str | None,
-) -> Subject:
-    subject = function if isinstance(function, Subject) else Subject(function)
-    if isinstance(subject.target, str):
-        subject = replace(subject, target=_loaded(subject.target), name=subject.label)
-    given: dict[str, Any] = {
-        "spec": spec,
-        "call": call,
-        "gradient": gradient,
-        "formula": formula,
-        "inputs": cases,
-        "types": types,
-    }
-    subject = check_subject(replace(subject, **{name: value for name, value in given.items() if value}))
-    if not callable(subject.inputs) or not subject.gathers:
-        subject.samples(World())  # inputs that cannot be used are said at once; a gather's may need their ranks
-    return subject
-
-
-def _loaded(reference: str) -> Any:
-    try:
-        return load(reference)
-    except UsageError:
-        raise
-    except Exception as error:
-        raise UsageError(f"importing {reference!r} raises {type(error).__name__}: {error}") from error
 
 
 def _on_ranks(

@@ -19,9 +19,9 @@ from conformance.kit.world import World
 def _squares(subject: Subject, world: World) -> Callable[[torch.Tensor], torch.Tensor]:
     """A loss of this rank's own: a weighted sum of the squares of every entry."""
     weights = cotangents(world, (2, 3), torch.float64)[world.rank]
-    return lambda x: sum(
-        (weight * entry * entry).sum() for weight, entry in zip(weights, entries(subject, world, x), strict=True)
-    )
+    return lambda x: torch.stack(
+        [(weight * entry * entry).sum() for weight, entry in zip(weights, entries(subject, world, x), strict=True)]
+    ).sum()
 
 
 def _unless_refused(differentiate: Callable[[], Any]) -> Any:
@@ -83,13 +83,13 @@ def test_gradients_that_differ_by_sample_on_some_ranks(subject: Subject, world: 
     given = [varied[rank] if by_sample[rank] else alike[rank] for rank in range(world.size)]
     x = held(world, (samples, 3), torch.float64)[world.rank]
 
-    def pulled(sample: torch.Tensor, *grads: torch.Tensor) -> torch.Tensor:
-        _, pull = torch.func.vjp(lambda t: entries(subject, world, t), sample)
+    def pulled(sample: torch.Tensor, *grads: torch.Tensor) -> Any:
+        pull = torch.func.vjp(lambda t: entries(subject, world, t), sample)[1]
         return pull(grads)[0]
 
     in_dims = (0, *[0 if by_sample[world.rank] else None] * world.size)
     actual = torch.vmap(pulled, in_dims=in_dims)(x, *given[world.rank])
-    expected = sum(theirs[world.rank].expand(samples, 3) for theirs in given)
+    expected = torch.stack([theirs[world.rank].expand(samples, 3) for theirs in given]).sum(0)
     those = ", ".join(f"{rank}" for rank in range(world.size) if by_sample[rank])
     name = f"the gradient of x on rank {world.rank} of {world.size} under vmap, mapped on rank {those} only"
     expect.close(actual, expected, name)

@@ -89,7 +89,7 @@ def test_numbers_of_used_entries_differ_between_ranks(subject: Subject, world: W
     _counts_as_zero(subject, world, actual, _only(grads, range(many)), "when rank s uses entries 0 to s")
 
 
-class _NoGradient(torch.autograd.Function):  # type: ignore[misc]
+class _NoGradient(torch.autograd.Function):
     """Uses its inputs, and has no gradient to give them: what comes before it still runs."""
 
     @staticmethod

@@ -90,11 +90,11 @@ def _compare(
                     wrong = f"{what} on rank {members[place]}, rank {place} of the group\n{shown(a)}\n{shown(b)}"
     told = next(filter(None, world.exchange(wrong)), "")
     if told:
-        where, a, b = told.split("\n")
+        where, was, right = told.split("\n")
         raise Deviation(
             f"{claim.call.label} in the group of ranks {_named(members)}: {where}",
-            a,
-            f"{b}, as rank {where.rpartition('rank ')[2].split()[0]} has it in the group of the first ranks",
+            was,
+            f"{right}, as rank {where.rpartition('rank ')[2].split()[0]} has it in the group of the first ranks",
             "a rank of the world where that of the group is meant, or the group is forgotten",
         )
 

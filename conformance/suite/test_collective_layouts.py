@@ -65,7 +65,7 @@ def _cotangents(
     for at in look.differentiable:
         drawn = cotangent(signature.results[at], results[at], world.rank, at)
         if layout == EXPANDED and drawn.numel():
-            drawn = torch.full_like(drawn, drawn.reshape(-1)[0])
+            drawn = drawn.reshape(-1)[0].expand(drawn.shape).clone()
         yield mine, [drawn if place == at else None for place in range(len(results))]
 
 

@@ -26,7 +26,7 @@ def _decorated(world: World, note: Callable[..., None], cast: torch.dtype | None
     """A Function whose forward and backward are decorated, and which tells ``note`` of each call."""
     kind = _kind(world)
 
-    class Decorated(torch.autograd.Function):  # type: ignore[misc]
+    class Decorated(torch.autograd.Function):
         @staticmethod
         @torch.amp.custom_fwd(device_type=kind, cast_inputs=cast)  # type: ignore[untyped-decorator]
         def forward(ctx: Any, x: Any, more: Any) -> Any:

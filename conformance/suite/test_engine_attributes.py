@@ -27,7 +27,7 @@ def test_ctx_shows_what_was_asked(world: World, form: str) -> None:
     seen: list[tuple[str, Any, Any]] = []
 
     def keep(ctx: Any, inputs: Any, output: Any) -> None:
-        given = {
+        given: dict[str, Any] = {
             "save_for_backward": [(w, x), (x,)],
             "save_for_forward": [(x,), (w, w)],
             "mark_dirty": [(w,)],

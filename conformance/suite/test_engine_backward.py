@@ -144,7 +144,7 @@ def test_backward_may_return_none(world: World, form: str) -> None:
     fixed, other = tensor(world, 3.0), [2.0]
     for pattern in ("x", "xn", "nx", "fx", "xf", "nxfxn", "fnx", "xlx"):
         given = {"f": fixed, "n": None, "l": other}
-        arguments = [leaf(world, 1.0) if letter == "x" else given[letter] for letter in pattern]
+        arguments: list[Any] = [leaf(world, 1.0) if letter == "x" else given[letter] for letter in pattern]
         try:
             function.apply(*arguments).backward()
         except Exception as error:

@@ -18,7 +18,7 @@ from conformance.kit.world import World
 def test_tensors_may_be_given_by_name(world: World, form: str, given: str) -> None:
     """Y is given by name, or x and y are, in either order; each gets its own gradient."""
 
-    class Combined(torch.autograd.Function):  # type: ignore[misc]
+    class Combined(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any, y: Any) -> Any:
             return 2 * x + 3 * y
@@ -27,7 +27,7 @@ def test_tensors_may_be_given_by_name(world: World, form: str, given: str) -> No
         def backward(ctx: Any, grad: Any) -> Any:
             return 2 * grad, 3 * grad
 
-    class Separate(torch.autograd.Function):  # type: ignore[misc]
+    class Separate(torch.autograd.Function):
         @staticmethod
         def forward(x: Any, y: Any) -> Any:
             return 2 * x + 3 * y
@@ -51,7 +51,7 @@ def test_tensors_may_be_given_by_name(world: World, form: str, given: str) -> No
     expect.equal(torch.cat(gradients), tensor(world, 2.0, 3.0), "gradients of inputs given by name")
 
 
-class _Marked(torch.Tensor):  # type: ignore[misc]
+class _Marked(torch.Tensor):
     """A subclass that adds nothing."""
 
 

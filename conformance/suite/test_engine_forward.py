@@ -17,7 +17,7 @@ from conformance.kit.world import World
 def test_combined_form_without_forward_raises(world: World, count: int) -> None:
     """To apply a class that has only a backward raises NotImplementedError, with any number of arguments."""
 
-    class Forgotten(torch.autograd.Function):  # type: ignore[misc]
+    class Forgotten(torch.autograd.Function):
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
             return grads
@@ -31,7 +31,7 @@ def test_combined_form_without_forward_raises(world: World, count: int) -> None:
 def test_separate_form_without_forward_raises(world: World) -> None:
     """To apply a class that has a setup_context and no forward raises NotImplementedError, under torch.func as well."""
 
-    class Forgotten(torch.autograd.Function):  # type: ignore[misc]
+    class Forgotten(torch.autograd.Function):
         @staticmethod
         def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
             """Store nothing."""
@@ -49,7 +49,7 @@ def test_forward_gets_ctx_and_every_argument(world: World, count: int) -> None:
     """In the combined form forward is called once, with ctx and then every argument as it was given."""
     calls = []
 
-    class Receives(torch.autograd.Function):  # type: ignore[misc]
+    class Receives(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, *inputs: Any) -> Any:
             calls.append((ctx, inputs))

@@ -91,7 +91,7 @@ def test_torch_func_hands_the_same_to_jvp(world: World) -> None:
         (tensor(world, 1.0, 2.0), tensor(world, 3.0)[0]),
         (tensor(world, 5.0, 6.0), tensor(world, 7.0)[0]),
     )
-    _, actual = torch.func.jvp(lambda x, y: function.apply(None, x, "text", y, 5), primals, tangents)
+    actual = torch.func.jvp(lambda x, y: function.apply(None, x, "text", y, 5), primals, tangents)[1]
     expect.equal(shapes[0], [None, (2,), None, (), None], "shapes of what PyTorch handed to jvp under torch.func.jvp")
     expect.equal(actual, tensor(world, 29.0)[0], "tangent under torch.func.jvp")
 
@@ -100,7 +100,7 @@ def test_torch_func_hands_the_same_to_jvp(world: World) -> None:
 @cases(form=["combined", "separate"], pattern=["tn", "nt", "tm", "mt", "ti", "ntmtn"])
 def test_jvp_may_return_none(world: World, form: str, pattern: str) -> None:
     """None is accepted for an output that is no tensor (n), marked non-differentiable (m) or an integer (i)."""
-    makers = {"t": lambda x: x * 2, "n": lambda x: 5, "m": torch.sign, "i": torch.argsort}
+    makers: dict[str, Any] = {"t": lambda x: x * 2, "n": lambda x: 5, "m": torch.sign, "i": torch.argsort}
 
     def compute(x: Any) -> Any:
         return tuple(makers[letter](x) for letter in pattern)

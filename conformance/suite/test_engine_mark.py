@@ -32,7 +32,7 @@ def _double(when: str, through_data: bool) -> Any:
     if when == "in setup_context":
         return build("separate", compute, lambda ctx, inputs, _: ctx.mark_dirty(inputs[0]), backward=backward)
 
-    class Double(torch.autograd.Function):  # type: ignore[misc]
+    class Double(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any, *others: Any) -> Any:
             if when == "before":
@@ -42,7 +42,7 @@ def _double(when: str, through_data: bool) -> Any:
                 ctx.mark_dirty(x)
             return x
 
-    Double.backward = staticmethod(backward)
+    Double.backward = staticmethod(backward)  # type: ignore[method-assign]
     return Double
 
 

@@ -120,7 +120,7 @@ def test_info_has_the_batch_size(world: World, size: int, dim: int) -> None:
 def test_info_has_the_randomness(world: World, randomness: str | None) -> None:
     """info.randomness is the option given to torch.vmap, "error" where none was given."""
     seen: list[Any] = []
-    options = {} if randomness is None else {"randomness": randomness}
+    options: dict[str, Any] = {} if randomness is None else {"randomness": randomness}
     torch.vmap(_received(seen).apply, **options)(_numbers(world, SIZE, 2))
     what = f"PyTorch's info.randomness for torch.vmap with {options or 'no options'}"
     expect.equal(seen[0][0].randomness, randomness or "error", what)

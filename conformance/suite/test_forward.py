@@ -74,9 +74,9 @@ def test_same_inputs_give_the_same(subject: Subject, world: World) -> None:
     for case, (outputs, gradients), (again, gradients_again) in pairs:
         for index, (one, other) in enumerate(zip(again, outputs, strict=True)):
             _same(one, other, f"output {index} of {case.label}, called again with equal inputs")
-        for at, one, other in zip(case.active, gradients_again, gradients, strict=False):
-            if one is not None and other is not None:
-                _same(one, other, f"gradient of {case.name(at)}, called again with equal inputs")
+        for at, left, right in zip(case.active, gradients_again, gradients, strict=False):
+            if left is not None and right is not None:
+                _same(left, right, f"gradient of {case.name(at)}, called again with equal inputs")
 
 
 def _same(actual: torch.Tensor, expected: torch.Tensor, what: str) -> None:

@@ -43,7 +43,7 @@ def _by_vjp(case: Case, places: tuple[int, ...], cotangents: list[torch.Tensor])
         found = outputs(case, dict(zip(case.active, values, strict=True)))
         return tuple(found[place] for place in places)
 
-    _, pull = torch.func.vjp(differentiable, *_values(case))
+    pull = torch.func.vjp(differentiable, *_values(case))[1]
     gradients: Tensors = pull(tuple(cotangents))
     return gradients
 

@@ -198,7 +198,7 @@ def test_batch_is_scaled_sample_by_sample(subject: Subject, world: World, dim: i
     weight = world.tensor(0, (2, 3, 4), torch.float64, "weight")
 
     def differentiated(sample: torch.Tensor, cotangent: torch.Tensor) -> Any:
-        y, pull = torch.func.vjp(lambda x: subject(x, f), sample)
+        y, pull = torch.func.vjp(lambda x: subject(x, f), sample)[:2]
         return y, pull(cotangent)[0]
 
     values, gradient = torch.vmap(differentiated, in_dims=dim, out_dims=dim)(x.clone(), weight.clone())
@@ -234,7 +234,7 @@ def test_a_factor_for_each_sample(subject: Subject, world: World, samples: int, 
     x, weight = (world.tensor(0, (samples, 2), torch.float64, key) for key in ("x", "weight"))
     factors = torch.arange(samples, dtype=torch.float64, device=world.device) - 2.5
 
-    def pulled(x: torch.Tensor, f: torch.Tensor, cotangent: torch.Tensor, call: Any = subject) -> torch.Tensor:
+    def pulled(x: torch.Tensor, f: torch.Tensor, cotangent: torch.Tensor, call: Any = subject) -> Any:
         return torch.func.vjp(lambda x: call(x, f), x)[1](cotangent)[0]
 
     what = f"factors for {samples} samples under vmap"

@@ -93,7 +93,8 @@ def _moved(point: Case, direction: Direction, step: float) -> Tensors:
 def _by_differences(point: Case, direction: Direction, place: int) -> torch.Tensor:
     step = epsilon(list(direction.values())) ** (1 / 3)
     right, left = (_moved(point, direction, sign * step)[place].detach() for sign in (1, -1))
-    return (right - left) / (2 * step)
+    slope: torch.Tensor = (right - left) / (2 * step)
+    return slope
 
 
 @clause("Function.jvp.tangent")

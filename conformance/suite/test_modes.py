@@ -35,7 +35,7 @@ def test_none_for_every_output_is_handled(subject: Subject, world: World) -> Non
             expect.that(zero, f"gradient of {case.name(at)} with None for every output", gradient, "None or zeros")
 
 
-class _NoGradient(torch.autograd.Function):  # type: ignore[misc]
+class _NoGradient(torch.autograd.Function):
     """The identity, through which no gradient comes back."""
 
     @staticmethod

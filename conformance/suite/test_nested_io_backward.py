@@ -158,8 +158,8 @@ def test_a_tensor_in_two_places_gets_both_gradients(subject: Subject, world: Wor
     x, y = (world.tensor(0, (3,), torch.float64, key).requires_grad_() for key in "xy")
     fixed = world.tensor(0, (3,), torch.float64, "fixed")
     args = ({"x": x, "again": [x, fixed]}, (y, x))
-    actual = torch.autograd.grad(sum(tensors_in(_squared(subject, args))).sum(), [x, y])
-    right = torch.autograd.grad(sum(tensors_in(_squares(*args))).sum(), [x, y])
+    actual = torch.autograd.grad(torch.stack(tensors_in(_squared(subject, args))).sum(), [x, y])
+    right = torch.autograd.grad(torch.stack(tensors_in(_squares(*args))).sum(), [x, y])
     expect.close(actual[0], right[0], "gradient of a tensor that stands in three places")
     expect.close(actual[1], right[1], "gradient of a tensor beside one that needs no gradient")
 

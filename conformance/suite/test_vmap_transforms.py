@@ -77,7 +77,7 @@ def _gradients_of(used: list[tuple[torch.Tensor, torch.Tensor]], leaves: list[to
     if not used:
         return (None,) * len(leaves)
     results, weights = zip(*used, strict=True)
-    return torch.autograd.grad(results, leaves, weights, allow_unused=True)  # type: ignore[no-any-return]
+    return torch.autograd.grad(results, leaves, weights, allow_unused=True)
 
 
 def _added_up_where_shared(batch: Batch, gradients: list[list[torch.Tensor]]) -> list[Tensors]:

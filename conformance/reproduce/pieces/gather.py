@@ -34,7 +34,7 @@ def check() -> bool:
     wrong = mp.get_context("spawn").Array("i", SIZE)
     with tempfile.TemporaryDirectory() as folder:
         mp.spawn(rank_main, args=(folder, wrong), nprocs=SIZE)
-    return any(wrong)
+    return any(wrong[:])
 
 
 if __name__ == "__main__":

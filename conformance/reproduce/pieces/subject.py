@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 
-class Function(torch.autograd.Function):  # type: ignore[misc]
+class Function(torch.autograd.Function):
     """The class under test."""
 
 

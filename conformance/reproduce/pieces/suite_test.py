@@ -83,14 +83,14 @@ def main() -> int:
         workers = mp.spawn(rank_main, args=(folder, status, begun), nprocs=SIZE, join=False)
         limit, started, ended = time.monotonic() + START, False, False
         while not ended and time.monotonic() < limit:
-            if not started and all(begun):
+            if not started and all(begun[:]):
                 started, limit = True, time.monotonic() + TIMEOUT
             ended = workers.join(timeout=0.2)  # True once all have ended; one that did is no reason to stop
         for process in workers.processes:
             if process.is_alive():
                 process.kill()
-    if ended or any(status):
-        return BROKEN if BROKEN in list(status) else max(status, default=0)
+    if ended or any(status[:]):
+        return BROKEN if BROKEN in status[:] else max(status[:], default=0)
     print("not every rank came to its end")
     return BROKEN if HANGS and started else UNFINISHED
 
