@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", default="cpu", help="where they run: cpu (default), emulated, cuda, ...")
     parser.add_argument("--timeout", default=120.0, type=float, help="deadline of a test, in seconds")
     parser.add_argument("--jobs", default=2, type=int, help="packages that are tested side by side (default 2)")
-    parser.add_argument("--update", action="store_true", help="write the verdicts to docs/data, which the site is made from")
+    parser.add_argument("--update", action="store_true", help="write the verdicts to docs/data, for the site")
     return parser
 
 
