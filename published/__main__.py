@@ -34,12 +34,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.report:
         for result in found:
             result.keep(Path(given.report))
-    return _recorded(table, results_on(given.device), given.update)
+    return _recorded(table, Path(given.into) / file_of(given.device), given.update)
 
 
-def results_on(device: str) -> Path:
+def file_of(device: str) -> str:
     """Where the verdicts on a device are kept; for an accelerator, those findings alone that the CPU does not show."""
-    return RESULTS if device == "cpu" else DATA / f"public-{device.partition(':')[0]}.json"
+    return RESULTS.name if device == "cpu" else f"public-{device.partition(':')[0]}.json"
 
 
 def _one(entry: Package, given: argparse.Namespace) -> list[Judged]:
@@ -78,7 +78,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", default="cpu", help="where they run: cpu (default), emulated, cuda, ...")
     parser.add_argument("--timeout", default=120.0, type=float, help="deadline of a test, in seconds")
     parser.add_argument("--jobs", default=2, type=int, help="packages that are tested side by side (default 2)")
-    parser.add_argument("--update", action="store_true", help="write the verdicts to docs/data, for the site")
+    parser.add_argument("--update", action="store_true", help="write the verdicts, for the site")
+    parser.add_argument("--into", metavar="DIR", default=DATA, help=f"where they are kept (default {DATA})")
     return parser
 
 
