@@ -1,4 +1,4 @@
-"""``python -m benchmarks [PART ...]``: measure, write docs/data/bench-PART.json, and draw the page's tables."""
+"""``python -m benchmarks [PART ...]``: measure, and write docs/data/bench-PART.json, which the page is made from."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from benchmarks import docs_build, growth, harness, start, watching
@@ -21,14 +22,19 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", help="start, harness, gathers, growth, watch, docs (default: all)")
     parser.add_argument("--rounds", type=int, default=5, help="counted runs of each command")
     parser.add_argument("--worlds", default="2,4,8", help="numbers of ranks")
+    parser.add_argument("--device", default="cpu", help="where the gathers compute; the other parts know the CPU alone")
+    parser.add_argument("--sizes", default="", help="sizes of the gathers, such as '1 KiB,1 MiB' (default: all)")
+    parser.add_argument("--into", type=Path, default=DATA, help="where the figures go (default: docs/data)")
     arguments = parser.parse_args()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # users keep what Python compiles, unless told otherwise
     worlds = tuple(int(size) for size in arguments.worlds.split(","))
 
     def gathers() -> Any:
-        from benchmarks.gathers import measure
+        from benchmarks.gathers import SIZES, measure
+        from benchmarks.place import Place
 
-        return measure(worlds)
+        sizes = arguments.sizes.split(",") if arguments.sizes else list(SIZES)
+        return measure(worlds, Place.of(arguments.device), sizes)
 
     parts: dict[str, Callable[[], Any]] = {
         "start": lambda: start.measure(arguments.rounds),
@@ -41,8 +47,10 @@ def main() -> int:
     for name in arguments.parts or parts:
         print(f"measuring {name}", flush=True)
         data = {"machine": machine(), "figures": parts[name]()}
-        DATA.mkdir(parents=True, exist_ok=True)
-        (DATA / f"bench-{name}.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+        arguments.into.mkdir(parents=True, exist_ok=True)
+        device = "" if arguments.device == "cpu" else f"-{arguments.device}"
+        file = arguments.into / f"bench-{name}{device}.json"
+        file.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     return 0
 
 

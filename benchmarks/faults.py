@@ -43,13 +43,15 @@ PEER_DEADLINE = 45.0
 PEER_LIMIT = 150.0
 
 
-def ours(faults: Sequence[str], sizes: Sequence[int]) -> Iterator[dict[str, Any]]:
+def ours(faults: Sequence[str], sizes: Sequence[int], device: str = "cpu") -> Iterator[dict[str, Any]]:
     """Every fault in forward and in backward: verdict, seconds to notice, seconds until a new world is ready."""
+    from benchmarks.place import Place
     from conformance.ranks.client import Forkserver
     from tests.faults.running import new_pool, run
 
-    template = Forkserver()
-    pool = new_pool(template)
+    where = Place.of(device)
+    template = Forkserver(where.library)
+    pool = new_pool(template, device=where.device, backend=where.backend)
     try:
         for fault in faults:
             for place in ("forward", "backward", "end")[: 3 if f"end_{fault}" in COMPARED else 2]:
@@ -254,8 +256,15 @@ def main() -> int:
     parser.add_argument("--peers", default=",".join(COMPARED), help="faults for the peers; empty: the last figures")
     parser.add_argument("--compared", action="store_true", help="what the peers are put through, in this suite")
     parser.add_argument("--page", action="store_true", help="only make the page again from the figures there are")
+    parser.add_argument("--device", default="cpu", help="measure ours there, and write faults-DEVICE.json alone")
+    parser.add_argument("--into", type=Path, default=DATA.parent, help="where that goes (default: docs/data)")
     arguments = parser.parse_args()
     here = machine()
+    if arguments.device != "cpu":
+        rows = list(ours(arguments.ours.split(","), (2,), arguments.device))
+        file = arguments.into / f"faults-{arguments.device}.json"
+        file.write_text(json.dumps({"machine": here, "ours": rows}, indent=1) + "\n", encoding="utf-8")
+        return 0
     none: dict[str, Any] = {"ours": [], "peers": {}, "machine": here, "peers_machine": here}
     data = json.loads(DATA.read_text()) if DATA.exists() else none
     if arguments.page:

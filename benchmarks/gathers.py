@@ -10,11 +10,12 @@ import statistics
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import ROOT
+from benchmarks.place import Place
 
 SIZES = {"1 KiB": 256, "64 KiB": 16_384, "1 MiB": 262_144, "16 MiB": 4_194_304, "64 MiB": 16_777_216}
 MEMORY = "peak memory"
@@ -23,7 +24,9 @@ COUNTS = {"1 KiB": 60, "64 KiB": 40, "1 MiB": 20, "16 MiB": 5, "64 MiB": 3}
 MOST_AT = {8: 262_144}
 
 
-def measure(worlds: tuple[int, ...]) -> list[dict[str, Any]]:
+def measure(
+    worlds: tuple[int, ...], place: Place = Place(), sizes: Sequence[str] = tuple(SIZES)
+) -> list[dict[str, Any]]:
     """Seconds a form takes on the slowest rank, as medians, and as shares of the ksuit form's; its peak memory."""
     import torch.multiprocessing as mp
 
@@ -34,7 +37,7 @@ def measure(worlds: tuple[int, ...]) -> list[dict[str, Any]]:
     for world in worlds:
         manager = mp.get_context("spawn").Manager()
         results = manager.dict()
-        mp.spawn(_on_rank, (world, free_port(), results), nprocs=world)
+        mp.spawn(_on_rank, (world, free_port(), results, place, sizes), nprocs=world)
         found += _joined(dict(results), world)
         manager.shutdown()
     return found
@@ -63,7 +66,7 @@ def _joined(results: dict[Any, list[float]], world: int) -> list[dict[str, Any]]
     return rows
 
 
-def _on_rank(rank: int, world: int, port: int, results: Any) -> None:
+def _on_rank(rank: int, world: int, port: int, results: Any, place: Place, sizes: Sequence[str]) -> None:
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     warnings.simplefilter("ignore")
     import torch
@@ -72,69 +75,67 @@ def _on_rank(rank: int, world: int, port: int, results: Any) -> None:
     from check import join
 
     torch.set_num_threads(1)
-    join(rank, world, port)
+    device = place.enter(rank)
+    join(rank, world, port, place.backend)
     for label, numbers in SIZES.items():
-        if numbers > MOST_AT.get(world, numbers):
+        if label not in sizes or numbers > MOST_AT.get(world, numbers):
             continue
-        forms = _forms(numbers, rank, world)
+        forms = {name: once for name, once in _forms(numbers, rank, world, device).items() if _is_supported(once)}
         times: dict[str, list[float]] = {name: [] for name in forms}
         for _ in range(2 if numbers <= SIZES["1 MiB"] else 1):
             for once in forms.values():
-                _timed(once)
+                _timed(once, place)
         for _ in range(COUNTS[label]):
             for name, once in forms.items():
-                times[name].append(_timed(once))
+                times[name].append(_timed(once, place))
         for name, own in times.items():
             results[rank, label, name] = own
-        results[rank, label, MEMORY] = [(name, _peak(once)) for name, once in forms.items()]
+        results[rank, label, MEMORY] = [(name, _peak(once, place)) for name, once in forms.items()]
     torch.distributed.destroy_process_group()
 
 
-def _timed(once: Callable[[], object]) -> float:
+def _is_supported(once: Callable[[], object]) -> bool:
+    """Whether the backend has the exchanges that a form is made of."""
+    try:
+        once()
+    except RuntimeError as error:
+        if "does not support" not in str(error):
+            raise
+        return False
+    return True
+
+
+def _timed(once: Callable[[], object], place: Place) -> float:
     import torch.distributed as dist
 
     dist.barrier()
+    place.wait()
     start = time.perf_counter()
     once()
+    place.wait()
     return time.perf_counter() - start
 
 
-def _peak(once: Callable[[], object]) -> float:
-    """By how much the process grows while a form runs, results included (MiB): the most of two calls."""
-    import gc
+def _peak(once: Callable[[], object], place: Place) -> float:
+    """By how much memory grows while a form runs: the most of two calls."""
+    import torch.distributed as dist
 
     grown = []
     for _ in range(2):
-        gc.collect()
-        dist_barrier()
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # forget the highest point so far
-        before = _status("VmRSS")
-        once()
-        grown.append((_status("VmHWM") - before) / 1024)
+        dist.barrier()
+        grown.append(place.growth(once))
     return max(grown)
 
 
-def dist_barrier() -> None:
-    """Start together."""
-    import torch.distributed as dist
-
-    dist.barrier()
-
-
-def _status(field: str) -> int:
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
-
-
-def _forms(numbers: int, rank: int, world: int) -> dict[str, Callable[[], object]]:
+def _forms(numbers: int, rank: int, world: int, device: str) -> dict[str, Callable[[], object]]:
     import torch
     import torch.distributed as dist
     from ksuit_form import AllGatherGradAutograd as Ksuit
 
     from spec_impl.ksuit import AllGatherGradAutograd, AllGatherGradAutogradSeparate
 
-    x = torch.randn(numbers, generator=torch.Generator().manual_seed(rank)).requires_grad_()
-    weights = [torch.randn(numbers) for _ in range(world)]
+    x = torch.randn(numbers, generator=torch.Generator().manual_seed(rank)).to(device).requires_grad_()
+    weights = [torch.randn(numbers).to(device) for _ in range(world)]
 
     def both(gather: Callable[[torch.Tensor], Any]) -> Callable[[], object]:
         def run() -> object:
@@ -154,9 +155,9 @@ def _forms(numbers: int, rank: int, world: int) -> dict[str, Callable[[], object
 
         return all_gather(value)
 
-    received = torch.empty(world * numbers)
+    received = torch.empty(world * numbers, device=device)
     sent = torch.cat(weights)
-    parts = [torch.empty(numbers) for _ in range(world)]
+    parts = [torch.empty(numbers, device=device) for _ in range(world)]
     detached = x.detach()
 
     def two_exchanges() -> object:

@@ -1,7 +1,8 @@
-"""``python conf/gpu.py``: on a machine with GPUs, run all that no machine without one can show, and keep the reports.
+"""``python conf/gpu.py``: on a machine with GPUs, run all that no machine without one can show, and keep the results.
 
-Every run is one of ``conformance run``; its report goes where the site finds it, as ``gpu-NAME.json``. Nothing needs
-the network. ``--device emulated`` is the rehearsal: the same runs without a GPU.
+Reports of the reference go to docs/results as ``gpu-NAME.json``; verdicts on published packages, faults and benchmarks
+to docs/data with the name of the device. The site shows them from there. Nothing needs the network, but packages that
+are not installed yet: those count as not run. ``--device emulated`` is the rehearsal: the same steps without a GPU.
 """
 
 from __future__ import annotations
@@ -17,56 +18,86 @@ from pathlib import Path
 
 import results
 
-ONE_RANK = ("--ranks", "1")
+ROOT = Path(__file__).parents[1]
+DATA = ROOT / "docs" / "data"
 GATHER = ("spec_impl.ksuit:AllGatherGradAutograd", "--spec", "AllGatherGradAutograd")
+#: What a rehearsal makes do with: the steps are the same, and take two minutes instead of an hour.
+SHORT = {
+    "published": ("torch.testing",),
+    "faults": ("--ours", "killed,lone_error"),
+    "benchmarks": ("--sizes", "1 KiB", "--worlds", "2"),
+}
 
 
 @dataclass(frozen=True)
-class Run:
-    """One run that is owed: the name of its report, the words of its command, what it sets besides."""
+class Step:
+    """One thing that is owed: a command, the file that it leaves, and what it sets besides."""
 
     name: str
-    words: tuple[str, ...]
+    command: tuple[str, ...]
+    #: A report of ``conformance run`` is shortened and kept; other commands write their file themselves.
+    file: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def owed(device: str) -> tuple[Run, ...]:
-    """The runs, on a type of device."""
-    shared = {"NCCL_MULTI_RANK_GPU_ENABLE": "1"}
+def owed(device: str, data: Path) -> tuple[Step, ...]:
+    """The steps, on a type of device."""
+    python, into = sys.executable, str(data)
+    run = (python, "-m", "conformance", "run")
+    shared = {"NCCL_MULTI_RANK_GPU_ENABLE": "1"}  # NCCL takes several ranks of one GPU from 2.30 on
     return (
-        Run("reference", ("--device", device)),
-        Run("reference-second-device", ("--device", f"{device}:1", *ONE_RANK)),
-        Run("reference-gloo-cpu", ("--device", "cpu")),  # the same machine and PyTorch, to tell the device's part
-        Run("gathers-sharing-a-device", (*GATHER, "--device", device, "--ranks", "2,4"), shared),
+        Step("reference", (*run, "--device", device)),
+        Step("reference-second-device", (*run, "--device", f"{device}:1", "--ranks", "1")),
+        Step("reference-gloo-cpu", (*run, "--device", "cpu")),  # the same machine, to tell the device's part
+        Step("gathers-sharing-a-device", (*run, *GATHER, "--device", device, "--ranks", "2,4"), environment=shared),
+        Step(
+            "published",
+            (python, "-m", "published", "--device", device, "--update", "--into", into),
+            f"public-{device}.json",
+        ),
+        Step("faults", (python, "benchmarks/faults.py", "--device", device, "--into", into), f"faults-{device}.json"),
+        Step(
+            "benchmarks",
+            (python, "-m", "benchmarks", "gathers", "--device", device, "--into", into),
+            f"bench-gathers-{device}.json",
+        ),
     )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Carry them out; the status is 0 where each has written a report."""
+    """Carry them out; the status is 0 where each has left its file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda", help="cuda (default), or emulated for a rehearsal")
-    parser.add_argument("--into", type=Path, default=results.RESULTS, help="where the reports go")
-    parser.add_argument("-k", dest="expression", help="run only the tests whose names match")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="runs; all where none is named")
+    parser.add_argument("--into", type=Path, help="one folder for everything, instead of docs/results and docs/data")
+    parser.add_argument("--short", action="store_true", help="a few tests of each step")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="steps; all where none is named")
     given = parser.parse_args(argv)
-    chosen = [run for run in owed(given.device) if not given.names or run.name in given.names]
-    if not chosen:
-        parser.error(f"no such run; there are {', '.join(run.name for run in owed(given.device))}")
-    return max(_carried_out(run, given.into, given.expression) for run in chosen)
+    data, reports = given.into or DATA, given.into or results.RESULTS
+    steps = {step.name: step for step in owed(given.device, data)}
+    unknown = [name for name in given.names if name not in steps]
+    if unknown:
+        parser.error(f"there is no step {unknown[0]}; there are {', '.join(steps)}")
+    data.mkdir(parents=True, exist_ok=True)
+    missing = [name for name in given.names or steps if not _done(steps[name], data, reports, given.short)]
+    print(f"left nothing: {', '.join(missing)}" if missing else "all steps left their results", flush=True)
+    return int(bool(missing))
 
 
-def _carried_out(run: Run, into: Path, expression: str | None) -> int:
-    """Run one and keep its report; 1 where it has written none."""
-    print(f"== {run.name}: conformance run {' '.join(run.words)}", flush=True)
+def _done(step: Step, data: Path, reports: Path, short: bool) -> bool:
+    """Carry out one step; whether it has left its file."""
+    print(f"== {step.name}", flush=True)
+    environment = {**os.environ, **step.environment}
+    if step.file:
+        words = SHORT[step.name] if short else ()
+        subprocess.run([*step.command, *words], cwd=ROOT, env=environment, check=False)
+        return (data / step.file).exists()
     with tempfile.TemporaryDirectory() as folder:
-        chosen = ["-k", expression] if expression else []
-        command = [sys.executable, "-m", "conformance", "run", *run.words, *chosen, "--report", folder]
-        subprocess.run(command, env={**os.environ, **run.environment}, check=False)
+        words = ("-k", "one_value_for_each_input") if short else ()
+        subprocess.run([*step.command, *words, "--report", folder], cwd=ROOT, env=environment, check=False)
         report = Path(folder, "report.json")
-        if not report.exists():
-            return 1
-        results.keep(report, f"gpu-{run.name}", brief=run.name != "reference", into=into)
-    return 0
+        if report.exists():
+            results.keep(report, f"gpu-{step.name}", brief=step.name != "reference", into=reports)
+        return report.exists()
 
 
 if __name__ == "__main__":

@@ -9,11 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from published.packages import PACKAGES, Package, install, package
-from published.result import Row, rows, show, write
+from published.result import Row, beyond, rows, show, write
 from published.run import Judged, judged
 from published.table import entries
 
-RESULTS = Path("docs/data/public.json")
+DATA = Path("docs/data")
+RESULTS = DATA / "public.json"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,11 +28,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with ThreadPoolExecutor(given.jobs) as workers:
         found = [result for results in workers.map(lambda one: _one(one, given), chosen) for result in results]
     table = [row for result in found for row in rows(result)]
+    if given.device != "cpu":
+        table = beyond(table, _on_record(RESULTS))
     show(table)
     if given.report:
         for result in found:
             result.keep(Path(given.report))
-    return _recorded(table, given.update)
+    return _recorded(table, Path(given.into) / file_of(given.device), given.update)
+
+
+def file_of(device: str) -> str:
+    """Where the verdicts on a device are kept; for an accelerator, those findings alone that the CPU does not show."""
+    return RESULTS.name if device == "cpu" else f"public-{device.partition(':')[0]}.json"
 
 
 def _one(entry: Package, given: argparse.Namespace) -> list[Judged]:
@@ -39,22 +47,26 @@ def _one(entry: Package, given: argparse.Namespace) -> list[Judged]:
         install(entry)
     except RuntimeError as error:
         return [Judged.not_installed(one, str(error)) for one in entries((entry,))]
-    found = judged(entry, entries((entry,)), given.ranks, given.timeout)
+    found = judged(entry, entries((entry,)), given.ranks, given.timeout, given.device)
     print(f"{entry.label}: {len(entries((entry,)))} subjects", file=sys.stderr)
     return found
 
 
-def _recorded(table: list[Row], update: bool) -> int:
-    known = {row.reference: row for row in Row.read(RESULTS)} if RESULTS.exists() else {}
+def _on_record(results: Path) -> dict[str, Row]:
+    return {row.reference: row for row in Row.read(results)} if results.exists() else {}
+
+
+def _recorded(table: list[Row], results: Path, update: bool) -> int:
+    known = _on_record(results)
     if update:
         newer = {row.reference: row for row in table}
         rows_now = [{**known, **newer}[entry.reference] for entry in entries() if entry.reference in {**known, **newer}]
-        write(rows_now, RESULTS)
+        write(rows_now, results)
         return 0
     news = [row for row in table if row.reference not in known or not row.same_as(known[row.reference])]
     for row in news:
         before = known[row.reference].summary if row.reference in known else "not on record"
-        print(f"{row.reference}: {row.summary}; {RESULTS} says: {before}", file=sys.stderr)
+        print(f"{row.reference}: {row.summary}; {results} says: {before}", file=sys.stderr)
     return int(bool(news))
 
 
@@ -63,9 +75,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("names", nargs="*", metavar="NAME", help="packages; all where none is named")
     parser.add_argument("--report", metavar="DIR", help="also write report.json and the rest for each package")
     parser.add_argument("--ranks", default=(1, 2, 3), type=_ranks, help="worlds for the gathers (default 1,2,3)")
+    parser.add_argument("--device", default="cpu", help="where they run: cpu (default), emulated, cuda, ...")
     parser.add_argument("--timeout", default=120.0, type=float, help="deadline of a test, in seconds")
     parser.add_argument("--jobs", default=2, type=int, help="packages that are tested side by side (default 2)")
-    parser.add_argument("--update", action="store_true", help=f"write {RESULTS}, which the site is made from")
+    parser.add_argument("--update", action="store_true", help="write the verdicts, for the site")
+    parser.add_argument("--into", metavar="DIR", default=DATA, help=f"where they are kept (default {DATA})")
     return parser
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,16 @@ def rows(judged: Judged) -> Iterator[Row]:
             sum(clause.verdict == "not-applicable" for clause in found.clauses),
             tuple(_finding(clause) for clause in found.clauses if clause.broken or clause.verdict == "skipped"),
         )
+
+
+def beyond(table: Sequence[Row], known: Mapping[str, Row]) -> list[Row]:
+    """The rows of a run on an accelerator, without the findings that the CPU shows as well."""
+    return [replace(row, findings=_news(row, known.get(row.reference))) for row in table]
+
+
+def _news(row: Row, before: Row | None) -> tuple[Finding, ...]:
+    known = {finding.clause for finding in before.findings} if before else set()
+    return tuple(found for found in row.findings if found.clause not in known and found.verdict != "skipped")
 
 
 def write(table: Sequence[Row], file: Path) -> None:

@@ -80,6 +80,15 @@ class FunctionForward(Function):
            Equal inputs give equal outputs and gradients, and a call leaves the grad mode, the default dtype,
            the random number generator and the default process group as it found them.
 
+        .. clause:: Function.forward.device
+           :level: must
+           :sources: X CUDA semantics "as if every operation was executed synchronously",
+              X CUDA semantics "to ensure proper synchronization"
+
+           On an accelerator a call gives the outputs and gradients that it gives on the CPU, within rounding, in
+           whatever stream it is made: a Function that copies without blocking or uses a stream of its own waits
+           before it reads, and lets its caller's stream wait.
+
         .. clause:: Function.forward.calls-independent
            :level: must
            :sources: K T L M "retrieve tensors saved during the forward pass"

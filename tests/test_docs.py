@@ -224,14 +224,3 @@ def test_planted_bugs_that_pages_show_would_pass_the_proof(name, tmp_path, monke
         template.close()
     assert row.caught
     assert row.precise, row.accused
-
-
-def test_musts_of_the_contract_have_a_usual_fix_in_code():
-    fixes = tomllib.loads((ROOT / "conf" / "fixes.toml").read_text("utf-8"))
-    owed = {name for name, clause in registry().items() if (clause.party, clause.level) == ("function", "must")}
-    assert fixes.keys() <= owed
-    assert {name for name in owed if name.startswith("Function.")} <= fixes.keys()
-    for name, fix in fixes.items():
-        for code in (fix["wrong"], fix["right"]):
-            compile(code, name, "exec")
-        assert fix["wrong"] != fix["right"]

@@ -27,10 +27,10 @@ def one_check(rank: int, size: int) -> None:
     assert torch.allclose(x.grad, torch.full_like(x, size))
 
 
-def join(rank: int, size: int, port: int) -> None:
+def join(rank: int, size: int, port: int, backend: str = "gloo") -> None:
     """Set up a group on loopback."""
     store = dist.TCPStore("127.0.0.1", port, size, is_master=rank == 0)
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=size)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=size)
 
 
 def free_port() -> int:

@@ -35,6 +35,7 @@ PAGES = {
     "Automatic differentiation package": f"{_DOCS}autograd.html",
     "Automatic mixed precision examples": f"{_DOCS}notes/amp_examples.html",
     "Autograd mechanics": f"{_DOCS}notes/autograd.html",
+    "CUDA semantics": f"{_DOCS}notes/cuda.html",
     "Extending PyTorch": f"{_DOCS}notes/extending.html",
     "Extending torch.func": f"{_DOCS}notes/extending.func.html",
     "Forward-mode automatic differentiation": "https://docs.pytorch.org/tutorials/intermediate/forward_ad_usage.html",

@@ -25,7 +25,7 @@ STREAM = "it computes in the default stream, which does not wait for the caller'
 Named = Iterator[tuple[str, torch.Tensor]]
 
 
-@clause("Function.forward.deterministic")
+@clause("Function.forward.device")
 def test_same_on_the_device_as_on_the_cpu(subject: Subject, world: World) -> None:
     """A call on an accelerator gives the numbers that the same call gives on the CPU."""
     need(world.device != "cpu", "the run is on the CPU")
@@ -42,7 +42,7 @@ def test_same_on_the_device_as_on_the_cpu(subject: Subject, world: World) -> Non
     need(compared, "it does not run on the CPU, or draws random numbers")
 
 
-@clause("Function.forward.deterministic")
+@clause("Function.forward.device")
 def test_same_in_another_stream(subject: Subject, world: World) -> None:
     """A call in a stream of its own, whose inputs are made there, gives what it gives in the default stream."""
     need(world.device != "cpu", "accelerators alone have streams")

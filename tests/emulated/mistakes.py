@@ -9,24 +9,9 @@ import ctypes
 
 import torch
 
+from tests.planted.device import DefaultStream, ReadTooEarly, Square, StreamWithoutWaiting, inputs
 
-def inputs():
-    """What each of them is checked with."""
-    yield (torch.linspace(1, 2, 6, dtype=torch.float64).reshape(2, 3).requires_grad_(),)
-
-
-class Square(torch.autograd.Function):
-    """No mistake: the gradient of ``x * x`` is ``2 * x * grad``."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return 2 * x * grad
+__all__ = ["DefaultStream", "ReadTooEarly", "Square", "StreamWithoutWaiting", "inputs"]
 
 
 class HostTensorInForward(Square):
@@ -77,42 +62,6 @@ class HostRead(Square):
         if pointer[0] != pointer[0]:
             raise ValueError("the input is not a number")
         return x * x
-
-
-class ReadTooEarly(Square):
-    """Forward copies without blocking, and reads the copy before anybody has waited for it."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        host = (x * x).to("cpu", non_blocking=True)
-        return host.clone().to(x.device)
-
-
-class StreamWithoutWaiting(Square):
-    """Forward computes in a stream of its own, which waits for nobody, and for which nobody waits."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        if x.device.type == "cpu":
-            return x * x
-        with torch.Stream(x.device):
-            return x * x
-
-
-class DefaultStream(Square):
-    """Forward computes in the default stream and takes that for the caller's: in another stream it reads too early."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        if x.device.type == "cpu":
-            return x * x
-        own = torch.Stream(x.device)
-        default = torch.Stream(stream_id=0, device_index=own.device_index, device_type=own.device_type)
-        with default:
-            return x * x
 
 
 class HostGenerator(Square):

@@ -78,22 +78,24 @@ def test_a_gather_keeps_its_clauses_on_several_ranks(tmp_path):
 
 
 def test_what_is_owed_on_a_gpu_is_rehearsed(tmp_path):
-    """``make gpu`` writes a report for each of its runs; here with few tests, and without a GPU."""
-    command = [
-        sys.executable,
-        "conf/gpu.py",
-        "--device",
-        "emulated",
-        "--into",
-        str(tmp_path),
-        "-k",
-        "one_value_for_each_input",
-    ]
+    """``make gpu`` leaves a file for each of its steps; here with few tests, and without a GPU."""
+    command = [sys.executable, "conf/gpu.py", "--device", "emulated", "--into", str(tmp_path), "--short"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    reports = {path.stem: json.loads(path.read_text()) for path in tmp_path.iterdir()}
-    assert len(reports) == ended.stdout.count("== ") == 4
-    assert reports["gpu-reference-second-device"]["environment"]["device"] == "emulated:1"
-    assert reports["gpu-reference"]["environment"]["accelerator"] == "emulated"
-    tests = [test for one in reports["gpu-reference"]["subjects"] for each in one["clauses"] for test in each["tests"]]
+    left = {path.stem: json.loads(path.read_text()) for path in tmp_path.iterdir()}
+    assert len(left) == ended.stdout.count("== ") == 7
+    assert left["gpu-reference-second-device"]["environment"]["device"] == "emulated:1"
+    assert left["gpu-reference"]["environment"]["accelerator"] == "emulated"
+    tests = [test for one in left["gpu-reference"]["subjects"] for each in one["clauses"] for test in each["tests"]]
     assert "pass" in {test["outcome"] for test in tests}
+    assert "fails" in {row["verdict"] for row in left["public-emulated"]["subjects"]}
+    assert {row["verdict"] for row in left["faults-emulated"]["ours"]} == {"crash", "error"}
+    memory = {row["form"]: row["peak_mib"] for row in left["bench-gathers-emulated"]["figures"]}
+    assert memory["reference"] > 0
+
+
+def test_a_step_that_is_not_there_is_refused():
+    command = [sys.executable, "conf/gpu.py", "--device", "emulated", "refernce"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 2
+    assert "there is no step refernce; there are reference, " in ended.stderr

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 TESTS = Path(__file__).parent.parent
@@ -29,6 +29,8 @@ class Implementation:
     also: tuple[str, ...] = ()
     engine: bool = False
     types: str | None = None
+    #: Where it runs: a module with DEVICE has bugs that the CPU hides.
+    device: str = "cpu"
 
 
 def planted() -> list[Implementation]:
@@ -45,13 +47,15 @@ def _implementations(folder: str) -> Iterator[Implementation]:
     for file in sorted((TESTS / folder).glob("[!_]*.py")):
         tree = ast.parse(file.read_text(encoding="utf-8"), str(file))
         spec = next((_literal(node) for node in tree.body if _assigns(node, "SPEC")), "Function")
+        device = next((_literal(node) for node in tree.body if _assigns(node, "DEVICE")), "cpu")
         module = f"tests.{folder}.{file.stem}"
         general = any(isinstance(node, ast.FunctionDef) and node.name == "inputs" for node in tree.body)
         for node in tree.body:
             if isinstance(node, ast.ClassDef | ast.FunctionDef) and _counts(node, folder):
                 own = any(isinstance(part, ast.FunctionDef) and part.name == "inputs" for part in node.body)
                 inputs = f"{module}:{node.name}.inputs" if own else f"{module}:inputs" if general else None
-                yield _implementation(node, module, spec, inputs, file.stem.startswith("engine"))
+                found = _implementation(node, module, spec, inputs, file.stem.startswith("engine"))
+                yield replace(found, device=device)
             elif folder == "correct" and isinstance(node, ast.Assign) and _is_subject(node):
                 name = node.targets[0]
                 assert isinstance(name, ast.Name)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from conformance.core import catalog, clauses
+from conformance.core.options import RunOptions
 from conformance.core.outcomes import BROKEN, TestOutcome
 from conformance.core.plan import PlannedTest, SubjectRef, plan
 from conformance.ranks.client import Forkserver
@@ -15,6 +17,7 @@ from conformance.ranks.pool import Settings
 from conformance.report.consequences import with_consequences
 from conformance.report.model import ClauseResult
 from conformance.report.verdicts import clause_verdict
+from conformance.run.emulation import emulated_library
 from tests.proof.implementations import Implementation
 from tests.proof.workers import Hasty
 
@@ -82,7 +85,8 @@ def items_of(implementation: Implementation) -> list[PlannedTest]:
 def settings_of(implementation: Implementation, *path: str) -> Settings:
     """Ranks find the project first; an engine bug is planted before anything else happens there."""
     setup = (implementation.reference,) if implementation.engine else ()
-    return Settings(timeout=TIMEOUT, path=(*path, os.getcwd()), setup=setup)
+    options = RunOptions(device=implementation.device).checked(())
+    return Settings(options.backend, options.device, TIMEOUT, (*path, os.getcwd()), setup)
 
 
 def held_against(pool: Hasty, implementation: Implementation) -> Row:
@@ -135,10 +139,12 @@ def task(implementation: Implementation) -> Callable[[Forkserver], Row]:
     """What it takes to compute one row."""
 
     def work(template: Forkserver) -> Row:
-        pool = Hasty(template, settings_of(implementation))
-        try:
+        with contextlib.ExitStack() as stack:
+            if implementation.device != "cpu":  # ranks of the CPU are to have no accelerator
+                template = Forkserver(emulated_library(implementation.device))
+                stack.callback(template.close)
+            pool = Hasty(template, settings_of(implementation))
+            stack.callback(pool.close)
             return held_against(pool, implementation)
-        finally:
-            pool.close()
 
     return work
