@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ import torch.distributed as dist
 
 from conformance import ConformanceError, check
 from conformance.kit import isolation
+from tests.faults.command import reported, run
 
 
 class SoftWhereGradientsAreWanted(torch.autograd.Function):
@@ -110,3 +112,31 @@ def test_a_warning_filter_that_comes_with_an_import_is_no_change_of_state() -> N
         assert not isolation.differences(before, isolation.take())
         warnings.simplefilter("ignore")
         assert isolation.differences(before, isolation.take()) == ["warning filters"]
+
+
+FIRST_COMPILED = """
+import torch
+
+class Lazy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        import torch._dynamo
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+def inputs():
+    yield (torch.ones(3, dtype=torch.float64, requires_grad=True),)
+"""
+
+
+def test_what_torch_changes_when_its_compiler_is_first_imported_is_no_change_of_state(tmp_path: Path) -> None:
+    """It wraps ``torch.manual_seed`` and names a cache folder in the environment."""
+    (tmp_path / "lazy.py").write_text(FIRST_COMPILED)
+    words = ("lazy:Lazy", "--inputs", "lazy:inputs", "-k", "test_global_state_is_left_as_found", "--report", "out")
+    assert run("run", *words, cwd=tmp_path)[2] == ""
+    outcomes = [(test["outcome"], test["message"]) for test in reported(tmp_path / "out" / "report.json", "lazy:Lazy")]
+    assert ("pass", "") in outcomes
+    assert {word for word, _ in outcomes} == {"pass", "skip"}, outcomes

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from operator import is_
 from typing import Any
 
@@ -40,8 +40,11 @@ MODULES = tuple(
     for name in sys.modules
     if "._" not in name and name.count(".") < (3 if name.startswith("torch.") else 1) and not name.startswith("_")
 )
+#: What torch's compiler adds to the environment when it is first imported.
+CACHE = b"TORCHINDUCTOR_CACHE_DIR"
 #: A rank that has grown by more than this is replaced before the next test (bytes).
 GROWTH = 512 << 20
+_TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 LIMITS = (resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE)
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD, signal.SIGSEGV, signal.SIGABRT, signal.SIGHUP)
@@ -76,7 +79,13 @@ def _patched(before: dict[str, Any], after: dict[str, Any]) -> bool:
     """Whether a name holds something else now. A lazy import only adds names, and is no patch."""
     if len(before) == len(after) and all(map(is_, before.values(), after.values())):
         return False  # the usual case, and quickly told
-    return any(after.get(name) is not held for name, held in before.items())
+    return any(after.get(name) is not held and not _by_torch(after.get(name)) for name, held in before.items())
+
+
+def _by_torch(held: object) -> bool:
+    """Whether torch itself made a function: its compiler wraps others when it is first imported."""
+    made_in = getattr(getattr(held, "__code__", None), "co_filename", "")
+    return hasattr(held, "__wrapped__") and made_in.startswith(_TORCH)
 
 
 def _children() -> list[str]:
@@ -92,7 +101,9 @@ def _children() -> list[str]:
 
 def _environment() -> dict[Any, Any]:
     """The environment as it is stored: decoding it takes longer than all other facts together."""
-    return dict(getattr(os.environ, "_data", os.environ))
+    variables = dict(getattr(os.environ, "_data", os.environ))
+    variables.pop(CACHE, None)
+    return variables
 
 
 def _umask() -> int:
@@ -236,27 +247,6 @@ def _differs(before: Any, after: Any) -> bool:
     if isinstance(before, _Devices):
         return any(after.get(name) != place for name, place in before.items())
     return bool(before != after)
-
-
-@contextlib.contextmanager
-def restored() -> Iterator[None]:
-    """Put back, at the end, what a test or its subject may have changed in a process that lives on.
-
-    >>> with restored():
-    ...     torch.set_default_dtype(torch.float64)
-    >>> torch.get_default_dtype()
-    torch.float32
-    """
-    dtype, grad, environment = torch.get_default_dtype(), torch.is_grad_enabled(), dict(os.environ)
-    try:
-        with seeds.restored():
-            yield
-    finally:
-        torch.set_default_dtype(dtype)
-        torch.set_grad_enabled(grad)
-        if dict(os.environ) != environment:
-            os.environ.clear()
-            os.environ.update(environment)
 
 
 def settle() -> None:

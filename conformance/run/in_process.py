@@ -13,8 +13,8 @@ from torch.utils import _pytree as pytree
 from conformance.core.joining import joined
 from conformance.core.outcomes import Outcome, RankOutcome, TestOutcome
 from conformance.core.plan import PlannedTest
-from conformance.kit import isolation
 from conformance.kit.attempt import attempt, call_body
+from conformance.kit.restoration import restored
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
 
@@ -32,7 +32,7 @@ def _outcome(test: PlannedTest, subject: Subject, world: World) -> TestOutcome:
         offered = {"subject": subject, "world": world, **dict(test.case)}
         call_body(test.test.module, test.test.function, test.test.arguments, offered)
 
-    with isolation.restored(), warnings.catch_warnings():
+    with restored(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the suite provokes warnings; the caller's filters are for the caller
         ended = attempt(running)
     outcome = "error" if ended.outcome == "bad-subject" else ended.outcome
