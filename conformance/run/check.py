@@ -13,7 +13,7 @@ from conformance.core import catalog, clauses
 from conformance.core.errors import UsageError
 from conformance.core.options import LONGEST_TIMEOUT, MOST_RANKS, RunOptions
 from conformance.core.outcomes import TestOutcome
-from conformance.core.plan import PlannedTest, SubjectRef, plan
+from conformance.core.plan import PlannedTest, SubjectRef, plan, without_compiler
 from conformance.kit.subject import Subject, check_subject, load
 from conformance.kit.world import World
 from conformance.ranks.pickled import payload
@@ -43,6 +43,7 @@ def check(
     strict: bool = False,
     only: str = "",
     timeout: float = 30.0,
+    compile: bool = False,
 ) -> Report:
     """Check a Function against the contract, or against a spec, and raise unless it conforms.
 
@@ -70,6 +71,7 @@ def check(
         strict: raise for broken should and quality clauses too, which otherwise only show in the report.
         only: run the tests of this clause alone; the name of a test will do as well.
         timeout: deadline of one test on one rank, in seconds, where rank processes are started.
+        compile: test under torch.compile too. It takes seconds, resets the compiler, and is also asked for by ``only``.
 
     Returns:
         The report, with a verdict for every clause.
@@ -97,7 +99,8 @@ def check(
     on_ranks = max(sizes) > 1 or subject.gathers
     named = SubjectRef("", subject.spec, None, label, payload(subject) if on_ranks else "")
     registry = clauses.registry()
-    tests = [test for test in plan(catalog.suite(), registry, [named], sizes) if test.subject]
+    planned = without_compiler(plan(catalog.suite(), registry, [named], sizes), compile or bool(only))
+    tests = [test for test in planned if test.subject]
     chosen = [test for test in tests if only in {"", test.test.clause, test.test.function}]
     if not chosen:
         raise UsageError(_nothing_chosen(only, tests))
