@@ -85,4 +85,17 @@ class FunctionModes(Function):
 
        Called with tensors on the meta device, forward gives results of the shapes, dtypes and strides that it gives
        otherwise, or an error comes.
+
+    .. clause:: Function.compile.agrees
+       :level: quality
+       :sources: X torch.compile, ours
+
+       Under :func:`torch.compile` results and gradients are those of eager mode, for a second shape too, or an error
+       comes. What cannot be compiled may fall back; it never gives other numbers.
+
+    .. clause:: Function.compile.fullgraph
+       :level: quality
+       :sources: X torch.compile, ours
+
+       With ``fullgraph=True`` forward and backward are captured whole.
     """

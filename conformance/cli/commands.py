@@ -52,7 +52,8 @@ def _run(arguments: argparse.Namespace, passed_on: Sequence[str]) -> int:
 def _watch(arguments: argparse.Namespace) -> int:
     from conformance.run.watch import watch
 
-    return watch(RunOptions.from_text(vars(arguments)))
+    given = {**vars(arguments), "compile": bool(arguments.compile)}  # a watcher is to answer at once
+    return watch(RunOptions.from_text(given))
 
 
 def _list(arguments: argparse.Namespace) -> int:

@@ -53,5 +53,7 @@ def _add_options(command: argparse.ArgumentParser, name: str) -> None:
             command.add_argument(destination, nargs="*", **how)
         elif option.metavar:
             command.add_argument(*option.flags, dest=destination, action="append" if option.many else "store", **how)
+        elif option.default_on:
+            command.add_argument(*option.flags, dest=destination, action=argparse.BooleanOptionalAction, **how)
         else:
             command.add_argument(*option.flags, dest=destination, action="store_true", **how)

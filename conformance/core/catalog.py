@@ -13,6 +13,9 @@ from typing import Any
 
 SUITE = Path(__file__).parents[1] / "suite"
 KIT = SUITE.with_name("kit")
+#: What a module says that uses torch.func or vmap, and what one says that uses the compiler, which imports both.
+COMPILER = r"torch\.compile\("
+TRANSFORMS = rf"torch\.func\.|\bvmap\(|{COMPILER}"
 
 
 class SuiteError(Exception):
@@ -32,6 +35,7 @@ class Test:
     arguments: tuple[str, ...]
     doc: str
     transforms: bool
+    compiles: bool
     deadline: float | None
     file: Path
     line: int
@@ -78,7 +82,8 @@ def _test(node: ast.FunctionDef, file: Path) -> Test:
         group=options.get("group", True),
         cases=_combinations(marks.get("cases", ((), {}))[1]),
         arguments=tuple(argument.arg for argument in (*node.args.args, *node.args.kwonlyargs)),
-        transforms=_transforms(file),
+        transforms=_uses(file, TRANSFORMS),
+        compiles=_uses(file, COMPILER),
         deadline=marks.get("deadline", ((None,), {}))[0][0],
         doc=ast.get_docstring(node) or "",
         file=file,
@@ -87,11 +92,11 @@ def _test(node: ast.FunctionDef, file: Path) -> Test:
 
 
 @cache
-def _transforms(file: Path) -> bool:
-    """Whether a module, or a module of the kit that it imports, uses torch.func or vmap: a long import for ranks."""
+def _uses(file: Path, pattern: str) -> bool:
+    """Whether a module, or a module of the kit that it imports, uses what a pattern finds: a long import for ranks."""
     text = file.read_text(encoding="utf-8")
     helpers = re.findall(r"^from conformance\.kit\.(\w+) import", text, re.MULTILINE)
-    return bool(re.search(r"torch\.func\.|\bvmap\(", text)) or any(_transforms(KIT / f"{name}.py") for name in helpers)
+    return bool(re.search(pattern, text)) or any(_uses(KIT / f"{name}.py", pattern) for name in helpers)
 
 
 def _marks(node: ast.FunctionDef, file: Path) -> Iterator[tuple[str, tuple[tuple[Any, ...], dict[str, Any]]]]:

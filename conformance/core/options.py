@@ -31,6 +31,7 @@ class Option:
         pytest: its flag in a pytest run; empty where pytest does not know it.
         commands: the commands that take it.
         kept: whether the journal keeps it: it decides which tests there are, and how they run.
+        default_on: whether it is a switch that is on unless it is turned off.
     """
 
     flags: tuple[str, ...]
@@ -41,6 +42,7 @@ class Option:
     pytest: str = ""
     commands: tuple[str, ...] = ("run",)
     kept: bool = False
+    default_on: bool = False
 
 
 def _plan(*flags: str, help: str, default: Any = None, pytest: str = "", **more: Any) -> Any:
@@ -127,6 +129,10 @@ class RunOptions:
     setup: tuple[str, ...] = _plan(
         "--setup", help="called first on every rank",
         default=(), metavar="MODULE:CALLABLE", many=True, pytest="--rank-setup",
+    )  # fmt: skip
+    compile: bool = _plan(
+        "--compile", help="test under torch.compile too (on for run, off for watch)",
+        default=True, pytest="--no-compile", default_on=True,
     )  # fmt: skip
     strict: bool = _run("--strict", help="fail on broken should and quality clauses too", default=False)
     expect: str | None = _run("--expect", help="TOML file of deviations that are known and accepted", metavar="FILE")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from conformance.core.catalog import Test
 from conformance.core.clauses import Clause
 
 DEFAULT_RANKS = (1, 2, 3, 4)
+NO_COMPILER = "left out: ask for torch.compile with --compile, or compile=True in Python"
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class SubjectRef:
 class PlannedTest:
     """One test of one subject in one world: what pytest runs.
 
-    ``why_not`` says why it cannot run here; ``where`` holds the words of a command that name device and backend.
+    ``why_not`` says why it cannot run here, ``left_out`` that nobody asked for it; ``where`` holds the words of a
+    command that name device and backend.
     """
 
     test: Test
@@ -49,6 +51,7 @@ class PlannedTest:
     group: bool
     case: tuple[tuple[str, Any], ...]
     why_not: str = ""
+    left_out: str = ""
     where: tuple[str, ...] = ()
 
     @property
@@ -65,6 +68,11 @@ class PlannedTest:
     def nodeid(self) -> str:
         """The name in reports, whatever folder the suite is installed in."""
         return f"conformance/suite/{self.test.file.name}::{self.name}"
+
+    @property
+    def world(self) -> tuple[int, bool, bool]:
+        """The ranks it needs: how many, whether with a process group, and whether they are for the compiler."""
+        return self.size, self.group, self.test.compiles
 
     @property
     def label(self) -> str:
@@ -119,15 +127,23 @@ def gathering_specs(tests: Iterable[Test], clauses: Mapping[str, Clause]) -> fro
 def plan(
     tests: Sequence[Test], clauses: Mapping[str, Clause], subjects: Sequence[SubjectRef], ranks: Sequence[int]
 ) -> list[PlannedTest]:
-    """All items of a run: the engine's first, then each subject's, by world, so that worlds are reused."""
+    """All items of a run: the engine's first, then each subject's, by world, so that worlds are reused.
+
+    What uses the compiler comes last of all, on ranks of its own: it leaves marks on a process.
+    """
     gathering = gathering_specs(tests, clauses)
     engine = sorted((test for test in tests if test.about_engine), key=lambda test: test.transforms)
     items = [item for test in engine for item in _items(test, None, ranks, gathers=False)]
     for subject in subjects:
         concerned = [test for test in tests if _concerns(test, clauses[test.clause], subject)]
         own = [item for test in concerned for item in _items(test, subject, ranks, subject.spec in gathering)]
-        items += sorted(own, key=lambda item: (item.size, item.group, item.test.transforms))
-    return items
+        items += sorted(own, key=lambda item: (item.world, item.test.transforms))
+    return sorted(items, key=lambda item: item.test.compiles)
+
+
+def without_compiler(tests: Iterable[PlannedTest], compiles: bool) -> list[PlannedTest]:
+    """The same tests; those that use the compiler are left out unless they were asked for."""
+    return [replace(test, left_out=NO_COMPILER) if test.test.compiles and not compiles else test for test in tests]
 
 
 def _concerns(test: Test, clause: Clause, subject: SubjectRef) -> bool:

@@ -32,7 +32,7 @@ def _set_anomaly(mode: tuple[bool, bool]) -> None:
 
 def _set_deterministic(flags: tuple[bool, ...]) -> None:
     torch.use_deterministic_algorithms(flags[0], warn_only=flags[1])
-    torch.utils.deterministic.fill_uninitialized_memory = flags[2]
+    torch.utils.deterministic.fill_uninitialized_memory = flags[2]  # type: ignore[attr-defined]
     torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = flags[3:]
 
 

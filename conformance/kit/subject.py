@@ -110,7 +110,13 @@ class Subject:
         if self.form == "joined" and not self._is_documented and args[0].dim() <= self.dim:
             raise NotApplicable(f"it joins along dimension {self.dim}, which the tensor does not have")
         with self.asking_for_its_group():
-            return (self.call or self._spec.call)(self.target, *args)
+            return self.called(*args)
+
+    @property
+    def called(self) -> Callable[..., Any]:
+        """What makes the call and nothing else: the target, by way of ``call`` or as its spec has it."""
+        call, target = self.call or self._spec.call, self.target
+        return lambda *args: call(target, *args)
 
     @contextmanager
     def asking_for_its_group(self) -> Iterator[None]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -105,6 +106,15 @@ def without_rows(case: Case) -> Case | None:
     if not all(map(is_strided, tensors.values())):
         return None
     return case.having({at: value[:0] for at, value in tensors.items() if value.dim() and value.shape[0] == rows})
+
+
+def longer(case: Case) -> Case | None:
+    """The sample with every tensor twice, along its first dimension; None where one has none."""
+    tensors = {at: value.detach() for at, value in enumerate(case.values) if isinstance(value, torch.Tensor)}
+    if not all(value.dim() and is_strided(value) for value in tensors.values()):
+        return None
+    made = case.having({at: torch.cat([value, value * 0.5]).to(value) for at, value in tensors.items()})
+    return replace(made, label=f"{case.label} made longer")
 
 
 def draws(case: Case, world: World) -> bool:

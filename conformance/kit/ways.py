@@ -7,7 +7,11 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
+import torch
+from torch.utils import _pytree as pytree
+
 from conformance.kit.calls import Case
+from conformance.kit.witness import same_values
 
 
 def by_way_of(case: Case, way: Callable[..., Any]) -> Case:
@@ -25,3 +29,10 @@ def under(case: Case, mode: Callable[[], AbstractContextManager[Any]]) -> Case:
             return call(*args)
 
     return by_way_of(case, way)
+
+
+def works_in_place(case: Case) -> bool:
+    """Whether a call changes its arguments: run again, it would start from what it left."""
+    args = pytree.tree_leaves(case.run().args)
+    pairs = zip(case.values, args, strict=True)
+    return any(isinstance(old, torch.Tensor) and not same_values(old.detach(), new) for old, new in pairs)

@@ -25,8 +25,10 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
 
     group = parser.getgroup("conformance", "conformance of torch.autograd.Function subclasses")
     for name, option in pytest_options():
-        action = "append" if option.many else "store"
-        group.addoption(option.pytest, dest=name, action=action, metavar=option.metavar, help=option.help)
+        how: dict[str, Any] = {"action": "append" if option.many else "store", "metavar": option.metavar}
+        if option.default_on:
+            how = {"action": "store_false", "default": None}
+        group.addoption(option.pytest, dest=name, help=option.help, **how)
 
 
 @pytest.hookimpl(tryfirst=True)

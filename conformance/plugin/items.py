@@ -31,7 +31,7 @@ class SuiteModule(pytest.File):
             if planned.test.file == self.path:
                 item = RankItem.from_parent(self, name=planned.name, planned=planned, place=place)
                 # With pytest-xdist, tests that share a world of ranks go to one worker.
-                item.add_marker(pytest.mark.xdist_group(f"{planned.label}-{planned.size}-{planned.group}"))
+                item.add_marker(pytest.mark.xdist_group("-".join(map(str, (planned.label, *planned.world)))))
                 yield item
 
 

@@ -63,11 +63,12 @@ class Preflight(NamedTuple):
 
 @dataclass(frozen=True)
 class Key:
-    """What a rank group is good for."""
+    """What a rank group is good for: the compiler leaves marks, and has ranks of its own."""
 
     subject: SubjectRef | None
     size: int
     group: bool
+    compiles: bool = False
 
 
 class Pool(Owner):
@@ -90,8 +91,8 @@ class Pool(Owner):
 
     def look_ahead(self, items: Iterable[PlannedTest]) -> None:
         """Take note of what is to be run, so that modules are imported once and not on every rank."""
-        tests = [item.test for item in items]
-        self.modules = tuple(sorted({test.module for test in tests}))
+        tests = [item.test for item in items if not item.left_out]
+        self.modules = tuple(sorted({test.module for test in tests if not test.compiles}))
         self.transforms = TRANSFORMS if any(test.transforms for test in tests) else ()
 
     def run(self, item: PlannedTest) -> TestOutcome:
@@ -102,6 +103,8 @@ class Pool(Owner):
             ForkserverDied: the forkserver cannot be started.
         """
         start = time.perf_counter()
+        if item.left_out:
+            return joined(item, _all_ranks(item, "not-applicable", item.left_out), 0.0)
         why_not = item.why_not or self.give_up.why_not(item)
         if why_not:
             return joined(item, [RankOutcome(0, "skip", why_not)], time.perf_counter() - start)
@@ -187,12 +190,14 @@ class Pool(Owner):
         return self.unloadable.get((_name(item.subject), item.size))
 
     def _outcomes(self, item: PlannedTest) -> list[RankOutcome]:
-        key = Key(item.subject, item.size, item.group)
+        key = Key(item.subject, *item.world)
         known = self._known(item)
         self.starting = known is None
         if item.test.transforms and not (self.group and self.group.knows_transforms):
             self.forkserver.preload(TRANSFORMS)
             self.key = None
+        if item.test.compiles:
+            self.forkserver.preload((item.test.module,))
         if known is None and (self.group is None or self.key != key or not self.group.usable):
             known = self._replace(key)
         if known is not None:

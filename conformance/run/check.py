@@ -10,7 +10,7 @@ from typing import Any, Literal, overload
 from conformance.core import catalog, clauses
 from conformance.core.options import RunOptions
 from conformance.core.outcomes import TestOutcome
-from conformance.core.plan import PlannedTest, SubjectRef, plan
+from conformance.core.plan import PlannedTest, SubjectRef, plan, without_compiler
 from conformance.kit.declared import Formula
 from conformance.kit.specs import GradientKind, SpecName
 from conformance.kit.subject import Call, Subject, Target
@@ -49,6 +49,7 @@ def check(
     strict: bool = False,
     only: str = "",
     timeout: float = 30.0,
+    compile: bool = False,
 ) -> Report: ...
 @overload  # the contract, whose gradient is the derivative
 def check(
@@ -63,6 +64,7 @@ def check(
     strict: bool = False,
     only: str = "",
     timeout: float = 30.0,
+    compile: bool = False,
 ) -> Report: ...
 @overload  # the contract, whose gradient is what a formula says
 def check(
@@ -78,6 +80,7 @@ def check(
     strict: bool = False,
     only: str = "",
     timeout: float = 30.0,
+    compile: bool = False,
 ) -> Report: ...
 @overload
 def check(
@@ -92,6 +95,7 @@ def check(
     strict: bool = False,
     only: str = "",
     timeout: float = 30.0,
+    compile: bool = False,
 ) -> Report: ...
 @overload
 def check(
@@ -104,6 +108,7 @@ def check(
     strict: bool = False,
     only: str = "",
     timeout: float = 30.0,
+    compile: bool = False,
 ) -> Report: ...
 
 
@@ -120,6 +125,7 @@ def check(
     strict: bool = False,
     only: str = "",
     timeout: float = 30.0,
+    compile: bool = False,
 ) -> Report:
     """Check a Function against the contract, or against a spec, and raise unless it conforms.
 
@@ -155,6 +161,7 @@ def check(
         strict: raise for broken should and quality clauses too, which otherwise only show in the report.
         only: run the tests of this clause alone; the name of a test will do as well.
         timeout: deadline of one test on one rank, in seconds, where rank processes are started.
+        compile: test under torch.compile too. It takes seconds, resets the compiler, and is also asked for by ``only``.
 
     Returns:
         The report, with a verdict for every clause.
@@ -184,7 +191,8 @@ def check(
     carried = payload(subject) if on_ranks else ""
     named = SubjectRef("", subject.spec, None, label, carried, ranks=tuple(subject.ranks or ()))
     registry = clauses.registry()
-    tests = [test for test in plan(catalog.suite(), registry, [named], sizes) if test.subject]
+    planned = without_compiler(plan(catalog.suite(), registry, [named], sizes), compile or bool(only))
+    tests = [test for test in planned if test.subject]
     chosen = arguments.chosen(only, tests)
     outcomes = _on_ranks(chosen, named, sizes, seconds) if on_ranks else list(in_process(chosen, subject))
     report = report_on(

@@ -28,6 +28,9 @@ def in_process(tests: Sequence[PlannedTest], subject: Subject) -> Iterator[TestO
 
 
 def _outcome(test: PlannedTest, subject: Subject, world: World) -> TestOutcome:
+    if test.left_out:
+        return joined(test, [RankOutcome(0, "not-applicable", test.left_out)], 0.0)
+
     def running() -> None:
         offered = {"subject": subject, "world": world, **dict(test.case)}
         call_body(test.test.module, test.test.function, test.test.arguments, offered)

@@ -14,7 +14,7 @@ from conformance.core import catalog, clauses
 from conformance.core.catalog import Test
 from conformance.core.errors import UsageError
 from conformance.core.options import RunOptions
-from conformance.core.plan import PlannedTest, SubjectRef, plan
+from conformance.core.plan import PlannedTest, SubjectRef, plan, without_compiler
 from conformance.ranks.client import Forkserver
 from conformance.ranks.devices import check_names, missing, taken
 from conformance.ranks.group import RankGroup
@@ -143,7 +143,8 @@ class Session:
         planned = plan(promised_tests(), clauses.registry(), self.subjects, self.options.ranks)
         where = self.options.where
         return [
-            replace(test, why_not=test.why_not or self._missing(test.size, test.group), where=where) for test in planned
+            replace(test, why_not=test.why_not or self._missing(test.size, test.group), where=where)
+            for test in without_compiler(planned, self.options.compile)
         ]
 
     def _missing(self, size: int, group: bool) -> str:

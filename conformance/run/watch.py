@@ -53,11 +53,11 @@ def one_round(session: Session, tests: Sequence[PlannedTest]) -> list[PlannedTes
 def failing_first(tests: Sequence[PlannedTest], outcomes: Sequence[TestOutcome]) -> list[PlannedTest]:
     """The same tests, each world's together, what failed last time ahead of the rest of its world."""
     bad = {outcome.nodeid for outcome in outcomes if outcome.outcome in BROKEN}
-    worlds = {(test.label, test.size, test.group): place for place, test in reversed(list(enumerate(tests)))}
-    failing = {(test.label, test.size, test.group) for test in tests if test.nodeid in bad}
+    worlds = {(test.label, test.world): place for place, test in reversed(list(enumerate(tests)))}
+    failing = {(test.label, test.world) for test in tests if test.nodeid in bad}
 
     def rank(test: PlannedTest) -> tuple[bool, int, bool]:
-        world = (test.label, test.size, test.group)
+        world = (test.label, test.world)
         return world not in failing, worlds[world], test.nodeid not in bad
 
     return sorted(tests, key=rank)

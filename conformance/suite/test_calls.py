@@ -15,8 +15,8 @@ from conformance.kit.calls import Case, Run, differentiated
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import freed, is_strided
-from conformance.kit.variants import attempt, draws
+from conformance.kit.tensors import freed
+from conformance.kit.variants import attempt, draws, longer
 from conformance.kit.witness import same_values
 from conformance.kit.world import World
 
@@ -46,18 +46,9 @@ def _pairs(subject: Subject, world: World) -> Iterator[tuple[Case, Case]]:
     given = [case for case, _ in differentiated(subject, world)]
     yield from pairwise(given)
     for case in given:
-        for other in (_longer(case), _other_numbers(case) if world.size == 1 else None):
+        for other in (longer(case), _other_numbers(case) if world.size == 1 else None):
             if other is not None and attempt(lambda other=other: _results(other.run(), world), world):  # type: ignore[misc]
                 yield case, other
-
-
-def _longer(case: Case) -> Case | None:
-    """The sample with every tensor twice, along its first dimension."""
-    tensors = {at: value.detach() for at, value in enumerate(case.values) if isinstance(value, torch.Tensor)}
-    if not all(value.dim() and is_strided(value) for value in tensors.values()):
-        return None
-    longer = case.having({at: torch.cat([value, value * 0.5]).to(value) for at, value in tensors.items()})
-    return replace(longer, label=f"{case.label} made longer")
 
 
 def _other_numbers(case: Case) -> Case | None:

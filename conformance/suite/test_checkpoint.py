@@ -6,17 +6,15 @@ import inspect
 from functools import partial
 
 import torch
-from torch.utils import _pytree as pytree
 from torch.utils.checkpoint import checkpoint
 
 from conformance.kit import expect
-from conformance.kit.calls import Case, differentiated
+from conformance.kit.calls import differentiated
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
 from conformance.kit.variants import attempt, draws
-from conformance.kit.ways import by_way_of
-from conformance.kit.witness import same_values
+from conformance.kit.ways import by_way_of, works_in_place
 from conformance.kit.world import World
 
 
@@ -25,7 +23,7 @@ def test_gradients_are_the_same_under_checkpoint(subject: Subject, world: World)
     """Run again in backward, forward leads to the same gradients, or an error comes."""
     compared = 0
     for case, _ in differentiated(subject, world):
-        if draws(case, world) or _works_in_place(case) or not set(case.active) <= case.top:
+        if draws(case, world) or works_in_place(case) or not set(case.active) <= case.top:
             continue
         run = case.run()
         if not isinstance(run.result, torch.Tensor | tuple):
@@ -43,10 +41,3 @@ def test_gradients_are_the_same_under_checkpoint(subject: Subject, world: World)
     need(
         compared, "it is refused under checkpoint, works in place, draws random numbers or takes tensors in containers"
     )
-
-
-def _works_in_place(case: Case) -> bool:
-    """Whether a call changes its arguments: run again, it would start from what it left."""
-    args = pytree.tree_leaves(case.run().args)
-    pairs = zip(case.values, args, strict=True)
-    return any(isinstance(old, torch.Tensor) and not same_values(old.detach(), new) for old, new in pairs)

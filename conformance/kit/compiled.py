@@ -1,0 +1,72 @@
+"""A sample's call under torch.compile, and where and why the compiler could not take it.
+
+The backend traces forward and backward as the default one does, and runs what it traced with PyTorch's own operations:
+what differs then is no matter of rounding.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import torch
+import torch._dynamo
+import torch._inductor.pattern_matcher  # what the first call would import, while the deadline of a test runs
+from torch._dynamo.backends import debugging  # noqa: F401
+
+from conformance.kit.calls import Case
+from conformance.kit.subject import Subject
+
+BACKEND = "aot_eager"
+#: How the compiler begins to say that it does not support something by design.
+UNSUPPORTED = "Dynamo does not support tracing `torch.autograd.Function`"
+#: Lines of these folders are not the subject's.
+_FOREIGN = tuple(os.path.dirname(os.path.abspath(file)) for file in (torch.__file__, os.path.dirname(__file__)))
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """A compiler that knows nothing of earlier calls, and prints nothing."""
+    log = logging.getLogger("torch")
+    level = log.level
+    torch.compiler.reset()
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+        torch.compiler.reset()
+
+
+def compiled(subject: Subject, whole: bool = False) -> Subject:
+    """The subject with its calls compiled.
+
+    Args:
+        subject: what is called.
+        whole: raise where a call cannot be captured in one graph; otherwise the compiler falls back there.
+    """
+    inside = torch.compile(subject.called, backend=BACKEND, fullgraph=whole)
+    return replace(subject, call=lambda target, *args: inside(*args))
+
+
+def calling(case: Case, subject: Subject) -> Case:
+    """The sample as a call of another subject."""
+    return replace(case, subject=subject)
+
+
+def explanation(error: Exception) -> str:
+    """Why the compiler refused, in its own words."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    told = [line.removeprefix("Explanation: ") for line in lines if line.startswith("Explanation: ")]
+    return (told or [line for line in lines if line] or [type(error).__name__])[0]
+
+
+def place(error: Exception) -> str:
+    """The line of the subject where the compiler gave up: file, line and function; empty where it names none."""
+    frames = getattr(error, "real_stack", None) or traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not os.path.abspath(frame.filename).startswith(_FOREIGN)]
+    return f"{os.path.basename(own[-1].filename)}:{own[-1].lineno}, in {own[-1].name}" if own else ""

@@ -1,0 +1,78 @@
+"""A Function under torch.compile: the numbers of eager mode, in one graph."""
+
+from __future__ import annotations
+
+import torch
+
+from conformance.kit import expect
+from conformance.kit.calls import Case, Run, differentiated
+from conformance.kit.compiled import UNSUPPORTED, calling, compiled, compiling, explanation, place
+from conformance.kit.deviations import Deviation, NotApplicable, need
+from conformance.kit.marks import clause
+from conformance.kit.subject import Subject
+from conformance.kit.variants import attempt, draws, longer
+from conformance.kit.ways import works_in_place
+from conformance.kit.world import World
+
+
+@clause("Function.compile.agrees")
+def test_compiled_it_gives_the_same(subject: Subject, world: World) -> None:
+    """Compiled, it gives the results and gradients of eager mode, for a second shape too, or an error comes."""
+    compared = 0
+    with compiling():
+        inside = compiled(subject)
+        for case in _steady(subject, world):
+            right = case.run()
+            cotangents = right.cotangents(world)
+            gradients = right.filled(right.gradients(cotangents))
+            found = attempt(lambda case=case, given=cotangents: _compiled(case, inside, given), world)  # type: ignore[misc]
+            if found is None:
+                continue
+            compared += 1
+            run, actual = found
+            expect.that(
+                run.places == right.places, f"outputs of {case.label} with a graph, compiled", run.places, right.places
+            )
+            for index, (one, other) in enumerate(zip(run.tensors, right.tensors, strict=True)):
+                expect.close(one, other, f"output {index} of {case.label}, compiled, against that of eager mode")
+            for at, one, other in zip(run.leaves, actual, gradients, strict=True):
+                expect.close(one, other, f"gradient of {case.name(at)}, compiled, against that of eager mode")
+    need(compared, "the compiler refuses it")
+
+
+def _compiled(case: Case, inside: Subject, cotangents: list[torch.Tensor]) -> tuple[Run, list[torch.Tensor]]:
+    run = calling(case, inside).run()
+    return run, run.filled(run.gradients(cotangents))
+
+
+def _steady(subject: Subject, world: World) -> list[Case]:
+    """The samples, and each one made longer where the subject takes that."""
+    found = []
+    for case, _ in differentiated(subject, world):
+        if draws(case, world) or works_in_place(case):
+            continue
+        other = longer(case)
+        takes_it = other is not None and attempt(lambda other=other: draws(other, world), world) is False  # type: ignore[misc]
+        found += [case, other] if other is not None and takes_it else [case]
+    need(found, "it draws random numbers, or works in place, where PyTorch itself loses gradients")
+    return found
+
+
+@clause("Function.compile.fullgraph")
+def test_it_is_captured_whole(subject: Subject, world: World) -> None:
+    """Compiled with fullgraph=True, forward and backward run, for a second shape too."""
+    with compiling():
+        whole = compiled(subject, whole=True)
+        for case in _steady(subject, world):
+            cotangents = case.run().cotangents(world)
+            try:
+                _compiled(case, whole, cotangents)
+            except Exception as error:
+                why, where = explanation(error), place(error)
+                if why.startswith(UNSUPPORTED):
+                    raise NotApplicable(why) from error
+                raise Deviation(
+                    f"compiling {case.label} with fullgraph=True",
+                    f"the compiler gives up at {where}: {why}" if where else f"the compiler gives up: {why}",
+                    "one graph of forward and one of backward",
+                ) from error

@@ -1,0 +1,108 @@
+"""Functions that are right under torch.compile, in ways that might be taken for wrong."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function
+
+SPEC = "Function"
+
+
+def inputs():
+    yield (torch.randn(3, 2, dtype=torch.float64, requires_grad=True),)
+    yield (torch.randn(4, dtype=torch.float64, requires_grad=True),)
+
+
+class AnotherWayWhenCompiled(Function):
+    """Computes the same numbers in another way where it is being compiled."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.square() if torch.compiler.is_compiling() else x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad
+
+
+class NotesOnCtx(Function):
+    """Keeps a shape, a number and a dict on ctx."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.shape, ctx.options = x.shape, {"factor": 3}
+        ctx.rows = len(x)
+        return 3 * x.flatten()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return ctx.options["factor"] * grad.view(ctx.shape) * (ctx.rows > 0)
+
+
+class TangentToo(Function):
+    """Defines jvp, which the compiler does not support by design: it falls back."""
+
+    @staticmethod
+    def forward(x):
+        return x * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        (x,) = ctx.saved_tensors
+        return 2 * x * tangent
+
+
+class WritesIntoItsInput(Function):
+    """Works in place and says so: compiled by itself it loses its gradient, which is PyTorch's fault."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        return x.mul_(3)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 3 * grad
+
+
+class NothingToMaterialize(Function):
+    """Asks for None in place of zeros, for two results of which one may be unused."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x)
+        return x * x, 3 * x
+
+    @staticmethod
+    def backward(ctx, grad, other):
+        (x,) = ctx.saved_tensors
+        if grad is None:
+            return None if other is None else 3 * other
+        return 2 * x * grad if other is None else 2 * x * grad + 3 * other
+
+
+class ThroughNumPy(Function):
+    """Computes with NumPy, which the compiler traces."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.from_numpy(x.detach().numpy() ** 2)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad
