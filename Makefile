@@ -7,18 +7,20 @@ QUICK := $(addprefix tests/test_,$(addsuffix .py,check clause_ids clauses cli co
 	joining report session slope subject verdict verify witness))
 
 .DEFAULT_GOAL := help
-.PHONY: help conformance test check gates docs docs-serve results gpu bench kill-matrix public clause-ids wheel-check \
+.PHONY: help setup conformance test check gates docs docs-serve results gpu bench kill-matrix public clause-ids wheel-check \
 	release-check clean
 
 help:  ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+setup: $(VENV)/.test $(VENV)/.docs  ## Install everything that tests and docs need into .venv.
+
 conformance: $(VENV)/.run  ## Check the reference implementation and your PyTorch.
 	$(BIN)/conformance run $(ARGS)
 
-# Many tests wait for a deadline or for a process to start: three workers keep two cores busy.
+# Many tests wait for a deadline or for a process to start: three workers keep two cores busy. conftest.py orders files.
 test: $(VENV)/.test $(VENV)/.docs  ## Run the tests of the suite itself.
-	$(BIN)/python -m pytest -n 3 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # What is quick to answer: lint, types, the tests that start few processes, and the reference in worlds of one and two.
 check: $(VENV)/.test  ## Check a change before it is committed, in about a minute.

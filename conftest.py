@@ -10,6 +10,21 @@ import pytest
 ROOT = Path(__file__).parent
 # Imported when a file with examples turns up: `conformance run` in a checkout needs none of it.
 SOURCES = ("conformance", "spec_impl")
+#: Files with few tests that take long begin first: then no worker is left alone with one of them at the end.
+LONGEST_FIRST = (
+    "tests/test_cluster_nodes.py",
+    "tests/test_runner_runs.py",
+    "tests/test_faults.py",
+    "tests/emulated/test_command.py",
+    "tests/test_reproduce.py",
+    "tests/test_runner_attacks.py",
+    "tests/test_wheel.py",
+    "tests/test_docs.py",
+    "tests/test_runner_ends.py",
+    "tests/test_cluster.py",
+    "tests/test_cli_expect.py",
+    "tests/test_public.py",
+)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -34,6 +49,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Called for every path: the suite itself is run by `conformance run`, or when somebody names it."""
     unasked = config.args_source is not pytest.Config.ArgsSource.ARGS
     return True if unasked and collection_path == ROOT / "conformance" / "suite" else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Called once all tests are known: the longest files first, everything else in the order it was found."""
+    places = {ROOT / name: place for place, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
 # Run by nohup or in the background of a script, a process starts with these ignored, and so do the runs that it tests.
