@@ -100,9 +100,7 @@ def _wanted(report: Report, inputs: str | None, types: str | None) -> Iterator[W
                     yield Wanted(part, clause, failure, items[failure.test.nodeid], version)
 
 
-def _items(
-    part: SubjectResult, ranks: Sequence[int], inputs: str | None, types: str | None
-) -> dict[str, PlannedTest]:
+def _items(part: SubjectResult, ranks: Sequence[int], inputs: str | None, types: str | None) -> dict[str, PlannedTest]:
     """The tests that concern a subject, by their names."""
     registry = clauses.registry()
     subjects = []
