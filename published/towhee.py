@@ -19,7 +19,7 @@ for _dependency in ("pywt", "torchvision"):
 all_gather = Subject("towhee.models.drl.until_module:AllGather", spec="AllGather")
 all_gather_2 = Subject("towhee.models.drl.until_module:AllGather2", spec="AllGather")
 all_gather_2_as_sum = Subject(
-    "towhee.models.drl.until_module:AllGather2", spec="AllGatherGradAutograd", call=with_launch
+    "towhee.models.drl.until_module:AllGather2", spec="AllGatherGradAutograd", result="joined", call=with_launch
 )
 
 

@@ -119,6 +119,9 @@ def test_broken_quality_clauses_raise_only_when_strict():
     assert check(Careless, (example(),)).subjects[0].verdict == "deviates"
     with pytest.raises(ConformanceError, match=r"test_broken.*Careless deviates"):
         check(Careless, (example(),), strict=True)
+    with pytest.raises(ConformanceError):
+        check(Careless, (example(),), strict=True, only="Function.backward.grads-untouched")
+    assert check(Careless, (example(),), strict=True, only=FACTOR)
 
 
 def test_the_process_is_left_as_it_was():

@@ -85,7 +85,7 @@ def _backward(how):
         "transposed": (lambda right: right.t(), "transposed"),
         "off by one": (lambda right: right.roll(1, 0), "shifted by one or more entries"),
         "not a number": (lambda right: right * float("nan"), "not a number"),
-        "half precision": (lambda right: right.half().double(), "a lower precision on the way"),
+        "half precision": (lambda right: right.half().double(), "float16 on the way"),
     }.values(),
 )
 def test_a_gradient_that_is_wrong_is_named_as_what_it_looks_like(how, said):

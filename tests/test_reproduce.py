@@ -139,6 +139,18 @@ def test_a_test_of_the_suite_runs_on_ranks_out_of_a_script(tmp_path):
     assert status == 0, said
 
 
+def test_a_script_of_a_collective_knows_its_types_and_the_names_its_module_takes_from_the_suite(tmp_path):
+    path = tmp_path / "collective.py"
+    test = TESTS["test_gradients_are_those_owed"]
+    subject = SubjectRef("summing:Sum", "Collective", "summing:inputs", "summing:Sum", types="P -> I")
+    path.write_text(whole_script(PlannedTest(test, subject, 2, True, test.cases[0]), 60.0))
+    status, said = script(path)
+    assert status == 1, said
+    assert "2 times the expected one" in said
+    status, said = script(path, FIXED="1")
+    assert (status, "in order" in said) == (0, True), said
+
+
 def test_a_clause_of_the_engine_runs_out_of_a_script(tmp_path):
     path = tmp_path / "engine.py"
     test = next(test for test in TESTS.values() if test.about_engine and test.clause == "Function.backward.receives")
@@ -149,13 +161,13 @@ def test_a_clause_of_the_engine_runs_out_of_a_script(tmp_path):
 
 def test_hostile_words_stay_inside_the_docstring():
     from conformance.report.failures import Failure
-    from conformance.reproduce.scripts import Wanted, _docstring
+    from conformance.reproduce.scripts import Wanted, docstring
     from tests.made_up import GATHER, made, outcome
 
     hostile = 'ends """\nimport os; os.abort()\n\\"""\x1b[31m \\'
     test = outcome(f"{GATHER}.backward.sum", "fail", message=hostile)
     report = made(test)
     wanted = Wanted(report.subjects[0], report.subjects[0].clauses[0], Failure(test), None, "2.13.0")
-    tree = ast.parse(_docstring(wanted))
+    tree = ast.parse(docstring(wanted))
     assert len(tree.body) == 1
-    assert "\x1b" not in _docstring(wanted)
+    assert "\x1b" not in docstring(wanted)

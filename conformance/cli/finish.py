@@ -53,6 +53,6 @@ def _done(work: Callable[[], object]) -> bool:
 
 
 def _reproduce(options: RunOptions, report: Report, folder: str) -> None:
-    scripts = write_scripts(report, folder, options.inputs, options.timeout)
+    scripts = write_scripts(report, folder, options.inputs, options.timeout, options.types)
     many = "1 script" if len(scripts) == 1 else f"{len(scripts)} scripts"
     print(f"{many} in {folder}: what is broken, shown with torch alone", flush=True)

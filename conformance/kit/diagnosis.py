@@ -40,7 +40,7 @@ def _generic(actual: torch.Tensor, expected: torch.Tensor) -> str:
         single = actual.to(torch.complex64 if actual.dtype.is_complex else torch.float32)
         return f"right to five digits: {'float32' if bool((actual == single).all()) else 'rounded'} on the way"
     if bool((actual == 0).all()):
-        return "the gradient was dropped: all zeros" if bool((expected != 0).any()) else ""
+        return "all zeros" if bool((expected != 0).any()) else ""
     if _near(actual, -expected):
         return "the sign is turned"
     if _near(actual, expected.conj()):
@@ -53,8 +53,15 @@ def _generic(actual: torch.Tensor, expected: torch.Tensor) -> str:
     if actual.dim() and _is_roll(actual, expected):
         return "shifted by one or more entries"
     if torch.allclose(actual, expected, rtol=1e-2, atol=1e-3):
-        return "right to a few digits: a lower precision on the way"
+        return _lower_precision(actual)
     return ""
+
+
+def _lower_precision(actual: torch.Tensor) -> str:
+    """Name the half precision that all numbers fit into, which those of a wider one do not."""
+    parts = torch.view_as_real(actual) if actual.dtype.is_complex else actual
+    found = (dtype for dtype in (torch.float16, torch.bfloat16) if bool((parts == parts.to(dtype)).all()))
+    return next((f"right to a few digits: {dtype}".replace("torch.", "") + " on the way" for dtype in found), "")
 
 
 def _factor(actual: torch.Tensor, expected: torch.Tensor) -> str:

@@ -115,11 +115,12 @@ def close(
     rtol: float | None = None,
     atol: float | None = None,
     alternatives: Mapping[str, Any] | None = None,
-    likely: str = "",
+    likely: str | Callable[[], str] = "",
 ) -> None:
     """Assert that two tensors are the same number for number within the tolerance of the coarser dtype.
 
-    Shapes must agree; dtypes may differ. Without ``rtol`` and ``atol`` the tolerances of
+    Shapes must agree; dtypes may differ. A cause that takes a test of its own is a function, called where they differ.
+    Without ``rtol`` and ``atol`` the tolerances of
     :func:`torch.testing.assert_close` hold, loosened for half precision.
 
     >>> close(torch.tensor(1.0), torch.tensor(1.0 + 1e-9, dtype=torch.float64), "one")
@@ -192,9 +193,13 @@ def _tolerance(dtype: torch.dtype) -> float:
 
 
 def _deviate(
-    actual: Any, expected: torch.Tensor, what: str, alternatives: Mapping[str, Any] | None, likely: str = ""
+    actual: Any,
+    expected: torch.Tensor,
+    what: str,
+    alternatives: Mapping[str, Any] | None,
+    cause: str | Callable[[], str] = "",
 ) -> None:
-    likely = likely or likely_cause(actual, expected, alternatives or {})
+    likely = (cause() if callable(cause) else cause) or likely_cause(actual, expected, alternatives or {})
     raise Deviation(f"{what} differs{_where(actual, expected)}", *shown_apart(actual, expected), likely)
 
 

@@ -26,7 +26,7 @@ class _Tensors(AllocationMode):
             self.tensors.append(tensor)
 
 
-def offloaded(case: Case) -> Run:
+def offloaded(case: Case, overwriting: bool = True) -> Run:
     """Call with hooks that keep copies of what is saved, then overwrite inputs, outputs and all between.
 
     What was made by an earlier call, and the caller's own objects, are left alone: a Function may have constants.
@@ -42,6 +42,8 @@ def offloaded(case: Case) -> Run:
 
     with saved_tensors_hooks(pack, lambda kept: kept.clone()), all_of_it:
         run = case.run()
+    if not overwriting:
+        return run
     owned = {None, *map(address, _of_modules(run))}
     given = [stored_values(arg) for arg in run.args if isinstance(arg, torch.Tensor)]
     everything = [*all_of_it.tensors, *given]

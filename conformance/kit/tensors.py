@@ -39,6 +39,13 @@ def address(tensor: torch.Tensor) -> int | None:
         return None
 
 
+def share_memory(one: object, other: object) -> bool:
+    """Whether two values are tensors over one storage."""
+    if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
+        return False
+    return address(one) is not None and address(one) == address(other)
+
+
 def freed(tensor: torch.Tensor) -> bool:
     """Whether a tensor's storage no longer holds its elements, as where a Function frees its input.
 

@@ -82,6 +82,25 @@ def laid(case: Case, arrange: Arrange) -> Run:
     return Run.of(case, tuple(pytree.tree_unflatten(args, case.structure)), leaves)
 
 
+def read_in_order(case: Case, arrange: Arrange) -> Case | None:
+    """The sample as code sees it that takes the memory of every input for contiguous; None where memory ends too soon.
+
+    >>> LAYOUTS["transposed in memory"](torch.tensor([[1, 2], [3, 4]])).stride()
+    (1, 2)
+    """
+    values = {at: value.detach() for at, value in enumerate(case.values) if _arrangeable(value)}
+    arranged = {at: arrange(value) for at, value in values.items()}
+    if any(x.storage_offset() + x.numel() > x.untyped_storage().size() // x.element_size() for x in arranged.values()):
+        return None
+    return case.having({at: in_order(x).clone() for at, x in arranged.items()})
+
+
+def in_order(tensor: torch.Tensor) -> torch.Tensor:
+    """The memory of a tensor from its first element on, in its shape."""
+    strides = torch.empty(tensor.shape, device="meta").stride()
+    return tensor.as_strided(tensor.shape, strides, tensor.storage_offset())
+
+
 def _arrangeable(value: Any) -> bool:
     ordinary = type(value) in {torch.Tensor, torch.nn.Parameter} and value.layout == torch.strided
     return ordinary and smooth(value)

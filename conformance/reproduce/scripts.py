@@ -49,7 +49,13 @@ class Wanted:
     torch: str
 
 
-def write_scripts(report: Report, folder: Path | str, inputs: str | None = None, timeout: float = 30.0) -> list[Path]:
+def write_scripts(
+    report: Report,
+    folder: Path | str,
+    inputs: str | None = None,
+    timeout: float = 30.0,
+    types: str | None = None,
+) -> list[Path]:
     """Write a script for every failure of a report.
 
     Args:
@@ -57,6 +63,7 @@ def write_scripts(report: Report, folder: Path | str, inputs: str | None = None,
         folder: where to; made where there is none.
         inputs: the callable that ``--inputs`` named.
         timeout: the deadline of a test, in seconds.
+        types: the SPMD types that ``--types`` gave.
 
     Raises:
         UsageError: the folder or a script cannot be written.
@@ -64,38 +71,42 @@ def write_scripts(report: Report, folder: Path | str, inputs: str | None = None,
     folder = prepare(folder)
     written: list[Path] = []
     known: set[tuple[str, str, str]] = set()
-    for wanted in _wanted(report, inputs):
-        short = _short(wanted)
+    for wanted in _wanted(report, inputs, types):
+        head, short, whole = docstring(wanted), *bodies(wanted, timeout)
         if short and (wanted.part.subject, wanted.clause.id, short) in known:
             continue  # the same lines show another way in which the clause was broken
         known.add((wanted.part.subject, wanted.clause.id, short))
-        hangs = wanted.failure.test.outcome in {"crash", "timeout"}
-        whole = whole_script(wanted.item, timeout, hangs)
-        path = write(_free(folder, wanted, written), _docstring(wanted) + (short or whole))
+        path = write(_free(folder, wanted, written), head + (short or whole))
         if short and not _fails(path):
-            write(path, _docstring(wanted) + whole)
+            write(path, head + whole)
         written.append(path)
     return written
 
 
-def _wanted(report: Report, inputs: str | None) -> Iterator[Wanted]:
+def bodies(wanted: Wanted, timeout: float) -> tuple[str, str]:
+    """What follows the docstring: a few lines, or nothing where none are enough, and the suite's own test."""
+    hangs = wanted.failure.test.outcome in {"crash", "timeout"}
+    return _short(wanted), whole_script(wanted.item, timeout, hangs)
+
+
+def _wanted(report: Report, inputs: str | None, types: str | None) -> Iterator[Wanted]:
     version = str(report.environment.get("torch", ""))
     for part in report.parts:
         broken = [clause for clause in part.clauses if clause.broken]
-        items = _items(part, report.environment.get("ranks", ()), inputs) if broken else {}
+        items = _items(part, report.environment.get("ranks", ()), inputs, types) if broken else {}
         for clause in broken:
             for failure in failures(clause):
                 if failure.test.nodeid in items:
                     yield Wanted(part, clause, failure, items[failure.test.nodeid], version)
 
 
-def _items(part: SubjectResult, ranks: Sequence[int], inputs: str | None) -> dict[str, PlannedTest]:
+def _items(part: SubjectResult, ranks: Sequence[int], inputs: str | None, types: str | None) -> dict[str, PlannedTest]:
     """The tests that concern a subject, by their names."""
     registry = clauses.registry()
     subjects = []
     if part.subject:
         reference = part.subject.removesuffix(f" ({part.spec})")
-        subjects = [SubjectRef(reference, part.spec, inputs, part.subject)]
+        subjects = [SubjectRef(reference, part.spec, inputs, part.subject, types=types)]
     items = plan(catalog.suite(), registry, subjects, tuple(ranks))
     return {item.nodeid: item for item in items if bool(item.subject) == bool(subjects)}
 
@@ -110,7 +121,7 @@ def _free(folder: Path, wanted: Wanted, written: Sequence[Path]) -> Path:
     raise AssertionError
 
 
-def _docstring(wanted: Wanted) -> str:
+def docstring(wanted: Wanted) -> str:
     """Clause, the actual and the expected value, where, and how to run the script."""
     test = wanted.failure.test
     name = wanted.part.subject or "PyTorch itself"

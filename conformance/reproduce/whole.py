@@ -18,9 +18,23 @@ PACKAGES = (
     "conformance.suite",
     "published",
 )
-ALWAYS = ("conformance.kit.subject", "conformance.kit.deviations", "conformance.kit.world")
-#: What an adapter may import from the package itself.
-FACE = "from conformance.kit.subject import Subject"
+ALWAYS = (
+    "conformance.kit.subject",
+    "conformance.kit.deviations",
+    "conformance.kit.world",
+    "conformance.kit.process_groups",
+)
+#: What the subject's module may import from the package itself; of these, a script's test needs the first two.
+FACE = """\
+from conformance.kit.process_groups import GROUP
+from conformance.kit.subject import Subject
+
+ConformanceError = AssertionError
+
+
+def check(*cases, **options):
+    raise NotImplementedError("a script runs one test of the suite; check is not part of it")
+"""
 
 
 def whole_script(planned: PlannedTest, timeout: float, hangs: bool = False) -> str:
@@ -36,6 +50,7 @@ def whole_script(planned: PlannedTest, timeout: float, hangs: bool = False) -> s
         "SUBJECT": subject.reference if subject else "",
         "SPEC": planned.spec,
         "INPUTS": subject.inputs if subject else None,
+        "TYPES": subject.types if subject else None,
         "TEST": (test.module, test.function),
         "CASE": dict(planned.case),
         "ARGUMENTS": tuple(test.arguments),

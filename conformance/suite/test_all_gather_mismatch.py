@@ -82,8 +82,7 @@ def test_args_that_contradict_the_process_group(subject: Subject, world: World, 
     x = torch.full((2, 3), float(world.rank), device=world.device)
     words = ("rank", "size", "args", "group", "list", "length", "number")
     differing = f"args that say rank {said.local_rank} of {size}"
-    unseen = "args are not held against the process group"
-    every_rank_objects(world, lambda: subject(x, said), x, words, differing, unseen=unseen)
+    every_rank_objects(world, lambda: subject(x, said), x, words, differing)
 
 
 def _odd_rank(world: World) -> int:

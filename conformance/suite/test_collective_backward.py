@@ -10,6 +10,7 @@ import torch
 from conformance.core.signatures import Signature, Type
 from conformance.kit import expect
 from conformance.kit.claims import Claim, by_types, claims, signature_of, wrong_gradient
+from conformance.kit.collectives import counted
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause, deadline, ranks
 from conformance.kit.process_groups import all_ranks, whole
@@ -97,8 +98,18 @@ def test_second_derivative_is_right_or_refused(subject: Subject, world: World) -
             raise Deviation(
                 f"differentiating the gradient of {claim.call.label} gives wrong numbers, which no error announced: "
                 f"it takes and gives {found[0].signature}, and {found[0].why}",
-                likely="backward communicates by what autograd does not see, such as a plain collective",
+                likely=_collectives_in_backward(claim, run, samples),
             )
+
+
+def _collectives_in_backward(claim: Claim, run: Run, samples: Sequence[torch.Tensor]) -> str:
+    """Name the collectives that backward starts: their plain forms have no gradient. Every rank has to ask."""
+    with counted() as ahead:
+        claim.call.in_group(whole())(list(samples[: len(claim.call.tensors)]))
+    with counted() as started:
+        run(samples)
+    names = ", ".join(dict.fromkeys(started[len(ahead) :]))
+    return f"backward starts {names}, which autograd may not see" if names else ""
 
 
 def _gradient(run: Run, asked: Sequence[int], look: Observation, drawn: Sequence[torch.Tensor]) -> Run:

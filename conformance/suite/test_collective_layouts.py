@@ -48,7 +48,6 @@ def test_gradients_of_any_layout(subject: Subject, world: World, layout: str, wh
                         f"on {'all ranks' if who == 'all' else 'rank 0'}",
                         expect.shown(one),
                         f"{expect.shown(other)}, as where they are contiguous",
-                        "a collective reads or writes memory in order: make the gradient contiguous first",
                     )
             world.known.pop(SPOILED)
     need(tried, "no result has a gradient that could lie otherwise")

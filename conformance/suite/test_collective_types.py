@@ -142,5 +142,4 @@ def _alike(gradients: Sequence[torch.Tensor | None], what: str, kind: Type) -> N
                 f"the gradient of {what}, of type {kind.value}, on rank {rank}",
                 shown(gradient),
                 f"{shown(first)}, as on rank 0, bit for bit",
-                "" if kind is Type.P else "ranks that go on alike drift apart",
             )

@@ -91,9 +91,23 @@ def test_gradients_of_one_sign_add_up_in_lower_precision(subject: Subject, world
                     f"gradient of {case.name(at)}, ones handed in, to {allowed:.2g}",
                     one,
                     f"{expect.shown(expected)} in double precision",
-                    "a sum in low precision that stopped growing",
+                    _stopped_growing(wide, at, ones, one, expected),
                 )
     need(compared, "no sample is in half precision, input and result, that it takes in double precision too")
+
+
+def _stopped_growing(
+    wide: Case, at: int, ones: list[torch.Tensor], actual: torch.Tensor, expected: torch.Tensor
+) -> str:
+    """Name the cause, where the gradient is too small and the same sample in single precision has the right one."""
+    worst = int((actual - expected).abs().nan_to_num(torch.inf).argmax())
+    single = in_dtype(wide, torch.float32)
+    if single is None or not actual.view(-1)[worst].abs() < expected.view(-1)[worst].abs():
+        return ""
+    run = single.run()
+    found = dict(zip(run.leaves, run.filled(run.gradients([given.float() for given in ones])), strict=True))
+    right = torch.allclose(found[at].double(), expected, rtol=1e-3, atol=1e-6)
+    return "a sum in low precision that stopped growing" if right else ""
 
 
 def _widely(case: Case, cotangents: list[torch.Tensor]) -> list[torch.Tensor]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import differentiated
+from conformance.kit.calls import Case, differentiated
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
 from conformance.kit.offload import offloaded
 from conformance.kit.subject import Subject
 from conformance.kit.watched import steps, watched
-from conformance.kit.witness import EARLY
+from conformance.kit.witness import EARLY, same_values
 from conformance.kit.world import World
 
 LAST_COUNTS = "of two calls only the last one counts"
@@ -61,13 +63,24 @@ def test_hooks_can_carry_saved_tensors_away(subject: Subject, world: World) -> N
         cotangents = first.cotangents(world)
         right, run = first.gradients(cotangents), offloaded(case)
         name = f"{case.label} with saved tensors carried away and back"
-        with expect.no_error(f"gradients of {name}", "the gradients", lambda error: BESIDE):
+        likely = partial(_beside, case, cotangents, first.filled(right), world)
+        with expect.no_error(f"gradients of {name}", "the gradients", lambda error: likely()):  # noqa: B023
             actual = run.gradients(cotangents)
         for at, one, other in zip(run.leaves, run.filled(actual), run.filled(right), strict=True):
-            expect.close(one, other, f"gradient of {case.names[at]} of {name}", likely=BESIDE)
+            expect.close(one, other, f"gradient of {case.names[at]} of {name}", likely=likely)
 
 
-BESIDE = "backward reads a tensor that was kept beside save_for_backward"
+def _beside(case: Case, cotangents: list[torch.Tensor], right: list[torch.Tensor], world: World) -> str:
+    """Name the cause, where the hooks do no harm without anything overwritten."""
+    if world.size > 1:  # a call more on one rank would wait for the others
+        return ""
+    run = offloaded(case, overwriting=False)
+    try:
+        actual = run.filled(run.gradients(cotangents))
+    except Exception:
+        return ""
+    harmless = all(same_values(one, other) for one, other in zip(actual, right, strict=True))
+    return "backward reads a tensor that was kept beside save_for_backward" if harmless else ""
 
 
 @clause("Function.save_for_forward.once")

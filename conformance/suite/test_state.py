@@ -10,14 +10,17 @@ from torch.utils import _pytree as pytree
 
 from conformance.kit import expect
 from conformance.kit.calls import Case, Run, differentiated, every_case
+from conformance.kit.ctx_tensors import tensors_on
 from conformance.kit.deviations import need
+from conformance.kit.graph import contexts_behind
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import freed, is_strided
+from conformance.kit.tensors import freed, is_strided, share_memory
 from conformance.kit.witness import same_values
 from conformance.kit.world import World
 
-UNSAVED = "backward reads a tensor that did not go through save_for_backward, so PyTorch cannot see the change"
+UNSAVED = "backward reads a tensor on ctx that did not go through save_for_backward, so PyTorch cannot see the change"
+ALIAS = "what went through save_for_backward is an alias, such as .data, whose changes PyTorch cannot see"
 
 
 @clause("Function.save_for_backward.protects")
@@ -32,6 +35,7 @@ def test_a_change_in_place_is_noticed_or_does_no_harm(subject: Subject, world: W
         for place in range(len(_named_tensors(first))):
             run = case.run()
             name, tensor = _named_tensors(run)[place]
+            kept = _how_kept(run, tensor)
             if not _changed_in_place(tensor):
                 continue
             tried += 1
@@ -41,8 +45,18 @@ def test_a_change_in_place_is_noticed_or_does_no_harm(subject: Subject, world: W
                 continue
             for at, one, other in zip(run.leaves, actual, right, strict=True):
                 what = f"gradient of {case.name(at)}, after {name} was changed in place and no error came"
-                expect.close(one, other, what, likely=UNSAVED)
+                expect.close(one, other, what, likely=kept)
     need(tried, "no argument and no output can be changed in place")
+
+
+def _how_kept(run: Run, tensor: torch.Tensor) -> str:
+    """Where the memory of a tensor is kept for backward, as far as that can be seen."""
+    for context in contexts_behind(run.result):
+        if any(share_memory(tensor, found) for _, found in tensors_on(context)):
+            return UNSAVED
+        if any(share_memory(tensor, found) for found in context.saved_tensors):
+            return ALIAS
+    return ""
 
 
 def _named_tensors(run: Run) -> list[tuple[str, torch.Tensor]]:

@@ -1,4 +1,4 @@
-"""``python -m tests.proof``: compute the kill matrix and the mutation figure; fail where the proof does."""
+"""``python -m tests.proof``: the kill matrix, the mutants, the bugs' scripts; fail where the proof does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.core import clauses
-from tests.proof import implementations, matrix, mutation
+from tests.proof import implementations, matrix, mutation, scripts
 from tests.proof.matrix import Row
 from tests.proof.mutation import Fate
 from tests.proof.workers import side_by_side
@@ -24,27 +24,33 @@ EXPLAINED = Path(__file__).parent / "equivalent.json"
 def main(argv: Sequence[str] | None = None) -> int:
     """Compute, write, and say whether the proof holds."""
     parser = argparse.ArgumentParser(prog="python -m tests.proof", description=__doc__)
-    parser.add_argument("part", nargs="?", choices=["all", "matrix", "mutants"], default="all")
+    parser.add_argument("part", nargs="?", choices=["all", "matrix", "mutants", "scripts"], default="all")
     parser.add_argument("--only", default="", help="implementations or mutants whose names hold this text")
     parser.add_argument("--check", action="store_true", help="do not write the data, only judge")
     arguments = parser.parse_args(argv)
     only, write = arguments.only, not (arguments.check or arguments.only)
     start = time.monotonic()
-    wanted = [*implementations.planted(), *implementations.correct()] if arguments.part != "mutants" else []
-    wanted = [implementation for implementation in wanted if only in implementation.reference]
-    mutated = [mutant for mutant in mutation.all_mutants() if only in mutant.name] if arguments.part != "matrix" else []
-    jobs = [*map(matrix.task, wanted), *mutation.tasks(mutated)]
-    found = side_by_side(jobs, lambda _: print(".", end="", flush=True))
-    print()
-    problems = _matrix(found[: len(wanted)], only, write) if arguments.part != "mutants" else []
-    problems += _mutants(found[len(wanted) :], only, write) if arguments.part != "matrix" else []
+    problems = []
+    if arguments.part in {"all", "matrix"}:
+        problems += _matrix(only, write)
+    if arguments.part in {"all", "mutants"}:
+        problems += _mutants(only, write)
+    if arguments.part in {"all", "scripts"}:
+        problems += _scripts(only, write)
     for problem in problems:
         print(problem)
     print(f"{len(problems)} problems, {time.monotonic() - start:.0f} s")
     return int(bool(problems))
 
 
-def _matrix(rows: Sequence[Row], only: str, write: bool) -> list[str]:
+def _dot(_: object) -> None:
+    print(".", end="", flush=True)
+
+
+def _matrix(only: str, write: bool) -> list[str]:
+    wanted = [one for one in (*implementations.planted(), *implementations.correct()) if only in one.reference]
+    rows = side_by_side([matrix.task(one) for one in wanted], _dot)
+    print()
     bugs = [row for row in rows if row.implementation.breaks]
     good = [row for row in rows if not row.implementation.breaks]
     problems = [problem for row in rows for problem in _wrong(row)]
@@ -92,7 +98,9 @@ def _row(row: Row) -> dict[str, Any]:
     }
 
 
-def _mutants(fates: Sequence[Fate], only: str, write: bool) -> list[str]:
+def _mutants(only: str, write: bool) -> list[str]:
+    fates = side_by_side(mutation.tasks([one for one in mutation.all_mutants() if only in one.name]), _dot)
+    print()
     explained = json.loads(EXPLAINED.read_text(encoding="utf-8")) if EXPLAINED.exists() else {}
     survivors = [fate for fate in fates if fate.survived]
     problems = [f"mutant survives: line {fate.mutant.line} of {fate.mutant.name}" for fate in survivors]
@@ -114,6 +122,17 @@ def _figure(fates: Sequence[Fate], explained: dict[str, str]) -> dict[str, Any]:
         "by_module": dict(sorted(Counter(fate.mutant.module for fate in fates).items())),
         "survivors": [{"mutant": fate.mutant.name, "why": explained.get(fate.mutant.name, "")} for fate in survivors],
     }
+
+
+def _scripts(only: str, write: bool) -> list[str]:
+    bugs = [bug for bug in implementations.planted() if only in bug.reference]
+    pairs = zip(bugs, side_by_side([scripts.task(bug) for bug in bugs], _dot), strict=True)
+    found = scripts.shown([(bug, wanted) for bug, wanted in pairs if wanted], _dot)
+    print(f"\n{len(found)} scripts of {len(bugs)} planted bugs: {sum(one.holds for one in found)} show the bug")
+    if write:
+        short = sum(one.short for one in found)
+        _write("scripts.json", {"scripts": len(found), "shown": sum(one.holds for one in found), "short": short})
+    return [f"{one.problem}: {one.said.strip()[-300:]}" for one in found if not one.holds]
 
 
 def _write(name: str, data: dict[str, Any]) -> None:

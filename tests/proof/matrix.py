@@ -118,7 +118,7 @@ def row(implementation: Implementation, outcomes: Sequence[TestOutcome]) -> Row:
     for outcome in outcomes:
         by_clause[outcome.clause].append(outcome)
     broken, consequences, kept = {}, {}, []
-    for result in with_consequences([_result(clause, found) for clause, found in sorted(by_clause.items())]):
+    for result in with_consequences([result_of(clause, found) for clause, found in sorted(by_clause.items())]):
         if result.verdict == "consequence":
             consequences[result.id] = result.reason
         elif result.broken:
@@ -128,7 +128,8 @@ def row(implementation: Implementation, outcomes: Sequence[TestOutcome]) -> Row:
     return Row(implementation, broken, consequences, tuple(kept), max((found.world for found in outcomes), default=0))
 
 
-def _result(clause: str, tests: Sequence[TestOutcome]) -> ClauseResult:
+def result_of(clause: str, tests: Sequence[TestOutcome]) -> ClauseResult:
+    """What the tests of a clause say of it."""
     verdict = clause_verdict(tests)
     first = next((test for test in tests if test.outcome == verdict), None)
     reason = first.message.splitlines()[0] if first and first.message else ""

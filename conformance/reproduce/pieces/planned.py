@@ -6,6 +6,7 @@ from typing import Any
 
 SUBJECT, SPEC = "", "Function"
 INPUTS: str | None = None
+TYPES: str | None = None
 TEST = ("module", "function")
 CASE: dict[str, Any] = {}
 ARGUMENTS: tuple[str, ...] = ()

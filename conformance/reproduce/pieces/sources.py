@@ -15,8 +15,8 @@ class Sources(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """An importer of the sources below."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """Called for every import; only the suite's own modules are found here."""
-        if name.partition(".")[0] not in ("conformance", "published"):
+        """Called for every import; only what the script carries is found here."""
+        if name not in SOURCES:
             return None
         return importlib.util.spec_from_loader(name, self, is_package=name in PACKAGES)
 

@@ -6,7 +6,6 @@ import importlib
 import json
 import os
 import sys
-import tempfile
 import time
 import traceback
 from typing import Any
@@ -26,6 +25,7 @@ from conformance.reproduce.pieces.planned import (
     SUBJECT,
     TEST,
     TIMEOUT,
+    TYPES,
 )
 from conformance.reproduce.pieces.sources import Sources
 
@@ -34,7 +34,7 @@ START = 300.0
 BROKEN, UNFINISHED = 1, 2
 
 
-def rank_main(rank: int, folder: str, status: Any, begun: Any) -> None:
+def rank_main(rank: int, port: int, status: Any, begun: Any) -> None:
     """One rank: the test with its arguments, and what came of it."""
     sys.meta_path.insert(0, Sources())
     sys.path.insert(0, os.getcwd())
@@ -42,23 +42,23 @@ def rank_main(rank: int, folder: str, status: Any, begun: Any) -> None:
     from conformance.kit.deviations import NotApplicable
     from conformance.kit.world import World
 
-    trades = dist.FileStore(f"{folder}/trades", SIZE)
+    store = dist.TCPStore("127.0.0.1", port)
     count = 0
 
     def exchange(value: Any) -> list[Any]:
         nonlocal count
         count += 1
-        trades.set(f"{count}/{rank}", json.dumps(value))
-        return [json.loads(trades.get(f"{count}/{other}")) for other in range(SIZE)]
+        store.set(f"{count}/{rank}", json.dumps(value))
+        return [json.loads(store.get(f"{count}/{other}")) for other in range(SIZE)]
 
     if GROUP:
-        dist.init_process_group("gloo", store=dist.FileStore(f"{folder}/group", SIZE), rank=rank, world_size=SIZE)
+        dist.init_process_group("gloo", store=dist.PrefixStore("group", store), rank=rank, world_size=SIZE)
     try:
         offered: dict[str, Any] = {"world": World(rank=rank, size=SIZE, exchange=exchange), **CASE}
         if SUBJECT:
             from conformance.kit.subject import resolve
 
-            offered["subject"] = resolve(SUBJECT, SPEC, INPUTS)
+            offered["subject"] = resolve(SUBJECT, SPEC, INPUTS, TYPES)
         body = getattr(importlib.import_module(TEST[0]), TEST[1])
         torch.manual_seed(0)
         begun[rank] = 1
@@ -79,16 +79,16 @@ def main() -> int:
     """Start the ranks, and give them until the test's limit, counted from when all have begun."""
     spawn = mp.get_context("spawn")
     status, begun = spawn.Array("i", SIZE), spawn.Array("i", SIZE)
-    with tempfile.TemporaryDirectory() as folder:
-        workers = mp.spawn(rank_main, args=(folder, status, begun), nprocs=SIZE, join=False)
-        limit, started, ended = time.monotonic() + START, False, False
-        while not ended and time.monotonic() < limit:
-            if not started and all(begun[:]):
-                started, limit = True, time.monotonic() + TIMEOUT
-            ended = workers.join(timeout=0.2)  # True once all have ended; one that did is no reason to stop
-        for process in workers.processes:
-            if process.is_alive():
-                process.kill()
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    workers = mp.spawn(rank_main, args=(store.port, status, begun), nprocs=SIZE, join=False)
+    limit, started, ended = time.monotonic() + START, False, False
+    while not ended and time.monotonic() < limit:
+        if not started and all(begun[:]):
+            started, limit = True, time.monotonic() + TIMEOUT
+        ended = workers.join(timeout=0.2)  # True once all have ended; one that did is no reason to stop
+    for process in workers.processes:
+        if process.is_alive():
+            process.kill()
     if ended or any(status[:]):
         return BROKEN if BROKEN in status[:] else max(status[:], default=0)
     print("not every rank came to its end")

@@ -1,0 +1,272 @@
+"""A likely cause is named for the bug that it is about, and not for a neighbour that breaks the same test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.autograd import Function
+
+from conformance import ConformanceError, Subject, check
+
+REMEMBERED: dict[str, Any] = {}
+
+
+class Square(Function):
+    """No bug: x squared."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * grad * x
+
+
+class KeptBeside(Square):
+    """The input is kept on ctx."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.x = x
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * grad * ctx.x
+
+
+class KnowsTheAddress(Square):
+    """What is saved has to come back at the same place in memory."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.address = x.data_ptr()
+        return Square.forward(ctx, x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * grad * x if x.data_ptr() == ctx.address else 3 * grad * x
+
+
+class SavedAnAlias(Square):
+    """What is saved shares the input's memory, and not its version."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x.data)
+        return x * x
+
+
+class KeptElsewhere(Square):
+    """The input of the last call is kept in the module."""
+
+    @staticmethod
+    def forward(ctx, x):
+        REMEMBERED["x"] = x.detach()
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * grad * REMEMBERED["x"]
+
+
+def in_order(tensor):
+    """The memory of a tensor, read as if it were contiguous."""
+    return torch.as_strided(tensor, tensor.shape, torch.empty(tensor.shape).stride())
+
+
+class ReadsInOrder(Square):
+    """Forward takes its input for contiguous."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return Square.forward(ctx, in_order(x.detach()))
+
+
+class SavesInOrder(Square):
+    """Backward alone takes the input for contiguous."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * grad * in_order(x)
+
+
+class OtherNumbersElsewhere(Square):
+    """Another formula for what is not contiguous."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x if x.is_contiguous() else 1.5 * x * x
+
+
+class OtherGradientElsewhere(Square):
+    """Another gradient for what is not contiguous."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * grad * x if x.is_contiguous() else 2.5 * grad * x
+
+
+class Normalizes(Square):
+    """It divides by the norm of the gradient, and multiplies again."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * (grad / grad.norm()) * grad.norm()
+
+
+class DividesByEach(Square):
+    """It divides by every element of the gradient."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * (grad * grad / grad)
+
+
+class OneBuffer(Square):
+    """Every backward writes into the same memory."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        right = Square.backward(ctx, grad)
+        buffer = REMEMBERED.setdefault(f"gradient {tuple(right.shape)}", torch.empty_like(right))
+        return buffer.copy_(right)
+
+
+class ClearsTheLast(Square):
+    """Every backward clears what the one before returned."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        if "last" in REMEMBERED:
+            REMEMBERED["last"].zero_()
+        REMEMBERED["last"] = Square.backward(ctx, grad)
+        return REMEMBERED["last"]
+
+
+class OneOutput(Square):
+    """Every call writes its result into the same memory."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return REMEMBERED.setdefault(f"output {tuple(x.shape)}", torch.empty_like(x)).copy_(x * x)
+
+
+class ClearsTheLastOutput(Square):
+    """Every call clears the result of the one before."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        if "result" in REMEMBERED:
+            REMEMBERED["result"].zero_()
+        REMEMBERED["result"] = x * x
+        return REMEMBERED["result"].view_as(x)
+
+
+class Rounded(Square):
+    """The gradient goes through half precision."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        return Square.backward(ctx, grad).half().to(grad.dtype)
+
+
+class Damped(Square):
+    """A small number is added to what is divided by."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * grad * x.abs() * x / (x.abs() + 1e-3)
+
+
+class IgnoresTheFlag(Square):
+    """It takes a lazily negated gradient for what stands in memory."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        plain = -grad.resolve_neg() if grad.is_neg() else grad
+        return Square.backward(ctx, plain)
+
+
+class ThreeForAFlag(Square):
+    """Another gradient for what is lazily negated."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        return Square.backward(ctx, 3 * grad if grad.is_neg() else grad)
+
+
+class Zeros(Square):
+    """The result is zeros."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x if x.is_contiguous() else torch.zeros_like(x)
+
+
+BESIDE = "a tensor that was kept beside save_for_backward"
+IN_ORDER = "takes memory for contiguous"
+BUFFER = "share a buffer"
+#: The bug, the test that sees it, and the cause that it must name.
+NAMED = [
+    (KeptBeside, "test_hooks_can_carry_saved_tensors_away", BESIDE),
+    (KeptBeside, "test_a_change_in_place_is_noticed_or_does_no_harm", "did not go through save_for_backward"),
+    (SavedAnAlias, "test_a_change_in_place_is_noticed_or_does_no_harm", "an alias"),
+    (ReadsInOrder, "test_layout_of_inputs_makes_no_difference", f"forward {IN_ORDER}"),
+    (SavesInOrder, "test_layout_of_inputs_makes_no_difference", f"backward {IN_ORDER}"),
+    (Normalizes, "test_zeros_give_zeros", "the size of the whole gradient"),
+    (DividesByEach, "test_zeros_give_zeros", "elements of the gradient"),
+    (OneBuffer, "test_a_gradient_survives_the_next_backward", BUFFER),
+    (OneOutput, "test_outputs_survive_the_next_call", BUFFER),
+    (Rounded, "test_gradient_is_the_derivative", "float16 on the way"),
+    (IgnoresTheFlag, "test_lazily_negated_gradients_are_taken_as_they_read", "as if it were plain"),
+]
+#: The neighbour, the test that sees it, and what must not be said of it.
+NOT_NAMED = [
+    (KnowsTheAddress, "test_hooks_can_carry_saved_tensors_away", BESIDE),
+    (KeptElsewhere, "test_a_change_in_place_is_noticed_or_does_no_harm", "save"),
+    (OtherNumbersElsewhere, "test_layout_of_inputs_makes_no_difference", IN_ORDER),
+    (OtherGradientElsewhere, "test_layout_of_inputs_makes_no_difference", IN_ORDER),
+    (DividesByEach, "test_zeros_give_zeros", "the size of the whole gradient"),
+    (Normalizes, "test_zeros_give_zeros", "elements of the gradient"),
+    (ClearsTheLast, "test_a_gradient_survives_the_next_backward", BUFFER),
+    (ClearsTheLastOutput, "test_outputs_survive_the_next_call", BUFFER),
+    (Damped, "test_gradient_is_the_derivative", "on the way"),
+    (ThreeForAFlag, "test_lazily_negated_gradients_are_taken_as_they_read", "as if it were plain"),
+    (Zeros, "test_layout_of_inputs_makes_no_difference", "gradient"),
+]
+
+
+def likely(function, test):
+    """What the failures of a test call the likely cause."""
+    REMEMBERED.clear()
+    x = torch.linspace(0.3, 1.7, 12, dtype=torch.float64).view(3, 4).requires_grad_()
+    with pytest.raises(ConformanceError) as caught:
+        check(Subject(function), (x,), only=test, strict=True)
+    broken = [clause for subject in caught.value.report.subjects for clause in subject.clauses if clause.broken]
+    return "\n".join(test.likely for clause in broken for test in clause.tests if test.outcome == "fail")
+
+
+@pytest.mark.parametrize(("function", "test", "cause"), NAMED)
+def test_a_cause_is_named_for_the_bug_that_it_is_about(function, test, cause):
+    assert cause in likely(function, test)
+
+
+@pytest.mark.parametrize(("function", "test", "cause"), NOT_NAMED)
+def test_a_cause_is_not_named_for_a_neighbour_that_breaks_the_same_test(function, test, cause):
+    assert cause not in likely(function, test)
