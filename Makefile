@@ -75,8 +75,9 @@ $(VENV)/.run: conf/requirements.txt conf/requirements-run.txt pyproject.toml | $
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.test: conf/requirements-test.txt $(VENV)/.run
+$(VENV)/.test: conf/requirements-test.txt conf/requirements-plugins.txt $(VENV)/.run
 	$(BIN)/python -m pip install --quiet -r conf/requirements-test.txt
+	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target $(VENV)/plugins -r conf/requirements-plugins.txt
 	@touch $@
 
 $(VENV)/.docs: conf/requirements-docs.txt $(VENV)/.run

@@ -25,7 +25,9 @@ from conformance.ranks import channel, process
 from conformance.ranks.client import Forkserver
 from conformance.ranks.cluster.group import ClusterGroup, Seat, post_outcome
 from conformance.ranks.cluster.store import Launch, Post, connect
-from conformance.ranks.pool import Key, Pool, Settings
+from conformance.ranks.pool import Pool
+from conformance.ranks.settings import Settings
+from conformance.ranks.starter import Key
 
 DATA = ROOT / "docs" / "data" / "many-ranks.json"
 SIZES = (2, 4, 8, 16, 32, 64)

@@ -8,6 +8,8 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from conformance.core.errors import UsageError
 from conformance.core.outcomes import RankOutcome
 from conformance.ranks.cluster.group import blamed
 from conformance.ranks.cluster.key import take_key
-from conformance.ranks.cluster.store import SIGNATURE, Post, launch_in, take_launch
+from conformance.ranks.cluster.store import SIGNATURE, LeaderSilent, Post, launch_in, take_launch
 from conformance.ranks.cluster.supervisor import Cluster, sizes
 from conformance.ranks.devices import device_of, missing, taken
 from conformance.ranks.hardware import Hardware
@@ -239,3 +241,42 @@ def test_a_key_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:
     assert take_key(home) == take_key(home)
     (made,) = (tmp_path / "conformance").iterdir()
     assert made.stat().st_mode & 0o077 == 0
+
+
+@pytest.fixture
+def posts() -> tuple[Post, Post]:
+    """Two processes' ways to one store: while one waits, its connection does nothing else."""
+    import torch.distributed as dist
+
+    server = dist.TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False)
+    client = dist.TCPStore("127.0.0.1", server.port, None, is_master=False, wait_for_workers=False)
+    return Post(server, b"the key of this test"), Post(client, b"the key of this test")
+
+
+def test_a_process_waits_for_orders_while_the_first_one_gives_signs_of_life(
+    posts: tuple[Post, Post], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long that is: here for several times as long as one that is silent is waited for."""
+    monkeypatch.setattr("conformance.ranks.cluster.store.SILENCE", 0.3)
+    post, other = posts
+
+    def lead() -> None:
+        for _ in range(12):
+            post.count("beat", 1)
+            time.sleep(0.1)
+        post.put("order/1/1", {"message": None})
+
+    thread = threading.Thread(target=lead)
+    thread.start()
+    try:
+        assert other.await_order("order/1/1") == {"message": None}
+    finally:
+        thread.join()
+
+
+def test_a_first_process_that_gives_no_sign_of_life_is_waited_for_no_longer(
+    posts: tuple[Post, Post], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("conformance.ranks.cluster.store.SILENCE", 0.3)
+    with pytest.raises(LeaderSilent, match="no sign of life for 0.3 s"):
+        posts[1].await_order("order/1/1")

@@ -14,7 +14,8 @@ from conformance.kit import expect
 from conformance.kit.deviations import Deviation
 from conformance.kit.diagnosis import likely_cause
 from conformance.ranks.client import Forkserver
-from conformance.ranks.pool import Pool, Settings
+from conformance.ranks.pool import Pool
+from conformance.ranks.settings import Settings
 
 SPEC = "AllGatherGradAutograd"
 TESTS = {test.function: test for test in catalog.suite()}

@@ -12,7 +12,8 @@ import pytest
 from conformance.core import clauses
 from conformance.core.plan import SubjectRef
 from conformance.ranks.client import Forkserver
-from conformance.ranks.pool import Pool, Settings
+from conformance.ranks.pool import Pool
+from conformance.ranks.settings import Settings
 from published.packages import PACKAGES, package
 from published.result import Row
 from published.table import Entry, adapter_file, entries

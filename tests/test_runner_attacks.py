@@ -21,7 +21,7 @@ from conformance.core.plan import SubjectRef
 from conformance.ranks.client import Forkserver
 from conformance.ranks.group import RankGroup
 from conformance.ranks.pool import Pool
-from tests.faults.command import FEW, HERE, ROOT, Running, reported, run, until
+from tests.faults.command import FEW, ROOT, Running, reported, run, until
 from tests.faults.running import SPEC, new_pool
 from tests.faults.running import run as run_item
 from tests.test_faults import processes
@@ -103,34 +103,6 @@ def test_what_the_controller_cannot_do_is_an_error_of_that_test_alone(
     assert run_item(pool, "Good", "test_calm", 2).outcome == "pass"
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_standard_streams_that_are_closed_cost_nothing(tmp_path: Path, closed: str) -> None:
-    words = [sys.executable, "-m", "conformance", "run", "hostile:Good", *GATHER, "--report", "out"]
-    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{HERE}"}
-    subprocess.run(
-        ["sh", "-c", f'exec "$@" {closed}', "sh", *words],
-        cwd=tmp_path, env=environment, capture_output=True, check=False, timeout=120,
-    )  # fmt: skip
-    assert {test["outcome"] for test in reported(tmp_path / "out" / "report.json")} == {"pass", "skip"}
-
-
-def test_too_few_open_files_are_said(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "conformance", "run", "hostile:Good", *GATHER, "--report", "out"]
-    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{HERE}"}
-    for most in (20, 26, 32):
-        done = subprocess.run(
-            ["sh", "-c", f'ulimit -n {most}; exec "$@"', "sh", *words],
-            cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120,
-        )  # fmt: skip
-        report = tmp_path / "out" / "report.json"
-        tests = list(reported(report)) if report.exists() else []
-        good = {test["outcome"] for test in tests} == {"pass", "skip"}
-        said = done.stderr + "".join(test["message"] for test in tests)
-        assert good or "ulimit -n" in said or "Too many open files" in said, said
-        assert "Traceback" not in done.stderr
-        report.unlink(missing_ok=True)
-
-
 def one_test(subject: str, size: int, deadline: float) -> subprocess.Popen[str]:
     words = [sys.executable, "-m", "tests.faults.one_test", subject, str(size), str(deadline)]
     return subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
@@ -151,13 +123,6 @@ def test_time_in_which_the_controller_was_stopped_is_not_the_ranks(subject: str,
             assert time.monotonic() - began > 1.0, "the rank was given its time"
 
 
-def test_warnings_that_are_errors_for_the_user_are_not_for_torch(tmp_path: Path) -> None:
-    words = ("run", "hostile:Good", *GATHER, "--report", "out")
-    status, out, err = run(*words, cwd=tmp_path, env={"PYTHONWARNINGS": "error"})
-    assert err == "", out
-    assert {test["outcome"] for test in reported(tmp_path / "out" / "report.json")} == {"pass", "skip"}
-
-
 def test_no_size_of_a_sample_is_the_functions_fault() -> None:
     class Double(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
@@ -171,19 +136,6 @@ def test_no_size_of_a_sample_is_the_functions_fault() -> None:
     sample = torch.ones(4 << 20, requires_grad=True)
     report = conformance.check(Double, (sample,), ranks=2, only="Function.backward.count")
     assert report.subjects[0].verdict != "fails"
-
-
-def test_modules_in_the_current_directory_do_not_break_the_start(tmp_path: Path) -> None:
-    for name in ("random", "torch", "ctypes", "selectors"):
-        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong one')\n")
-    (tmp_path / "json").mkdir()
-    (tmp_path / "json" / "__init__.py").write_text("raise SystemExit('the wrong one')\n")
-    status, out, err = run("list", cwd=tmp_path)
-    assert (status, err) == (0, ""), out
-    script = "from conformance.ranks.client import Forkserver\nwith Forkserver() as forkserver: forkserver.wait()"
-    words = [sys.executable, "-P", "-c", script]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
-    assert (done.returncode, done.stderr) == (0, ""), "the forkserver does not look there either"
 
 
 def test_inputs_that_raise_send_no_control_characters_to_the_terminal(tmp_path: Path) -> None:

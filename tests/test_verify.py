@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import json
 import os
 from dataclasses import replace
@@ -109,6 +110,14 @@ def test_many_problems_are_counted(tmp_path):
     found = problems(tmp_path, replace(report, subjects=bad))
     assert len(found) == 21
     assert found[-1] == "and 30 more problems"
+
+
+def test_the_garbage_collector_runs_again_afterwards(tmp_path):
+    problems(tmp_path, made())
+    assert gc.isenabled()
+    with pytest.raises(UsageError):
+        problems(tmp_path, "{")
+    assert gc.isenabled()
 
 
 def test_a_subject_that_was_taken_out_is_noticed(tmp_path):

@@ -18,14 +18,20 @@ from conformance.report.verdicts import exit_status
 from conformance.reproduce.scripts import write_scripts
 
 
-def finish(options: RunOptions, report: Report, expected: Sequence[Expectation]) -> int:
+def finish(options: RunOptions, report: Report, expected: Sequence[Expectation], broken: bool = False) -> int:
     """Show and write the report, and return the exit status.
 
     Whatever cannot be written is said in a line, after all the rest is done.
+
+    Args:
+        options: what was asked for.
+        report: what came of it.
+        expected: the deviations that are known.
+        broken: whether the suite itself broke on the way.
     """
     report, problems = expectations.apply(report, expected)
     unwritten = [not _done(work) for work in _works(options, report, problems)]
-    return exit_status(report, strict=options.strict, broken=any(unwritten)) or int(bool(problems))
+    return exit_status(report, strict=options.strict, broken=broken or any(unwritten)) or int(bool(problems))
 
 
 def _works(options: RunOptions, report: Report, problems: Sequence[str]) -> list[Callable[[], object]]:

@@ -22,6 +22,7 @@ from conformance.run.journal import Journal, begun_by
 from conformance.run.session import Session
 
 if TYPE_CHECKING:
+    from conformance.plugin.recorder import Recorder
     from conformance.report.expectations import Expectation
 
 #: pytest prints nothing: neither its dots nor its tracebacks tell more than our own summary.
@@ -139,12 +140,24 @@ def _run(options: RunOptions, passed_on: Sequence[str], session: Session, journa
     if status == pytest.ExitCode.USAGE_ERROR:
         complain(_refusal(said.getvalue()))
         return BAD_USAGE
-    if recorder.broken or status in {3, pytest.ExitCode.INTERNAL_ERROR}:
-        complain(f"the suite itself broke\n{recorder.broken or said.getvalue()}")
-        return BROKE
+    interrupted = status == pytest.ExitCode.INTERRUPTED
+    broken = _broken(
+        recorder, said.getvalue() if status in {BROKE, pytest.ExitCode.INTERNAL_ERROR} else "", interrupted
+    )
+    if broken:
+        complain(broken)
     if journal is not None and journal.lost:
         complain(journal.lost)
-    return finish(options, recorder.report(interrupted=status == pytest.ExitCode.INTERRUPTED), expected)
+    return finish(options, recorder.report(interrupted), expected, broken=bool(broken))
+
+
+def _broken(recorder: Recorder, said: str, interrupted: bool) -> str:
+    """Why not all tests could be run that were to be; empty where they could, or where somebody called the run off."""
+    if recorder.broken or said:
+        return f"the suite itself broke\n{recorder.broken or said}"
+    if recorder.workers_lost and recorder.unrun and not interrupted:
+        return f"worker processes ended {recorder.workers_lost} times; {recorder.unrun} tests were not run"
+    return ""
 
 
 def _prepare(
@@ -174,7 +187,7 @@ def _pytest_arguments(options: RunOptions, passed_on: Sequence[str]) -> list[str
     words = [str(SUITE), "-c", os.devnull, f"--rootdir={SUITE.parent.parent}", "-p", "conformance.plugin", *QUIET]
     words += ["-k", options.expression] if options.expression else []
     if options.workers:
-        words += ["-p", "xdist.plugin", "-n", options.workers, "--dist", "loadgroup"]
+        words += ["-p", "xdist.plugin", "-n", options.workers, "--dist", "loadscope"]
     return [*words, *passed_on]
 
 

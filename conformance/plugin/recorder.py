@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -9,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from conformance.core.outcomes import TestOutcome
+from conformance.core.joining import joined
+from conformance.core.outcomes import RankOutcome, TestOutcome
 from conformance.plugin.items import RankItem
 from conformance.plugin.stash import SESSION
 from conformance.report.model import Report
@@ -31,6 +34,8 @@ class Recorder:
         self.started, self.ended = started, ended
         self.journal = journal
         self.outcomes = {outcome.nodeid: outcome for outcome in (journal.outcomes if journal else ())}
+        self.earlier = list(self.outcomes)
+        self.workers_lost = 0
         self.selected: set[str] | None = None
         self.broken = ""
         self.began = time.time()
@@ -53,14 +58,42 @@ class Recorder:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Called by pytest-xdist for each worker: tell it what is done already."""
-        node.workerinput["conformance_done"] = list(self.outcomes)
+        """Called by pytest-xdist for each worker: tell it what an earlier run has done.
+
+        A worker that replaces another one has to collect what that one did, whatever has been done since.
+        """
+        node.workerinput["conformance_done"] = self.earlier
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_setupnodes(self, specs: Sequence[Any]) -> None:
+        """Called by pytest-xdist before workers start: nothing of theirs is to be found in the current directory."""
+        for spec in specs:
+            spec.python = shlex.join([sys.executable, "-P"])
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
+        """Called by pytest-xdist for what hands out the tests."""
+        from conformance.plugin.scheduler import Scheduler
+
+        return Scheduler(config, log, self.session.tests)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, error: object) -> None:
+        """Called by pytest-xdist for each worker that has ended; another one takes the place of one that was lost."""
+        self.workers_lost += error is not None
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_handlecrashitem(self, crashitem: str) -> None:
+        """Called by pytest-xdist for a test whose worker was lost."""
+        test = next(test for test in self.session.tests if test.nodeid == crashitem)
+        told = "the process that ran this test's ranks was killed (by the subject, or by the kernel for want of memory)"
+        self._take(joined(test, [RankOutcome(rank, "error", told) for rank in range(test.size)], 0.0))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: Sequence[str]) -> None:
         """Called when a worker has collected; all collect the same."""
         if self.selected is None:
-            self._start({identifier.rpartition("@")[0] or identifier for identifier in ids})
+            self._start(set(ids))
 
     def _start(self, chosen: set[str]) -> None:
         self.selected = chosen | set(self.outcomes)
@@ -76,9 +109,10 @@ class Recorder:
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Called for each phase of each test, in this process even when workers run them."""
-        if not hasattr(report, "conformance"):
-            return
-        outcome = TestOutcome.from_text(report.conformance)
+        if hasattr(report, "conformance"):
+            self._take(TestOutcome.from_text(report.conformance))
+
+    def _take(self, outcome: TestOutcome) -> None:
         self.outcomes[outcome.nodeid] = outcome
         if self.journal is not None:
             self.journal.note(outcome)
@@ -92,6 +126,11 @@ class Recorder:
     def pytest_report_teststatus(self, report: Any) -> tuple[str, str, str]:
         """Called for what pytest would print: nothing, since the progress line shows it."""
         return report.outcome, "", ""
+
+    @property
+    def unrun(self) -> int:
+        """How many tests that were to be run have no outcome."""
+        return len((self.selected or set()) - set(self.outcomes))
 
     def report(self, interrupted: bool) -> Report:
         """The verdicts on everything that was planned."""

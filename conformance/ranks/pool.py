@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import os
-import resource
-import sys
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 from conformance.core.clauses import specs
@@ -23,31 +19,11 @@ from conformance.ranks.group import RankGroup
 from conformance.ranks.owner import Owner
 from conformance.ranks.preloads import TRANSFORMS
 from conformance.ranks.second_look import annotated
+from conformance.ranks.settings import Settings
+from conformance.ranks.starter import IMPORTING, Key, Starter, told
 
-#: How long new ranks may take to report; a machine under load is slow, not broken (seconds).
-START_LIMIT = 60.0
 #: How long the second look at a failure may take (seconds).
 SECOND_LOOK = 3.0
-IMPORTING = "while the subject was imported"
-#: After so many starts of a number of ranks that failed in a row, no more are tried.
-FAILED_STARTS = 3
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What all rank groups of a run have in common."""
-
-    backend: str = "gloo"
-    device: str = "cpu"
-    timeout: float = 30.0
-    path: tuple[str, ...] = ()
-    setup: tuple[str, ...] = ()
-    debug: bool = False
-
-
-def search_path() -> tuple[str, ...]:
-    """Where ranks look for subjects: in the current directory first, as ``python -m`` has it."""
-    return tuple(dict.fromkeys([os.getcwd(), *filter(None, sys.path)]))
 
 
 class Preflight(NamedTuple):
@@ -61,39 +37,27 @@ class Preflight(NamedTuple):
     ranks: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class Key:
-    """What a rank group is good for: the compiler leaves marks, and has ranks of its own."""
-
-    subject: SubjectRef | None
-    size: int
-    group: bool
-    compiles: bool = False
-
-
 class Pool(Owner):
     """One rank group at a time, the one that the last test needed. Close it, or use it as a context manager."""
 
     def __init__(self, forkserver: Forkserver, settings: Settings, make_group: Callable[..., Any] = RankGroup) -> None:
         self.forkserver = forkserver
         self.settings = settings
-        self.make_group = make_group  # on ranks of this machine, or of several
+        self.starter = Starter(forkserver, make_group)
         self.group: RankGroup | None = None
         self.key: Key | None = None
         self.starting = False
-        self.started = False
-        self.failed_starts: dict[int, list[str]] = {}
         self.unloadable: dict[tuple[str, int], list[RankOutcome]] = {}
         self.give_up = GiveUpRule()
-        self.files: set[str] = set()  # what the subjects so far are made of
-        self.modules: tuple[str, ...] = ()  # what the tests to come import
-        self.transforms: tuple[str, ...] = ()  # and what torch.func does, where some of them need it
+
+    @property
+    def files(self) -> set[str]:
+        """What the subjects so far are made of."""
+        return self.starter.files
 
     def look_ahead(self, items: Iterable[PlannedTest]) -> None:
         """Take note of what is to be run, so that modules are imported once and not on every rank."""
-        tests = [item.test for item in items if not item.left_out]
-        self.modules = tuple(sorted({test.module for test in tests if not test.compiles}))
-        self.transforms = TRANSFORMS if any(test.transforms for test in tests) else ()
+        self.starter.look_ahead(items)
 
     def run(self, item: PlannedTest) -> TestOutcome:
         """Run one test on all its ranks.
@@ -125,12 +89,12 @@ class Pool(Owner):
             self.give_up.killed(item)
             return _all_ranks(item, "crash", "the process that ranks are forked from was killed, and this rank with it")
         except StartFailed as error:
-            if not self.started:
+            if not self.starter.started:
                 raise
             return _all_ranks(item, "error", str(error))
         except Exception as error:
             self.close()
-            return _all_ranks(item, "error", f"the suite itself could not run this test: {_told(error, item.size)}")
+            return _all_ranks(item, "error", f"the suite itself could not run this test: {told(error, item.size)}")
 
     def _put_back(self, outcomes: list[RankOutcome]) -> list[RankOutcome]:
         """Undo what the test did to the processes that are not its own, and note it as something it changed."""
@@ -151,8 +115,8 @@ class Pool(Owner):
         """Import a subject on one rank and take its samples."""
         self.forkserver.strays.note()
         try:
-            with self._new_group(Key(subject, 1, False)) as group:
-                (found,) = self._load(group, subject, sample=True)
+            with self.starter.start(Key(subject, 1, False), self.settings) as group:
+                (found,) = self.starter.load(group, subject, self.settings, sample=True)
                 details = group.details()[0]
                 spec, ranks = details.get("spec", subject.spec), details.get("ranks", ())
         except ForkserverDied as error:
@@ -179,7 +143,7 @@ class Pool(Owner):
         """Know nothing of the subjects any more: their files have changed."""
         self.close()
         self.unloadable.clear()
-        self.failed_starts.clear()
+        self.starter.failed.clear()
         self.give_up = GiveUpRule()
 
     def _known(self, item: PlannedTest) -> list[RankOutcome] | None:
@@ -216,11 +180,12 @@ class Pool(Owner):
     def _replace(self, key: Key) -> list[RankOutcome] | None:
         """Have fresh ranks for ``key``; return their outcomes if the subject cannot be loaded there."""
         self.close()
-        group = self._new_group(key)
+        group = self.starter.start(key, self.settings)
+        self.starting = False
         with contextlib.ExitStack() as undo:
             undo.enter_context(group)
             if key.subject is not None or self.settings.setup:
-                outcomes = self._load(group, key.subject)
+                outcomes = self.starter.load(group, key.subject, self.settings)
                 if any(outcome.outcome != "pass" for outcome in outcomes):
                     outcomes = [replace(outcome, outcome=_usable(outcome.outcome)) for outcome in outcomes]
                     self.unloadable[_name(key.subject), key.size] = outcomes
@@ -228,64 +193,6 @@ class Pool(Owner):
             undo.pop_all()
         self.group, self.key = group, key
         return None
-
-    def _new_group(self, key: Key) -> RankGroup:
-        """Ranks that have reported to be ready.
-
-        Raises:
-            StartFailed: they have not.
-        """
-        failed = self.failed_starts.setdefault(key.size, [])
-        if len(failed) >= FAILED_STARTS:
-            raise StartFailed(failed[-1])
-        try:
-            group = self._ready(key)
-        except OSError as error:
-            raise StartFailed(_told(error, key.size)) from error
-        except StartFailed as error:
-            failed.append(str(error))
-            raise
-        failed.clear()
-        self.started, self.starting = True, False
-        for modules in (self.modules, self.transforms):
-            self.forkserver.preload(modules)  # while these ranks are busy
-        return group
-
-    def _ready(self, key: Key) -> RankGroup:
-        settings = self.settings
-        group: RankGroup = self.make_group(
-            self.forkserver, key.size, settings.backend, settings.device, key.group, settings.debug
-        )
-        with contextlib.ExitStack() as undo:
-            undo.enter_context(group)
-            outcomes = group.request(None, START_LIMIT)
-            if any(outcome.outcome != "pass" for outcome in outcomes):
-                lines = [f"rank {outcome.rank}: {outcome.message}\n{outcome.output}" for outcome in outcomes]
-                raise StartFailed(f"{key.size} ranks did not start with {settings.backend}:\n" + "\n".join(lines))
-            undo.pop_all()
-        return group
-
-    def _load(self, group: RankGroup, subject: SubjectRef | None, sample: bool = False) -> list[RankOutcome]:
-        request = {
-            "op": "load",
-            "path": self.settings.path,
-            "setup": self.settings.setup,
-            "subject": subject.reference or None if subject else None,
-            "spec": subject.spec or None if subject else None,
-            "inputs": subject.inputs if subject else None,
-            "types": subject.types if subject else None,
-            "payload": subject.payload if subject else "",
-            "sample": sample,
-        }
-        outcomes = group.request(request, self.settings.timeout)
-        self.files.update(file for details in group.details() for file in details.get("files", ()))
-        group.usable = True
-        return [
-            outcome
-            if outcome.outcome in {"pass", "bad-subject"}
-            else replace(outcome, message=f"{IMPORTING}: {outcome.message}")
-            for outcome in outcomes
-        ]
 
     def _second_look(self, item: PlannedTest, outcomes: list[RankOutcome]) -> list[RankOutcome]:
         """Run collectives that did not match once more with PyTorch's distributed debugging, for its words alone."""
@@ -295,7 +202,7 @@ class Pool(Owner):
         self.close()
         settings = replace(self.settings, debug=True, timeout=SECOND_LOOK)
         try:
-            with Pool(self.forkserver, settings, self.make_group) as looking:
+            with Pool(self.forkserver, settings, self.starter.make_group) as looking:
                 again = looking._outcomes(item)
         except (StartFailed, ForkserverDied):
             return outcomes
@@ -304,14 +211,6 @@ class Pool(Owner):
 
 def _all_ranks(item: PlannedTest, outcome: Outcome, message: str) -> list[RankOutcome]:
     return [RankOutcome(rank, outcome, message) for rank in range(item.size)]
-
-
-def _told(error: Exception, size: int) -> str:
-    """What went wrong in the controller, and what to do about it where that is known."""
-    if isinstance(error, OSError) and error.errno == errno.EMFILE:
-        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        return f"{size} ranks need more open files than the {most} that this process may have; raise `ulimit -n`"
-    return f"{type(error).__name__}: {error}"
 
 
 def _name(subject: SubjectRef | None) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
 import math
 import os
 import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +85,21 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
+@contextlib.contextmanager
+def collector_paused() -> Iterator[None]:
+    """Keep Python's garbage collector from going through a large report again and again while it is read.
+
+    Nothing in a report refers back to what holds it, so that there is nothing to collect; half the time went there.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def load(path: Path | str) -> Any:
     """The JSON value in a file.
 
@@ -115,7 +132,8 @@ def read(path: Path | str) -> Report:
         UsageError: the file cannot be read, or is not a report of this schema.
     """
     try:
-        return Report.from_json(load(path))
+        with collector_paused():
+            return Report.from_json(load(path))
     except UsageError:
         raise
     except ValueError as problem:

@@ -13,7 +13,7 @@ from conformance.core.clauses import digest as installed
 from conformance.core.joining import join
 from conformance.core.outcomes import Outcome, TestOutcome
 from conformance.report.consequences import with_consequences
-from conformance.report.files import load
+from conformance.report.files import collector_paused, load
 from conformance.report.model import ClauseResult, Report, SubjectResult, overall, page_of, sha256_of
 from conformance.report.text import plain, visible
 from conformance.report.verdicts import judged, owed_by
@@ -32,18 +32,18 @@ def verify(path: Path | str, clauses: Mapping[str, Clause], digest: str | None =
     Raises:
         UsageError: the file cannot be read, or holds no JSON.
     """
-    data = load(path)
+    with collector_paused():
+        problems = _problems(load(path), clauses, digest or installed())
+    more = [f"and {len(problems) - _MANY} more problems"] if len(problems) > _MANY else []
+    return [*map(_line, problems[:_MANY]), *more]
+
+
+def _problems(data: Any, clauses: Mapping[str, Clause], digest: str) -> list[str]:
     try:
         report = Report.from_json(data)
     except ValueError as problem:
-        return [_line(str(problem))]
-    problems = [
-        *_against_registry(report, clauses, digest or installed()),
-        *_recomputed(report, clauses),
-        *_content(data),
-    ]
-    more = [f"and {len(problems) - _MANY} more problems"] if len(problems) > _MANY else []
-    return [*map(_line, problems[:_MANY]), *more]
+        return [str(problem)]
+    return [*_against_registry(report, clauses, digest), *_recomputed(report, clauses), *_content(data)]
 
 
 def _line(problem: str) -> str:

@@ -19,7 +19,8 @@ from conformance.ranks.client import Forkserver
 from conformance.ranks.devices import check_names, missing, taken
 from conformance.ranks.group import RankGroup
 from conformance.ranks.hardware import Hardware
-from conformance.ranks.pool import Pool, Settings, search_path
+from conformance.ranks.pool import Pool
+from conformance.ranks.settings import Settings, search_path
 from conformance.run.emulation import emulated_library
 from conformance.run.entry_points import registered
 from conformance.run.references import reference_subjects

@@ -10,7 +10,8 @@ from conformance.core import catalog
 from conformance.core.outcomes import TestOutcome
 from conformance.core.plan import PlannedTest, SubjectRef
 from conformance.ranks.client import Forkserver
-from conformance.ranks.pool import Pool, Settings
+from conformance.ranks.pool import Pool
+from conformance.ranks.settings import Settings
 
 HERE = Path(__file__).parent
 SUITE = HERE / "suite"

@@ -13,7 +13,7 @@ from conformance.core.options import RunOptions
 from conformance.core.outcomes import BROKEN, TestOutcome
 from conformance.core.plan import PlannedTest, SubjectRef, plan
 from conformance.ranks.client import Forkserver
-from conformance.ranks.pool import Settings
+from conformance.ranks.settings import Settings
 from conformance.report.consequences import with_consequences
 from conformance.report.model import ClauseResult
 from conformance.report.verdicts import clause_verdict

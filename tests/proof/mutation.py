@@ -11,7 +11,7 @@ from pathlib import Path
 from conformance.core import catalog, clauses
 from conformance.core.plan import PlannedTest, plan
 from conformance.ranks.client import Forkserver
-from conformance.ranks.pool import Settings
+from conformance.ranks.settings import Settings
 from conformance.run.session import reference_subjects
 from tests.proof.matrix import BROKEN, TIMEOUT
 from tests.proof.mutants import Mutant, mutants

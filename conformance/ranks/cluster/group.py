@@ -219,7 +219,7 @@ def answer(forkserver: Forkserver, seat: Seat, opening: dict[str, Any], own: dic
     place = Place(seat.rank, seat.local_rank, opening["host"], opening["port"], interface, None)
     local: LocalRank | None = None
     number = 1
-    while (order := seat.post.take(f"order/{opening['epoch']}/{number}")) is not None:
+    while (order := seat.post.await_order(f"order/{opening['epoch']}/{number}")) is not None:
         try:
             local = local or LocalRank(forkserver, opening, place, seat.post)
             message = order["message"]

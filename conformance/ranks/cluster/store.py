@@ -6,10 +6,12 @@ only the launched processes have, over the name it stands under and the value it
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import json
 import os
 import socket
+import threading
 import time
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
@@ -29,6 +31,10 @@ NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 SIGNATURE = 32
 #: A look at the store costs a message; one that waits looks at most so often, and ever less often (seconds).
 SOON, SELDOM = 0.001, 0.5
+#: How long launched processes may take to find each other: each imports torch, some from a slow disk (seconds).
+GATHER_LIMIT = 300.0
+#: How often the first process gives a sign of life, and how long the others do without one (seconds).
+BEAT, SILENCE = 20.0, 300.0
 
 
 @dataclass(frozen=True)
@@ -97,13 +103,17 @@ def connect(launch: Launch) -> Any:
 
     mine = launch.rank == 0 and not launch.agent_has_store
     store = dist.TCPStore(
-        launch.host, launch.port, None, is_master=mine, timeout=timedelta(days=7), wait_for_workers=False
+        launch.host, launch.port, None, is_master=mine, timeout=timedelta(seconds=GATHER_LIMIT), wait_for_workers=False
     )
     return dist.PrefixStore("conformance", store)
 
 
 class Forged(RuntimeError):
     """A value in the store is not from one of our own processes."""
+
+
+class LeaderSilent(RuntimeError):
+    """The first process is there no more, or does nothing."""
 
 
 class Post:
@@ -129,6 +139,29 @@ class Post:
         """
         self.messages += 1
         return self._read(name, self.store.get(self.prefix + name))
+
+    def await_order(self, name: str) -> Any:
+        """Read a value that the first process is to write; wait while that one gives signs of life.
+
+        A run may go on for hours without a word to this process, so the wait itself has no limit.
+
+        Raises:
+            Forged: it was not signed with our key.
+            LeaderSilent: the first process has given no sign of life.
+        """
+        from torch.distributed import DistStoreError
+
+        beats, since = self.count("beat"), time.monotonic()
+        while True:
+            try:
+                self.store.wait([self.prefix + name], timedelta(seconds=min(BEAT, SILENCE)))
+                return self.take(name)
+            except DistStoreError:  # not yet
+                now = self.count("beat")
+            if now != beats:
+                beats, since = now, time.monotonic()
+            elif time.monotonic() - since > SILENCE:
+                raise LeaderSilent(f"the first process has given no sign of life for {SILENCE:g} s")
 
     def take_all(self, names: list[str]) -> list[Any]:
         """Read many values that are there, in one message.
@@ -167,6 +200,19 @@ class Post:
         for key in keys:
             self.messages += 1
             self.store.delete_key(self.prefix + key)
+
+
+def keep_beating(launch: Launch, prefix: str) -> None:
+    """Give the other processes a sign of life from time to time, over a connection of its own, until this one ends."""
+
+    def beat() -> None:
+        with contextlib.suppress(RuntimeError):  # the store is gone, and the run with it
+            post = Post(connect(replace(launch, agent_has_store=True)), launch.key, prefix)
+            while True:
+                post.count("beat", 1)
+                time.sleep(BEAT)
+
+    threading.Thread(target=beat, name="signs of life", daemon=True).start()
 
 
 class Backoff:

@@ -21,13 +21,11 @@ from conformance.core.plan import DEFAULT_RANKS
 from conformance.ranks.client import Forkserver
 from conformance.ranks.cluster import net
 from conformance.ranks.cluster.group import ClusterGroup, Seat, answer
-from conformance.ranks.cluster.store import Forged, Launch, Post, connect
+from conformance.ranks.cluster.store import GATHER_LIMIT, Forged, Launch, LeaderSilent, Post, connect, keep_beating
 from conformance.ranks.devices import taken
 from conformance.ranks.group import RankGroup
-from conformance.ranks.pool import search_path
+from conformance.ranks.settings import search_path
 
-#: How long all supervisors may take to be there: each imports torch, some from a slow disk (seconds).
-GATHER_LIMIT = 300.0
 #: How long the first supervisor waits at the end for the others to have heard of it (seconds).
 FAREWELL = 5.0
 #: What must be the same for all supervisors: facts that ranks cannot differ in without strange failures.
@@ -70,6 +68,7 @@ class Cluster:
         interface = net.interface_of(address)
         self.seat = Seat(0, self.launch.local_rank, self.launch.size, post, address, interface, machines)
         post.put("welcome", [fact["nonce"] for fact in self.facts])
+        keep_beating(self.launch, post.prefix)
         self._hold_together()
         net.end_when_silent(self.launch.host, self.launch.port, self.launch.size)
 
@@ -165,7 +164,7 @@ def follow(launch: Launch, setup: Sequence[str], library: Path | None = None) ->
         forkserver.wait()
         seat = join(launch, store, facts(launch, forkserver))
         for epoch in itertools.count(1):
-            opening = seat.post.take(f"world/{epoch}")
+            opening = seat.post.await_order(f"world/{epoch}")
             if "end" in opening:
                 forkserver.close()
                 seat.post.count("gone", 1)
@@ -183,7 +182,10 @@ def join(launch: Launch, store: Any, own: dict[str, Any]) -> Seat:
     """Say that we are there, to the first supervisor of this attempt and to none that has gone."""
     public = Post(store, launch.key)
     token, post = "", public
+    end = time.monotonic() + 2 * GATHER_LIMIT  # the first one itself waits for so long once it is there
     while True:
+        if time.monotonic() > end:
+            raise LeaderSilent(f"the first process has not been heard of for {2 * GATHER_LIMIT:g} s")
         if public.has("leader") and (now := public.take("leader")) != token:
             token, post = now, Post(store, launch.key, f"{now}/")
             post.put(f"hello/{launch.rank}", own)

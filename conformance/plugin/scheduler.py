@@ -1,0 +1,54 @@
+"""Hands tests to the workers of pytest-xdist: those that share a world of ranks to one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+from conformance.core.plan import PlannedTest
+
+
+class Scheduler(LoadScopeScheduling):  # type: ignore[misc]
+    """pytest-xdist's own, for workers that may be lost.
+
+    There, a test that kills its worker is given to the next one, and so on until no more are started; and a worker
+    that takes another's place waits for ever once a single test is left to it, since each looks one test ahead.
+    """
+
+    def __init__(self, config: pytest.Config, log: Any, tests: Iterable[PlannedTest]) -> None:
+        super().__init__(config, log)
+        self.worlds = {test.nodeid: f"{test.label}-{test.size}-{test.group}" for test in tests}
+
+    def remove_node(self, node: Any) -> str | None:
+        """Called when a worker has ended: give back the test that was lost with it, and the rest to other workers."""
+        units = self._unfinished(self.assigned_work.pop(node))
+        if not units:
+            return None
+        running = next(iter(units.values()))
+        lost = next(test for test, completed in running.items() if not completed)
+        running[lost] = True
+        self.workqueue.update(self._unfinished(units))
+        for other in self.nodes:
+            if other in self.registered_collections:
+                self._reschedule(other)
+        return lost
+
+    @staticmethod
+    def _unfinished(units: dict[str, dict[str, bool]]) -> dict[str, dict[str, bool]]:
+        return {world: tests for world, tests in units.items() if not all(tests.values())}
+
+    def _split_scope(self, nodeid: str) -> str:
+        return self.worlds.get(nodeid, nodeid)
+
+    def _reschedule(self, node: Any) -> None:
+        super()._reschedule(node)
+        while self.workqueue and not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
+            self._assign_work_unit(node)
+
+    def _assign_work_unit(self, node: Any) -> None:
+        super()._assign_work_unit(node)
+        if not self.workqueue:
+            node.shutdown()  # once it has run what it has

@@ -1,0 +1,24 @@
+"""What all rank groups of a run have in common."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How ranks are started, and how long they may take."""
+
+    backend: str = "gloo"
+    device: str = "cpu"
+    timeout: float = 30.0
+    path: tuple[str, ...] = ()
+    setup: tuple[str, ...] = ()
+    debug: bool = False
+
+
+def search_path() -> tuple[str, ...]:
+    """Where ranks look for subjects: in the current directory first, as ``python -m`` has it."""
+    return tuple(dict.fromkeys([os.getcwd(), *filter(None, sys.path)]))

@@ -1,0 +1,121 @@
+"""Starts rank groups and has them load subjects; what fails again and again is not tried for ever."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import resource
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from conformance.core.errors import StartFailed
+from conformance.core.outcomes import RankOutcome
+from conformance.core.plan import PlannedTest, SubjectRef
+from conformance.ranks.client import Forkserver
+from conformance.ranks.group import RankGroup
+from conformance.ranks.preloads import TRANSFORMS
+from conformance.ranks.settings import Settings
+
+#: How long new ranks may take to report; a machine under load is slow, not broken (seconds).
+START_LIMIT = 60.0
+IMPORTING = "while the subject was imported"
+#: After so many starts of a number of ranks that failed in a row, no more are tried.
+FAILED_STARTS = 3
+
+
+@dataclass(frozen=True)
+class Key:
+    """What a rank group is good for: the compiler leaves marks, and has ranks of its own."""
+
+    subject: SubjectRef | None
+    size: int
+    group: bool
+    compiles: bool = False
+
+
+class Starter:
+    """Starts the rank groups of a run."""
+
+    def __init__(self, forkserver: Forkserver, make_group: Callable[..., Any]) -> None:
+        self.forkserver = forkserver
+        self.make_group = make_group  # on ranks of this machine, or of several
+        self.started = False
+        self.failed: dict[int, list[str]] = {}
+        self.files: set[str] = set()  # what the subjects so far are made of
+        self.modules: tuple[str, ...] = ()  # what the tests to come import
+        self.transforms: tuple[str, ...] = ()  # and what torch.func does, where some of them need it
+
+    def look_ahead(self, items: Iterable[PlannedTest]) -> None:
+        """Take note of what is to be run, so that modules are imported once and not on every rank."""
+        tests = [item.test for item in items if not item.left_out]
+        self.modules = tuple(sorted({test.module for test in tests if not test.compiles}))
+        self.transforms = TRANSFORMS if any(test.transforms for test in tests) else ()
+
+    def start(self, key: Key, settings: Settings) -> RankGroup:
+        """Ranks that have reported to be ready.
+
+        Raises:
+            StartFailed: they have not.
+        """
+        failed = self.failed.setdefault(key.size, [])
+        if len(failed) >= FAILED_STARTS:
+            raise StartFailed(failed[-1])
+        try:
+            group = self._ready(key, settings)
+        except OSError as error:
+            raise StartFailed(told(error, key.size)) from error
+        except StartFailed as error:
+            failed.append(str(error))
+            raise
+        failed.clear()
+        self.started = True
+        for modules in (self.modules, self.transforms):
+            self.forkserver.preload(modules)  # while these ranks are busy
+        return group
+
+    def _ready(self, key: Key, settings: Settings) -> RankGroup:
+        group: RankGroup = self.make_group(
+            self.forkserver, key.size, settings.backend, settings.device, key.group, settings.debug
+        )
+        with contextlib.ExitStack() as undo:
+            undo.enter_context(group)
+            outcomes = group.request(None, START_LIMIT)
+            if any(outcome.outcome != "pass" for outcome in outcomes):
+                lines = [f"rank {outcome.rank}: {outcome.message}\n{outcome.output}" for outcome in outcomes]
+                raise StartFailed(f"{key.size} ranks did not start with {settings.backend}:\n" + "\n".join(lines))
+            undo.pop_all()
+        return group
+
+    def load(
+        self, group: RankGroup, subject: SubjectRef | None, settings: Settings, sample: bool = False
+    ) -> list[RankOutcome]:
+        """Have ranks import a subject and, where asked for, take its samples."""
+        request = {
+            "op": "load",
+            "path": settings.path,
+            "setup": settings.setup,
+            "subject": subject.reference or None if subject else None,
+            "spec": subject.spec or None if subject else None,
+            "inputs": subject.inputs if subject else None,
+            "types": subject.types if subject else None,
+            "payload": subject.payload if subject else "",
+            "sample": sample,
+        }
+        outcomes = group.request(request, settings.timeout)
+        self.files.update(file for details in group.details() for file in details.get("files", ()))
+        group.usable = True
+        return [
+            outcome
+            if outcome.outcome in {"pass", "bad-subject"}
+            else replace(outcome, message=f"{IMPORTING}: {outcome.message}")
+            for outcome in outcomes
+        ]
+
+
+def told(error: Exception, size: int) -> str:
+    """What went wrong in the controller, and what to do about it where that is known."""
+    if isinstance(error, OSError) and error.errno == errno.EMFILE:
+        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return f"{size} ranks need more open files than the {most} that this process may have; raise `ulimit -n`"
+    return f"{type(error).__name__}: {error}"

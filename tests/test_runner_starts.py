@@ -1,0 +1,110 @@
+"""Odd places and ways to start a run from: streams that are closed, few open files, modules in the way."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from tests.faults.command import FEW, HERE, ROOT, reported, run
+from tests.faults.running import SPEC
+
+GATHER = ("--spec", SPEC, "--ranks", "2", "-k", FEW)
+#: Modules that Python or torch would find first in the current directory, were it on the path.
+IN_THE_WAY = ("random", "torch", "ctypes", "selectors", "signal", "socket", "pytest", "numpy")
+COMMAND = str(Path(sysconfig.get_path("scripts"), "conformance"))
+PYTHON = shlex.quote(sys.executable)
+WAYS = {"-m": f"{PYTHON} -m conformance", "-P -m": f"{PYTHON} -P -m conformance", "command": COMMAND}
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_standard_streams_that_are_closed_cost_nothing(tmp_path: Path, closed: str) -> None:
+    words = [sys.executable, "-m", "conformance", "run", "hostile:Good", *GATHER, "--report", "out"]
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{HERE}"}
+    subprocess.run(
+        ["sh", "-c", f'exec "$@" {closed}', "sh", *words],
+        cwd=tmp_path, env=environment, capture_output=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert {test["outcome"] for test in reported(tmp_path / "out" / "report.json")} == {"pass", "skip"}
+
+
+def test_too_few_open_files_are_said(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "conformance", "run", "hostile:Good", *GATHER, "--report", "out"]
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{HERE}"}
+    for most in (20, 26, 32):
+        done = subprocess.run(
+            ["sh", "-c", f'ulimit -n {most}; exec "$@"', "sh", *words],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120,
+        )  # fmt: skip
+        report = tmp_path / "out" / "report.json"
+        tests = list(reported(report)) if report.exists() else []
+        good = {test["outcome"] for test in tests} == {"pass", "skip"}
+        said = done.stderr + "".join(test["message"] for test in tests)
+        assert good or "ulimit -n" in said or "Too many open files" in said, said
+        assert "Traceback" not in done.stderr
+        report.unlink(missing_ok=True)
+
+
+def test_warnings_that_are_errors_for_the_user_are_not_for_torch(tmp_path: Path) -> None:
+    words = ("run", "hostile:Good", *GATHER, "--report", "out")
+    status, out, err = run(*words, cwd=tmp_path, env={"PYTHONWARNINGS": "error"})
+    assert err == "", out
+    assert {test["outcome"] for test in reported(tmp_path / "out" / "report.json")} == {"pass", "skip"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder full of modules in the way."""
+    for name in IN_THE_WAY:
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong one')\n")
+    (tmp_path / "json").mkdir()
+    (tmp_path / "json" / "__init__.py").write_text("raise SystemExit('the wrong one')\n")
+    return tmp_path
+
+
+def started(folder: Path, way: str, *words: str) -> tuple[int, str]:
+    """Run the command in a folder, in one of the ways there are: its status and all that it says."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [*shlex.split(way), *words],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("more", [(), ("-n", "1")], ids=["alone", "with workers"])
+def test_modules_in_the_current_directory_do_not_break_a_run(folder: Path, way: str, more: tuple[str, ...]) -> None:
+    if way != WAYS["-m"]:
+        # Before `-m` comes to our code, a bare Python has imported it; see the next test.
+        (folder / "types.py").write_text("raise SystemExit('the wrong one')\n")
+    words = ("spec_impl.torchlogix:GradFactor", "--spec", "GradFactor", "--ranks", "1", "-k", "test_values_are_kept")
+    status, said = started(folder, way, "run", *words, "--report", "out", *more)
+    assert status == 1, said  # the rest was not selected
+    outcomes = {test["outcome"] for test in reported(folder / "out" / "report.json", words[0])}
+    assert outcomes == {"pass", "skip"}, said
+
+
+def test_a_types_module_is_in_the_way_of_m_itself_and_of_nothing_of_ours(folder: Path) -> None:
+    """Python's own ``-m`` imports ``types`` before it comes to any package, so that there is nothing to mend here."""
+    (folder / "types.py").write_text("raise SystemExit('the wrong one')\n")
+    bare = f"{PYTHON} -S -m"  # as where no package has Python import it at the start
+    assert "the wrong one" in started(folder, f"{bare} this")[1]
+    assert started(folder, COMMAND, "list")[0] == 0
+
+
+def test_the_forkserver_does_not_look_in_the_current_directory(folder: Path) -> None:
+    (folder / "types.py").write_text("raise SystemExit('the wrong one')\n")
+    script = "from conformance.ranks.client import Forkserver\nwith Forkserver() as forkserver: forkserver.wait()"
+    status, said = started(folder, shlex.join([sys.executable, "-P", "-c", script]))
+    assert (status, said) == (0, "")
