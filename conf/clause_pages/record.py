@@ -130,13 +130,15 @@ def read() -> Record:
         if {"environment", "engine", "subjects"} <= _json(path).keys()
     ]
     bugs = [_bug(row) for row in rows if row["breaks"]]
-    good = [row for row in rows if not row["breaks"]]
-    correct, accused = ([row["implementation"] for row in part] for part in (good, [r for r in good if r["broken"]]))
+    registry = clauses.registry()
+    good = {row["implementation"]: row["broken"] for row in rows if not row["breaks"]}
+    # What becomes of a clause of level may accuses nobody.
+    accused = [name for name, broken in good.items() if any(registry[clause].level != "may" for clause in broken)]
     runs = [run for path in reports for run in _runs(path)]
     files = [path for path in (matrix, mutants, peers, PUBLISHED, *reports) if path.exists()]
     published = _json(PUBLISHED).get("subjects", ())
     more = _json(mutants), _json(peers), published, files
-    return Record(clauses.registry(), tests, bugs, correct, accused, runs, *more)
+    return Record(registry, tests, bugs, list(good), accused, runs, *more)
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def _matrix(rows: Sequence[Row], only: str, write: bool) -> list[str]:
         problems += _gaps(bugs)
     print(
         f"{len(bugs)} planted bugs: {sum(row.caught for row in bugs)} caught, {sum(row.precise for row in bugs)} "
-        f"precisely; {len(good)} correct implementations, false alarms: {sum(bool(row.broken) for row in good)}"
+        f"precisely; {len(good)} correct implementations, false alarms: {sum(bool(row.accused) for row in good)}"
     )
     if write:
         _write("kill-matrix.json", {"ranks": list(matrix.RANKS), "rows": [_row(row) for row in rows]})

@@ -26,7 +26,7 @@ from conformance.kit.world import World
 from tests.proof.implementations import Implementation, correct, planted
 
 #: How long one check of one implementation may take (seconds).
-DEADLINE = 10.0
+DEADLINE = 60.0
 RELEASE = torch.__version__.partition("+")[0]
 NOTICES, PASSES, NOT_APPLICABLE = "notices", "passes", "n/a"
 Check = Callable[[Subject, Case], object]
