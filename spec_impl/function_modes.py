@@ -56,8 +56,8 @@ class FunctionModes(Function):
        :level: quality
        :sources: X torch.utils.checkpoint
 
-       Under a reentrant :func:`torch.utils.checkpoint.checkpoint` gradients are the same as without, or an error
-       comes.
+       Under :func:`torch.utils.checkpoint.checkpoint`, reentrant or not, gradients are the same as without, or an
+       error comes.
 
     .. clause:: Function.autocast.backward
        :level: quality
@@ -70,21 +70,22 @@ class FunctionModes(Function):
        :level: quality
        :sources: X Extending torch.func
 
-       In the separate form, :func:`torch.func.grad` and :func:`torch.func.vjp` give the gradients of autograd, or an
-       error comes.
+       In the separate form, :func:`torch.func.grad`, :func:`torch.func.vjp` and :func:`torch.func.jacrev` give the
+       gradients of autograd, or an error comes.
 
     .. clause:: Function.backward.mixed-modes
        :level: quality
        :sources: X Extending torch.func, ours
 
-       Differentiating a tangent backward is right, or raises; it never gives a wrong number silently.
+       Differentiating a tangent backward, or a gradient forward as a Hessian does, is right, or raises; it never gives
+       a wrong number silently.
 
     .. clause:: Function.forward.meta
        :level: quality
        :sources: ours
 
        Called with tensors on the meta device, forward gives results of the shapes, dtypes and strides that it gives
-       otherwise, or an error comes.
+       otherwise, those with a gradient on that device, or an error comes.
 
     .. clause:: Function.compile.agrees
        :level: quality
@@ -94,8 +95,9 @@ class FunctionModes(Function):
        comes. What cannot be compiled may fall back; it never gives other numbers.
 
     .. clause:: Function.compile.fullgraph
-       :level: quality
+       :level: may
        :sources: X torch.compile, ours
 
-       With ``fullgraph=True`` forward and backward are captured whole.
+       With ``fullgraph=True`` forward and backward are captured whole; where not, the report says at which line and
+       why.
     """

@@ -29,6 +29,7 @@ from clause_pages import (
     locations,
     mathml,
     members,
+    peers,
     pictures,
     proof,
     published,
@@ -61,7 +62,7 @@ UNDOCUMENTED = {
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx when the site is configured."""
     for part in (
-        directive, exports, figures, index, locations, mathml, pictures, proof, published, reference, releases,
+        directive, exports, figures, index, locations, mathml, peers, pictures, proof, published, reference, releases,
         results, sources,
     ):  # fmt: skip
         part.setup(app)

@@ -73,8 +73,12 @@ class Record:
     tests: Mapping[str, Sequence[Test]]
     bugs: Sequence[Bug]
     correct: Sequence[str]
+    #: Those of the correct implementations that a test accuses.
+    accused: Sequence[str]
     runs: Sequence[Run]
     mutants: Mapping[str, Any]
+    #: What PyTorch's own checks say of the planted bugs.
+    peers: Mapping[str, Any]
     #: A row for each class of a published package, as ``docs/data/public.json`` has it.
     published: Sequence[Mapping[str, Any]]
     files: Sequence[Path] = field(default=())
@@ -118,7 +122,7 @@ def read() -> Record:
     tests: dict[str, list[Test]] = defaultdict(list)
     for test in catalog.suite():
         tests[test.clause].append(test)
-    matrix, mutants = DOCS / "data" / "kill-matrix.json", DOCS / "data" / "mutants.json"
+    matrix, mutants, peers = (DOCS / "data" / f"{name}.json" for name in ("kill-matrix", "mutants", "peers"))
     rows = _json(matrix).get("rows", ())
     reports = [
         path
@@ -126,11 +130,15 @@ def read() -> Record:
         if {"environment", "engine", "subjects"} <= _json(path).keys()
     ]
     bugs = [_bug(row) for row in rows if row["breaks"]]
-    correct = [row["implementation"] for row in rows if not row["breaks"]]
+    registry = clauses.registry()
+    good = {row["implementation"]: row["broken"] for row in rows if not row["breaks"]}
+    # What becomes of a clause of level may accuses nobody.
+    accused = [name for name, broken in good.items() if any(registry[clause].level != "may" for clause in broken)]
     runs = [run for path in reports for run in _runs(path)]
-    files = [path for path in (matrix, mutants, PUBLISHED, *reports) if path.exists()]
+    files = [path for path in (matrix, mutants, peers, PUBLISHED, *reports) if path.exists()]
     published = _json(PUBLISHED).get("subjects", ())
-    return Record(clauses.registry(), tests, bugs, correct, runs, _json(mutants), published, files)
+    more = _json(mutants), _json(peers), published, files
+    return Record(registry, tests, bugs, list(good), accused, runs, *more)
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from typing import Any
 
 SUITE = Path(__file__).parents[1] / "suite"
 KIT = SUITE.with_name("kit")
-#: What a module says that uses torch.func or vmap, and what one says that uses the compiler, which imports both.
-COMPILER = r"torch\.compile\("
+#: What a module says that uses torch.func or vmap, and what one says that has the compiler imported, which does too.
+COMPILER = r"torch\.compile\(|use_reentrant=False"
 TRANSFORMS = rf"torch\.func\.|\bvmap\(|{COMPILER}"
 
 

@@ -29,9 +29,10 @@ GRADIENT_KINDS: tuple[GradientKind, ...] = get_args(GradientKind)
 class Spec:
     """One documented class, as the suite sees it.
 
-    ``call`` gets the Function class (or callable) and the arguments; ``inputs`` gets the rank and the world size and
-    yields (label, arguments) pairs; ``gathers`` says that every call is a collective, and ``result`` in which form
-    the documented class gives what it gathered. ``typed`` says that its tensors have SPMD types.
+    ``call`` gets the Function class (or callable), or what ``make`` makes of it once and for all, and the arguments;
+    ``inputs`` gets the rank and the world size and yields (label, arguments) pairs; ``gathers`` says that every call
+    is a collective, and ``result`` in which form the documented class gives what it gathered. ``typed`` says that its
+    tensors have SPMD types.
     """
 
     name: SpecName
@@ -41,6 +42,7 @@ class Spec:
     gradient: GradientKind = "numeric"
     result: Form | None = None
     typed: bool = False
+    make: Callable[[Any], Any] = lambda function: function
 
 
 @dataclass(frozen=True)
@@ -88,17 +90,14 @@ def _nested_inputs(rank: int, size: int) -> Iterator[tuple[str, tuple[Any, ...]]
     yield "a dict, a list, a number", (named, [random((2, 3), 520 + rank), random((4,), 530 + rank)], -1.5)
 
 
-def nested_product(function: Any, *args: Any) -> Any:
-    """Call a product of nested tensors that is written with the class under test; anything else as it is."""
-    if not isinstance(function, type):
-        return function(*args)
-    made = _product(function)
-    return made.apply(*args) if hasattr(function, "setup_context_extended") else made()(*args)
-
-
 @lru_cache(maxsize=8)
-def _product(base: Any) -> Any:
-    """``{name: scale * tensor * weight}``, by a subclass of NestedIOFunction in the form that ``base`` has."""
+def nested_product(base: Any) -> Any:
+    """``{name: scale * tensor * weight}``, to be called: by a subclass of NestedIOFunction in the form of ``base``.
+
+    What is no class is given back as it is.
+    """
+    if not isinstance(base, type):
+        return base
 
     def compute(tensors: dict[str, torch.Tensor], weights: list[torch.Tensor], scale: float) -> Any:
         pairs = zip(tensors.items(), weights, strict=True)
@@ -142,7 +141,7 @@ def _product(base: Any) -> Any:
             ctx.save_for_forward(*inputs[:2])
             keep(ctx, inputs)
 
-    return Static if hasattr(base, "setup_context_extended") else Instance
+    return Static.apply if hasattr(base, "setup_context_extended") else lambda *args: Instance()(*args)
 
 
 def _no_inputs(rank: int, size: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
@@ -158,6 +157,6 @@ SPECS: dict[str, Spec] = {
         Spec("Collective", _no_inputs, apply, gathers=True, gradient="spec", typed=True),
         Spec("GradFactor", _factor_inputs, apply, gradient="spec"),
         Spec("MakeViewlessTensor", _viewless_inputs, apply),
-        Spec("NestedIOFunction", _nested_inputs, nested_product),
+        Spec("NestedIOFunction", _nested_inputs, apply, make=nested_product),
     )
 }

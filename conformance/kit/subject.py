@@ -115,7 +115,8 @@ class Subject:
     @property
     def called(self) -> Callable[..., Any]:
         """What makes the call and nothing else: the target, by way of ``call`` or as its spec has it."""
-        call, target = self.call or self._spec.call, self.target
+        call = self.call or self._spec.call
+        target = self.target if self.call else self._spec.make(self.target)
         return lambda *args: call(target, *args)
 
     @contextmanager

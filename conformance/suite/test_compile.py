@@ -61,6 +61,8 @@ def _steady(subject: Subject, world: World) -> list[Case]:
 @clause("Function.compile.fullgraph")
 def test_it_is_captured_whole(subject: Subject, world: World) -> None:
     """Compiled with fullgraph=True, forward and backward run, for a second shape too."""
+    need(not subject.defines("__call__"), "its methods are those of an instance, which the compiler does not trace")
+    need(world.size == 1, "asked of one rank: the code is the same on all")
     with compiling():
         whole = compiled(subject, whole=True)
         for case in _steady(subject, world):

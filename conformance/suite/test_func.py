@@ -18,7 +18,7 @@ from conformance.kit.world import World
 
 @clause("Function.func.grad")
 def test_transforms_give_the_gradients_of_autograd(subject: Subject, world: World) -> None:
-    """torch.func.vjp and torch.func.grad give every input the gradient that autograd gives it."""
+    """torch.func.vjp, grad and jacrev give every input the gradient that autograd gives it."""
     need(subject.transformable, "it is in combined form, which torch.func refuses")
     compared = 0
     for case, _ in differentiated(subject, world):
@@ -27,7 +27,7 @@ def test_transforms_give_the_gradients_of_autograd(subject: Subject, world: Worl
             continue
         cotangents = run.cotangents(world)
         right = run.filled(run.gradients(cotangents))
-        for transform in (_by_vjp, _by_grad):
+        for transform in (_by_vjp, _by_grad, _by_jacrev):
             found = attempt(lambda: transform(case, run.places, cotangents), world)  # noqa: B023
             if found is None:
                 continue
@@ -46,6 +46,21 @@ def _by_vjp(case: Case, places: tuple[int, ...], cotangents: list[torch.Tensor])
     pull = torch.func.vjp(differentiable, *_values(case))[1]
     gradients: Tensors = pull(tuple(cotangents))
     return gradients
+
+
+def _by_jacrev(case: Case, places: tuple[int, ...], cotangents: list[torch.Tensor]) -> Tensors:
+    """The cotangents times the Jacobian; backward gets all its rows at once, under vmap."""
+
+    def differentiable(*values: torch.Tensor) -> Tensors:
+        found = outputs(case, dict(zip(case.active, values, strict=True)))
+        return tuple(found[place] for place in places)
+
+    values = _values(case)
+    rows = torch.func.jacrev(differentiable, argnums=tuple(range(len(values))))(*values)
+    return tuple(
+        torch.stack([torch.tensordot(c, row[at], c.dim()) for c, row in zip(cotangents, rows, strict=True)]).sum(0)
+        for at in range(len(values))
+    )
 
 
 def _by_grad(case: Case, places: tuple[int, ...], cotangents: list[torch.Tensor]) -> Tensors:

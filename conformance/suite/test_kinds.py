@@ -63,7 +63,7 @@ def _gradients(run: Run, cotangents: list[torch.Tensor]) -> Gradients:
 
 @clause("Function.forward.meta")
 def test_results_on_the_meta_device_are_laid_out_alike(subject: Subject, world: World) -> None:
-    """With arguments on the meta device the results have the shapes, dtypes and strides of real ones."""
+    """With arguments on the meta device results are there too, with the shapes, dtypes and strides of real ones."""
     refusals = []
     for case in every_case(subject, world):
         run = case.run()
@@ -73,6 +73,9 @@ def test_results_on_the_meta_device_are_laid_out_alike(subject: Subject, world: 
             refusals.append(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
             continue
         expect.that(len(results) == len(run.tensors), f"number of results of {case.label}, on the meta device")
+        for place in run.places:
+            on, what = results[place].device, f"device of output {place} of {case.label}, called on the meta device"
+            expect.that(on.type == "meta", what, on, "meta, as the inputs")
         for index, (one, real) in enumerate(zip(results, run.tensors, strict=True)):
             expect.that(
                 _layout(one) == _layout(real),

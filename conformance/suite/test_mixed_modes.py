@@ -67,3 +67,52 @@ def _gradients_of_the_tangents(
         assert isinstance(loss, torch.Tensor)
         gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True) if loss.requires_grad else ()
     return weights, dict(zip(leaves, gradients or [None] * len(leaves), strict=True))
+
+
+@clause("Function.backward.mixed-modes")
+def test_tangent_of_a_gradient_is_right_or_refused(subject: Subject, world: World) -> None:
+    """Differentiating a gradient forward, as a Hessian does, gives what differences of it say, or an error comes."""
+    need(subject.function is None or subject.defines("jvp"), "the class defines no jvp")
+    told = 0
+    for case in [in_double(case) for case, _ in differentiated(subject, world)]:
+        if draws(case, world) or not all(is_strided(case.values[at]) for at in case.active):
+            continue
+        for point in nearby(case, world):
+            values = {at: point.values[at].detach() for at in point.active}
+            along = {at: direction(world, value, "tangent", at) for at, value in values.items()}
+            weights = [direction(world, value, "input", at) for at, value in values.items()]
+            found = attempt(lambda: _tangents_of_the_gradients(point, along, world), world)  # noqa: B023
+            if found is None:
+                break
+            slope = sum(inner(tangent, weight) for tangent, weight in zip(found, weights, strict=True))
+
+            def loss(step: float) -> tuple[float, float]:
+                moved = {at: value + step * along[at] for at, value in values.items()}  # noqa: B023
+                run = point.having(moved).run()  # noqa: B023
+                return paired(weights, run.filled(run.gradients(run.cotangents(world))))  # noqa: B023
+
+            seen = compare(world, loss, slope, epsilon(weights), reach(weights, along.values()))
+            expect.that(
+                seen.verdict != "differs",
+                f"tangent of the gradients of {point.label}, along a random direction",
+                f"{seen.analytic:.9g} by jvp over backward",
+                f"{seen.by_differences}, by differences of the gradients",
+                "backward computes with something that forward mode does not see",
+            )
+            told += seen.verdict == "agrees"
+            if seen.verdict == "agrees":
+                break
+    need(told, "one mode over the other is refused, or too rough around every sample for differences to tell")
+
+
+def _tangents_of_the_gradients(case: Case, along: Direction, world: World) -> list[torch.Tensor]:
+    """The tangent of every input's gradient, where the inputs move along a direction."""
+    leaves = {at: case.values[at].detach().clone().requires_grad_() for at in along}
+    cotangents = case.run().cotangents(world)
+    with forward_ad.dual_level():
+        duals = {at: forward_ad.make_dual(leaf, along[at]) for at, leaf in leaves.items()}
+        found = [output for output in outputs(case, duals) if output.requires_grad]
+        gradients = torch.autograd.grad(found, list(duals.values()), cotangents, create_graph=True, allow_unused=True)
+        parts = [None if gradient is None else forward_ad.unpack_dual(gradient).tangent for gradient in gradients]
+        pairs = zip(parts, leaves.values(), strict=True)
+        return [torch.zeros_like(leaf) if part is None else part.detach().clone() for part, leaf in pairs]

@@ -99,6 +99,17 @@ class SingleOnMeta(_Square):
         return torch.empty(x.shape, device="meta") if x.is_meta else _Square.forward(ctx, x)
 
 
+class OnTheCpuFromMeta(_Square):
+    """Makes up a result where its input is on the meta device, with real memory.
+
+    Breaks: Function.forward.meta
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        return torch.zeros(x.shape, dtype=x.dtype) if x.is_meta else _Square.forward(ctx, x)
+
+
 class ReadsTheMemoryOfTheGradient(_Square):
     """Reads the gradient's memory with its strides, as a kernel does, and ignores the flag that negates it.
 

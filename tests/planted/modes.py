@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import torch
-from torch.autograd import Function
+from torch.autograd import Function, forward_ad
 
 SPEC = "Function"
 
@@ -168,6 +168,32 @@ def records_always(x):
     """
     with torch.enable_grad():
         return _Square.apply(x.detach().requires_grad_() if not x.requires_grad else x)
+
+
+class GradientByNumbers(Function):
+    """Backward takes the input without its tangent, so that a Hessian by forward over reverse lacks a part.
+
+    Breaks: Function.backward.mixed-modes
+    """
+
+    @staticmethod
+    def forward(x):
+        return x * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * forward_ad.unpack_dual(x).primal * grad
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        (x,) = ctx.saved_tensors
+        return 2 * x * tangent
 
 
 class TangentByNumbers(Function):

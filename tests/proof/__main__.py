@@ -1,4 +1,7 @@
-"""``python -m tests.proof``: the kill matrix, the mutants, the bugs' scripts; fail where the proof does."""
+"""``python -m tests.proof``: the kill matrix, the mutants, the bugs' scripts; fail where the proof does.
+
+``python -m tests.proof peers`` asks PyTorch's own checks about the same bugs.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +27,14 @@ EXPLAINED = Path(__file__).parent / "equivalent.json"
 def main(argv: Sequence[str] | None = None) -> int:
     """Compute, write, and say whether the proof holds."""
     parser = argparse.ArgumentParser(prog="python -m tests.proof", description=__doc__)
-    parser.add_argument("part", nargs="?", choices=["all", "matrix", "mutants", "scripts"], default="all")
+    parser.add_argument("part", nargs="?", choices=["all", "matrix", "mutants", "scripts", "peers"], default="all")
     parser.add_argument("--only", default="", help="implementations or mutants whose names hold this text")
     parser.add_argument("--check", action="store_true", help="do not write the data, only judge")
     arguments = parser.parse_args(argv)
     only, write = arguments.only, not (arguments.check or arguments.only)
     start = time.monotonic()
+    if arguments.part == "peers":
+        return _peers(only, write)
     problems = []
     if arguments.part in {"all", "matrix"}:
         problems += _matrix(only, write)
@@ -47,6 +52,21 @@ def _dot(_: object) -> None:
     print(".", end="", flush=True)
 
 
+def _peers(only: str, write: bool) -> int:
+    from tests.proof import peers  # it imports torch, which the other parts leave to their ranks
+
+    rows = peers.rows(only, lambda: print(".", end="", flush=True))
+    print()
+    for name in peers.CHECKS:
+        bugs, good = ([row for row in rows if bool(row.implementation.breaks) is bad] for bad in (True, False))
+        noticed = [sum(row.said[name] == peers.NOTICES for row in part) for part in (bugs, good)]
+        print(f"{name}: notices {noticed[0]} of {len(bugs)} bugs, refuses {noticed[1]} of {len(good)} correct ones")
+    if write:
+        checks = {name: " ".join((check.__doc__ or "").split()) for name, check in peers.CHECKS.items()}
+        _write("peers.json", {"torch": peers.RELEASE, "checks": checks, "rows": [row.to_json() for row in rows]})
+    return 0
+
+
 def _matrix(only: str, write: bool) -> list[str]:
     wanted = [one for one in (*implementations.planted(), *implementations.correct()) if only in one.reference]
     rows = side_by_side([matrix.task(one) for one in wanted], _dot)
@@ -58,7 +78,7 @@ def _matrix(only: str, write: bool) -> list[str]:
         problems += _gaps(bugs)
     print(
         f"{len(bugs)} planted bugs: {sum(row.caught for row in bugs)} caught, {sum(row.precise for row in bugs)} "
-        f"precisely; {len(good)} correct implementations, false alarms: {sum(bool(row.broken) for row in good)}"
+        f"precisely; {len(good)} correct implementations, false alarms: {sum(bool(row.accused) for row in good)}"
     )
     if write:
         _write("kill-matrix.json", {"ranks": list(matrix.RANKS), "rows": [_row(row) for row in rows]})

@@ -5,9 +5,10 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
-from conformance.core.outcomes import RankOutcome
+from conformance.core.outcomes import RankOutcome, TestOutcome
 from conformance.core.plan import PlannedTest
 from conformance.ranks.client import Forkserver
 from conformance.ranks.pool import Pool
@@ -15,12 +16,20 @@ from conformance.ranks.preloads import TRANSFORMS
 
 #: What hangs costs time and no work: more jobs at once than there are cores.
 WORKERS = 4
+#: How long a test may take that compiles, and comes after all others (seconds).
+COMPILING = 20.0
 
 Result = TypeVar("Result")
 
 
 class Hasty(Pool):
-    """Looks at a failure once: nobody reads its words here."""
+    """Looks at a failure once: nobody reads its words here. What hangs is soon given up, but the compiler is slow."""
+
+    def run(self, item: PlannedTest) -> TestOutcome:
+        """Run one test on all its ranks."""
+        if item.test.compiles:
+            self.settings = replace(self.settings, timeout=COMPILING)
+        return super().run(item)
 
     def _second_look(self, item: PlannedTest, outcomes: list[RankOutcome]) -> list[RankOutcome]:
         return outcomes
