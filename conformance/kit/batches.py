@@ -151,7 +151,7 @@ def variants(case: Case, count: int = SIZE) -> list[dict[int, torch.Tensor]]:
     return rolled
 
 
-def agree(actual: Sequence[torch.Tensor], expected: Sequence[Sequence[torch.Tensor]], what: str) -> None:
+def expect_batch(actual: Sequence[torch.Tensor], expected: Sequence[Sequence[torch.Tensor]], what: str) -> None:
     """Assert that batched tensors are the samples' tensors, which are given sample by sample."""
     expect.that(len(actual) == len(expected[0]), f"{what}: how many tensors", len(actual), len(expected[0]))
     for place, whole in enumerate(actual):

@@ -88,12 +88,14 @@ def test_results_can_be_read_at_once(subject: Subject, world: World) -> None:
             for x in given:
                 x.zero_()
             world.exchange(None)
-            _same(claim, at_once, expected, "read at once", "asynchronous work is left behind: wait for it", world)
+            _expect_same(
+                claim, at_once, expected, "read at once", "asynchronous work is left behind: wait for it", world
+            )
             kept = [y if _shares(y, given) else y.detach().clone() for y in results]
             pairs = [(y, right) for y, right in zip(kept, expected, strict=True) if not _shares(y, given)]
             actual, right = [y for y, _ in pairs], [one for _, one in pairs]
             what = "read after the arguments were overwritten"
-            _same(claim, actual, right, what, "the memory of the arguments is still in use", world)
+            _expect_same(claim, actual, right, what, "the memory of the arguments is still in use", world)
 
 
 def _settled(claim: Claim, exact: Sequence[torch.Tensor], world: World) -> list[torch.Tensor]:
@@ -109,7 +111,7 @@ def _shares(result: torch.Tensor, given: Sequence[torch.Tensor]) -> bool:
     return any(memory == x.untyped_storage().data_ptr() for x in given)
 
 
-def _same(
+def _expect_same(
     claim: Claim, actual: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], what: str, likely: str, world: World
 ) -> None:
     alike = world.exchange([torch.allclose(a, b, equal_nan=True) for a, b in zip(actual, expected, strict=True)])

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from conformance.kit.batches import Batch, Values, agree, batches
+from conformance.kit.batches import Batch, Values, batches, expect_batch
 from conformance.kit.calls import Case
 from conformance.kit.deviations import need
 from conformance.kit.gradients import Gradients
@@ -32,7 +32,7 @@ def test_gradients_inside_a_batch(subject: Subject, world: World) -> None:
         actual = batch.map(partial(_pulled, batch.case, places), extra=right.weights)
         found.append((actual, right.gradients, f"{batch}: gradient inside the batch, input"))
     for actual, expected, what in found:
-        agree(actual, expected, what)
+        expect_batch(actual, expected, what)
 
 
 def _pulled(case: Case, places: tuple[int, ...], values: Values, *weights: torch.Tensor) -> Any:
@@ -57,7 +57,7 @@ def test_gradients_through_a_batch(subject: Subject, world: World) -> None:
             what = f"{batch}: gradient through the batch, {batch.case.names[at]}"
             found.append(_shared_or_not(batch, at, dense, parts, what))
     for tensors, expected, what in found:
-        agree(tensors, expected, what)
+        expect_batch(tensors, expected, what)
 
 
 def _backward(used: list[tuple[torch.Tensor, torch.Tensor]], leaves: list[torch.Tensor]) -> Gradients:
@@ -87,7 +87,7 @@ def test_tangents_inside_a_batch(subject: Subject, world: World) -> None:
         what = f"{batch}: tangent inside the batch, output"
         found.append((actual, _tangents(batch, places, directions), what))
     for actual, expected, what in found:
-        agree(actual, expected, what)
+        expect_batch(actual, expected, what)
 
 
 def _pushed(case: Case, places: tuple[int, ...], values: Values, *direction: torch.Tensor) -> Any:
@@ -113,7 +113,7 @@ def test_tangents_through_a_batch(subject: Subject, world: World) -> None:
         what = f"{batch}: tangent through the batch, output"
         found.append((actual, _tangents(batch, places, moving.samples), what))
     for actual, expected, what in found:
-        agree(actual, expected, what)
+        expect_batch(actual, expected, what)
 
 
 def _whole(batch: Batch, places: tuple[int, ...], *active: torch.Tensor) -> Tensors:
