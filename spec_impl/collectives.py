@@ -81,7 +81,7 @@ class Copy(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, tangent: torch.Tensor, *_: None) -> torch.Tensor:
-        """Give the tangent, which is the same on every rank, as it is."""
+        """Give ``tangent``, which is the same on every rank, as it is."""
         return Copy.apply(tangent, ctx.group)
 
 
@@ -117,7 +117,7 @@ class CopySeparate(SeparateForm):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], x: torch.Tensor, group: Any) -> tuple[torch.Tensor, int]:
-        """All samples at once."""
+        """All samples of ``x`` at once, wherever they are; ``group`` is as in forward."""
         return mapped(CopySeparate, x, in_dims[0], group)
 
 
@@ -178,7 +178,7 @@ class Reduce(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, tangent: torch.Tensor, *_: None) -> torch.Tensor:
-        """Add up the tangents of all ranks; every rank has one."""
+        """Add up every rank's ``tangent``, that of its ``x``."""
         return Reduce.apply(tangent, ctx.group)
 
 
@@ -215,7 +215,7 @@ class ReduceSeparate(SeparateForm):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], x: torch.Tensor, group: Any) -> tuple[torch.Tensor, int]:
-        """All samples at once."""
+        """All samples of ``x`` at once, wherever they are; ``group`` is as in forward."""
         return mapped(ReduceSeparate, x, in_dims[0], group)
 
 

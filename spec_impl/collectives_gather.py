@@ -68,7 +68,7 @@ class GatherReplicate(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, tangent: torch.Tensor, *_: None) -> torch.Tensor:
-        """Gather and join the tangents of all ranks; every rank has one."""
+        """Gather and join every rank's ``tangent``, that of its ``x``."""
         return GatherReplicate.apply(tangent, ctx.group)
 
 
@@ -105,7 +105,7 @@ class GatherReplicateSeparate(SeparateForm):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], x: torch.Tensor, group: Any) -> tuple[torch.Tensor, int]:
-        """All samples at once."""
+        """All samples of ``x`` at once, wherever they are; ``group`` is as in forward."""
         return mapped_rows(GatherReplicateSeparate, x, in_dims[0], group)
 
 
@@ -163,7 +163,7 @@ class ReduceScatter(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, tangent: torch.Tensor, *_: None) -> torch.Tensor:
-        """Add up this rank's rows of the tangents of all ranks; every rank has one."""
+        """Add up this rank's rows of every rank's ``tangent``, that of its ``x``."""
         return ReduceScatter.apply(tangent, ctx.group)
 
 
@@ -200,7 +200,7 @@ class ReduceScatterSeparate(SeparateForm):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], x: torch.Tensor, group: Any) -> tuple[torch.Tensor, int]:
-        """All samples at once."""
+        """All samples of ``x`` at once, wherever they are; ``group`` is as in forward."""
         return mapped_rows(ReduceScatterSeparate, x, in_dims[0], group)
 
 
@@ -260,7 +260,7 @@ class AllToAll(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, tangent: torch.Tensor, *_: None) -> torch.Tensor:
-        """Send and receive tangents; every rank has one."""
+        """Send and receive rows of ``tangent``, that of ``x``; every rank has one."""
         return AllToAll.apply(tangent, ctx.group)
 
 
@@ -297,5 +297,5 @@ class AllToAllSeparate(SeparateForm):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], x: torch.Tensor, group: Any) -> tuple[torch.Tensor, int]:
-        """All samples at once."""
+        """All samples of ``x`` at once, wherever they are; ``group`` is as in forward."""
         return mapped_rows(AllToAllSeparate, x, in_dims[0], group)

@@ -65,7 +65,7 @@ class Scatter(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, tangent: torch.Tensor, *_: None) -> torch.Tensor:
-        """Take this rank's rows of the tangent, which is the same on every rank."""
+        """Take this rank's rows of ``tangent``, which is the same on every rank."""
         return Scatter.apply(tangent, ctx.group)
 
 
@@ -102,7 +102,7 @@ class ScatterSeparate(SeparateForm):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], x: torch.Tensor, group: Any) -> tuple[torch.Tensor, int]:
-        """All samples at once."""
+        """All samples of ``x`` at once, wherever they are; ``group`` is as in forward."""
         return mapped_rows(ScatterSeparate, x, in_dims[0], group)
 
 
@@ -163,7 +163,7 @@ class GatherInvariant(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, tangent: torch.Tensor, *_: None) -> torch.Tensor:
-        """Gather and join the tangents of all ranks; every rank has one."""
+        """Gather and join every rank's ``tangent``, that of its ``x``."""
         return GatherInvariant.apply(tangent, ctx.group)
 
 
@@ -200,5 +200,5 @@ class GatherInvariantSeparate(SeparateForm):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], x: torch.Tensor, group: Any) -> tuple[torch.Tensor, int]:
-        """All samples at once."""
+        """All samples of ``x`` at once, wherever they are; ``group`` is as in forward."""
         return mapped_rows(GatherInvariantSeparate, x, in_dims[0], group)

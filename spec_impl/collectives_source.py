@@ -68,7 +68,7 @@ class Broadcast(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, tangent: torch.Tensor, *_: None) -> torch.Tensor:
-        """Broadcast the tangent of the source; every rank has one."""
+        """Broadcast the source's ``tangent``; every rank has one."""
         return Broadcast.apply(tangent, ctx.source, ctx.group)
 
 
@@ -107,7 +107,7 @@ class BroadcastSeparate(SeparateForm):
     def vmap(
         info: Any, in_dims: tuple[int | None, ...], x: torch.Tensor, source: int, group: Any
     ) -> tuple[torch.Tensor, int]:
-        """All samples at once."""
+        """All samples of ``x`` at once, wherever they are; ``source`` and ``group`` are as in forward."""
         return mapped(BroadcastSeparate, x, in_dims[0], source, group)
 
 
@@ -136,7 +136,7 @@ class ReduceToSource(torch.autograd.Function):
 
         Args:
             ctx: The context of this call.
-            x: As for :class:`spec_impl.collectives.Reduce`.
+            x: Any shape and strides; a dtype that the backend can add up. The same shape and dtype on every rank.
             source: A rank within the group, the same one on every rank.
             group: The process group; None is the default one.
 
@@ -165,7 +165,7 @@ class ReduceToSource(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, tangent: torch.Tensor, *_: None) -> torch.Tensor:
-        """Add up the tangents of all ranks on the source; every rank has one."""
+        """Add up every rank's ``tangent``, that of its ``x``, on the source."""
         return ReduceToSource.apply(tangent, ctx.source, ctx.group)
 
 
@@ -205,5 +205,5 @@ class ReduceToSourceSeparate(SeparateForm):
     def vmap(
         info: Any, in_dims: tuple[int | None, ...], x: torch.Tensor, source: int, group: Any
     ) -> tuple[torch.Tensor, int]:
-        """All samples at once."""
+        """All samples of ``x`` at once, wherever they are; ``source`` and ``group`` are as in forward."""
         return mapped(ReduceToSourceSeparate, x, in_dims[0], source, group)

@@ -39,7 +39,7 @@ class MakeViewlessTensor(torch.autograd.Function):
 
         Args:
             ctx: The context of this call.
-            inp: Any tensor, a view or not.
+            inp: Any shape, dtype and strides; a view or not.
             requires_grad: Has no effect here: autograd lets the result require grad where ``inp`` does. It is
                 for :func:`make_viewless_tensor` without a graph.
 
@@ -115,7 +115,7 @@ class MakeViewlessTensorSeparate(torch.autograd.Function):
 
     @staticmethod
     def forward(inp: torch.Tensor, requires_grad: bool) -> torch.Tensor:
-        """Share the data."""
+        """As in the combined form."""
         return inp.detach()
 
     @staticmethod
@@ -136,7 +136,7 @@ class MakeViewlessTensorSeparate(torch.autograd.Function):
     def vmap(
         info: Any, in_dims: tuple[int | None, ...], inp: torch.Tensor, requires_grad: bool
     ) -> tuple[torch.Tensor, int | None]:
-        """All samples at once, where they are."""
+        """All samples of ``inp`` at once, where they are; ``requires_grad`` is as in forward."""
         return MakeViewlessTensorSeparate.apply(inp, requires_grad), in_dims[0]
 
 

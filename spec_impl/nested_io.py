@@ -85,6 +85,12 @@ class NestedIOFunction(torch.autograd.Function):
     def apply(cls, *args: Any) -> Any:
         """Make an instance and call it.
 
+        Args:
+            *args: Nested values.
+
+        Returns:
+            What :meth:`forward_extended` returned, with the graph attached to its tensors.
+
         .. clause:: NestedIOFunction.apply.instance
            :level: quality
            :sources: ours
@@ -98,7 +104,7 @@ class NestedIOFunction(torch.autograd.Function):
         """Nest the tensors of a call, run :meth:`forward_extended`, and take its result apart.
 
         Args:
-            *args: The tensors of the arguments, flat.
+            *args: The tensors of the arguments, flat, each of any shape and dtype.
 
         Returns:
             The tensors of the result, flat.
@@ -224,12 +230,12 @@ class NestedIOFunction(torch.autograd.Function):
         raise NotImplementedError(f"{type(self).__qualname__} must override jvp_extended")
 
     def save_for_backward(self, *args: Any) -> None:
-        """Keep tensors for :meth:`backward_extended`, nested in any way."""
+        """Keep what is in ``args``, nested in any way, for :meth:`backward_extended`."""
         self._saved["backward"], tensors = flatten(args, "save_for_backward")
         self._context.save_for_backward(*tensors)
 
     def save_for_forward(self, *tensors: Any) -> None:
-        """Keep tensors for :meth:`jvp_extended`, nested in any way.
+        """Keep what is in ``tensors``, nested in any way, for :meth:`jvp_extended`.
 
         .. clause:: NestedIOFunction.save_for_forward.nested
            :level: must
@@ -255,7 +261,7 @@ class NestedIOFunction(torch.autograd.Function):
         return unflatten(self._saved[self._derivative], self._context.saved_tensors)
 
     def mark_dirty(self, *args: Any, **kwargs: Any) -> None:
-        """Say which tensors of the arguments are changed in place.
+        """Say which tensors are changed in place: those in ``args`` and ``kwargs``, all of them inputs.
 
         .. clause:: NestedIOFunction.mark_dirty.nested
            :level: must
@@ -267,7 +273,7 @@ class NestedIOFunction(torch.autograd.Function):
         self._context.mark_dirty(*flatten((args, kwargs), "mark_dirty")[1])
 
     def mark_non_differentiable(self, *args: Any, **kwargs: Any) -> None:
-        """Say which tensors of the result have no derivative.
+        """Say which tensors of the result have no derivative: those in ``args`` and ``kwargs``.
 
         .. clause:: NestedIOFunction.mark_non_differentiable.nested
            :level: must
@@ -279,7 +285,7 @@ class NestedIOFunction(torch.autograd.Function):
         self._context.mark_non_differentiable(*flatten((args, kwargs), "mark_non_differentiable")[1])
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Choose zeros (True) or None (False) for gradients that nobody computed.
+        """Choose whether missing gradients arrive as zeros, where ``value`` is True, or as None.
 
         .. clause:: NestedIOFunction.set_materialize_grads.nested
            :level: must
@@ -376,7 +382,14 @@ class NestedIOFunctionSeparate(torch.autograd.Function):
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
-        """Run the Function on nested arguments."""
+        """Run the Function.
+
+        Args:
+            *args: Nested values.
+
+        Returns:
+            What :meth:`forward_extended` returned, with the graph attached to its tensors.
+        """
         if args and isinstance(args[0], _Call):  # torch.func comes here again, with arguments taken apart
             return super().apply(*args)
         skeleton, tensors = flatten(args, "args")
@@ -386,14 +399,14 @@ class NestedIOFunctionSeparate(torch.autograd.Function):
 
     @staticmethod
     def forward(call: _Call, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Nest, compute, and take apart."""
+        """Nest ``tensors`` as the arguments of ``call`` are, run :meth:`forward_extended`, and flatten its result."""
         result = call.function.forward_extended(*unflatten(call.arguments, tensors))
         call.result, flat = flatten(result, "result")
         return tuple(flat)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
-        """Hand nested inputs and output to ``setup_context_extended``."""
+        """Run :meth:`setup_context_extended` on nested inputs and output."""
         ctx.call, *tensors = inputs
         call = ctx.call
         nested = unflatten(call.arguments, tensors), unflatten(call.result, output)
@@ -401,7 +414,7 @@ class NestedIOFunctionSeparate(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
-        """Hand nested gradients to ``backward_extended``."""
+        """Run :meth:`backward_extended` on ``grads``, nested like the result."""
         call = ctx.call
         nested = _spread(unflatten(call.result, grads, beside=_nothing))
         result = call.function.backward_extended(_NestedContext(ctx), *nested)
@@ -409,7 +422,7 @@ class NestedIOFunctionSeparate(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, _: None, *tangents: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
-        """Hand nested tangents to ``jvp_extended``."""
+        """Run :meth:`jvp_extended` on ``tangents``, nested like the arguments."""
         call = ctx.call
         nested = unflatten(call.arguments, tangents, beside=_nothing)
         result = call.function.jvp_extended(_NestedContext(ctx, "jvp"), *nested)
@@ -417,7 +430,7 @@ class NestedIOFunctionSeparate(torch.autograd.Function):
 
     @staticmethod
     def forward_extended(*args: Any) -> Any:
-        """Compute the nested result. Override it."""
+        """Compute the result from ``args``, the nested arguments. Override it, or it raises NotImplementedError."""
         raise NotImplementedError("forward_extended must be overridden")
 
     @staticmethod
@@ -426,12 +439,20 @@ class NestedIOFunctionSeparate(torch.autograd.Function):
 
     @staticmethod
     def backward_extended(ctx: Any, *grads: Any) -> Any:
-        """Compute the nested gradients. Override it."""
+        """Compute the gradients of the arguments from ``grads``, those of the result, one for each of its entries.
+
+        Raises:
+            NotImplementedError: it is not overridden.
+        """
         raise NotImplementedError("backward_extended must be overridden")
 
     @staticmethod
     def jvp_extended(ctx: Any, *tangents: Any) -> Any:
-        """Compute the nested tangents of the result. Override it for forward mode."""
+        """Compute the tangents of the result from ``tangents``, those of the arguments, for forward mode.
+
+        Raises:
+            NotImplementedError: it is not overridden.
+        """
         raise NotImplementedError("jvp_extended must be overridden for forward-mode differentiation")
 
 

@@ -120,7 +120,7 @@ class GradFactorSeparate(torch.autograd.Function):
 
     @staticmethod
     def forward(x: torch.Tensor, f: float | torch.Tensor) -> torch.Tensor:
-        """Hand out ``x``."""
+        """As in the combined form."""
         return x.detach()
 
     @staticmethod

@@ -159,7 +159,7 @@ class AllGatherSeparate(torch.autograd.Function):
 
     @staticmethod
     def forward(tensor: torch.Tensor, args: Any) -> torch.Tensor:
-        """Gather and join."""
+        """As in the combined form."""
         return _gather(tensor, _Place(args.world_size, args.local_rank))
 
     @staticmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from pathlib import Path
 
@@ -18,6 +19,19 @@ def test_every_clause_is_asserted_by_a_test():
 
 def test_every_test_asserts_a_clause_that_a_docstring_states():
     assert {test.clause for test in catalog.suite()} - set(clauses.registry()) == set()
+
+
+def test_every_test_asserts_in_its_own_body():
+    """By ``assert``, ``raise`` or something called ``expect``, so that a reader sees there what it asserts."""
+    hidden = []
+    for file in sorted((Path(catalog.__file__).parents[1] / "suite").glob("test_*.py")):
+        for node in ast.parse(file.read_text("utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                called = [ast.unparse(part.func) for part in ast.walk(node) if isinstance(part, ast.Call)]
+                asserted = any(name.lstrip("_").startswith("expect") for name in called)
+                if not asserted and not any(isinstance(part, ast.Assert | ast.Raise) for part in ast.walk(node)):
+                    hidden.append(f"{file.stem}.{node.name}")
+    assert hidden == []
 
 
 def test_every_planted_bug_names_clauses_that_there_are():

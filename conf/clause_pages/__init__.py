@@ -45,17 +45,22 @@ from clause_pages.suite import ClauseError, SuiteError, page_of
 #: Names that annotations use and that no page documents.
 UNDOCUMENTED = {
     "Body",
+    "Call",
+    "Case",
+    "DocumentedSpec",
+    "Form",
+    "Formula",
+    "GROUP",
+    "GradientKind",
+    "Inputs",
+    "Ranks",
+    "Report",
     "Sample",
     "Spec",
-    "Report",
-    "_Call",
-    "Outcome",
-    "Seconds",
-    "Meta",
-    "MOST",
+    "SpecName",
+    "Target",
     "UsageError",
-    "_Kind",
-    "GROUP",
+    "_Call",
 }
 
 

@@ -174,7 +174,7 @@ class Comparison:
     def judge(self, actual: Sequence[torch.Tensor]) -> None:
         """Assert that the batch gives what its samples give, and say where the generated rule alone is to blame."""
         try:
-            agree(actual, self.expected, self.what)
+            expect_batch(actual, self.expected, self.what)
         except Deviation as deviation:
             deviation.likely = LOSSES if self._is_right_without_losses() else deviation.likely
             raise
@@ -185,13 +185,13 @@ class Comparison:
             return False
         batch = replace(self.batch, case=replace(self.batch.case, subject=spared))
         try:
-            agree(self.compute(batch), self.expected, self.what)
+            expect_batch(self.compute(batch), self.expected, self.what)
         except Exception:
             return False
         return True
 
 
-def compare(comparisons: Sequence[Comparison]) -> None:
+def expect_batches(comparisons: Sequence[Comparison]) -> None:
     """Assert that every batch gives what its samples give.
 
     Raises:
@@ -204,7 +204,7 @@ def compare(comparisons: Sequence[Comparison]) -> None:
     need(all(actual is not None for _, actual in found), LOSSES)
 
 
-def agree(actual: Sequence[torch.Tensor], expected: Sequence[Sequence[torch.Tensor]], what: str) -> None:
+def expect_batch(actual: Sequence[torch.Tensor], expected: Sequence[Sequence[torch.Tensor]], what: str) -> None:
     """Assert that batched tensors are the samples' tensors, which are given sample by sample."""
     expect.that(len(actual) == len(expected[0]), f"{what}: how many tensors", len(actual), len(expected[0]))
     for place, whole in enumerate(actual):

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+__all__ = ["Deviation", "NotApplicable", "Skipped", "need"]
+
 
 class Deviation(AssertionError):
-    """A broken clause: what was looked at, the actual and the expected value, and the likely cause, if known."""
+    """A broken clause: what was looked at, the actual and the expected value, and the likely cause, if known.
+
+    >>> print(Deviation("the gradient of x", actual=3.0, expected=2.0))
+    the gradient of x
+    actual:   3.0
+    expected: 2.0
+    """
 
     def __init__(self, what: str, actual: object = None, expected: object = None, likely: str = "") -> None:
         """Take values as they are; they are shown when the text is asked for."""
@@ -32,15 +40,28 @@ def _text(value: object) -> str:
 
 
 class NotApplicable(Exception):
-    """The clause says nothing about this subject; the message says why."""
+    """The clause says nothing about this subject; the message says why.
+
+    >>> raise NotApplicable("the class defines no jvp")
+    Traceback (most recent call last):
+    conformance.kit.deviations.NotApplicable: the class defines no jvp
+    """
 
 
 class Skipped(Exception):
-    """The clause applies but could not be run here; the message says what is missing."""
+    """The clause applies but could not be run here; the message says what is missing.
+
+    >>> raise Skipped("needs a second device")
+    Traceback (most recent call last):
+    conformance.kit.deviations.Skipped: needs a second device
+    """
 
 
 def need(condition: object, reason: str) -> None:
     """End the test as not applicable unless ``condition`` holds.
+
+    Raises:
+        NotApplicable: with the ``reason``.
 
     >>> need(True, "the class defines no jvp")
     """

@@ -19,7 +19,12 @@ ELEMENTS, DIGITS = 6, (6, 9, 12, 17)
 
 
 def shown(value: object, digits: int = DIGITS[0], start: int = 0) -> str:
-    """A short text for a value: tensors with shape, dtype and some elements, those from ``start`` on.
+    """A short text for a value: tensors with shape, dtype and some elements.
+
+    Args:
+        value: anything.
+        digits: significant digits of each number.
+        start: the first element that is shown, of a tensor laid out flat.
 
     >>> shown(torch.tensor([1.0, 2.0]))
     'tensor[2] float32 [1, 2]'
@@ -40,7 +45,7 @@ def shown(value: object, digits: int = DIGITS[0], start: int = 0) -> str:
 
 
 def shown_apart(actual: torch.Tensor, expected: torch.Tensor) -> tuple[str, str]:
-    """Texts for two tensors, with the elements and the digits in which they differ.
+    """Texts for ``actual`` and ``expected``, with the elements and the digits in which they differ.
 
     >>> shown_apart(torch.tensor(1.0 + 1e-7), torch.tensor(1.0))
     ('tensor[0-d] float32 [1.00000012]', 'tensor[0-d] float32 [1]')
@@ -72,7 +77,17 @@ def _safe_repr(value: object) -> str:
 
 
 def that(condition: object, what: str, actual: object = None, expected: object = None, likely: str = "") -> None:
-    """Raise unless ``condition`` holds.
+    """Assert that a condition holds.
+
+    Args:
+        condition: what is to be true.
+        what: the condition in words, for the message.
+        actual: a value to show beside it.
+        expected: what that value should be.
+        likely: the likely cause of a failure.
+
+    Raises:
+        Deviation: it does not hold.
 
     >>> that(1 + 1 == 2, "arithmetic works")
     """
@@ -117,11 +132,19 @@ def close(
     alternatives: Mapping[str, Any] | None = None,
     likely: str | Callable[[], str] = "",
 ) -> None:
-    """Assert that two tensors are the same number for number within the tolerance of the coarser dtype.
+    """Assert that two tensors are the same number for number, within a tolerance that the message names.
 
-    Shapes must agree; dtypes may differ. A cause that takes a test of its own is a function, called where they differ.
-    Without ``rtol`` and ``atol`` the tolerances of
-    :func:`torch.testing.assert_close` hold, loosened for half precision.
+    Args:
+        actual: a tensor of the same shape; its dtype may be another.
+        expected: what it should be.
+        what: what is being compared, for the message.
+        rtol: relative tolerance; 64 times the epsilon of the coarser dtype where it is not given.
+        atol: absolute tolerance; the same.
+        alternatives: wrong values worth naming, by the mistake that leads to them.
+        likely: the likely cause of a failure; one that takes a test of its own is a function, called then.
+
+    Raises:
+        Deviation: with both values, and where they differ most.
 
     >>> close(torch.tensor(1.0), torch.tensor(1.0 + 1e-9, dtype=torch.float64), "one")
     """
@@ -137,7 +160,15 @@ def close(
 
 @contextmanager
 def no_error(what: str, expected: str, likely: Callable[[Exception], str] = lambda error: "") -> Iterator[None]:
-    """Expect the block to raise nothing.
+    """Assert that a block raises nothing.
+
+    Args:
+        what: what the block does, for the message.
+        expected: what should come of it.
+        likely: gives the likely cause of an exception.
+
+    Raises:
+        Deviation: it raises something; with type and text of that.
 
     >>> with no_error("a sum", "a number"):
     ...     total = 1 + 1
@@ -156,7 +187,16 @@ def raises(
     what: str,
     match: str = "",
 ) -> BaseException:
-    """Call ``function`` and return the exception of one of ``types`` that it raises; its text must contain ``match``.
+    """Assert that a call raises, and return the exception.
+
+    Args:
+        types: an exception's class, or several.
+        function: what is called, without arguments.
+        what: what should be refused, for the message.
+        match: a part of the exception's text, in any case of letters.
+
+    Raises:
+        Deviation: it raises nothing, or something else.
 
     >>> error = raises(ZeroDivisionError, lambda: 1 / 0, "dividing by zero raises")
     """

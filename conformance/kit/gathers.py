@@ -113,7 +113,7 @@ def entries(subject: Subject, world: World, x: torch.Tensor) -> tuple[torch.Tens
     return tuple(outputs)
 
 
-def same_entries(
+def expect_entries(
     world: World, actual: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], what: str = ""
 ) -> None:
     """Assert that entry s is what rank s gave, bit for bit, for every s."""
@@ -155,7 +155,7 @@ def gradient(outputs: Any, x: torch.Tensor, grads: Any) -> torch.Tensor | None:
     return found
 
 
-def same_gradient(
+def expect_gradient(
     world: World,
     actual: torch.Tensor | None,
     table: Table,
@@ -175,7 +175,7 @@ def same_gradient(
     expect.close(actual, expected, name, rtol=tolerance["rtol"], atol=tolerance["atol"], alternatives=mistakes)
 
 
-def keeps_no_more(world: World, actual: torch.Tensor | None) -> None:
+def expect_nothing_more_kept(world: World, actual: torch.Tensor | None) -> None:
     """Assert that a gradient keeps no more memory alive than it fills."""
     where = f"the gradient on rank {world.rank} of {world.size}"
     if actual is None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+__all__ = ["cases", "clause", "deadline", "ranks"]
+
 Body = TypeVar("Body", bound=Callable[..., None])
 
 
 def clause(identifier: str) -> Callable[[Body], Body]:
-    """Name the one clause that the test asserts.
+    """Name the one clause that the test asserts, by its ``identifier``.
 
     >>> @clause("GradFactor.forward.identity")
     ... def test_values_are_kept(subject): ...
@@ -18,7 +20,7 @@ def clause(identifier: str) -> Callable[[Body], Body]:
 
 
 def ranks(*sizes: int, group: bool = True) -> Callable[[Body], Body]:
-    """Run the test in a world of each of these sizes; ``group=False``: with no process group set up.
+    """Run the test in a world of each of these ``sizes``, without a process group where ``group`` is False.
 
     >>> @ranks(2, 3, 4)
     ... def test_gradient_is_summed(subject, world): ...
@@ -36,7 +38,7 @@ def cases(**parameters: Sequence[Any]) -> Callable[[Body], Body]:
 
 
 def deadline(seconds: float) -> Callable[[Body], Body]:
-    """End the test as a timeout after this time, where a hang is what a deviating subject is likely to do.
+    """End the test as a timeout after so many ``seconds``, where a hang is what a deviating subject is likely to do.
 
     >>> @deadline(5)
     ... def test_mismatch_is_refused(subject, world): ...

@@ -107,7 +107,7 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
     return found
 
 
-def same(actual: Any, expected: Any, what: str) -> None:
+def expect_nested(actual: Any, expected: Any, what: str) -> None:
     """Assert that two nested values are nested alike, with the same tensors and plain values in the same places."""
     if isinstance(expected, torch.Tensor):
         expect.that(isinstance(actual, torch.Tensor), what, actual, expected)
@@ -117,10 +117,10 @@ def same(actual: Any, expected: Any, what: str) -> None:
     if isinstance(expected, dict):
         expect.that(actual.keys() == expected.keys(), f"{what}: keys", list(actual), list(expected))
         for key, part in expected.items():
-            same(actual[key], part, f"{what}[{key!r}]")
+            expect_nested(actual[key], part, f"{what}[{key!r}]")
     elif isinstance(expected, tuple | list):
         expect.that(len(actual) == len(expected), f"{what}: length", len(actual), len(expected))
         for index, (one, other) in enumerate(zip(actual, expected, strict=True)):
-            same(one, other, f"{what}[{index}]")
+            expect_nested(one, other, f"{what}[{index}]")
     else:
         expect.that(actual == expected, what, actual, expected)

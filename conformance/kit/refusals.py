@@ -11,7 +11,7 @@ from conformance.kit import expect
 from conformance.kit.world import World
 
 
-def every_rank_objects(
+def expect_refused(
     world: World,
     gather: Callable[[], Any],
     x: torch.Tensor,

@@ -27,6 +27,8 @@ from conformance.kit.samples import Sample, prepared, taken
 from conformance.kit.specs import GRADIENT_KINDS, SPECS, GradientKind, Spec, SpecName
 from conformance.kit.typed_samples import typed
 
+__all__ = ["Subject"]
+
 #: A Function class, a plain callable, or the name of one, ``"module:attribute"``.
 Target = Callable[..., Any] | str
 #: A callable that yields tuples of arguments, the name of one, or the tuples themselves.
@@ -93,6 +95,7 @@ class Subject:
         return self.target if is_function else None
 
     def __call__(self, *args: Any) -> Any:
+        """Call it with ``args``; a gather's result is given in the documented form."""
         found = self.undivided(*args)
         return found if self._is_documented else assembled(entries_of(found, self.form, self.dim), self._spec.result, 0)
 
@@ -106,7 +109,11 @@ class Subject:
         return self.result or self._spec.result
 
     def undivided(self, *args: Any) -> Any:
-        """Call it, and give the result in its own form, not in the documented one."""
+        """Call it with ``args``, and give the result in its own form, not in the documented one.
+
+        Raises:
+            NotApplicable: it joins along a dimension that the tensor does not have.
+        """
         if self.form == "joined" and not self._is_documented and args[0].dim() <= self.dim:
             raise NotApplicable(f"it joins along dimension {self.dim}, which the tensor does not have")
         with self.asking_for_its_group():
@@ -161,7 +168,7 @@ class Subject:
         return self.function is None or self.separate
 
     def defines(self, member: str) -> bool:
-        """Whether the class overrides a member of :class:`torch.autograd.Function`."""
+        """Whether the class overrides ``member`` of :class:`torch.autograd.Function`."""
         if self.function is None:
             return False
         return getattr(self.function, member, None) is not getattr(torch.autograd.Function, member, None)
@@ -172,7 +179,14 @@ class Subject:
         return bool(getattr(self.function, "generate_vmap_rule", False))
 
     def helper(self, name: str) -> Any:
-        """A function that belongs to the class: given with ``helpers``, on the class, or beside it in its module."""
+        """A function that belongs to the class: given with ``helpers``, on the class, or beside it in its module.
+
+        Args:
+            name: what it is called there.
+
+        Raises:
+            NotApplicable: there is none.
+        """
         given = dict(self.helpers).get(name) or getattr(self.target, name, None)
         found = given or getattr(sys.modules.get(getattr(self.target, "__module__", "")), name, None)
         if found is None:
@@ -185,11 +199,11 @@ class Subject:
         return self._spec.typed
 
     def samples(self, world: Any) -> list[Sample]:
-        """Fresh sample arguments, the same at every call; on several ranks each rank has its own."""
+        """Fresh sample arguments, the same at every call; each rank of the ``world`` has its own."""
         return typed(self.examples(world), self.types, world) if self.is_typed else self.examples(world)
 
     def examples(self, world: Any) -> list[Sample]:
-        """Fresh sample arguments as they were given; those of a typed subject are the same on every rank."""
+        """Fresh sample arguments as they were given; a typed subject's are the same on every rank of the ``world``."""
         rank = 0 if self.is_typed else world.rank
         if self.inputs is None:
             given = self._spec.inputs(rank, world.size)

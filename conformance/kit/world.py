@@ -9,6 +9,8 @@ from zlib import crc32
 
 import torch
 
+__all__ = ["World"]
+
 #: Under this name a test notes that memory may be damaged, and that its ranks are good for no other test.
 SPOILED = "spoiled"
 
@@ -23,6 +25,10 @@ class World:
 
     ``exchange`` gives every rank's value (plain JSON data), in rank order. It goes through the controller and never
     through the process group under test, so it works when the group does not.
+
+    >>> world = World(rank=0, size=1)
+    >>> world.exchange("what this rank has to say")
+    ['what this rank has to say']
     """
 
     rank: int = 0
@@ -34,7 +40,7 @@ class World:
     known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def seeded(self, rank: int, *key: object) -> torch.Generator:
-        """A generator that depends on a rank and a key alone, so that any rank can compute what another one holds.
+        """A generator that depends on ``rank`` and ``key`` alone, so that any rank can compute what another one holds.
 
         >>> world = World()
         >>> bool(torch.rand(1, generator=world.seeded(1, "x")) == torch.rand(1, generator=world.seeded(1, "x")))
@@ -43,7 +49,13 @@ class World:
         return torch.Generator().manual_seed(crc32(repr((rank, *key)).encode()))
 
     def tensor(self, rank: int, shape: tuple[int, ...], dtype: torch.dtype, *key: object) -> torch.Tensor:
-        """A random tensor that any rank can compute: of any dtype, on this rank's device.
+        """A random tensor that any rank can compute, on this rank's device.
+
+        Args:
+            rank: the rank that holds it.
+            shape: its shape.
+            dtype: any dtype. Numbers are normally distributed; integers are below 100.
+            *key: tells tensors of one rank and shape apart.
 
         >>> World().tensor(0, (2, 3), torch.float64, "x").shape
         torch.Size([2, 3])

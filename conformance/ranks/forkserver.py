@@ -172,6 +172,7 @@ class Server:
 
     @staticmethod
     def end_group(pid: int) -> None:
+        """Kill a rank and every process of its group."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -28,6 +28,7 @@ def listening(host: str, size: int) -> socket.socket:
 
 
 def this_machine(size: int) -> Place:
+    """The place of a world of ``size`` ranks that all run here: they meet on the loopback interface."""
     listener = listening("127.0.0.1", size)
     loopback = "lo" if sys.platform == "linux" else "lo0"
     return Place(0, 0, "127.0.0.1", listener.getsockname()[1], loopback, listener)

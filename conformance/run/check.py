@@ -20,6 +20,8 @@ from conformance.run import arguments
 from conformance.run.in_process import in_process
 from conformance.run.session import Session, report_on
 
+__all__ = ["ConformanceError", "check"]
+
 Case = tuple[Any, ...]
 Ranks = int | Collection[int]
 #: The specs of classes that are documented with their arguments: these specs bring their own samples.
@@ -27,7 +29,22 @@ DocumentedSpec = Literal["AllGatherGradAutograd", "AllGather", "GradFactor", "Ma
 
 
 class ConformanceError(AssertionError):
-    """A Function does not conform; the text lists every broken clause, ``report`` holds all there is to know."""
+    """A Function does not conform; the text lists every broken clause, ``report`` holds all there is to know.
+
+    >>> import torch
+    >>> class Double(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return x * 2
+    ...     @staticmethod
+    ...     def backward(ctx, grad):
+    ...         return grad
+    >>> try:
+    ...     check(Double, (torch.ones(3, dtype=torch.float64),))
+    ... except ConformanceError as error:
+    ...     error.report.subjects[0].verdict
+    'fails'
+    """
 
     def __init__(self, text: str, report: Report) -> None:
         """Keep the report beside the text."""

@@ -19,7 +19,7 @@ from conformance.kit.watching import watching
 from conformance.kit.world import World
 
 
-def _same_join(world: World, actual: Any, tensors: list[torch.Tensor], what: str = "") -> None:
+def _expect_joined(world: World, actual: Any, tensors: list[torch.Tensor], what: str = "") -> None:
     name = f"the result on rank {world.rank} of {world.size}{what}: all ranks' tensors joined along dimension 0"
     same_bits(actual, torch.cat(tensors), name, join_mistakes(tensors))
 
@@ -31,7 +31,7 @@ def test_tensors_are_joined_in_rank_order(subject: Subject, world: World, requir
     """Every rank gets the tensors of all ranks, joined along dimension 0 in rank order."""
     tensors = held(world, (3, 2), torch.float64)
     actual = subject(tensors[world.rank].clone().requires_grad_(requires_grad), launch(world))
-    _same_join(world, actual, tensors)
+    _expect_joined(world, actual, tensors)
     expect.equal(actual.requires_grad, requires_grad, f"whether the result on rank {world.rank} requires a gradient")
 
 
@@ -41,7 +41,7 @@ def test_tensors_are_joined_in_rank_order(subject: Subject, world: World, requir
 def test_shapes_are_joined_along_the_first_dimension(subject: Subject, world: World, shape: tuple[int, ...]) -> None:
     """Dimension 0 grows by the number of ranks, whatever the other dimensions, empty ones included."""
     tensors = held(world, shape, torch.float32)
-    _same_join(world, subject(tensors[world.rank].clone().requires_grad_(), launch(world)), tensors)
+    _expect_joined(world, subject(tensors[world.rank].clone().requires_grad_(), launch(world)), tensors)
 
 
 @clause("AllGather.forward.concatenates")
@@ -52,7 +52,7 @@ def test_dtypes_are_kept(subject: Subject, world: World, dtype: str) -> None:
     kind = getattr(torch, dtype)
     carries(world, kind)
     tensors = held(world, (2, 3), kind)
-    _same_join(world, subject(tensors[world.rank].clone(), launch(world)), tensors)
+    _expect_joined(world, subject(tensors[world.rank].clone(), launch(world)), tensors)
 
 
 @clause("AllGather.forward.concatenates")
@@ -64,7 +64,7 @@ def test_order_is_that_of_ranks_not_of_arrival(subject: Subject, world: World, f
     behind = world.rank if first == "first" else world.size - 1 - world.rank
     time.sleep(0.02 * behind)
     actual = subject(tensors[world.rank].clone(), launch(world))
-    _same_join(world, actual, tensors, f" when the {first} rank comes first")
+    _expect_joined(world, actual, tensors, f" when the {first} rank comes first")
 
 
 @clause("AllGather.forward.concatenates")
@@ -73,7 +73,7 @@ def test_special_values_keep_their_bits(subject: Subject, world: World) -> None:
     """Negative zero, infinities and not-a-number arrive bit for bit."""
     special = torch.tensor([-0.0, 0.0, float("inf"), float("-inf"), float("nan"), 1e-42], device=world.device)
     tensors = [special.roll(rank) for rank in range(world.size)]
-    _same_join(world, subject(tensors[world.rank].clone(), launch(world)), tensors)
+    _expect_joined(world, subject(tensors[world.rank].clone(), launch(world)), tensors)
 
 
 @clause("AllGather.forward.concatenates")
@@ -89,7 +89,7 @@ def test_no_layout_gives_wrong_rows(subject: Subject, world: World, layout: str,
     except (RuntimeError, ValueError, TypeError):
         actual, refused = None, True
     if not all(world.exchange(refused)):
-        _same_join(world, actual, tensors, f" where the tensor is laid out {layout} on {who}")
+        _expect_joined(world, actual, tensors, f" where the tensor is laid out {layout} on {who}")
 
 
 @clause("AllGather.forward.one-rank")

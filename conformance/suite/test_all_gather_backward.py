@@ -12,9 +12,9 @@ from conformance.kit.gathers import (
     central_differences,
     cotangents,
     exact_to,
+    expect_nothing_more_kept,
     gradient,
     held,
-    keeps_no_more,
     laid_out,
     launch,
 )
@@ -28,7 +28,7 @@ def _leaf(world: World, shape: tuple[int, ...], dtype: torch.dtype = torch.float
     return held(world, shape, dtype, *key)[world.rank].requires_grad_()
 
 
-def _same_slice(world: World, actual: torch.Tensor | None, table: Table, what: str = "", **tolerance: float) -> None:
+def _expect_slice(world: World, actual: torch.Tensor | None, table: Table, what: str = "", **tolerance: float) -> None:
     rank, expected = world.rank, table[world.rank][world.rank]
     name = f"the gradient on rank {rank} of {world.size}{what}: rank {rank}'s rows of its own incoming gradient"
     if actual is None:
@@ -46,7 +46,7 @@ def test_gradient_is_this_rank_s_rows(subject: Subject, world: World, dtype: str
     kind = getattr(torch, dtype)
     x, table = _leaf(world, (2, 3), kind), cotangents(world, (2, 3), kind)
     actual = gradient(subject(x, launch(world)), x, torch.cat(table[world.rank]))
-    _same_slice(world, actual, table)
+    _expect_slice(world, actual, table)
 
 
 @clause("AllGather.backward.local-slice")
@@ -56,7 +56,7 @@ def test_rows_in_every_shape(subject: Subject, world: World, shape: tuple[int, .
     """Rows are counted along dimension 0, whatever the other dimensions."""
     x, table = _leaf(world, shape), cotangents(world, shape, torch.float64)
     actual = gradient(subject(x, launch(world)), x, torch.cat(table[world.rank]))
-    _same_slice(world, actual, table)
+    _expect_slice(world, actual, table)
 
 
 @clause("AllGather.backward.local-slice")
@@ -70,7 +70,7 @@ def test_gradient_is_that_of_this_rank_s_own_loss(subject: Subject, world: World
 
     loss(x).backward()
     table = central_differences(world, loss, x)
-    _same_slice(world, x.grad, table, ", by central differences", rtol=1e-6, atol=1e-6)
+    _expect_slice(world, x.grad, table, ", by central differences", rtol=1e-6, atol=1e-6)
 
 
 @clause("AllGather.backward.local-slice")
@@ -85,7 +85,7 @@ def test_rows_of_a_gradient_that_is_not_contiguous(subject: Subject, world: Worl
     x = _leaf(world, tuple(parts[0].shape))
     actual = gradient(subject(x, launch(world)), x, whole[:rows])
     table = [parts if s == world.rank else [p * 0 for p in parts] for s in range(world.size)]
-    _same_slice(world, actual, table, f", from a gradient laid out {layout}")
+    _expect_slice(world, actual, table, f", from a gradient laid out {layout}")
 
 
 @clause("AllGather.backward.local-slice")
@@ -100,7 +100,7 @@ def test_rows_of_one_gradient_that_is_not_contiguous(subject: Subject, world: Wo
         table = [[torch.full_like(grad, rank + 1) for grad in row] for rank, row in enumerate(table)]
     grad = laid_out(assembled(table[world.rank], subject.form, subject.dim), layout)
     actual = gradient(subject.undivided(x, launch(world)), x, grad)
-    _same_slice(world, actual, table, f", from one gradient {layout}")
+    _expect_slice(world, actual, table, f", from one gradient {layout}")
 
 
 @clause("AllGather.backward.local-slice")
@@ -113,7 +113,7 @@ def test_each_call_has_its_own_rows(subject: Subject, world: World) -> None:
     outputs = [subject(x, launch(world)) for x in xs]
     actual = {call: gradient(outputs[call], xs[call], torch.cat(tables[call][world.rank])) for call in (1, 0)}
     for call, name in enumerate(("first", "second")):
-        _same_slice(world, actual[call], tables[call], f" of the {name} of two calls")
+        _expect_slice(world, actual[call], tables[call], f" of the {name} of two calls")
 
 
 @clause("AllGather.backward.local-slice")
@@ -122,7 +122,7 @@ def test_rows_within_a_longer_graph(subject: Subject, world: World) -> None:
     """Between other operations the chain rule holds for this rank's own loss."""
     x, table = _leaf(world, (2, 3)), cotangents(world, (2, 3), torch.float64)
     (subject(3 * x, launch(world)) * torch.cat(table[world.rank])).sum().backward()
-    _same_slice(world, x.grad, [[3 * grad for grad in row] for row in table], ", for a loss over the gather of 3 x")
+    _expect_slice(world, x.grad, [[3 * grad for grad in row] for row in table], ", for a loss over the gather of 3 x")
 
 
 @clause("AllGather.backward.own-memory")
@@ -131,4 +131,4 @@ def test_gradient_keeps_the_joined_one_alive_no_longer(subject: Subject, world: 
     """The gradient stands in memory of its own size, and is no view of the gradient of the joined tensor."""
     x, table = _leaf(world, (64, 4)), cotangents(world, (64, 4), torch.float64)
     actual = gradient(subject(x, launch(world)), x, torch.cat(table[world.rank]))
-    keeps_no_more(world, actual)
+    expect_nothing_more_kept(world, actual)

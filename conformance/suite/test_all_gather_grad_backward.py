@@ -14,12 +14,12 @@ from conformance.kit.gathers import (
     central_differences,
     cotangents,
     entries,
+    expect_entries,
+    expect_gradient,
+    expect_nothing_more_kept,
     gradient,
     held,
-    keeps_no_more,
     laid_out,
-    same_entries,
-    same_gradient,
 )
 from conformance.kit.marks import cases, clause, ranks
 from conformance.kit.results import assembled
@@ -39,7 +39,7 @@ def test_gradient_is_the_sum_over_ranks(subject: Subject, world: World, dtype: s
     kind = getattr(torch, dtype)
     x, table = _leaf(world, (4,), kind), cotangents(world, (4,), kind)
     actual = gradient(entries(subject, world, x), x, [grad.clone() for grad in table[world.rank]])
-    same_gradient(world, actual, table)
+    expect_gradient(world, actual, table)
 
 
 @clause("AllGatherGradAutograd.backward.sum")
@@ -51,7 +51,7 @@ def test_sum_in_half_precision(subject: Subject, world: World, dtype: str) -> No
     carries(world, kind)
     x, table = _leaf(world, (4,), kind), cotangents(world, (4,), kind)
     actual = gradient(entries(subject, world, x), x, [grad.clone() for grad in table[world.rank]])
-    same_gradient(world, actual, table)
+    expect_gradient(world, actual, table)
 
 
 @clause("AllGatherGradAutograd.backward.sum")
@@ -61,7 +61,7 @@ def test_sum_in_every_shape(subject: Subject, world: World, shape: tuple[int, ..
     """Gradients of every shape are summed: no dimension, no element, many dimensions."""
     x, table = _leaf(world, shape), cotangents(world, shape, torch.float64)
     actual = gradient(entries(subject, world, x), x, [grad.clone() for grad in table[world.rank]])
-    same_gradient(world, actual, table)
+    expect_gradient(world, actual, table)
 
 
 @clause("AllGatherGradAutograd.backward.sum")
@@ -77,7 +77,7 @@ def test_gradient_is_that_of_all_losses_together(subject: Subject, world: World)
 
     loss(x).backward()
     table = central_differences(world, loss, x)
-    same_gradient(world, x.grad, table, ", by central differences", rtol=1e-6, atol=1e-6)
+    expect_gradient(world, x.grad, table, ", by central differences", rtol=1e-6, atol=1e-6)
 
 
 @clause("AllGatherGradAutograd.backward.sum")
@@ -89,7 +89,7 @@ def test_sum_of_expanded_gradients(subject: Subject, world: World) -> None:
     gathered = entries(subject, world, x)
     factors = [float(grad[0, 0]) for grad in table[world.rank]]
     torch.stack([f * entry.sum() for f, entry in zip(factors, gathered, strict=True)]).sum().backward()
-    same_gradient(world, x.grad, table, ", from expanded gradients")
+    expect_gradient(world, x.grad, table, ", from expanded gradients")
 
 
 @clause("AllGatherGradAutograd.backward.sum")
@@ -104,7 +104,7 @@ def test_sum_of_gradients_that_are_not_contiguous(subject: Subject, world: World
     strided = who == "all" or world.rank == world.size - 1
     grads = [grad if strided else grad.contiguous() for grad in given[world.rank]]
     actual = gradient(entries(subject, world, x), x, grads)
-    same_gradient(world, actual, table, f", from gradients laid out {layout} on {who}")
+    expect_gradient(world, actual, table, f", from gradients laid out {layout} on {who}")
 
 
 @clause("AllGatherGradAutograd.backward.sum")
@@ -118,7 +118,7 @@ def test_sum_of_one_gradient_that_is_not_contiguous(subject: Subject, world: Wor
         table = [[torch.full_like(grad, rank + 1) for grad in row] for rank, row in enumerate(table)]
     grad = laid_out(assembled(table[world.rank], subject.form, subject.dim), layout)
     actual = gradient(subject.undivided(x), x, grad)
-    same_gradient(world, actual, table, f", from one gradient {layout}")
+    expect_gradient(world, actual, table, f", from one gradient {layout}")
 
 
 @clause("AllGatherGradAutograd.backward.sum")
@@ -133,7 +133,7 @@ def test_gradient_of_an_x_that_is_not_contiguous(subject: Subject, world: World,
     except (RuntimeError, ValueError, TypeError) as error:
         raise NotApplicable(f"an x laid out {layout} is refused by forward, so it has no gradient: {error}") from error
     actual = gradient(gathered, x, [grad.clone() for grad in table[world.rank]])
-    same_gradient(world, actual, table, f", with x laid out {layout}")
+    expect_gradient(world, actual, table, f", with x laid out {layout}")
 
 
 @clause("AllGatherGradAutograd.backward.sum")
@@ -144,7 +144,7 @@ def test_sum_does_not_wait_on_the_order_of_ranks(subject: Subject, world: World)
     gathered = entries(subject, world, x)
     time.sleep(0.02 * (world.size - 1 - world.rank))
     actual = gradient(gathered, x, [grad.clone() for grad in table[world.rank]])
-    same_gradient(world, actual, table, " when ranks come late")
+    expect_gradient(world, actual, table, " when ranks come late")
 
 
 @clause("AllGatherGradAutograd.backward.sum")
@@ -158,7 +158,7 @@ def test_each_call_has_its_own_sum(subject: Subject, world: World) -> None:
         call: gradient(calls[call], xs[call], [grad.clone() for grad in tables[call][world.rank]]) for call in (1, 0)
     }
     for call, name in enumerate(("first", "second")):
-        same_gradient(world, actual[call], tables[call], f" in the {name} of two calls", earlier=tables[1 - call])
+        expect_gradient(world, actual[call], tables[call], f" in the {name} of two calls", earlier=tables[1 - call])
 
 
 @clause("AllGatherGradAutograd.backward.sum")
@@ -174,7 +174,7 @@ def test_sum_within_a_longer_graph(subject: Subject, world: World) -> None:
     )
     each = range(world.size)
     whole = [[scale[0][r] * tables[0][s][r] + 2 * scale[1][r] * tables[1][s][r] for r in each] for s in each]
-    same_gradient(world, actual, whole, ", for a loss over the gathers of 3 x and x²", rtol=1e-12, atol=1e-12)
+    expect_gradient(world, actual, whole, ", for a loss over the gathers of 3 x and x²", rtol=1e-12, atol=1e-12)
 
 
 @clause("AllGatherGradAutograd.backward.own-memory")
@@ -183,7 +183,7 @@ def test_gradient_keeps_no_larger_buffer_alive(subject: Subject, world: World) -
     """The gradient of x stands in memory of its own size, not in a corner of all ranks' gradients."""
     x, table = _leaf(world, (64, 4)), cotangents(world, (64, 4), torch.float64)
     actual = gradient(entries(subject, world, x), x, table[world.rank])
-    keeps_no_more(world, actual)
+    expect_nothing_more_kept(world, actual)
 
 
 @clause("AllGatherGradAutograd.backward.own-memory")
@@ -193,7 +193,7 @@ def test_gradient_keeps_no_part_of_what_came_in(subject: Subject, world: World) 
     x, table = _leaf(world, (64, 4)), cotangents(world, (64, 4), torch.float64)
     parts = torch.stack([*table[world.rank], *table[world.rank]]).unbind()
     actual = gradient(entries(subject, world, x), x, parts[: world.size])
-    keeps_no_more(world, actual)
+    expect_nothing_more_kept(world, actual)
 
 
 @clause("AllGatherGradAutograd.backward.one-rank")
@@ -204,8 +204,8 @@ def test_one_rank_is_the_identity(subject: Subject, world: World, shape: tuple[i
     x, table = _leaf(world, shape), cotangents(world, shape, torch.float64)
     gathered = entries(subject, world, x)
     actual = gradient(gathered, x, [grad.clone() for grad in table[0]])
-    same_entries(world, gathered, held(world, shape, torch.float64))
-    same_gradient(world, actual, table)
+    expect_entries(world, gathered, held(world, shape, torch.float64))
+    expect_gradient(world, actual, table)
 
 
 @clause("AllGatherGradAutograd.backward.one-rank")

@@ -10,7 +10,7 @@ import torch
 from conformance.kit import expect
 from conformance.kit.deviations import need
 from conformance.kit.gather_mistakes import entry_mistakes
-from conformance.kit.gathers import LAYOUTS, carries, entries, held, same_bits, same_entries
+from conformance.kit.gathers import LAYOUTS, carries, entries, expect_entries, held, same_bits
 from conformance.kit.marks import cases, clause, ranks
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
@@ -37,7 +37,7 @@ def test_entry_s_is_the_tensor_of_rank_s(subject: Subject, world: World, dtype: 
     need(not requires_grad or kind.is_floating_point or kind.is_complex, f"a tensor of {dtype} has no gradient")
     tensors = held(world, (3, 2), kind)
     actual = entries(subject, world, tensors[world.rank].clone().requires_grad_(requires_grad))
-    same_entries(world, actual, tensors)
+    expect_entries(world, actual, tensors)
 
 
 @clause("AllGatherGradAutograd.forward.every-rank")
@@ -49,7 +49,7 @@ def test_order_is_that_of_ranks_not_of_arrival(subject: Subject, world: World, f
     behind = world.rank if first == "first" else world.size - 1 - world.rank
     time.sleep(0.02 * behind)
     actual = entries(subject, world, tensors[world.rank].clone())
-    same_entries(world, actual, tensors, f" when the {first} rank comes first")
+    expect_entries(world, actual, tensors, f" when the {first} rank comes first")
 
 
 @clause("AllGatherGradAutograd.forward.every-rank")
@@ -63,7 +63,7 @@ def test_special_values_keep_their_bits(subject: Subject, world: World, dtype: s
         torch.tensor(special, dtype=getattr(torch, dtype), device=world.device).roll(r) for r in range(world.size)
     ]
     actual = entries(subject, world, tensors[world.rank].clone())
-    same_entries(world, actual, tensors)
+    expect_entries(world, actual, tensors)
 
 
 @clause("AllGatherGradAutograd.forward.every-rank")
@@ -72,7 +72,7 @@ def test_many_elements_arrive_whole(subject: Subject, world: World) -> None:
     """A tensor far larger than one message arrives whole."""
     tensors = held(world, (257, 513), torch.float32)
     actual = entries(subject, world, tensors[world.rank].clone().requires_grad_())
-    same_entries(world, actual, tensors)
+    expect_entries(world, actual, tensors)
 
 
 @clause("AllGatherGradAutograd.forward.every-rank")
@@ -88,7 +88,7 @@ def test_each_call_gathers_anew(subject: Subject, world: World) -> None:
         [entry.clone() for entry in entries(subject, world, t[world.rank].clone())] for t in (first, second, third)
     ]
     for actual, tensors, name in zip(calls, (first, second, third), ("first", "second", "third"), strict=True):
-        same_entries(world, actual, tensors, f" in the {name} call")
+        expect_entries(world, actual, tensors, f" in the {name} call")
 
 
 @clause("AllGatherGradAutograd.forward.meta")
@@ -104,7 +104,7 @@ def test_every_dtype_is_kept(subject: Subject, world: World, dtype: str) -> None
     kind = getattr(torch, dtype)
     carries(world, kind)
     x = held(world, (2, 3), kind)[world.rank].requires_grad_(kind.is_floating_point or kind.is_complex)
-    _same_meta(world, entries(subject, world, x), x)
+    _expect_shape_dtype_and_device(world, entries(subject, world, x), x)
 
 
 @clause("AllGatherGradAutograd.forward.meta")
@@ -113,10 +113,10 @@ def test_every_dtype_is_kept(subject: Subject, world: World, dtype: str) -> None
 def test_every_shape_is_kept(subject: Subject, world: World, shape: tuple[int, ...]) -> None:
     """Entries have the shape of x: no dimension at all, none with elements, or many."""
     x = held(world, shape, torch.float32)[world.rank].requires_grad_()
-    _same_meta(world, entries(subject, world, x), x)
+    _expect_shape_dtype_and_device(world, entries(subject, world, x), x)
 
 
-def _same_meta(world: World, actual: tuple[torch.Tensor, ...], x: torch.Tensor) -> None:
+def _expect_shape_dtype_and_device(world: World, actual: tuple[torch.Tensor, ...], x: torch.Tensor) -> None:
     for place, entry in enumerate(actual):
         expect.equal(_meta(entry), _meta(x), f"shape, dtype and device of entry {place} on rank {world.rank}")
 
@@ -139,7 +139,7 @@ def test_any_layout_is_gathered_in_logical_order(subject: Subject, world: World,
     x = LAYOUTS[layout](held(world, (4, 6), torch.float32)[world.rank])
     actual = entries(subject, world, x.detach().requires_grad_())
     expected = entries(subject, world, x.detach().clone(memory_format=torch.contiguous_format).requires_grad_())
-    _as_from_contiguous(world, actual, expected, f"where x is laid out {layout}")
+    _expect_as_from_contiguous(world, actual, expected, f"where x is laid out {layout}")
 
 
 @clause("AllGatherGradAutograd.forward.any-layout")
@@ -152,10 +152,10 @@ def test_ranks_may_differ_in_layout(subject: Subject, world: World, contiguous: 
     odd = 0 if contiguous == "first" else world.size - 1
     actual = entries(subject, world, (dense if world.rank == odd else x).detach().requires_grad_())
     expected = entries(subject, world, dense.detach().requires_grad_())
-    _as_from_contiguous(world, actual, expected, f"where x is contiguous on rank {odd} and transposed elsewhere")
+    _expect_as_from_contiguous(world, actual, expected, f"where x is contiguous on rank {odd} and transposed elsewhere")
 
 
-def _as_from_contiguous(
+def _expect_as_from_contiguous(
     world: World, actual: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], where: str
 ) -> None:
     for place, (entry, wanted) in enumerate(zip(actual, expected, strict=True)):

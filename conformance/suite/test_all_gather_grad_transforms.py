@@ -25,7 +25,7 @@ from conformance.kit.subject import Subject
 from conformance.kit.world import World
 
 
-def _same_tangents(world: World, actual: Sequence[torch.Tensor | None], expected: Sequence[torch.Tensor]) -> None:
+def _expect_tangents(world: World, actual: Sequence[torch.Tensor | None], expected: Sequence[torch.Tensor]) -> None:
     for place, (tangent, wanted) in enumerate(zip(actual, expected, strict=True)):
         what = f"the tangent of entry {place} on rank {world.rank} of {world.size}, which is rank {place}'s tangent"
         if tangent is None:
@@ -47,7 +47,7 @@ def test_tangents_are_gathered(subject: Subject, world: World, shape: tuple[int,
     with forward_ad.dual_level():
         dual = forward_ad.make_dual(tensors[world.rank].clone(), tangents[world.rank].clone())
         unpacked = [forward_ad.unpack_dual(entry) for entry in entries(subject, world, dual)]
-    _same_tangents(world, [entry.tangent for entry in unpacked], tangents)
+    _expect_tangents(world, [entry.tangent for entry in unpacked], tangents)
 
 
 @clause("AllGatherGradAutograd.jvp.gather")
@@ -62,7 +62,7 @@ def test_a_tangent_on_one_rank_reaches_all(subject: Subject, world: World, movin
     with forward_ad.dual_level():
         actual = entries(subject, world, forward_ad.make_dual(x, tangents[world.rank].clone()))
         unpacked = [forward_ad.unpack_dual(entry).tangent for entry in actual]
-    _same_tangents(world, unpacked, [t + 0 for t in tangents])
+    _expect_tangents(world, unpacked, [t + 0 for t in tangents])
 
 
 @clause("AllGatherGradAutograd.jvp.gather")
@@ -75,7 +75,7 @@ def test_tangents_are_gathered_under_func_jvp(subject: Subject, world: World) ->
     slopes = torch.func.jvp(
         lambda x: entries(subject, world, x), (tensors[world.rank].clone(),), (tangents[world.rank].clone(),)
     )[1]
-    _same_tangents(world, slopes, tangents)
+    _expect_tangents(world, slopes, tangents)
 
 
 Gather = Callable[[torch.Tensor], tuple[torch.Tensor, ...]]
@@ -91,7 +91,7 @@ def _sample_by_sample(gather: Gather, in_dim: int) -> Gather:
     return loop
 
 
-def _same_batches(world: World, actual: Any, expected: Sequence[torch.Tensor], how: str) -> None:
+def _expect_batches(world: World, actual: Any, expected: Sequence[torch.Tensor], how: str) -> None:
     expect.equal(len(actual), len(expected), f"number of entries under vmap, {how}")
     for place, (entry, wanted) in enumerate(zip(actual, expected, strict=True)):
         name = f"entry {place} under vmap on rank {world.rank} of {world.size}, {how}, as sample by sample"
@@ -107,7 +107,7 @@ def test_vmap_over_any_dimension(subject: Subject, world: World, in_dim: int) ->
     x = held(world, (2, 3, 4), torch.float64)[world.rank]
     actual = torch.vmap(lambda t: entries(subject, world, t), in_dims=in_dim)(x)
     expected = _sample_by_sample(lambda t: entries(subject, world, t), in_dim)(x)
-    _same_batches(world, actual, expected, f"in_dims={in_dim}")
+    _expect_batches(world, actual, expected, f"in_dims={in_dim}")
 
 
 @clause("AllGatherGradAutograd.vmap.batched")
@@ -119,7 +119,7 @@ def test_vmap_over_scalars(subject: Subject, world: World, samples: int) -> None
     x = held(world, (samples,), torch.float64)[world.rank]
     actual = torch.vmap(lambda t: entries(subject, world, t))(x)
     expected = _sample_by_sample(lambda t: entries(subject, world, t), 0)(x)
-    _same_batches(world, actual, expected, f"{samples} samples without dimensions")
+    _expect_batches(world, actual, expected, f"{samples} samples without dimensions")
 
 
 @clause("AllGatherGradAutograd.vmap.batched")
@@ -132,7 +132,7 @@ def test_vmap_within_vmap(subject: Subject, world: World, in_dims: tuple[int, in
     x = held(world, (2, 3, 4), torch.float64)[world.rank]
     actual = torch.vmap(torch.vmap(lambda t: entries(subject, world, t), in_dims=inner), in_dims=outer)(x)
     expected = _sample_by_sample(_sample_by_sample(lambda t: entries(subject, world, t), inner), outer)(x)
-    _same_batches(world, actual, expected, f"once within the other, in_dims={outer} and {inner}")
+    _expect_batches(world, actual, expected, f"once within the other, in_dims={outer} and {inner}")
 
 
 @clause("AllGatherGradAutograd.vmap.batched")
@@ -148,7 +148,7 @@ def test_vmap_over_something_else(subject: Subject, world: World) -> None:
 
     actual = torch.vmap(shifted, in_dims=(None, 0))(x, shifts)
     expected = [entry + shifts[:, None] for entry in entries(subject, world, x)]
-    _same_batches(world, actual, expected, "in_dims=None, plus a shift")
+    _expect_batches(world, actual, expected, "in_dims=None, plus a shift")
 
 
 @clause("AllGatherGradAutograd.vmap.batched")

@@ -34,7 +34,7 @@ def _unless_refused(differentiate: Callable[[], Any]) -> Any:
         raise
 
 
-def _same_derivative(world: World, actual: Any, along: torch.Tensor, how: str) -> None:
+def _expect_derivative(world: World, actual: Any, along: torch.Tensor, how: str) -> None:
     curvature = 2 * added_up(cotangents(world, (2, 3), torch.float64), world.rank)
     own = 2 * cotangents(world, (2, 3), torch.float64)[world.rank][world.rank]
     name = f"the gradient's derivative on rank {world.rank} of {world.size}, {how}, summed over the losses of all ranks"
@@ -54,7 +54,7 @@ def test_gradient_of_the_gradient(subject: Subject, world: World) -> None:
     assert first is not None
     # By backward, not torch.autograd.grad: that would go round a node which refuses.
     _unless_refused(lambda: first.backward(along.clone()))
-    _same_derivative(world, x.grad, along, "in reverse mode")
+    _expect_derivative(world, x.grad, along, "in reverse mode")
 
 
 @clause("AllGatherGradAutograd.backward.twice")
@@ -67,7 +67,7 @@ def test_tangent_of_the_gradient(subject: Subject, world: World) -> None:
     along = held(world, (2, 3), torch.float64, "along")[world.rank]
     slope = torch.func.grad(_squares(subject, world))
     _, tangent = _unless_refused(lambda: torch.func.jvp(slope, (x,), (along.clone(),)))
-    _same_derivative(world, tangent, along, "in forward mode")
+    _expect_derivative(world, tangent, along, "in forward mode")
 
 
 @clause("AllGatherGradAutograd.vmap.some-ranks")

@@ -23,7 +23,7 @@ def _leaf(world: World) -> torch.Tensor:
     return held(world, (4,), torch.float64)[world.rank].requires_grad_()
 
 
-def _counts_as_zero(
+def _expect_unused_as_zero(
     subject: Subject, world: World, actual: torch.Tensor | None, grads: Sequence[torch.Tensor], what: str
 ) -> None:
     """Assert that a gradient is the one that comes where zeros are handed in for whatever was not used."""
@@ -47,7 +47,7 @@ def test_each_rank_uses_one_entry(subject: Subject, world: World, step: int) -> 
     x, grads = _leaf(world), cotangents(world, (4,), torch.float64)[world.rank]
     used = (world.rank + step) % world.size
     actual = gradient(entries(subject, world, x)[used], x, grads[used].clone())
-    _counts_as_zero(subject, world, actual, _only(grads, {used}), f"when rank s uses entry s{step:+d} alone")
+    _expect_unused_as_zero(subject, world, actual, _only(grads, {used}), f"when rank s uses entry s{step:+d} alone")
 
 
 @clause("AllGatherGradAutograd.backward.unused")
@@ -59,7 +59,7 @@ def test_all_ranks_use_the_same_entry(subject: Subject, world: World, place: str
     used = 0 if place == "first" else world.size - 1
     x, grads = _leaf(world), cotangents(world, (4,), torch.float64)[world.rank]
     actual = gradient(entries(subject, world, x)[used], x, grads[used].clone())
-    _counts_as_zero(subject, world, actual, _only(grads, {used}), f"when every rank uses entry {used} alone")
+    _expect_unused_as_zero(subject, world, actual, _only(grads, {used}), f"when every rank uses entry {used} alone")
 
 
 @clause("AllGatherGradAutograd.backward.unused")
@@ -75,7 +75,7 @@ def test_one_rank_has_a_loss_and_the_others_weigh_zero(subject: Subject, world: 
     loss = torch.stack([(weight * grad * entry).sum() for grad, entry in pairs]).sum()
     actual = gradient(loss, x, torch.ones_like(loss))
     used = range(world.size) if world.rank == teacher else ()
-    _counts_as_zero(subject, world, actual, _only(grads, used), f"when rank {teacher} alone has a loss")
+    _expect_unused_as_zero(subject, world, actual, _only(grads, used), f"when rank {teacher} alone has a loss")
 
 
 @clause("AllGatherGradAutograd.backward.unused")
@@ -86,7 +86,7 @@ def test_numbers_of_used_entries_differ_between_ranks(subject: Subject, world: W
     x, grads = _leaf(world), cotangents(world, (4,), torch.float64)[world.rank]
     many = world.rank + 1
     actual = gradient(entries(subject, world, x)[:many], x, [grad.clone() for grad in grads[:many]])
-    _counts_as_zero(subject, world, actual, _only(grads, range(many)), "when rank s uses entries 0 to s")
+    _expect_unused_as_zero(subject, world, actual, _only(grads, range(many)), "when rank s uses entries 0 to s")
 
 
 class _NoGradient(torch.autograd.Function):
@@ -113,7 +113,7 @@ def test_a_rank_without_any_gradient_takes_part(subject: Subject, world: World) 
     else:
         actual = gradient(gathered, x, [grad.clone() for grad in grads])
     used = range(world.size) if world.rank else ()
-    _counts_as_zero(subject, world, actual, _only(grads, used), "when rank 0 has no gradient for any entry")
+    _expect_unused_as_zero(subject, world, actual, _only(grads, used), "when rank 0 has no gradient for any entry")
 
 
 @clause("AllGatherGradAutograd.backward.unused")

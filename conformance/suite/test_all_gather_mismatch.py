@@ -7,7 +7,7 @@ import torch
 from conformance.kit.deviations import need
 from conformance.kit.gathers import NOT_HANDED, gets_args, launch, need_vmap
 from conformance.kit.marks import cases, clause, deadline, ranks
-from conformance.kit.refusals import every_rank_objects
+from conformance.kit.refusals import expect_refused
 from conformance.kit.specs import Launch
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
@@ -32,7 +32,7 @@ def test_shapes_that_differ(subject: Subject, world: World, shapes: str) -> None
     x = tensors[world.rank]
     right = torch.cat(tensors) if shapes == "more rows" else None
     words = ("shape", "size", "agree")
-    every_rank_objects(world, lambda: subject(x, launch(world)), x, words, "shapes that differ", right)
+    expect_refused(world, lambda: subject(x, launch(world)), x, words, "shapes that differ", right)
 
 
 @clause("AllGather.forward.mismatch")
@@ -43,7 +43,7 @@ def test_dtypes_that_differ(subject: Subject, world: World, dtypes: tuple[str, s
     """Where one rank's dtype differs, every rank raises an error that speaks of dtypes."""
     dtype = getattr(torch, dtypes[0 if world.rank == _odd_rank(world) else 1])
     x = torch.ones(3, device=world.device).to(dtype)
-    every_rank_objects(world, lambda: subject(x, launch(world)), x, ("type", "agree"), "dtypes that differ")
+    expect_refused(world, lambda: subject(x, launch(world)), x, ("type", "agree"), "dtypes that differ")
 
 
 @clause("AllGather.forward.mismatch")
@@ -53,7 +53,7 @@ def test_tensors_without_dimensions(subject: Subject, world: World) -> None:
     """Tensors without a dimension cannot be joined along one: every rank raises an error that says so."""
     x = torch.tensor(1.0, device=world.device)
     words = ("dim", "0-d", "scalar")
-    every_rank_objects(world, lambda: subject(x, launch(world)), x, words, "tensors without a dimension to join along")
+    expect_refused(world, lambda: subject(x, launch(world)), x, words, "tensors without a dimension to join along")
 
 
 @clause("AllGather.forward.mismatch")
@@ -67,7 +67,7 @@ def test_samples_without_dimensions(subject: Subject, world: World, who: str) ->
     x = torch.ones((1,) if scalars else (1, 2), device=world.device)
     words = ("dim", "0-d", "scalar", "shape", "size", "agree")
     gather = torch.vmap(lambda sample: subject(sample, launch(world)))
-    every_rank_objects(world, lambda: gather(x), x, words, f"samples without a dimension on {who}")
+    expect_refused(world, lambda: gather(x), x, words, f"samples without a dimension on {who}")
 
 
 @clause("AllGather.forward.args")
@@ -82,7 +82,7 @@ def test_args_that_contradict_the_process_group(subject: Subject, world: World, 
     x = torch.full((2, 3), float(world.rank), device=world.device)
     words = ("rank", "size", "args", "group", "list", "length", "number")
     differing = f"args that say rank {said.local_rank} of {size}"
-    every_rank_objects(world, lambda: subject(x, said), x, words, differing)
+    expect_refused(world, lambda: subject(x, said), x, words, differing)
 
 
 def _odd_rank(world: World) -> int:

@@ -21,7 +21,7 @@ def _gather(subject: Subject, world: World) -> Callable[[torch.Tensor], Any]:
     return lambda tensor: subject(tensor, launch(world))
 
 
-def _same_tangent(world: World, actual: torch.Tensor | None, tangents: list[torch.Tensor], what: str = "") -> None:
+def _expect_tangent(world: World, actual: torch.Tensor | None, tangents: list[torch.Tensor], what: str = "") -> None:
     name = f"the tangent of the result on rank {world.rank} of {world.size}{what}: all ranks' tangents joined"
     joined = torch.cat(tangents)
     if actual is None:
@@ -44,7 +44,7 @@ def test_tangents_are_joined(subject: Subject, world: World, shape: tuple[int, .
     with forward_ad.dual_level():
         dual = forward_ad.make_dual(tensors[world.rank].clone(), tangents[world.rank].clone())
         tangent = forward_ad.unpack_dual(_gather(subject, world)(dual)).tangent
-    _same_tangent(world, tangent, tangents)
+    _expect_tangent(world, tangent, tangents)
 
 
 @clause("AllGather.jvp.gather")
@@ -59,7 +59,7 @@ def test_a_tangent_on_one_rank_reaches_all(subject: Subject, world: World, movin
     with forward_ad.dual_level():
         result = _gather(subject, world)(forward_ad.make_dual(x, tangents[world.rank].clone()))
         tangent = forward_ad.unpack_dual(result).tangent
-    _same_tangent(world, tangent, tangents, f", when rank {mover} alone has one")
+    _expect_tangent(world, tangent, tangents, f", when rank {mover} alone has one")
 
 
 @clause("AllGather.jvp.gather")
@@ -70,7 +70,7 @@ def test_tangents_are_joined_under_func_jvp(subject: Subject, world: World) -> N
     need_transforms(subject)
     tensors, tangents = held(world, (2, 3), torch.float64), held(world, (2, 3), torch.float64, "tangent")
     slope = torch.func.jvp(_gather(subject, world), (tensors[world.rank].clone(),), (tangents[world.rank].clone(),))[1]
-    _same_tangent(world, slope, tangents, " under torch.func.jvp")
+    _expect_tangent(world, slope, tangents, " under torch.func.jvp")
 
 
 def _sample_by_sample(gather: Callable[[torch.Tensor], Any], in_dim: int) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -78,7 +78,7 @@ def _sample_by_sample(gather: Callable[[torch.Tensor], Any], in_dim: int) -> Cal
     return lambda tensor: torch.stack([gather(sample) for sample in tensor.unbind(in_dim)])
 
 
-def _same_batch(world: World, actual: Any, expected: torch.Tensor, how: str) -> None:
+def _expect_batch(world: World, actual: Any, expected: torch.Tensor, how: str) -> None:
     expect.equal(
         actual, expected, f"the result under vmap on rank {world.rank} of {world.size}, {how}, as sample by sample"
     )
@@ -92,7 +92,7 @@ def test_vmap_over_any_dimension(subject: Subject, world: World, in_dim: int) ->
     need_vmap(subject)
     x, gather = held(world, (2, 3, 4), torch.float64)[world.rank], _gather(subject, world)
     actual = torch.vmap(gather, in_dims=in_dim)(x)
-    _same_batch(world, actual, _sample_by_sample(gather, in_dim)(x), f"in_dims={in_dim}")
+    _expect_batch(world, actual, _sample_by_sample(gather, in_dim)(x), f"in_dims={in_dim}")
 
 
 @clause("AllGather.vmap.batched")
@@ -102,7 +102,7 @@ def test_vmap_over_vectors(subject: Subject, world: World, samples: int) -> None
     """torch.vmap over the rows of a matrix joins vectors, for one sample or several."""
     need_vmap(subject)
     x, gather = held(world, (samples, 2), torch.float64)[world.rank], _gather(subject, world)
-    _same_batch(world, torch.vmap(gather)(x), _sample_by_sample(gather, 0)(x), f"{samples} samples that are vectors")
+    _expect_batch(world, torch.vmap(gather)(x), _sample_by_sample(gather, 0)(x), f"{samples} samples that are vectors")
 
 
 @clause("AllGather.vmap.batched")
@@ -112,7 +112,9 @@ def test_vmap_over_scalars(subject: Subject, world: World, samples: int) -> None
     """With one rank, which joins nothing, samples may be without a dimension: their values come back."""
     need_vmap(subject)
     x, gather = held(world, (samples,), torch.float64)[world.rank], _gather(subject, world)
-    _same_batch(world, torch.vmap(gather)(x), _sample_by_sample(gather, 0)(x), f"{samples} samples without dimensions")
+    _expect_batch(
+        world, torch.vmap(gather)(x), _sample_by_sample(gather, 0)(x), f"{samples} samples without dimensions"
+    )
 
 
 @clause("AllGather.vmap.batched")
@@ -125,7 +127,7 @@ def test_vmap_within_vmap(subject: Subject, world: World, in_dims: tuple[int, in
     x, gather = held(world, (2, 3, 4), torch.float64)[world.rank], _gather(subject, world)
     actual = torch.vmap(torch.vmap(gather, in_dims=inner), in_dims=outer)(x)
     expected = _sample_by_sample(_sample_by_sample(gather, inner), outer)(x)
-    _same_batch(world, actual, expected, f"once within the other, in_dims={outer} and {inner}")
+    _expect_batch(world, actual, expected, f"once within the other, in_dims={outer} and {inner}")
 
 
 @clause("AllGather.vmap.batched")
@@ -136,7 +138,7 @@ def test_vmap_over_something_else(subject: Subject, world: World) -> None:
     x, gather = held(world, (3,), torch.float64)[world.rank], _gather(subject, world)
     shifts = torch.tensor([0.0, 1.0], dtype=torch.float64, device=world.device)
     actual = torch.vmap(lambda tensor, shift: gather(tensor) + shift, in_dims=(None, 0))(x, shifts)
-    _same_batch(world, actual, gather(x) + shifts[:, None], "in_dims=None, plus a shift")
+    _expect_batch(world, actual, gather(x) + shifts[:, None], "in_dims=None, plus a shift")
 
 
 @clause("AllGather.vmap.batched")

@@ -90,12 +90,12 @@ def test_results_can_be_read_at_once(subject: Subject, world: World) -> None:
             in_the_end = [right if _shares(y, given) else y for y, right in zip(results, expected, strict=True)]
             settled = all(world.exchange(all(map(_near, in_the_end, expected))))
             left = "asynchronous work is left behind: wait for it" if settled else ""
-            _same(claim, at_once, expected, "read at once", left, world)
+            _expect_same(claim, at_once, expected, "read at once", left, world)
             kept = [y if _shares(y, given) else y.detach().clone() for y in results]
             pairs = [(y, right) for y, right in zip(kept, expected, strict=True) if not _shares(y, given)]
             actual, right = [y for y, _ in pairs], [one for _, one in pairs]
             what = "read after the arguments were overwritten"
-            _same(claim, actual, right, what, "the memory of the arguments is still in use", world)
+            _expect_same(claim, actual, right, what, "the memory of the arguments is still in use", world)
 
 
 def _settled(claim: Claim, exact: Sequence[torch.Tensor], world: World) -> list[torch.Tensor]:
@@ -115,7 +115,7 @@ def _shares(result: torch.Tensor, given: Sequence[torch.Tensor]) -> bool:
     return any(memory == x.untyped_storage().data_ptr() for x in given)
 
 
-def _same(
+def _expect_same(
     claim: Claim, actual: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], what: str, likely: str, world: World
 ) -> None:
     alike = world.exchange([_near(a, b) for a, b in zip(actual, expected, strict=True)])

@@ -101,11 +101,11 @@ def test_arguments_of_any_layout(subject: Subject, world: World, layout: str) ->
         if all(one.stride() == other.stride() for one, other in zip(strange, exact, strict=True)):
             continue
         tried = True
-        _same_or_refused(claim, exact, strange, layout, world)
+        _expect_same_or_refused(claim, exact, strange, layout, world)
     need(tried, "no argument has elements that could lie otherwise")
 
 
-def _same_or_refused(
+def _expect_same_or_refused(
     claim: Claim, exact: list[torch.Tensor], strange: list[torch.Tensor], layout: str, world: World
 ) -> None:
     expected = _ended(lambda: claim.call.called(exact, whole()))

@@ -38,7 +38,9 @@ def test_same_on_the_device_as_on_the_cpu(subject: Subject, world: World) -> Non
         right = attempt(lambda case=case: list(_results(_on_the_cpu(case), there)), world)  # type: ignore[misc]
         if right is not None:
             compared += 1
-            _same(list(_results(case, world)), right, f"on {world.device}, against the same call on the CPU", LATE)
+            _expect_same(
+                list(_results(case, world)), right, f"on {world.device}, against the same call on the CPU", LATE
+            )
     need(compared, "it does not run on the CPU, or draws random numbers")
 
 
@@ -53,7 +55,7 @@ def test_same_in_another_stream(subject: Subject, world: World) -> None:
         with stream:
             actual = list(_results(case, world))
         outer.wait_stream(stream)
-        _same(actual, right, "called in another stream than the default one", STREAM)
+        _expect_same(actual, right, "called in another stream than the default one", STREAM)
 
 
 def _results(case: Case, world: World) -> Named:
@@ -74,7 +76,7 @@ def _on_the_cpu(case: Case) -> Case:
     return replace(case, values=tuple(map(moved, case.values)))
 
 
-def _same(
+def _expect_same(
     actual: Sequence[tuple[str, torch.Tensor]], right: Sequence[tuple[str, torch.Tensor]], how: str, likely: str
 ) -> None:
     for (name, one), (_, other) in zip(actual, right, strict=True):

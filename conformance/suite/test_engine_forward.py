@@ -147,7 +147,7 @@ def test_setup_context_gets_what_forward_returned(world: World, kind: str) -> No
 @clause("Function.setup_context.defaults")
 def test_defaults_stand_in_inputs(world: World) -> None:
     """An argument left at its default has the place in inputs that forward's signature gives it."""
-    _calls_end_in_inputs(world, [((), {}, (2, 1.5, None)), ((3,), {}, (3, 1.5, None)), ((3, 4.0), {}, (3, 4.0, None))])
+    _expect_inputs(world, [((), {}, (2, 1.5, None)), ((3,), {}, (3, 1.5, None)), ((3, 4.0), {}, (3, 4.0, None))])
 
 
 @clause("Function.setup_context.keywords")
@@ -158,11 +158,11 @@ def test_names_stand_in_inputs(world: World) -> None:
         ((), {"shift": "s", "exponent": 5}, (5, 1.5, "s")),
         ((3,), {"scale": 2.0}, (3, 2.0, None)),
     ]
-    _calls_end_in_inputs(world, calls)
-    _calls_end_in_inputs(world, [((), {"scale": 2.0}, (2, 2.0, None))], all_by_name=True)
+    _expect_inputs(world, calls)
+    _expect_inputs(world, [((), {"scale": 2.0}, (2, 2.0, None))], all_by_name=True)
 
 
-def _calls_end_in_inputs(
+def _expect_inputs(
     world: World, calls: list[tuple[tuple[Any, ...], dict[str, Any], tuple[Any, ...]]], all_by_name: bool = False
 ) -> None:
     seen: list[tuple[Any, ...]] = []

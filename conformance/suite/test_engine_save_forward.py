@@ -44,7 +44,7 @@ def _saved_for_jvp(form: str, names: str, seen: list[Any]) -> Any:
     return build(form, lambda x, w: x * w, keep, jvp=jvp)
 
 
-def _hold_saved(world: World, form: str, names: str) -> None:
+def _expect_saved(world: World, form: str, names: str) -> None:
     seen: list[Any] = []
     x, w = tensor(world, 1.0, 2.0), tensor(world, 3.0, 4.0)
     offered = {"x": x, "w": w, "o": x * w, "n": None}
@@ -68,11 +68,11 @@ def _hold_saved(world: World, form: str, names: str) -> None:
 @cases(form=["combined", "separate"], names=["", "x", "xw", "wx", "oxw", "xx"])
 def test_saved_for_jvp_in_order(world: World, form: str, names: str) -> None:
     """In jvp ctx.saved_tensors has what save_for_forward was given, whatever was saved for backward."""
-    _hold_saved(world, form, names)
+    _expect_saved(world, form, names)
 
 
 @clause("Function.save_for_forward.none")
 @cases(form=["combined", "separate"], names=["n", "nx", "xnw", "nn"])
 def test_none_keeps_its_place_for_jvp(world: World, form: str, names: str) -> None:
     """None may be saved for jvp, alone or among tensors, and comes back as None at its place."""
-    _hold_saved(world, form, names)
+    _expect_saved(world, form, names)

@@ -97,7 +97,7 @@ def _mapped_inputs(world: World, in_dims: list[int | None]) -> tuple[list[torch.
     return inputs, tuple(in_dims)
 
 
-def _hold(call: Any, what: str) -> None:
+def _expect_as_plain(call: Any, what: str) -> None:
     """Assert that a call gives for the Function what it gives for the plain operations."""
     function = _generated()
     for place, (one, expected) in enumerate(zip(call(function.apply), call(_wave), strict=True)):
@@ -109,7 +109,7 @@ def _hold(call: Any, what: str) -> None:
 def test_a_generated_rule_maps_forward(world: World, in_dims: list[int | None]) -> None:
     """torch.vmap of a class with generate_vmap_rule equals the same operations under torch.vmap, nested too."""
     inputs, dims = _mapped_inputs(world, in_dims)
-    _hold(lambda call: torch.vmap(lambda x, w: call(x, w, 3), in_dims=dims)(*inputs), "PyTorch's result")
+    _expect_as_plain(lambda call: torch.vmap(lambda x, w: call(x, w, 3), in_dims=dims)(*inputs), "PyTorch's result")
     nested = torch.vmap(torch.vmap(lambda x: _generated().apply(x, x, 2)[0]))
     x = _numbers(world, SIZE, 2, 3)
     expect.close(nested(x), x.sin() * x * 2, "PyTorch's result of nested torch.vmap by a generated vmap rule")
@@ -133,8 +133,8 @@ def test_a_generated_rule_maps_backward(world: World, in_dims: list[int | None])
         wave, total = torch.vmap(lambda x, w: call(x, w, 3), in_dims=dims)(*leaves)
         return torch.autograd.grad((wave**2).sum() + total.sum(), leaves)
 
-    _hold(each, "PyTorch's gradient of each sample")
-    _hold(together, "PyTorch's gradient of the sum of all samples")
+    _expect_as_plain(each, "PyTorch's gradient of each sample")
+    _expect_as_plain(together, "PyTorch's gradient of the sum of all samples")
 
 
 @clause("Function.vmap.generated")
@@ -154,5 +154,5 @@ def test_a_generated_rule_maps_jvp(world: World, in_dims: list[int | None]) -> N
         mapped = torch.vmap(lambda x, w: call(x, w, 3), in_dims=dims)
         return torch.func.jvp(mapped, tuple(inputs), directions)[1]
 
-    _hold(each, "PyTorch's tangent of each sample")
-    _hold(together, "PyTorch's tangent of all samples")
+    _expect_as_plain(each, "PyTorch's tangent of each sample")
+    _expect_as_plain(together, "PyTorch's tangent of all samples")

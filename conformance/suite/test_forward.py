@@ -74,13 +74,13 @@ def test_same_inputs_give_the_same(subject: Subject, world: World) -> None:
     pairs = [(case, _whole(case, world), _whole(case, world)) for case in every_case(subject, world)]
     for case, (outputs, gradients), (again, gradients_again) in pairs:
         for index, (one, other) in enumerate(zip(again, outputs, strict=True)):
-            _same(one, other, f"output {index} of {case.label}, called again with equal inputs")
+            _expect_same(one, other, f"output {index} of {case.label}, called again with equal inputs")
         for at, left, right in zip(case.active, gradients_again, gradients, strict=False):
             if left is not None and right is not None:
-                _same(left, right, f"gradient of {case.name(at)}, called again with equal inputs")
+                _expect_same(left, right, f"gradient of {case.name(at)}, called again with equal inputs")
 
 
-def _same(actual: torch.Tensor, expected: torch.Tensor, what: str) -> None:
+def _expect_same(actual: torch.Tensor, expected: torch.Tensor, what: str) -> None:
     """On the CPU bit for bit; kernels of accelerators add up in whatever order their threads come."""
     (expect.equal if expected.device.type == "cpu" else expect.close)(actual, expected, what)
 

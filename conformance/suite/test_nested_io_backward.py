@@ -10,7 +10,7 @@ from torch.autograd.gradcheck import GradcheckError
 from conformance.kit import expect
 from conformance.kit.deviations import need
 from conformance.kit.marks import cases, clause
-from conformance.kit.nested import Pair, mapped, nestings, same, tensors_in, written
+from conformance.kit.nested import Pair, expect_nested, mapped, nestings, tensors_in, written
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
 
@@ -36,7 +36,7 @@ def test_gradients_come_nested_like_the_result(subject: Subject, world: World) -
         rest = iter(weights)
         expected = mapped(lambda _: next(rest), shape, lambda _: None)  # noqa: B023 - used in this turn only
         expect.equal(len(seen), 1, f"how often backward_extended is called for a result nested: {name}")
-        same(seen[0], expected, f"gradients for a result nested: {name}; grads")
+        expect_nested(seen[0], expected, f"gradients for a result nested: {name}; grads")
 
 
 @clause("NestedIOFunction.backward.nested")
@@ -53,7 +53,7 @@ def test_single_result_gives_a_single_gradient(subject: Subject, world: World) -
         result = written(subject, lambda x, wrap=wrap: wrap(x * 2), backward)(x)
         tensors_in(result)[0].sum().backward()
         one = mapped(torch.ones_like, wrap(x.detach()), lambda _: None)
-        same(seen, [(one,)], "gradients of a single result; grads")
+        expect_nested(seen, [(one,)], "gradients of a single result; grads")
 
 
 @clause("NestedIOFunction.backward.nested")
@@ -93,7 +93,7 @@ def test_saved_tensors_keep_their_nesting(subject: Subject, world: World) -> Non
             return (torch.ones_like(x),)
 
         tensors_in(written(subject, lambda x: x * 2, backward, keep)(x))[0].sum().backward()
-        same(seen, [values], f"what was saved, nested: {name}; saved_tensors")
+        expect_nested(seen, [values], f"what was saved, nested: {name}; saved_tensors")
 
 
 @clause("NestedIOFunction.saved_tensors.nested")
@@ -112,7 +112,7 @@ def test_inputs_and_outputs_are_saved(subject: Subject, world: World) -> None:
 
     result = written(subject, lambda listed: {"y": listed[0].exp()}, backward, keep)([x])
     tensors_in(result)[0].sum().backward()
-    same(seen, [({"inputs": [x], "nothing": None}, [{"y": x.exp()}])], "saved_tensors")
+    expect_nested(seen, [({"inputs": [x], "nothing": None}, [{"y": x.exp()}])], "saved_tensors")
     expect.close(x.grad, x.detach().exp(), "gradient made from a saved result")
 
 

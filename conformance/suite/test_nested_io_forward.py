@@ -9,7 +9,7 @@ import torch
 
 from conformance.kit import expect
 from conformance.kit.marks import cases, clause
-from conformance.kit.nested import Pair, mapped, nestings, same, tensors_in, written
+from conformance.kit.nested import Pair, expect_nested, mapped, nestings, tensors_in, written
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
 
@@ -26,7 +26,7 @@ def test_arguments_keep_their_nesting(subject: Subject, world: World) -> None:
     call = written(subject, forward)
     for name, args in nestings(world).items():
         call(*args)
-        same(seen[-1], args, f"arguments of forward_extended, nested: {name}; args")
+        expect_nested(seen[-1], args, f"arguments of forward_extended, nested: {name}; args")
 
 
 @clause("NestedIOFunction.forward.nested")
@@ -40,7 +40,7 @@ def test_result_keeps_its_nesting(subject: Subject, world: World) -> None:
             return mapped(lambda _: next(rest) * 2, args)
 
         expected = mapped(lambda tensor: tensor * 2, args)
-        same(written(subject, forward)(*tensors), expected, f"result, nested: {name}; result")
+        expect_nested(written(subject, forward)(*tensors), expected, f"result, nested: {name}; result")
 
 
 @clause("NestedIOFunction.forward.nested")
@@ -49,7 +49,7 @@ def test_results_may_be_single(subject: Subject, world: World) -> None:
     x = world.tensor(0, (3,), torch.float64, "x").requires_grad_()
     for wrap in (lambda y: y, lambda y: {"only": y}, lambda y: Pair(y, None), lambda y: [y], lambda y: (y,)):
         result = written(subject, lambda x, wrap=wrap: wrap(x * 2))(x)
-        same(result, wrap(x * 2), "result")
+        expect_nested(result, wrap(x * 2), "result")
 
 
 @clause("NestedIOFunction.forward.nested")
@@ -136,8 +136,8 @@ def test_dirty_tensors_anywhere(subject: Subject, world: World, how: str) -> Non
 
     x, y = leaf * 1, other * 1
     result = written(subject, forward, backward, keep)({"x": x}, [(y,)])
-    same(tensors_in(result), [leaf * 3, other * 5], "result of a call that changes its arguments in place")
-    same([x, y], [leaf * 3, other * 5], "the arguments afterwards")
+    expect_nested(tensors_in(result), [leaf * 3, other * 5], "result of a call that changes its arguments in place")
+    expect_nested([x, y], [leaf * 3, other * 5], "the arguments afterwards")
     # Only where it was marked does autograd know that x itself is now a result of the call.
     weight = world.tensor(0, (3,), torch.float64, "weight")
     gradients = torch.autograd.grad((x * weight).sum() + (y * weight).sum(), [leaf, other])

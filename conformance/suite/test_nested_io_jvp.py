@@ -10,7 +10,7 @@ from torch.autograd import forward_ad
 from conformance.kit import expect
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
-from conformance.kit.nested import same, tensors_in, written
+from conformance.kit.nested import expect_nested, tensors_in, written
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
 
@@ -35,7 +35,7 @@ def test_tangents_are_nested_like_the_arguments(subject: Subject, world: World) 
     with forward_ad.dual_level():
         result = call({"x": forward_ad.make_dual(x, dx), "more": [forward_ad.make_dual(y, dy), "name"]}, 3.0)
         tangents = [forward_ad.unpack_dual(one).tangent for one in tensors_in(result)]
-    same(seen, [({"x": dx, "more": [dy, None]}, None)], "tangents that jvp_extended got")
+    expect_nested(seen, [({"x": dx, "more": [dy, None]}, None)], "tangents that jvp_extended got")
     for actual, expected, place in zip(tangents, (dx + dy, 2 * dx), ("['sum'][0]", "['twice']"), strict=True):
         expect.close(actual, expected, f"tangent of the result at {place}")
 
@@ -63,7 +63,7 @@ def test_tensors_are_saved_nested_for_jvp(subject: Subject, world: World) -> Non
     with forward_ad.dual_level():
         (result,) = call(forward_ad.make_dual(x, dx), y)
         expect.close(forward_ad.unpack_dual(result).tangent, dx * y, "tangent made of what was saved")
-    same(seen["jvp"], ({"second": y}, (x, None)), "saved_tensors in jvp_extended")
+    expect_nested(seen["jvp"], ({"second": y}, (x, None)), "saved_tensors in jvp_extended")
     leaf = x.clone().requires_grad_()
     call(leaf, y)[0].sum().backward()
-    same(seen["backward"], ([y, {"first": x}],), "saved_tensors in backward_extended")
+    expect_nested(seen["backward"], ([y, {"first": x}],), "saved_tensors in backward_extended")

@@ -11,7 +11,7 @@ from conformance.kit import expect
 from conformance.kit.calls import has_own_apply
 from conformance.kit.deviations import need
 from conformance.kit.marks import cases, clause
-from conformance.kit.nested import same, tensors_in, written
+from conformance.kit.nested import expect_nested, tensors_in, written
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
 
@@ -31,7 +31,7 @@ def test_apply_calls_a_new_instance(subject: Subject, world: World) -> None:
     made = type("Written", (subject.function,), members)
     x = world.tensor(0, (3,), torch.float64, "x").requires_grad_()
     actual = made.apply({"x": x}, 3.0)  # type: ignore[attr-defined]
-    same(actual, made()({"x": x.detach()}, 3.0), "result of apply, as an instance gives it")
+    expect_nested(actual, made()({"x": x.detach()}, 3.0), "result of apply, as an instance gives it")
     (gradient,) = torch.autograd.grad(tensors_in(actual)[0].sum(), x)
     expect.close(gradient, torch.full_like(x, 3.0), "gradient through apply")
 
@@ -62,7 +62,7 @@ def test_needs_input_grad_is_nested_like_the_arguments(subject: Subject, world: 
     flags = iter(wanted[needed])
     expected: Any = ([next(flags), next(flags)], {"c": [next(flags), False]}, False, [])
     for where, actual in seen.items():
-        same(actual, expected, f"needs_input_grad in {where}, where {needed} of three tensors need a gradient")
+        expect_nested(actual, expected, f"needs_input_grad in {where}, where {needed} of three tensors need a gradient")
 
 
 @clause("NestedIOFunction.set_materialize_grads.nested")
@@ -82,7 +82,9 @@ def test_gradients_that_nobody_computed(subject: Subject, world: World, value: b
     result = written(subject, lambda x: {"used": x * 2, "not": [x * 3]}, backward, keep)(x)
     tensors_in(result)[0].sum().backward()
     unused = torch.zeros_like(x) if value else None
-    same(seen, [{"used": torch.ones_like(x), "not": [unused]}], f"gradients after set_materialize_grads({value})")
+    expect_nested(
+        seen, [{"used": torch.ones_like(x), "not": [unused]}], f"gradients after set_materialize_grads({value})"
+    )
 
 
 #: What backward_extended returns for the argument ``{"inner": ...}``, and words that the error must have.

@@ -94,22 +94,20 @@ def test_arguments_are_left_as_they_are(subject: Subject, world: World) -> None:
         for at in before.keys() - case.top:
             if _is_plain(values[at]) and id(values[at]) not in results:
                 compared += 1
-                _same(values[at], before[at], f"{case.name(at)} after forward")
+                expect.that(
+                    same_values(before[at], values[at]), f"{case.name(at)} after forward", values[at], before[at]
+                )
         middle = {at: values[at].detach().clone() for at in before if _is_plain(values[at])}
         if run.outputs:
             run.gradients(run.cotangents(world))
             for at, old in middle.items():
                 compared += 1
-                _same(values[at], old, f"{case.name(at)} after backward")
+                expect.that(same_values(old, values[at]), f"{case.name(at)} after backward", values[at], old)
     need(compared, "there is no backward, and no tensor inside a container")
 
 
 def _is_plain(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and not freed(value)
-
-
-def _same(actual: torch.Tensor, before: torch.Tensor, what: str) -> None:
-    expect.that(same_values(before, actual), what, actual, before)
 
 
 @clause("Function.forward.flags-untouched")

@@ -75,10 +75,10 @@ def test_result_has_the_memory_of_the_input(subject: Subject, world: World, dtyp
     grad = kind.is_floating_point or kind.is_complex
     for name, view in {**VIEWS, "no view": PLAIN}.items():
         inp = view(_base(world, kind, grad))
-        _same_memory(subject(inp, grad), inp, name)
+        _expect_same_memory(subject(inp, grad), inp, name)
 
 
-def _same_memory(result: torch.Tensor, inp: torch.Tensor, name: str) -> None:
+def _expect_same_memory(result: torch.Tensor, inp: torch.Tensor, name: str) -> None:
     of = f"of the result for an input: {name}"
     expect.equal(tuple(result.shape), tuple(inp.shape), f"shape {of}")
     expect.equal(result.stride(), inp.stride(), f"strides {of}")
@@ -159,7 +159,7 @@ def test_graph_is_kept_when_asked(subject: Subject, world: World) -> None:
         weight = world.tensor(0, tuple(inp.shape), torch.float64, "weight")
         result = helper(inp, True, True)
         expect.that(result._base is None, f"_base with keep_graph=True, input: {name}", result._base, "None")
-        _same_memory(result, inp, f"{name}, keep_graph=True")
+        _expect_same_memory(result, inp, f"{name}, keep_graph=True")
         expect.that(result.requires_grad and not result.is_leaf, f"a graph, input: {name}", "a leaf", "a grad_fn")
         actual, onward = torch.autograd.grad(result, [inp, leaf], weight.clone(), allow_unused=True)
         (right,) = torch.autograd.grad(view(leaf), leaf, weight.clone())
@@ -181,7 +181,7 @@ def test_graph_is_dropped_when_asked(subject: Subject, world: World, requires_gr
         expect.that(result.grad_fn is None, f"grad_fn {of}", result.grad_fn, "None")
         expect.that(result.is_leaf, f"is_leaf {of}", result.is_leaf, True)
         expect.equal(result.requires_grad, requires_grad, f"requires_grad {of}")
-        _same_memory(result, inp, f"{name}, keep_graph=False")
+        _expect_same_memory(result, inp, f"{name}, keep_graph=False")
         expect.equal(inp.requires_grad, grad, f"requires_grad of the input itself, afterwards, {of}")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from conformance.kit import expect
-from conformance.kit.batches import SIZE, Batch, agree, batches, choices, variants
+from conformance.kit.batches import SIZE, Batch, batches, choices, expect_batch, variants
 from conformance.kit.batches import batch as make
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
@@ -90,7 +90,7 @@ def test_batch_equals_its_samples(subject: Subject, world: World) -> None:
     """For every choice of in_dims the outputs are those of the samples, called one by one."""
     found = [(batch, batch.map(partial(outputs, batch.case)), _by_sample(batch)) for batch in batches(subject, world)]
     for batch, actual, expected in found:
-        agree(actual, expected, f"{batch}: output")
+        expect_batch(actual, expected, f"{batch}: output")
 
 
 @clause("Function.vmap.batched")
@@ -106,7 +106,7 @@ def test_randomness_option_makes_no_difference(subject: Subject, world: World) -
         for option in ("different", "same")
     ]
     for actual, expected, what in found:
-        agree(actual, expected, what)
+        expect_batch(actual, expected, what)
 
 
 @clause("Function.vmap.batched")
@@ -119,7 +119,7 @@ def test_nested_batches_equal_their_samples(subject: Subject, world: World) -> N
             what = f"{outer} outside and {row} inside: output"
             found.append(([whole[place] for whole in actual], _by_sample(row), what))
     for parts, expected, what in found:
-        agree(parts, expected, what)
+        expect_batch(parts, expected, what)
 
 
 def _nested(subject: Subject, world: World) -> Iterator[tuple[Batch, list[Batch]]]:

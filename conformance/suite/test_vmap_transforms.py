@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from conformance.kit.batches import Batch, Comparison, Values, batches, compare
+from conformance.kit.batches import Batch, Comparison, Values, batches, expect_batches
 from conformance.kit.calls import Case
 from conformance.kit.deviations import need
 from conformance.kit.gradients import Gradients
@@ -32,7 +32,7 @@ def test_gradients_inside_a_batch(subject: Subject, world: World) -> None:
         right = _gradients(batch, world)
         compute = partial(_pulled, places=places, weights=right.weights)
         found.append(Comparison(batch, compute, right.gradients, f"{batch}: gradient inside the batch, {OF_INPUT}"))
-    compare(found)
+    expect_batches(found)
 
 
 def _pulled(batch: Batch, places: tuple[int, ...], weights: Tensors) -> Tensors:
@@ -53,7 +53,7 @@ def test_gradients_through_a_batch(subject: Subject, world: World) -> None:
         compute = partial(_backward, places=places, weights=right.weights)
         expected = _added_up_where_shared(batch, right.gradients)
         found.append(Comparison(batch, compute, expected, f"{batch}: gradient through the batch, {OF_INPUT}"))
-    compare(found)
+    expect_batches(found)
 
 
 def _backward(batch: Batch, places: tuple[int, ...], weights: Tensors) -> Tensors:
@@ -102,7 +102,7 @@ def test_tangents_inside_a_batch(subject: Subject, world: World) -> None:
         compute = partial(_pushed, places=places, moving=moving)
         expected = _tangents(batch, places, directions)
         found.append(Comparison(batch, compute, expected, f"{batch}: tangent inside the batch, {OF_OUTPUT}"))
-    compare(found)
+    expect_batches(found)
 
 
 def _pushed(batch: Batch, places: tuple[int, ...], moving: Tensors) -> Tensors:
@@ -128,7 +128,7 @@ def test_tangents_through_a_batch(subject: Subject, world: World) -> None:
         compute = partial(_whole, places=places, moving=moving)
         expected = _tangents(batch, places, moving.samples)
         found.append(Comparison(batch, compute, expected, f"{batch}: tangent through the batch, {OF_OUTPUT}"))
-    compare(found)
+    expect_batches(found)
 
 
 def _whole(batch: Batch, places: tuple[int, ...], moving: Batch) -> Tensors:
