@@ -10,6 +10,7 @@ import torch
 from conformance.core.signatures import Signature, Type, strongest
 from conformance.kit.deviations import NotApplicable, Skipped, need
 from conformance.kit.process_groups import all_ranks, whole
+from conformance.kit.spmd.hooks import declared, has_hook
 from conformance.kit.spmd.keeps import Finding, find, judge
 from conformance.kit.spmd.observation import Observation, differs, observe
 from conformance.kit.spmd.owed import Run
@@ -42,6 +43,11 @@ class Claim:
     found: tuple[Finding, ...]
     look: Observation | None
     results: int
+
+    @property
+    def is_found(self) -> bool:
+        """Whether nothing was claimed, so that it is judged by what it keeps."""
+        return bool(self.found) or self.signature is None
 
     def ranks_that_differ(self) -> tuple[int, tuple[int, int]] | None:
         """A result of type R or I that is not the same on two ranks, and which ranks."""
@@ -104,7 +110,9 @@ def _claim(call: TensorCall, world: World) -> Claim:
     need(results, "it returns no tensor")
     signature = claimed(call.subject.types, len(samples), results)
     found: tuple[Finding, ...] = ()
-    if signature is None:
+    if signature is None and has_hook(call.subject.function) and world.size > 1:
+        signature = _hooked(call, world, results)
+    elif signature is None:
         if len(samples) + results > FEW:
             raise Skipped(
                 f"it has {len(samples) + results} tensors, too many to try all signatures: give its types, "
@@ -116,6 +124,22 @@ def _claim(call: TensorCall, world: World) -> Claim:
         signature = best[0] if best else None
     look = observe(ranks, run, samples, differs(signature), call.precision) if signature else None
     return Claim(call, signature, found, look, results)
+
+
+def _hooked(call: TensorCall, world: World, results: int) -> Signature:
+    """What the class says in its spmd_typecheck: of several signatures, one that it does not keep, or the strongest."""
+    ranks, run = all_ranks(world), call.in_group(whole())
+    samples = ranks.agreed(call.samples())
+    if len(samples) > FEW:
+        raise Skipped(
+            f"it has {len(samples)} tensor arguments, too many to ask its spmd_typecheck for all types of them"
+        )
+    exact = call.as_called(by_types(samples, None, world.rank))
+    taken, refusal = declared(lambda tensors: call.called(tensors, whole()), exact, whole())
+    if not taken:
+        raise Skipped(f"its spmd_typecheck takes tensors of no type ({refusal}): mend it, or give types with --types")
+    broken = [one for one in find(ranks, run, samples, results, taken, call.precision) if not one.kept]
+    return broken[0].signature if broken else strongest(taken)[0]
 
 
 def kept_of(ranks: Ranks, run: Run, samples: Sequence[torch.Tensor], results: int, precision: float) -> list[Finding]:
