@@ -142,12 +142,19 @@ def _hooked(call: TensorCall, world: World, results: int) -> Signature:
     return broken[0].signature if broken else strongest(taken)[0]
 
 
-def kept_of(ranks: Ranks, run: Run, samples: Sequence[torch.Tensor], results: int, precision: float) -> list[Finding]:
-    """Every signature, and whether it is kept: in double precision, or as one that works in single precision inside."""
-    fine = find(ranks, run, samples, results, precision=precision)
+def kept_of(
+    ranks: Ranks,
+    run: Run,
+    samples: Sequence[torch.Tensor],
+    results: int,
+    precision: float,
+    signatures: Sequence[Signature] | None = None,
+) -> list[Finding]:
+    """Signatures, all there are where None, and whether each is kept, be it in single precision inside."""
+    fine = find(ranks, run, samples, results, signatures, precision)
     if any(finding.kept for finding in fine) or precision >= SINGLE:
         return fine
-    return find(ranks, run, samples, results, precision=SINGLE)
+    return find(ranks, run, samples, results, signatures, SINGLE)
 
 
 def instead(claim: Claim, world: World) -> str:
@@ -202,6 +209,22 @@ def in_other_shares(claim: Claim, world: World) -> list[list[torch.Tensor | None
         for at, (kind, x) in enumerate(zip(claim.signature.arguments, mine, strict=True))
     ]
     return ranks.tensors(claim.call.in_group(whole())(dealt))
+
+
+def in_smaller_group(claim: Claim, results: int) -> Signature:
+    """The signature to judge by in a group where it returns so many tensors: there may be one for each rank.
+
+    Raises:
+        NotApplicable: it returns others there, of types that nobody can tell.
+    """
+    signature = signature_of(claim)
+    if len(signature.results) == results:
+        return signature
+    need(
+        len(set(signature.results)) == 1,
+        "it returns more tensors in some groups, and which types they have is not said",
+    )
+    return Signature(signature.arguments, signature.results[:1] * results)
 
 
 def signature_of(claim: Claim) -> Signature:
