@@ -51,6 +51,28 @@ class Package:
         return not self.version or self.folder.is_dir()
 
 
+#: Those whose Functions communicate: a chapter of its own.
+COLLECTIVES = (
+    Package("torch.distributed.nn", "", "torch_distributed_collectives", "torch.distributed.nn-whole"),
+    Package("torch.distributed._functional_collectives", "", "torch_functional_collectives"),
+    Package("spmd-types", "0.3.1", "spmd_types"),
+    Package("megatron-core", "0.16.1", "megatron_mappings", "megatron-core-mappings"),
+    Package("deepspeed", "0.19.8", "deepspeed"),
+    Package("fairscale", "0.4.13", "fairscale_collectives", "fairscale-mappings"),
+    Package("colossalai", "0.5.0", "colossalai"),
+    Package("nanotron", "0.4", "nanotron"),
+    Package("axonn", "0.2.0", "axonn"),
+    Package("swissarmytransformer", "0.4.12", "swissarmytransformer"),
+    Package("neuraloperator", "2.0.0", "neuraloperator"),
+    Package("nvidia-physicsnemo", "2.2.2", "physicsnemo"),
+    Package("torch-harmonics", "0.9.3", "torch_harmonics"),
+    Package("yunchang", "0.6.4", "yunchang"),
+    Package("axolotl-ringmaster", "0.2.7", "ringmaster"),
+    Package("internevo", "0.5.2", "internevo"),
+    Package("ring-attention-pytorch", "0.5.20", "ring_attention"),
+    Package("lightning-fabric", "1.9.5", "lightning_fabric"),
+    Package("diffdist", "0.1", "diffdist"),
+)
 PACKAGES = (
     Package("torch.distributed.nn", "", "torch_distributed"),
     Package("torch.testing", "", "torch_testing"),
@@ -127,6 +149,7 @@ PACKAGES = (
     Package("torchquantum", "0.1.8", "torchquantum"),
     Package("x-clip", "0.14.4", "x_clip"),
     Package("zennit", "0.5.1", "zennit"),
+    *COLLECTIVES,
 )
 
 

@@ -37,6 +37,7 @@ class Row:
     kept: int = 0
     not_applicable: int = 0
     findings: tuple[Finding, ...] = ()
+    types: str = ""
 
     @property
     def summary(self) -> str:
@@ -62,7 +63,7 @@ def rows(judged: Judged) -> Iterator[Row]:
         about = (entry.package.name, entry.package.version, entry.shown, entry.reference, entry.spec)
         if found is None:
             problem = Finding("", "", "not run", judged.problem)
-            yield Row(*about, "incomplete", "", findings=(problem,))
+            yield Row(*about, "incomplete", "", findings=(problem,), types=entry.types)
             continue
         assert judged.report is not None
         yield Row(
@@ -72,6 +73,7 @@ def rows(judged: Judged) -> Iterator[Row]:
             sum(clause.verdict == "pass" for clause in found.clauses),
             sum(clause.verdict == "not-applicable" for clause in found.clauses),
             tuple(_finding(clause) for clause in found.clauses if clause.broken or clause.verdict == "skipped"),
+            entry.types,
         )
 
 

@@ -18,6 +18,7 @@ class Entry:
     name: str
     target: str
     spec: str
+    types: str = ""
 
     @property
     def reference(self) -> str:
@@ -47,3 +48,6 @@ def _of(package: Package) -> Iterator[Entry]:
                 named = {word.arg: word.value for word in call.keywords}
                 spec = named.get("spec", ast.Constant("Function"))
                 yield Entry(package, name, ast.literal_eval(call.args[0]), ast.literal_eval(spec))
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="collective")) as call):
+                target, types = map(ast.literal_eval, call.args[:2])
+                yield Entry(package, name, target, "Collective", types)

@@ -10,7 +10,7 @@ Copy                   I -> R      Reduce                 P -> I      this one
 Broadcast              V -> R      ReduceToSource         P -> V      :mod:`spec_impl.collectives_source`
 Scatter                I -> V      GatherInvariant        V -> I      :mod:`spec_impl.collectives_scatter`
 GatherReplicate        V -> R      ReduceScatter          P -> V      :mod:`spec_impl.collectives_gather`
-AllToAll               V -> V      AllToAll               V -> V      :mod:`spec_impl.collectives_gather`
+AllToAll               V -> V      AllToAll               V -> V      :mod:`spec_impl.collectives_exchange`
 =====================  ==========  =====================  ==========  ==================================
 
 A sum whose result is used differently on each rank, ``P -> R``, is ``Copy.apply(Reduce.apply(x))``.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 
 import pytest
 import torch
@@ -16,7 +17,9 @@ from conformance.kit.typed_samples import typed
 from conformance.kit.world import World
 from conformance.run.references import reference_subjects
 from tests.correct import collective as right
+from tests.correct import collective_hooks as right_hooks
 from tests.planted import collective as wrong
+from tests.planted import collective_hooks as wrong_hooks
 
 SPECS = ("Function", "Collective")
 
@@ -58,6 +61,46 @@ def test_without_types_the_signature_is_found():
 def test_without_types_what_keeps_no_signature_fails():
     with pytest.raises(ConformanceError, match="none"):
         gradient_of(wrong.NoSignature)
+
+
+def test_types_are_read_from_the_hook_of_a_class():
+    report = check(
+        right_hooks.GatherForOneLoss, (matrix(), GROUP), spec="Collective", ranks=2, only="Collective.forward.types"
+    )
+    (clause,) = (clause for clause in report.subjects[0].clauses if clause.id == "Collective.forward.types")
+    assert clause.verdict == "pass"  # not applicable, where types are found
+
+
+def test_a_hook_that_says_what_is_not_kept_is_refuted():
+    with pytest.raises(ConformanceError) as error:
+        gradient_of(wrong_hooks.GatherForOneLossTypedForMany)
+    assert "V -> R is not kept with inputs 0" in _flat(error)
+    assert "it keeps V -> I instead" in _flat(error)
+
+
+class TakesNothing(right.Copy):
+    @staticmethod
+    def spmd_typecheck(*, x, group):
+        from spmd_types import SpmdTypeError
+
+        raise SpmdTypeError("not today")
+
+
+def test_a_hook_that_takes_no_type_is_said():
+    clause = gradient_of(TakesNothing)
+    assert clause.verdict == "skipped"
+    assert clause.reason.startswith("its spmd_typecheck takes tensors of no type (not today): mend it, or give types")
+
+
+class NoticesSpmdTypes(right.Copy):
+    @staticmethod
+    def forward(ctx, x, group):
+        assert "spmd_types" not in sys.modules
+        return right.Copy.forward(ctx, x, group)
+
+
+def test_spmd_types_is_not_imported_for_a_class_without_a_hook():
+    assert gradient_of(NoticesSpmdTypes).verdict == "pass"
 
 
 def test_a_hundred_elements_are_moved_along_directions():

@@ -11,10 +11,10 @@ import torch.autograd.forward_ad as forward_ad
 from conformance.core.signatures import Type, candidates, parse
 from conformance.kit.spmd.keeps import find
 from conformance.kit.spmd.values import argument, cotangent
-from spec_impl import collectives, collectives_gather, collectives_scatter, collectives_source
+from spec_impl import collectives, collectives_exchange, collectives_gather, collectives_scatter, collectives_source
 from tests.spmd_world import world
 
-MODULES = (collectives, collectives_source, collectives_scatter, collectives_gather)
+MODULES = (collectives, collectives_source, collectives_scatter, collectives_gather, collectives_exchange)
 SOURCE = 1
 #: The arguments between the tensor and the group.
 MORE = {"Broadcast": (SOURCE,), "ReduceToSource": (SOURCE,)}

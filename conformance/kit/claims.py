@@ -10,6 +10,7 @@ import torch
 from conformance.core.signatures import Signature, Type, strongest
 from conformance.kit.deviations import NotApplicable, Skipped, need
 from conformance.kit.process_groups import all_ranks, whole
+from conformance.kit.spmd.hooks import declared, has_hook
 from conformance.kit.spmd.keeps import Finding, find, judge
 from conformance.kit.spmd.observation import Observation, differs, observe
 from conformance.kit.spmd.owed import Run
@@ -42,6 +43,11 @@ class Claim:
     found: tuple[Finding, ...]
     look: Observation | None
     results: int
+
+    @property
+    def is_found(self) -> bool:
+        """Whether nothing was claimed, so that it is judged by what it keeps."""
+        return bool(self.found) or self.signature is None
 
     def ranks_that_differ(self) -> tuple[int, tuple[int, int]] | None:
         """A result of type R or I that is not the same on two ranks, and which ranks."""
@@ -104,7 +110,9 @@ def _claim(call: TensorCall, world: World) -> Claim:
     need(results, "it returns no tensor")
     signature = claimed(call.subject.types, len(samples), results)
     found: tuple[Finding, ...] = ()
-    if signature is None:
+    if signature is None and has_hook(call.subject.function) and world.size > 1:
+        signature = _hooked(call, world, results)
+    elif signature is None:
         if len(samples) + results > FEW:
             raise Skipped(
                 f"it has {len(samples) + results} tensors, too many to try all signatures: give its types, "
@@ -118,12 +126,35 @@ def _claim(call: TensorCall, world: World) -> Claim:
     return Claim(call, signature, found, look, results)
 
 
-def kept_of(ranks: Ranks, run: Run, samples: Sequence[torch.Tensor], results: int, precision: float) -> list[Finding]:
-    """Every signature, and whether it is kept: in double precision, or as one that works in single precision inside."""
-    fine = find(ranks, run, samples, results, precision=precision)
+def _hooked(call: TensorCall, world: World, results: int) -> Signature:
+    """What the class says in its spmd_typecheck: of several signatures, one that it does not keep, or the strongest."""
+    ranks, run = all_ranks(world), call.in_group(whole())
+    samples = ranks.agreed(call.samples())
+    if len(samples) > FEW:
+        raise Skipped(
+            f"it has {len(samples)} tensor arguments, too many to ask its spmd_typecheck for all types of them"
+        )
+    exact = call.as_called(by_types(samples, None, world.rank))
+    taken, refusal = declared(lambda tensors: call.called(tensors, whole()), exact, whole())
+    if not taken:
+        raise Skipped(f"its spmd_typecheck takes tensors of no type ({refusal}): mend it, or give types with --types")
+    broken = [one for one in find(ranks, run, samples, results, taken, call.precision) if not one.kept]
+    return broken[0].signature if broken else strongest(taken)[0]
+
+
+def kept_of(
+    ranks: Ranks,
+    run: Run,
+    samples: Sequence[torch.Tensor],
+    results: int,
+    precision: float,
+    signatures: Sequence[Signature] | None = None,
+) -> list[Finding]:
+    """Signatures, all there are where None, and whether each is kept, be it in single precision inside."""
+    fine = find(ranks, run, samples, results, signatures, precision)
     if any(finding.kept for finding in fine) or precision >= SINGLE:
         return fine
-    return find(ranks, run, samples, results, precision=SINGLE)
+    return find(ranks, run, samples, results, signatures, SINGLE)
 
 
 def instead(claim: Claim, world: World) -> str:
@@ -178,6 +209,22 @@ def in_other_shares(claim: Claim, world: World) -> list[list[torch.Tensor | None
         for at, (kind, x) in enumerate(zip(claim.signature.arguments, mine, strict=True))
     ]
     return ranks.tensors(claim.call.in_group(whole())(dealt))
+
+
+def in_smaller_group(claim: Claim, results: int) -> Signature:
+    """The signature to judge by in a group where it returns so many tensors: there may be one for each rank.
+
+    Raises:
+        NotApplicable: it returns others there, of types that nobody can tell.
+    """
+    signature = signature_of(claim)
+    if len(signature.results) == results:
+        return signature
+    need(
+        len(set(signature.results)) == 1,
+        "it returns more tensors in some groups, and which types they have is not said",
+    )
+    return Signature(signature.arguments, signature.results[:1] * results)
 
 
 def signature_of(claim: Claim) -> Signature:

@@ -9,12 +9,11 @@ import torch
 
 from conformance.core.signatures import Signature, Type
 from conformance.kit import expect
-from conformance.kit.claims import Claim, by_types, claims, signature_of, wrong_gradient
+from conformance.kit.claims import Claim, by_types, claims, kept_of, signature_of, wrong_gradient
 from conformance.kit.collectives import counted
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause, deadline, ranks
 from conformance.kit.process_groups import all_ranks, whole
-from conformance.kit.spmd.keeps import find
 from conformance.kit.spmd.observation import Observation
 from conformance.kit.spmd.owed import Cotangents, Run, backward, owed
 from conformance.kit.spmd.reasons import problem
@@ -93,7 +92,7 @@ def test_second_derivative_is_right_or_refused(subject: Subject, world: World) -
         if _is_refused(run, samples, world):
             continue
         choices = list(_gradient_signatures(signature, asked, look))
-        found = find(all_ranks(world), run, samples, len(asked), choices, claim.call.precision)
+        found = kept_of(all_ranks(world), run, samples, len(asked), claim.call.precision, choices)
         if not any(finding.kept for finding in found):
             raise Deviation(
                 f"differentiating the gradient of {claim.call.label} gives wrong numbers, which no error announced: "

@@ -7,14 +7,13 @@ from typing import Any
 
 import torch
 
-from conformance.kit.claims import Claim, by_types, claims, signature_of, wrong_gradient
+from conformance.kit.claims import Claim, by_types, claims, in_smaller_group, kept_of, signature_of, wrong_gradient
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.expect import shown
 from conformance.kit.marks import cases, clause, deadline, ranks
 from conformance.kit.process_groups import all_ranks, among, group_of, whole
-from conformance.kit.spmd.keeps import find
 from conformance.kit.spmd.owed import backward
-from conformance.kit.spmd.values import Ranks, cotangent
+from conformance.kit.spmd.values import Ranks, cotangent, differentiable
 from conformance.kit.subject import Subject
 from conformance.kit.tensor_calls import refused
 from conformance.kit.world import World
@@ -58,14 +57,13 @@ def _named(members: Sequence[int]) -> str:
 
 def _seen(claim: Claim, members: Ranks, group: Any) -> Everyones:
     """Every member's results and gradients."""
-    signature, look = signature_of(claim), claim.look
-    assert look is not None
     run = claim.call.in_group(group)
-    mine = by_types(members.agreed(claim.call.samples()), signature, members.rank)
+    mine = by_types(members.agreed(claim.call.samples()), signature_of(claim), members.rank)
     results = run(mine)
+    kinds = in_smaller_group(claim, len(results)).results
     given: list[torch.Tensor | None] = [
-        cotangent(kind, result, members.rank, at) if at in look.differentiable else None
-        for at, (kind, result) in enumerate(zip(signature.results, results, strict=True))
+        cotangent(kind, result, members.rank, at) if differentiable(result) else None
+        for at, (kind, result) in enumerate(zip(kinds, results, strict=True))
     ]
     return members.tensors([*results, *backward(run, mine, given)])
 
@@ -73,7 +71,8 @@ def _seen(claim: Claim, members: Ranks, group: Any) -> Everyones:
 def _why_not(claim: Claim, members: Ranks, group: Any) -> str:
     """What is wrong with the gradients in a group."""
     run, samples = claim.call.in_group(group), members.agreed(claim.call.samples())
-    (found,) = find(members, run, samples, claim.results, [signature_of(claim)], claim.call.precision)
+    signature = in_smaller_group(claim, len(run(by_types(samples, signature_of(claim), members.rank))))
+    (found,) = kept_of(members, run, samples, len(signature.results), claim.call.precision, [signature])
     return found.why
 
 
@@ -86,7 +85,8 @@ def _compare(
         for place, (one, other) in enumerate(zip(actual, expected, strict=True)):
             for at, (a, b) in enumerate(zip(one, other, strict=True)):
                 if not wrong and not _near(a, b):
-                    what = f"result {at}" if at < claim.results else f"the gradient of argument {at - claim.results}"
+                    results = len(one) - len(claim.call.tensors)
+                    what = f"result {at}" if at < results else f"the gradient of argument {at - results}"
                     wrong = f"{what} on rank {members[place]}, rank {place} of the group\n{shown(a)}\n{shown(b)}"
     told = next(filter(None, world.exchange(wrong)), "")
     if told:
@@ -151,7 +151,7 @@ class _Begun:
     def __init__(self, claim: Claim, mine: Sequence[torch.Tensor], group: Any, world: World) -> None:
         self.inputs = [x.detach().clone().requires_grad_(x.requires_grad) for x in mine]
         results = claim.call.in_group(group)(self.inputs)
-        kinds = signature_of(claim).results
+        kinds = in_smaller_group(claim, len(results)).results
         pairs = [
             (y, cotangent(kind, y, world.rank, at))
             for at, (kind, y) in enumerate(zip(kinds, results, strict=True))

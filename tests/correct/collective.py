@@ -49,6 +49,16 @@ class Reduce(Function):
         return grad.clone(), None
 
 
+class ReduceInSinglePrecision(Reduce):
+    """A sum that is added up in single precision, whatever it is given."""
+
+    TYPES = "P -> I"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        return summed(x.float(), group).to(x.dtype)
+
+
 class ReduceCoalesced(Function):
     """A sum in two halves that travel together."""
 
@@ -173,6 +183,22 @@ class TwoGathers(Function):
     @once_differentiable
     def backward(ctx, first, second):
         return own_part(summed(first + 2 * second, ctx.group), ctx.group), None
+
+
+class GatherOfParts(Function):
+    """A result for each rank of the group, so fewer of them in a smaller one."""
+
+    TYPES = "V -> R"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.group = group
+        return tuple(gathered(x, group))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *grads):
+        return summed(torch.stack(grads), ctx.group)[dist.get_rank(ctx.group)], None
 
 
 class ColumnParallelLinear(Function):

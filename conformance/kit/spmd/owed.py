@@ -122,7 +122,10 @@ def backward(run: Run, arguments: Sequence[torch.Tensor], cotangents: Cotangents
     """Compute this rank's gradient of each argument that asks for one; None where there is none."""
     inputs = [x.detach().clone().requires_grad_(x.requires_grad) for x in arguments]
     pairs = [
-        (result, g) for result, g in zip(run(inputs), cotangents, strict=True) if g is not None and result.requires_grad
+        # A copy, where that lies in memory as it does: some write into what comes in, and the caller goes on with it.
+        (result, g.clone() if g.is_contiguous() else g)
+        for result, g in zip(run(inputs), cotangents, strict=True)
+        if g is not None and result.requires_grad
     ]
     asked = [x for x in inputs if x.requires_grad]
     if not pairs or not asked:

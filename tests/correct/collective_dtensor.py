@@ -1,0 +1,38 @@
+"""A collective by DTensor: what ``redistribute`` moves."""
+
+from __future__ import annotations
+
+import torch.distributed as dist
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
+
+from tests.correct._collectives import dense, matrix_and_group
+
+SPEC = "Collective"
+
+
+def inputs():
+    return matrix_and_group()
+
+
+def _redistributed(x, group, before, after):
+    mesh = DeviceMesh.from_group(group or dist.group.WORLD, "cpu")
+    return DTensor.from_local(dense(x), mesh, [before]).redistribute(placements=[after]).to_local()
+
+
+class Gather(Function):
+    """From rows to the whole; the gradient is a sum of which each rank has its rows."""
+
+    TYPES = "V -> R"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.group = group
+        return _redistributed(x, group, Shard(0), Replicate())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return _redistributed(grad, ctx.group, Partial(), Shard(0)), None

@@ -1,0 +1,171 @@
+"""Planted bugs: collectives that do not bear how they are called: layouts, data, results unused, one rank."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+import torch.distributed as dist
+from torch.autograd.function import once_differentiable
+
+from tests.correct import collective as right
+from tests.correct._collectives import dense, matrix_and_group, own_part, summed
+
+SPEC = "Collective"
+
+
+def inputs():
+    return matrix_and_group()
+
+
+class WaitsForUsedResults(right.TwoGathers):
+    """Adds up the gradient of each result that this rank uses, and waits for ranks that use another.
+
+    Breaks: Collective.backward.unused
+    Also: Function.backward.undefined
+    """
+
+    TYPES = "V -> R"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.set_materialize_grads(False)
+        return right.TwoGathers.forward(ctx, x, group)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, first, second):
+        if first is None:
+            return own_part(summed(2 * second, ctx.group), ctx.group), None
+        total = summed(first, ctx.group)
+        if second is not None:
+            total += summed(2 * second, ctx.group)
+        return own_part(total, ctx.group), None
+
+
+class StridedUnreduced(right.Copy):
+    """Adds up a contiguous copy where the gradient is strided, and returns what was not added up (Megatron-LM 5337).
+
+    Breaks: Collective.backward.any-layout
+    Also: Function.backward.any-layout
+    """
+
+    TYPES = "I -> R"
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        total = grad.clone()
+        dist.all_reduce(total.contiguous(), group=ctx.group)
+        return total, None
+
+
+class MemoryInOrder(right.Reduce):
+    """Reads the argument's memory in order, whatever its strides.
+
+    Breaks: Collective.forward.any-layout
+    """
+
+    TYPES = "P -> I"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        strides = torch.empty(x.shape).stride()
+        return summed(x.as_strided(x.shape, strides, x.storage_offset()), group)
+
+
+class SkipsZeros(right.Reduce):
+    """A rank that has only zeros to add spares itself the sum.
+
+    Breaks: Collective.forward.same-calls
+    """
+
+    TYPES = "P -> I"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        return summed(x, group) if x.any() else dense(x)
+
+
+class WorkLeftBehind(right.Reduce):
+    """Starts the sum, and returns before it is there.
+
+    Breaks: Collective.forward.complete
+    Also: Collective.backward.gradient, Collective.forward.any-layout, Collective.forward.types,
+        Function.forward.calls-independent, Function.forward.deterministic, Function.forward.frees-memory
+    """
+
+    TYPES = "P -> I"
+    started: list = []
+
+    @staticmethod
+    def forward(ctx, x, group):
+        total = dense(x)
+        WorkLeftBehind.started.append(dist.all_reduce(total, group=group, async_op=True))
+        del WorkLeftBehind.started[:-8]
+        return total
+
+
+class NobodyToAdd(right.Copy):
+    """In a group of one there is nobody to add up with, and no gradient at all.
+
+    Breaks: Collective.forward.one-rank
+    Also: Collective.group.subgroup
+    """
+
+    TYPES = "I -> R"
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        alone = dist.get_world_size(ctx.group) == 1
+        return torch.zeros_like(grad) if alone else summed(grad, ctx.group), None
+
+
+class PlainSumBackward(right.RingGather):
+    """A plain collective in backward, of which autograd knows nothing.
+
+    Breaks: Collective.backward.twice
+    """
+
+    TYPES = "V -> R"
+
+    @staticmethod
+    def backward(ctx, grad):
+        total = grad.clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(total.data, group=ctx.group)
+        return total.chunk(dist.get_world_size(ctx.group))[dist.get_rank(ctx.group)].clone(), None
+
+
+class SendsFromTheArgument(right.Copy):
+    """The first rank sends straight from its argument's memory, and returns before the others have received it.
+
+    Breaks: Collective.forward.complete
+    Also: Function.forward.frees-memory
+    """
+
+    TYPES = "V -> R"
+    #: What is under way is kept: otherwise its memory may be given to somebody else.
+    UNDER_WAY: ClassVar[list[object]] = []
+
+    @classmethod
+    def _sent(cls, x, group):
+        for receiver in range(1, dist.get_world_size(group)):
+            cls.UNDER_WAY.append((x, dist.isend(x, group=group, group_dst=receiver)))
+        return x.clone()
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.group = group
+        x = x.detach().contiguous()
+        if dist.get_rank(group) == 0:
+            return SendsFromTheArgument._sent(x, group)
+        received = torch.empty_like(x)
+        dist.recv(received, group=group, group_src=0)
+        return received
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        total = summed(grad, ctx.group)
+        return total if dist.get_rank(ctx.group) == 0 else torch.zeros_like(total), None

@@ -1,0 +1,77 @@
+"""Planted bugs: collectives that are right in the group of all ranks alone."""
+
+from __future__ import annotations
+
+import torch.distributed as dist
+from torch.autograd.function import once_differentiable
+
+from tests.correct import collective as right
+from tests.correct._collectives import dense, matrix_and_group, summed
+
+SPEC = "Collective"
+
+
+def inputs():
+    return matrix_and_group()
+
+
+class RankOfTheWorld(right.Split):
+    """Takes the rows of its rank in the world.
+
+    Breaks: Collective.group.subgroup
+    """
+
+    TYPES = "I -> V"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.group = group
+        parts = x.chunk(dist.get_world_size(group))
+        return dense(parts[dist.get_rank() % len(parts)])
+
+
+class GroupForgotten(right.Reduce):
+    """Adds up over the world.
+
+    Breaks: Collective.group.subgroup
+    """
+
+    TYPES = "P -> I"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        return summed(x, None)
+
+
+class DividesByTheWorld(right.Copy):
+    """Corrects the sum by the world's size, not by the group's.
+
+    Breaks: Collective.group.subgroup
+    """
+
+    TYPES = "I -> R"
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return summed(grad, ctx.group) * dist.get_world_size() / dist.get_world_size(ctx.group), None
+
+
+class GroupOfTheClass(right.Copy):
+    """Keeps the group on the class, where the next call overwrites it.
+
+    Breaks: Collective.group.two-at-once
+    """
+
+    TYPES = "I -> R"
+    group = None
+
+    @staticmethod
+    def forward(ctx, x, group):
+        GroupOfTheClass.group = group
+        return x.view_as(x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return summed(grad, GroupOfTheClass.group), None

@@ -1,0 +1,25 @@
+"""Planted bugs: collectives whose ``spmd_typecheck`` says what they do not keep."""
+
+from __future__ import annotations
+
+from tests.correct import collective_hooks as right
+from tests.correct._collectives import matrix_and_group
+
+SPEC = "Collective"
+
+
+def inputs():
+    return matrix_and_group()
+
+
+class GatherForOneLossTypedForMany(right.GatherForOneLoss):
+    """Its hook says that each rank may have a loss of its own; its backward takes this rank's slice alone.
+
+    Breaks: Collective.backward.gradient
+    """
+
+    @staticmethod
+    def spmd_typecheck(*, x, group):
+        from spmd_types import R, S, rules
+
+        return rules.all_gather(x, group, src=S(0), dst=R)
