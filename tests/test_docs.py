@@ -224,3 +224,15 @@ def test_planted_bugs_that_pages_show_would_pass_the_proof(name, tmp_path, monke
         template.close()
     assert row.caught
     assert row.precise, row.accused
+
+
+def test_links_of_the_readme_lead_to_pages_and_files_that_there_are(site):
+    """They are whole addresses, since PyPI shows the README without the files around it."""
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"]
+    links = re.findall(r"\]\(([^)]+)\)", (ROOT / "README.md").read_text("utf-8"))
+    pages = [link.removeprefix(f"{urls['Documentation']}/") for link in links if link.startswith(urls["Documentation"])]
+    files = [link.removeprefix(f"{urls['Source']}/blob/main/") for link in links if link.startswith(urls["Source"])]
+    assert len(pages) > 5
+    assert len(pages) + len(files) == len(links), links
+    assert [name for name in pages if not (site / name).exists()] == []
+    assert [name for name in files if not (ROOT / name).exists()] == []

@@ -1,7 +1,7 @@
 """The one Sphinx extension of this site: it puts clauses, and what was proved of them, on pages.
 
-``directive`` and ``margin`` make the box of a clause; ``index``, ``results``, ``published``, ``releases``, ``proof``,
-``reference``, ``figures`` and ``pictures`` are directives and roles of pages; ``members`` and ``sources`` complete
+``directive`` and ``margin`` make the box of a clause; ``accelerators``, ``index``, ``results``, ``published``,
+``releases``, ``proof``, ``reference``, ``figures`` and ``pictures`` are directives and roles of pages; ``members`` and ``sources`` complete
 the API pages; ``exports`` writes what programs read; ``locations`` makes warnings name the source.
 """
 
@@ -22,11 +22,13 @@ from sphinx.environment import BuildEnvironment
 from sphinx.util.nodes import make_refnode
 
 from clause_pages import (
+    accelerators,
     directive,
     exports,
     figures,
     index,
     locations,
+    margin,
     mathml,
     members,
     peers,
@@ -67,7 +69,8 @@ UNDOCUMENTED = {
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx when the site is configured."""
     for part in (
-        directive, exports, figures, index, locations, mathml, peers, pictures, proof, published, reference, releases,
+        accelerators, directive, exports, figures, index, locations, mathml, peers, pictures, proof, published, reference,
+        releases,
         results, sources,
     ):  # fmt: skip
         part.setup(app)
@@ -80,7 +83,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     if "autoapi.extension" in app.extensions:
         app.connect("autoapi-skip-member", _skip)
     app.connect("autodoc-process-docstring", _tidy, priority=100)
-    app.connect("env-get-outdated", _with_other_tests)
+    app.connect("env-get-outdated", _with_other_facts)
     app.connect("missing-reference", _resolve, priority=400)
     app.config.autoapi_prepare_jinja_env = lambda environment: _prepare(environment, app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
@@ -89,8 +92,9 @@ def setup(app: Sphinx) -> dict[str, Any]:
 def _name_the_files(app: Sphinx, config: Any) -> None:
     # A data file that comes or goes concerns every page, and so does a change of this extension.
     parts = [*Path(__file__).parent.glob("*.py"), *template.FOLDER.glob("*.html"), *members.CONF.glob("*.toml")]
+    found = _read()
     own = b"".join(path.read_bytes() for path in sorted(parts))
-    config.clause_files = [sha256(own).hexdigest(), *(path.name for path in _read().files)]
+    config.clause_files = [sha256(own).hexdigest(), *(path.name for path in (*found.data, *found.reports))]
 
 
 def _read_record(app: Sphinx) -> None:
@@ -132,17 +136,17 @@ def _keep_times(app: Sphinx) -> None:
             os.utime(page, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def _with_other_tests(app: Sphinx, env: BuildEnvironment, *_: set[str]) -> list[str]:
-    """Called before pages are read: those whose clauses have got other tests, which may stand in any file."""
-    tests: dict[str, list[object]] = defaultdict(list)
+def _with_other_facts(app: Sphinx, env: BuildEnvironment, *_: set[str]) -> list[str]:
+    """Called before pages are read: those whose clauses have got other tests, bugs or verdicts."""
+    facts: dict[str, list[str]] = defaultdict(list)
     for clause in app.clause_record.registry.values():  # type: ignore[attr-defined]
-        found = app.clause_record.tests.get(clause.id, ())  # type: ignore[attr-defined]
-        shown = [(test.file.name, test.line, test.function, test.doc) for test in found]
+        found = repr((clause.id, margin.facts(app.clause_record, clause.id)))  # type: ignore[attr-defined]
         for page in (page_of(clause).partition(".html")[0], "clauses", "proof"):
-            tests[page].append((clause.id, shown))
-    before = getattr(env, "clause_pages_tests", {})
-    env.clause_pages_tests = tests  # type: ignore[attr-defined]
-    return [page for page in tests if page in env.found_docs and tests[page] != before.get(page)]
+            facts[page].append(found)
+    digests = {page: sha256("".join(found).encode()).hexdigest() for page, found in facts.items()}
+    before = getattr(env, "clause_pages_facts", {})
+    env.clause_pages_facts = digests  # type: ignore[attr-defined]
+    return [page for page in digests if page in env.found_docs and digests[page] != before.get(page)]
 
 
 def _prepare(environment: jinja2.Environment, app: Sphinx) -> None:

@@ -10,7 +10,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 from clause_pages.margin import margin
-from clause_pages.record import record_of
+from clause_pages.record import Record
 from clause_pages.suite import Source, SourceError, by_words, parse_sources
 from clause_pages.template import render
 
@@ -39,7 +39,7 @@ class ClauseDirective(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Make the box of one clause."""
         identifier = self.arguments[0]
-        record = record_of(self)
+        record: Record = self.env.app.clause_record  # type: ignore[attr-defined]
         if not record.tests.get(identifier):
             log.warning("clause %s is asserted by no test", identifier, location=self.get_location())
         anchor = f"clause-{identifier}"

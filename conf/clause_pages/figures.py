@@ -9,7 +9,7 @@ from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxRole
 
-from clause_pages.record import Record
+from clause_pages.record import Record, record_of
 
 log = logging.getLogger(__name__)
 
@@ -24,10 +24,7 @@ class Figure(SphinxRole):
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         """Look it up; one that is not known is a warning."""
-        record: Record = self.env.app.clause_record  # type: ignore[attr-defined]
-        for path in record.files:
-            self.env.note_dependency(str(path))
-        known = figures(record)
+        known = figures(record_of(self, reports=False))
         if self.text not in known:
             where = (self.env.docname, self.lineno)
             log.warning("no figure %r; there are %s", self.text, ", ".join(known), location=where)

@@ -9,7 +9,7 @@ from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from clause_pages.record import record_of
+from clause_pages.record import Record
 from clause_pages.suite import Clause
 from clause_pages.template import render
 
@@ -26,7 +26,7 @@ class ClauseIndex(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Make the table, or one list for each group."""
-        record = record_of(self)
+        record: Record = self.env.app.clause_record  # type: ignore[attr-defined]
         clauses = list(record.registry.values())
         for path in {clause.file for clause in clauses}:
             self.env.note_dependency(path)

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from docutils import nodes
 
@@ -21,22 +22,24 @@ _WORDS = {"pass": "holds", "": "not run yet", "skipped": "not run", "not-applica
 
 def margin(record: Record, identifier: str, docname: str) -> nodes.raw:
     """A line of counts that opens to the names behind them."""
+    return render("margin.html", docname, identifier=identifier, **facts(record, identifier))
+
+
+def facts(record: Record, identifier: str) -> dict[str, Any]:
+    """All that the margin says, which pages are compared by: one that would say the same is not read again."""
     reference = record.reference_verdict(identifier)
     published = [found["verdict"] for run, found in record.verdicts(identifier) if not run.about_reference]
-    return render(
-        "margin.html",
-        docname,
-        identifier=identifier,
-        reference=reference,
-        reference_words=_WORDS.get(reference, f"broken ({reference})"),
-        tests=[(test, _source(test)) for test in record.tests.get(identifier, ())],
-        bugs=record.bugs_of.get(identifier, ()),
-        kept=published.count("pass"),
-        broken=sum(verdict in BROKEN for verdict in published),
-        environments=list(_environments(record, identifier)),
-        published=list(_published(record, identifier)),
-        fix=fixes().get(identifier),
-    )
+    return {
+        "reference": reference,
+        "reference_words": _WORDS.get(reference, f"broken ({reference})"),
+        "tests": [(test, _source(test)) for test in record.tests.get(identifier, ())],
+        "bugs": record.bugs_of.get(identifier, ()),
+        "kept": published.count("pass"),
+        "broken": sum(verdict in BROKEN for verdict in published),
+        "environments": list(_environments(record, identifier)),
+        "published": list(_published(record, identifier)),
+        "fix": fixes().get(identifier),
+    }
 
 
 @cache

@@ -26,7 +26,7 @@ class Figures(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Make the list."""
-        return [render("proof.html", self.env.docname, figures=figures(record_of(self)))]
+        return [render("proof.html", self.env.docname, figures=figures(record_of(self, reports=False)))]
 
 
 class KillMatrix(SphinxDirective):
@@ -34,7 +34,7 @@ class KillMatrix(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Make the table."""
-        record = record_of(self)
+        record = record_of(self, reports=False)
         bugs = [(bug, record.registry.get(bug.breaks), _source(bug)) for bug in record.bugs]
         clauses = record.registry.values()
         return [render("kill-matrix.html", self.env.docname, bugs=bugs, clauses=clauses)]
@@ -46,7 +46,7 @@ class Survivors(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Make the list."""
         reasons: dict[str, list[str]] = defaultdict(list)
-        for survivor in record_of(self).mutants.get("survivors", ()):
+        for survivor in record_of(self, reports=False).mutants.get("survivors", ()):
             reasons[survivor["why"]].append(survivor["mutant"])
         return [render("survivors.html", self.env.docname, reasons=reasons)]
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sphinx.util.docutils import SphinxDirective
+from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from clause_pages.suite import VERDICTS, Clause, Test, catalog, clauses
 
@@ -81,7 +81,9 @@ class Record:
     peers: Mapping[str, Any]
     #: A row for each class of a published package, as ``docs/data/public.json`` has it.
     published: Sequence[Mapping[str, Any]]
-    files: Sequence[Path] = field(default=())
+    #: The files it was read from: data of the proof and of published packages, and reports.
+    data: Sequence[Path] = field(default=())
+    reports: Sequence[Path] = field(default=())
 
     @cached_property
     def bugs_of(self) -> Mapping[str, Sequence[Bug]]:
@@ -109,10 +111,10 @@ class Record:
         return " ".join(filter(None, (rows[0][key] for key in ("package", "version", "subject")))) if rows else run.name
 
 
-def record_of(directive: SphinxDirective) -> Record:
-    """What is known, for a directive whose page is to be read again when it changes."""
+def record_of(directive: SphinxDirective | SphinxRole, *, reports: bool) -> Record:
+    """What is known, for a page that is to be read again when the data change, or any report does."""
     record: Record = directive.env.app.clause_record  # type: ignore[attr-defined]
-    for path in record.files:
+    for path in (*record.data, *(record.reports if reports else ())):
         directive.env.note_dependency(str(path))
     return record
 
@@ -135,9 +137,9 @@ def read() -> Record:
     # What becomes of a clause of level may accuses nobody.
     accused = [name for name, broken in good.items() if any(registry[clause].level != "may" for clause in broken)]
     runs = [run for path in reports for run in _runs(path)]
-    files = [path for path in (matrix, mutants, peers, PUBLISHED, *reports) if path.exists()]
+    data = [path for path in (matrix, mutants, peers, PUBLISHED) if path.exists()]
     published = _json(PUBLISHED).get("subjects", ())
-    more = _json(mutants), _json(peers), published, files
+    more = _json(mutants), _json(peers), published, data, reports
     return Record(registry, tests, bugs, list(good), accused, runs, *more)
 
 

@@ -68,7 +68,7 @@ class Releases(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Make both tables."""
-        record = record_of(self)
+        record = record_of(self, reports=True)
         found = _by_release(record.runs)
         names = [environment.split()[1].strip(",").partition("+")[0] for environment in found]
         return [
@@ -143,16 +143,16 @@ def _release(environment: str, runs: Sequence[Run]) -> Release:
 
 def _differences(record: Record, found: Mapping[str, Sequence[Run]]) -> Iterator[Difference]:
     """Clauses that are promised for some releases, and those whose verdict is not the same everywhere."""
-    verdicts: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    verdicts: dict[str, dict[str, dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
     for environment, runs in found.items():
         for run in runs:
             for identifier, clause in run.clauses.items():
-                verdicts[identifier, run.implementation][environment] = clause["verdict"]
+                verdicts[identifier][run.implementation][environment] = clause["verdict"]
     for identifier, clause in record.registry.items():
-        for (of, implementation), by in verdicts.items():
+        for implementation, by in verdicts[identifier].items():
             said = [by.get(environment, "") for environment in found]
             differs = len({verdict for verdict in said if verdict}) > 1  # a report may be older than a clause
-            if of == identifier and (clause.versions or differs):
+            if clause.versions or differs:
                 yield Difference(clause, "" if implementation == ENGINE else implementation, said)
 
 

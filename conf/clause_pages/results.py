@@ -81,7 +81,7 @@ class Results(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Make the counts, the filters, the matrix and the failures."""
-        record = record_of(self)
+        record = record_of(self, reports=True)
         columns = columns_of(run for run in record.runs if run.about_reference)
         judged = {name for column in columns for name in column.clauses}
         clauses = [clause for clause in record.registry.values() if clause.id in judged]

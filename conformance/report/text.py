@@ -11,7 +11,6 @@ from typing import Any
 
 from conformance.core.outcomes import TEXT_LIMIT, clipped
 
-_SITE = "https://autograd-conformance.github.io"  # where no installed package says otherwise
 _KEPT = "\n\t\u200d"  # a zero-width joiner builds emoji and harms nobody
 
 
@@ -32,12 +31,13 @@ def visible(text: str, limit: int = TEXT_LIMIT) -> str:
 def address(page: str) -> str:
     """The whole address of a page of the docs.
 
-    ``CONFORMANCE_DOCS`` names the site where the environment sets it, otherwise the installed package does.
+    ``CONFORMANCE_DOCS`` names the site where the environment sets it, otherwise the installed package does. Where
+    nothing is installed it is the page's place in the site.
     """
     site = os.environ.get("CONFORMANCE_DOCS", "")
     if not site.startswith(("http://", "https://", "file://")):
         site = _documentation()
-    return f"{site.rstrip('/')}/{page}"
+    return f"{site.rstrip('/')}/{page}" if site else page
 
 
 @cache
@@ -47,7 +47,7 @@ def _documentation() -> str:
         urls = metadata("autograd-conformance").get_all("Project-URL") or []
     except PackageNotFoundError:
         urls = []
-    return next((url for label, _, url in (each.partition(", ") for each in urls) if label == "Documentation"), _SITE)
+    return next((url for label, _, url in (each.partition(", ") for each in urls) if label == "Documentation"), "")
 
 
 def first_line(text: str) -> str:
