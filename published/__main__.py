@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from published.packages import PACKAGES, Package, install, package
-from published.result import Row, rows, show, write
+from published.result import Row, merge, rows, show
 from published.run import Judged, judged
 from published.table import entries
 
@@ -47,9 +47,7 @@ def _one(entry: Package, given: argparse.Namespace) -> list[Judged]:
 def _recorded(table: list[Row], update: bool) -> int:
     known = {row.reference: row for row in Row.read(RESULTS)} if RESULTS.exists() else {}
     if update:
-        newer = {row.reference: row for row in table}
-        rows_now = [{**known, **newer}[entry.reference] for entry in entries() if entry.reference in {**known, **newer}]
-        write(rows_now, RESULTS)
+        merge(table, RESULTS)
         return 0
     news = [row for row in table if row.reference not in known or not row.same_as(known[row.reference])]
     for row in news:
