@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from published.packages import PACKAGES, Package, install, package
-from published.result import Row, beyond, rows, show, write
+from published.result import Row, beyond, merge, rows, show
 from published.run import Judged, judged
 from published.table import entries
 
@@ -59,9 +59,7 @@ def _on_record(results: Path) -> dict[str, Row]:
 def _recorded(table: list[Row], results: Path, update: bool) -> int:
     known = _on_record(results)
     if update:
-        newer = {row.reference: row for row in table}
-        rows_now = [{**known, **newer}[entry.reference] for entry in entries() if entry.reference in {**known, **newer}]
-        write(rows_now, results)
+        merge(table, results)
         return 0
     news = [row for row in table if row.reference not in known or not row.same_as(known[row.reference])]
     for row in news:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from conformance.report.model import ClauseResult
 from published.run import Judged
+from published.table import entries
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,26 @@ def write(table: Sequence[Row], file: Path) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"schema": 1, "subjects": [asdict(row) for row in table]}, indent=1, ensure_ascii=False)
     file.write_text(text + "\n", encoding="utf-8")
+
+
+def merge(table: Sequence[Row], file: Path) -> None:
+    """Put rows into the table on record, where other runs may do the same; what has no entry any more goes."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with _alone_in(file.parent):
+        known = {row.reference: row for row in Row.read(file)} if file.exists() else {}
+        rows_now = known | {row.reference: row for row in table}
+        write([rows_now[entry.reference] for entry in entries() if entry.reference in rows_now], file)
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Wait until no other run writes into a folder, and keep others waiting meanwhile."""
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 def show(table: Sequence[Row]) -> None:

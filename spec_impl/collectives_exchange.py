@@ -68,7 +68,7 @@ class AllToAll(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, tangent: torch.Tensor, *_: None) -> torch.Tensor:
-        """Send and receive tangents; every rank has one."""
+        """Send and receive rows of ``tangent``, that of ``x``; every rank has one."""
         return AllToAll.apply(tangent, ctx.group)
 
 
@@ -105,5 +105,5 @@ class AllToAllSeparate(SeparateForm):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], x: torch.Tensor, group: Any) -> tuple[torch.Tensor, int]:
-        """All samples at once."""
+        """All samples of ``x`` at once, wherever they are; ``group`` is as in forward."""
         return mapped_rows(AllToAllSeparate, x, in_dims[0], group)

@@ -100,7 +100,19 @@ def made(*own, subjects=(SUBJECT,), planned=(), clauses=CLAUSES, **more) -> Repo
 def plan(name, subject=SUBJECT, function=""):
     """A planned test of two ranks; without ``function``, the one that ``outcome(name)`` is about."""
     test = Test(
-        "suite.test_x", function or f"test_{name}", name, (2,), True, (), (), "", False, None, Path("test_x.py"), 1
+        "suite.test_x",
+        function or f"test_{name}",
+        name,
+        (2,),
+        True,
+        (),
+        (),
+        "",
+        False,
+        False,
+        None,
+        Path("test_x.py"),
+        1,
     )
     return PlannedTest(test, subject, 2, True, ())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from conformance.ranks.client import Forkserver
 from conformance.ranks.pool import Pool
 from conformance.ranks.settings import Settings
 from published.packages import PACKAGES, package
-from published.result import Row
+from published.result import Row, merge
 from published.table import Entry, adapter_file, entries
 
 ENTRIES = entries()
@@ -63,6 +64,17 @@ def test_a_note_says_why_a_subject_fails():
 
 def test_every_subject_has_a_verdict_on_record():
     assert {row.reference for row in Row.read(RESULTS)} == {entry.reference for entry in ENTRIES}
+
+
+def test_runs_that_write_at_the_same_time_lose_no_row(tmp_path):
+    names = [entry.reference for entry in ENTRIES[:12]]
+    with ProcessPoolExecutor(6) as writers:
+        list(writers.map(_record, [tmp_path / "public.json"] * len(names), names))
+    assert [row.reference for row in Row.read(tmp_path / "public.json")] == names
+
+
+def _record(file, reference):
+    merge([Row("package", "1", "Subject", reference, "Function", "conforms", "2.13.0")], file)
 
 
 def test_records_hold_no_path_of_the_machine_they_were_made_on():

@@ -93,3 +93,26 @@ class ResultKeptOnTheTensor(_Square):
         if not hasattr(x, "squared"):
             x.squared = (x * x).tolist()
         return torch.tensor(x.squared, dtype=x.dtype).reshape(x.shape)
+
+
+class FlagOfTheLastCall(Function):
+    """Which way to go back stands on the class, where the next call overwrites it.
+
+    Breaks: Function.forward.calls-independent
+    """
+
+    turned = False
+
+    @staticmethod
+    def inputs():
+        yield torch.linspace(0.3, 1.1, 4, dtype=torch.float64).requires_grad_(), True
+        yield torch.linspace(0.7, 1.9, 3, dtype=torch.float64).requires_grad_(), False
+
+    @staticmethod
+    def forward(ctx, x, turned):
+        FlagOfTheLastCall.turned = turned
+        return -x if turned else x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return -grad if FlagOfTheLastCall.turned else grad.clone(), None
