@@ -99,7 +99,6 @@ class OneElementWrong(Function):
     """A single element of a long gradient is wrong.
 
     Breaks: Function.backward.gradient
-    Also: Function.backward.any-input
     """
 
     @staticmethod
@@ -287,7 +286,6 @@ class GradientScaledInPlace(Function):
     """Scales the incoming gradient in place and returns it.
 
     Breaks: Function.backward.grads-untouched
-    Also: Function.backward.any-layout
     """
 
     @staticmethod
@@ -307,7 +305,6 @@ class GradientClippedThroughNumpy(Function):
     """Works on the incoming gradient through NumPy, where no version is counted.
 
     Breaks: Function.backward.grads-untouched
-    Also: Function.backward.double
     """
 
     @staticmethod
@@ -353,7 +350,6 @@ class MemoryReadAsIfContiguous(MatMul):
     """Reads the gradient's memory as if it were contiguous.
 
     Breaks: Function.backward.any-layout
-    Also: Function.backward.double
     """
 
     @staticmethod
@@ -434,7 +430,6 @@ class SavedTensorOverwritten(Function):
     """backward writes the gradient over the saved output, unseen by the version counter.
 
     Breaks: Function.backward.repeatable
-    Also: Function.backward.double
     """
 
     @staticmethod

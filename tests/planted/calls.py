@@ -84,7 +84,6 @@ class ResultKeptOnTheTensor(_Square):
     """Remembers on the tensor itself what it computed of it.
 
     Breaks: Function.forward.calls-independent
-    Also: Function.forward.flags-untouched
     """
 
     @staticmethod

@@ -71,7 +71,6 @@ class CopyWithoutSum(right.Copy):
     """Each rank keeps its own gradient: the backward of the other half of the pair.
 
     Breaks: Collective.backward.gradient
-    Also: Collective.backward.types
     """
 
     TYPES = "I -> R"
@@ -192,7 +191,6 @@ class WaitsForUsedResults(right.TwoGathers):
     """Adds up the gradient of each result that this rank uses, and waits for ranks that use another.
 
     Breaks: Collective.backward.unused
-    Also: Function.backward.undefined
     """
 
     TYPES = "V -> R"
@@ -217,7 +215,6 @@ class StridedUnreduced(right.Copy):
     """Adds up a contiguous copy where the gradient is strided, and returns what was not added up (Megatron-LM 5337).
 
     Breaks: Collective.backward.any-layout
-    Also: Function.backward.any-layout
     """
 
     TYPES = "I -> R"
@@ -323,8 +320,6 @@ class WorkLeftBehind(right.Reduce):
     """Starts the sum, and returns before it is there.
 
     Breaks: Collective.forward.complete
-    Also: Collective.backward.gradient, Collective.forward.any-layout, Collective.forward.types,
-        Function.forward.calls-independent, Function.forward.deterministic, Function.forward.frees-memory
     """
 
     TYPES = "P -> I"
@@ -342,7 +337,6 @@ class NobodyToAdd(right.Copy):
     """In a group of one there is nobody to add up with, and no gradient at all.
 
     Breaks: Collective.forward.one-rank
-    Also: Collective.group.subgroup
     """
 
     TYPES = "I -> R"
@@ -373,7 +367,6 @@ class NoSignature(Function):
     """Keeps no signature at all, and claims none.
 
     Breaks: Collective.backward.gradient
-    Also: Collective.forward.one-rank
     """
 
     @staticmethod

@@ -36,7 +36,6 @@ class InputOnCtx(Function):
     """Keeps its input as an attribute of ctx, and reads it there.
 
     Breaks: Function.forward.no-tensor-on-ctx
-    Also: Function.save_for_backward.hooks-suffice, Function.save_for_backward.protects
     """
 
     @staticmethod
@@ -123,8 +122,6 @@ class OutputOnCtx(Function):
     """Keeps its output as an attribute of ctx: a cycle, since the output leads to ctx.
 
     Breaks: Function.forward.frees-memory
-    Also: Function.forward.no-tensor-on-ctx, Function.save_for_backward.hooks-suffice,
-        Function.save_for_backward.protects
     """
 
     @staticmethod
@@ -266,7 +263,6 @@ class InputOnTheClass(Function):
     """Keeps its input on the class, where the next call overwrites it.
 
     Breaks: Function.forward.calls-independent
-    Also: Function.forward.frees-memory, Function.save_for_backward.hooks-suffice, Function.save_for_backward.protects
     """
 
     @staticmethod
@@ -283,7 +279,6 @@ class ScaleOnTheClass(Function):
     """Keeps a number that depends on the input on the class.
 
     Breaks: Function.forward.calls-independent
-    Also: Function.backward.double, Function.save_for_backward.hooks-suffice
     """
 
     @staticmethod
@@ -302,7 +297,6 @@ class OneBufferForAllOutputs(_Square):
     """Writes every call's output into the same memory.
 
     Breaks: Function.forward.calls-independent
-    Also: Function.forward.frees-memory
     """
 
     _buffers: dict[Any, torch.Tensor] = {}

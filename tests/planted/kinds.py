@@ -59,7 +59,6 @@ class DerivativeWhereAskedFor(Function):
     """Computes its derivative in forward where the input requires grad, which inside torch.func it never does.
 
     Breaks: Function.func.grad
-    Also: Function.forward.same-without-grad
     """
 
     @staticmethod
@@ -103,7 +102,6 @@ class ReadsTheMemoryOfTheGradient(_Square):
     """Reads the gradient's memory with its strides, as a kernel does, and ignores the flag that negates it.
 
     Breaks: Function.backward.any-layout
-    Also: Function.backward.double
     """
 
     @staticmethod

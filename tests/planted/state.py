@@ -31,7 +31,6 @@ class SavesDotData(_Square):
     """Saves ``x.data``, whose changes the version check does not see.
 
     Breaks: Function.save_for_backward.protects
-    Also: Function.backward.double
     """
 
     @staticmethod
@@ -44,7 +43,6 @@ class SavesTheOutputsData(Function):
     """Saves the memory of its output under another tensor.
 
     Breaks: Function.save_for_backward.protects
-    Also: Function.backward.double
     """
 
     @staticmethod
@@ -62,7 +60,6 @@ class SavesThroughNumpy(_Square):
     """Saves what NumPy gives back of the input's memory.
 
     Breaks: Function.save_for_backward.protects
-    Also: Function.backward.double
     """
 
     @staticmethod
@@ -75,7 +72,6 @@ class ScalesItsInputInBackward(_Square):
     """backward doubles the saved input in place to spare an allocation.
 
     Breaks: Function.forward.inputs-untouched
-    Also: Function.backward.double, Function.backward.repeatable
     """
 
     @staticmethod
@@ -133,7 +129,6 @@ class InnerBackwardIntoTheCaller(_Square):
     """Computes its gradient by an inner backward pass from the saved tensor itself, which also fills its ``grad``.
 
     Breaks: Function.forward.flags-untouched
-    Also: Function.backward.double, Function.checkpoint.agrees
     """
 
     @staticmethod

@@ -43,26 +43,14 @@ class Row:
         return self.implementation.breaks in {*self.broken, *self.consequences}
 
     @property
-    def precise(self) -> bool:
-        """Whether nothing else was accused."""
-        return not self.accused
+    def also(self) -> tuple[str, ...]:
+        """The clauses that were accused beside the one that the implementation was made to break.
 
-    @property
-    def accused(self) -> tuple[str, ...]:
-        """Clauses that were accused and that the implementation keeps. A clause of level may accuses nobody."""
-        return tuple(sorted(self.others - {*self.implementation.also}))
-
-    @property
-    def stale(self) -> tuple[str, ...]:
-        """Clauses that the implementation says it breaks as well, and that nothing accuses."""
-        return tuple(sorted({*self.implementation.also} - self.others))
-
-    @property
-    def others(self) -> set[str]:
-        """The clauses that were accused beside the one that the implementation was made to break."""
+        A clause of level may accuses nobody, and the cause that makes a consequence of its own clause is that clause.
+        """
         registry = clauses.registry()
-        allowed = {self.implementation.breaks, self.consequences.get(self.implementation.breaks, "")}
-        return {name for name in self.broken if registry[name].level != "may"} - allowed
+        own = {self.implementation.breaks, self.consequences.get(self.implementation.breaks, "")}
+        return tuple(sorted(name for name in {*self.broken} - own if registry[name].level != "may"))
 
 
 def items_of(implementation: Implementation) -> list[PlannedTest]:
