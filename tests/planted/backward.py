@@ -6,6 +6,7 @@ import torch
 from torch.autograd import Function  # noqa: F401
 
 from tests.planted._matmul import MatMul
+from tests.planted._square import Square
 
 SPEC = "Function"
 
@@ -143,7 +144,7 @@ class GradientsSwapped(Function):
         return 2 * x * y * grad, y * y * grad
 
 
-class ConjugateForgotten(Function):
+class ConjugateForgotten(Square):
     """A complex derivative without its conjugate.
 
     Breaks: Function.backward.gradient
@@ -152,16 +153,6 @@ class ConjugateForgotten(Function):
     @staticmethod
     def inputs():
         yield (torch.randn(3, dtype=torch.complex128, requires_grad=True),)
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return 2 * x * grad
 
 
 class MeanForgotten(Function):
