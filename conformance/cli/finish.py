@@ -21,7 +21,7 @@ from conformance.reproduce.scripts import write_scripts
 def finish(options: RunOptions, report: Report, expected: Sequence[Expectation]) -> int:
     """Show and write the report, and return the exit status.
 
-    Whatever cannot be written is said in a line, after all the rest is done.
+    If something cannot be written, the rest is done first and then one line says so.
     """
     report, problems = expectations.apply(report, expected)
     unwritten = [not _done(work) for work in _works(options, report, problems)]

@@ -122,8 +122,8 @@ def _result(clause: str, tests: Sequence[TestOutcome]) -> ClauseResult:
 def task(implementation: Implementation) -> Callable[[Forkserver], Row]:
     """What it takes to compute one row."""
 
-    def work(template: Forkserver) -> Row:
-        pool = Hasty(template, settings_of(implementation))
+    def work(forkserver: Forkserver) -> Row:
+        pool = Hasty(forkserver, settings_of(implementation))
         try:
             return held_against(pool, implementation)
         finally:
