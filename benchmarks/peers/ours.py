@@ -1,4 +1,4 @@
-"""Our harness: pytest, its plugin, and ranks forked from a pristine process.
+"""Our harness: pytest, its plugin, and ranks forked from a forkserver.
 
 python benchmarks/peers/ours.py WORLD CHECKS
 """

@@ -30,7 +30,6 @@ class Bug:
     breaks: str
     also: tuple[str, ...]
     caught: bool
-    precise: bool
     broken: tuple[str, ...]
     spec: str
     #: The largest world that it took to catch it.
@@ -149,7 +148,7 @@ def _json(path: Path) -> dict[str, Any]:
 
 def _bug(row: Mapping[str, Any]) -> Bug:
     also, broken = tuple(row["also"]), tuple(row["broken"])
-    judged = bool(row["caught"]), row["precise"], broken
+    judged = bool(row["caught"]), broken
     return Bug(row["implementation"], row["text"], row["breaks"], also, *judged, row["spec"], row.get("ranks", 0))
 
 

@@ -21,7 +21,7 @@ from conformance.reproduce.scripts import write_scripts
 def finish(options: RunOptions, report: Report, expected: Sequence[Expectation], broken: bool = False) -> int:
     """Show and write the report, and return the exit status.
 
-    Whatever cannot be written is said in a line, after all the rest is done.
+    If something cannot be written, the rest is done first and then one line says so.
 
     Args:
         options: what was asked for.

@@ -61,7 +61,7 @@ def show_list(as_json: bool) -> int:
 
 
 def explain(identifier: str) -> int:
-    """Print all there is to know of one clause.
+    """Print everything about one clause.
 
     Raises:
         UsageError: there is no such clause; the nearest ids are named.

@@ -10,7 +10,7 @@ from conformance.core.options import options_of
 
 
 class Parser(argparse.ArgumentParser):
-    """Ends with status 4 and one line when the arguments cannot be used."""
+    """A parser that exits with status 4 and one line if the arguments cannot be used."""
 
     def error(self, message: str) -> NoReturn:
         """Called by argparse; ``--help`` tells the rest."""

@@ -69,7 +69,7 @@ def _alone(options: RunOptions, passed_on: Sequence[str]) -> int:
 
 
 def _leading(launch: Launch, options: RunOptions, passed_on: Sequence[str]) -> int:
-    """Run the tests on ranks of all launched processes; when it is over, say so to the others."""
+    """Run the tests on ranks of all launched processes, and tell the others when the run is over."""
     from conformance.ranks.client import Forkserver
     from conformance.ranks.cluster.supervisor import Cluster, sizes
 
@@ -100,7 +100,7 @@ def _leading(launch: Launch, options: RunOptions, passed_on: Sequence[str]) -> i
 
 
 def _resumed(options: RunOptions) -> tuple[RunOptions, Journal | None]:
-    """What was asked for, with the journal of the run that is to go on, if any."""
+    """The options, and the journal of the run to resume, if any."""
     if not options.resume:
         return options, None
     journal, asked = Journal.resume(Path(options.resume))
@@ -163,7 +163,7 @@ def _broken(recorder: Recorder, said: str, interrupted: bool) -> str:
 def _prepare(
     options: RunOptions, journal: Journal | None, under_launcher: bool
 ) -> tuple[tuple[Expectation, ...], Journal | None]:
-    """See to it, before anything runs, that all that is to be read and written at the end can be."""
+    """Check, before anything runs, that every file to read can be read and every file to write can be written."""
     from conformance.core.clauses import registry
     from conformance.report.expectations import read_expect
     from conformance.report.files import prepare

@@ -42,7 +42,7 @@ class Test:
 
     @property
     def about_engine(self) -> bool:
-        """Whether the test makes its own Functions to try PyTorch's engine."""
+        """Whether the test is about PyTorch's engine, with Functions of its own."""
         return "subject" not in self.arguments
 
     @property

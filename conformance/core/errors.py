@@ -1,4 +1,4 @@
-"""The errors that are told to a user in a line, and the exit statuses of the command."""
+"""Errors that a user sees as one line, and the exit statuses of the command."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ OK, FAILS, INTERRUPTED, BROKE, BAD_USAGE = 0, 1, 2, 3, 4
 
 
 class UsageError(ValueError):
-    """What was asked for cannot be done: one line says what was given and what would be right."""
+    """A request that cannot be carried out: one line says what was given and what would be right."""
 
 
 class RunnerError(RuntimeError):
@@ -14,7 +14,7 @@ class RunnerError(RuntimeError):
 
 
 class ForkserverDied(RunnerError):
-    """The process that ranks are forked from is gone."""
+    """The process that ranks are forked from has exited."""
 
 
 class StartFailed(RunnerError):

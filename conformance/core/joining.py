@@ -14,7 +14,7 @@ ROOT_ONLY = re.compile(r",? ?\[\[.*?\]\],? ?|,? ?\[\],? ?")
 
 
 def joined(item: PlannedTest, outcomes: Sequence[RankOutcome], seconds: float) -> TestOutcome:
-    """The outcome of a test that ran, or that could not: then one rank says so for all."""
+    """Join the ranks' outcomes of a test that ran, or report one that could not run."""
     outcome, message = join(outcomes, item.size)
     broken = outcome in BROKEN
     return TestOutcome(
@@ -56,7 +56,7 @@ def join(outcomes: Sequence[RankOutcome], world: int) -> tuple[Outcome, str]:
 
 
 def _disagree(outcomes: Sequence[RankOutcome]) -> bool:
-    """Whether the clause applies on some ranks alone. The others pass, or wait in a collective that is left to them."""
+    """Whether the clause applies on only some ranks: the others pass, or wait in a collective."""
     without = [outcome for outcome in outcomes if outcome.outcome == "not-applicable"]
     others = [outcome for outcome in outcomes if outcome.outcome != "not-applicable"]
     furthest = max((len(outcome.collectives) for outcome in without), default=0)
@@ -67,7 +67,7 @@ def _disagree(outcomes: Sequence[RankOutcome]) -> bool:
 
 
 def _deciding(outcomes: Sequence[RankOutcome]) -> Sequence[RankOutcome]:
-    """The ranks that decide; where every one is a bystander, nobody else can."""
+    """The ranks that decide the outcome: those that broke it, or all if each one only waited."""
     return [outcome for outcome in outcomes if not outcome.bystander] or outcomes
 
 
@@ -81,7 +81,7 @@ def disagreement(outcomes: Sequence[RankOutcome]) -> list[str]:
 
 
 def at_odds(outcomes: Sequence[RankOutcome]) -> bool:
-    """Whether two ranks entered collectives that do not belong together, as against one rank that stayed out."""
+    """Whether two ranks issued different collectives, rather than one rank issuing none."""
     here, _ = _first_difference(outcomes)
     return len(set(here.values()) - {NOTHING_MORE}) > 1
 
@@ -96,7 +96,7 @@ def _first_difference(outcomes: Sequence[RankOutcome]) -> tuple[Mapping[int, str
 
 
 def _compared(call: str) -> str:
-    """A collective without what only its root gives: the list that a scatter sends, or a gather fills.
+    """A collective as every rank sees it: without the list that only a root passes to scatter or gather.
 
     >>> _compared("scatter([2 float32], [[2 float32, 2 float32]])") == _compared("scatter([2 float32], [])")
     True

@@ -20,7 +20,7 @@ LONGEST_TIMEOUT = 86_400
 
 @dataclass(frozen=True)
 class Option:
-    """How an option is given, and who knows it.
+    """How an option is given, and which commands take it.
 
     Attributes:
         flags: as on the command line, such as ``--ranks``; none for what is given by its place.
@@ -87,7 +87,7 @@ def read_timeout(text: str) -> float:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """A run, as asked for."""
+    """The options of a run."""
 
     subjects: tuple[str, ...] = _plan(
         help="module:attribute: a Function class, a callable or a Subject",
@@ -175,7 +175,7 @@ class RunOptions:
         return {name: getattr(self, name) for name, option in _OPTIONS.items() if option.kept}
 
     def resumed(self, earlier: RunOptions) -> RunOptions:
-        """These options, with what an earlier run was asked for; whoever asks for something else means another run.
+        """These options, completed from those of the run being resumed.
 
         Raises:
             UsageError: an option was given that differs from the earlier run's.
@@ -188,13 +188,13 @@ class RunOptions:
 
     @property
     def where(self) -> tuple[str, ...]:
-        """The words of a command that name device and backend, where they are not the usual ones."""
+        """The part of a command line that names device and backend, if they are not the defaults."""
         usual = BACKEND_OF.get(self.device.partition(":")[0], "gloo")
         device = () if self.device == "cpu" else ("--device", self.device)
         return (*device, *(() if self.backend == usual else ("--backend", self.backend)))
 
     def checked(self, specs: Iterable[str]) -> RunOptions:
-        """The same options, complete, once every name in them reads as it should.
+        """Check the options, and complete them.
 
         Raises:
             UsageError: with one line.

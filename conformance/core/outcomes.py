@@ -1,4 +1,4 @@
-"""Outcomes: of a test on one rank, and of the test on all its ranks.
+"""Test outcomes, per rank and joined.
 
 Everything here is plain data that crosses process borders as JSON, never as pickles; the same types validate it there.
 """
@@ -65,7 +65,7 @@ def converted(data: Any, kind: type[_Kind]) -> _Kind:
 
 @dataclass(frozen=True)
 class RankOutcome:
-    """What a test gave on one rank."""
+    """The outcome of a test on one rank."""
 
     rank: Annotated[int, Meta(ge=0, le=MOST)]
     outcome: Outcome
@@ -95,7 +95,7 @@ class RankOutcome:
 
 @dataclass(frozen=True)
 class TestOutcome:
-    """What a test gave on all its ranks together. ``subject`` is empty for clauses about PyTorch's engine."""
+    """The outcome of a test on all its ranks. ``subject`` is empty for clauses about PyTorch's engine."""
 
     __test__ = False  # pytest would take the name for a test class
 

@@ -1,4 +1,4 @@
-"""Lines on stderr, and an output that nobody reads any more."""
+"""Messages on stderr, and output that has been closed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def why(error: OSError) -> str:
 
 
 def let_go_of_output() -> None:
-    """Send what is still to be printed nowhere, so that Python's flush at its end does not complain again."""
+    """Discard what is still buffered, so that Python's flush at exit does not fail again."""
     _let_go(sys.stdout)
 
 
@@ -32,7 +32,7 @@ def _let_go(stream: TextIO) -> None:
 
 
 def harmless(text: str) -> str:
-    r"""A text in which nothing is left that a terminal obeys: a subject may have had a hand in it.
+    r"""A text without terminal control codes: part of it may come from a subject.
 
     >>> harmless("\x1b[31mred")
     '\\x1b[31mred'

@@ -1,4 +1,4 @@
-"""Which tests a run owes: every test of the suite that concerns a subject, in every world and case."""
+"""The plan of a run: every test that concerns a subject, in every world and case."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class PlannedTest:
 
     @property
     def spec(self) -> str:
-        """The spec's name; the engine's clauses stand in the contract."""
+        """The spec's name; clauses about the engine belong to the contract."""
         return self.subject.spec if self.subject else "Function"
 
     @property
@@ -159,7 +159,7 @@ def _items(test: Test, subject: SubjectRef | None, ranks: Sequence[int], gathers
 def _worlds(
     test: Test, subject: SubjectRef | None, ranks: Sequence[int], gathers: bool
 ) -> Iterator[tuple[int, bool, str]]:
-    """The worlds of a test: what is about one rank runs on one, whatever ``--ranks`` says.
+    """The worlds of a test; one about a single rank runs on one, whatever ``--ranks`` says.
 
     A subject that is judged in other worlds alone is spared that where a test will do in the smallest of them.
     """

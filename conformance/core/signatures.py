@@ -56,7 +56,7 @@ _RESULT_IMPLIES = {(Type.R, Type.V), (Type.R, Type.P), (Type.V, Type.P)}
 
 @dataclass(frozen=True)
 class Signature:
-    """What a Function claims of its tensors.
+    """The SPMD types that a Function claims for its tensors.
 
     Attributes:
         arguments: the types of the tensor arguments, in order.
@@ -137,7 +137,7 @@ def candidates(arguments: int, results: int) -> tuple[Signature, ...]:
 
 
 def strongest(signatures: list[Signature]) -> list[Signature]:
-    """Those that no other one implies: what is worth telling of all that a Function keeps.
+    """The signatures that no other one implies.
 
     >>> [str(signature) for signature in strongest([parse("V -> P"), parse("V -> V"), parse("I -> I")])]
     ['V -> V', 'I -> I']

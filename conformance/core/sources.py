@@ -80,7 +80,7 @@ class Source:
 
     @property
     def title(self) -> str:
-        """What to call it."""
+        """A title for readers."""
         if self.kind in DOCUMENTS:
             return DOCUMENTS[self.kind][0]
         return {PAGE: f"PyTorch: {self.place}", CODE: f"code: {self.place}"}.get(
@@ -89,7 +89,7 @@ class Source:
 
     @property
     def url(self) -> str:
-        """Where to read it, if that is known."""
+        """Its address, if known."""
         return DOCUMENTS[self.kind][1] if self.kind in DOCUMENTS else PAGES.get(self.place, "")
 
 

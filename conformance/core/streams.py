@@ -1,4 +1,4 @@
-"""Standard streams that were closed by whoever started this process."""
+"""Standard streams that were already closed when this process started."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 
 def open_missing() -> None:
-    """Open descriptors 0 to 2 on nothing where they are closed, so that no socket takes their place."""
+    """Open descriptors 0 to 2 on /dev/null if they are closed, so that no socket gets their numbers."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(descriptor, True)
     os.close(descriptor)

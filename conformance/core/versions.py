@@ -7,7 +7,7 @@ from packaging.version import InvalidVersion, Version
 
 
 def matches_version(versions: str, torch: str) -> bool:
-    """Whether ``versions`` takes in a PyTorch version; a nightly build counts as the release it leads to.
+    """Whether ``versions`` includes a PyTorch version; a nightly build counts as the coming release.
 
     >>> matches_version("torch < 2.14", "2.13.0+cpu"), matches_version("", "2.13.0")
     (True, True)

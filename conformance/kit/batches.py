@@ -1,4 +1,4 @@
-"""Batches of samples: what a Function gives under :func:`torch.vmap`, and what it gives sample by sample."""
+"""Batches of samples: what a Function returns under :func:`torch.vmap`, and sample by sample."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Values = Mapping[int, torch.Tensor]
 
 @dataclass(frozen=True)
 class Batch:
-    """Samples to be put in one call. ``samples`` has the tensors of each; those not mapped are the same in all."""
+    """Samples mapped in one call. ``samples`` has the tensors of each; those not mapped are the same in all."""
 
     case: Case
     in_dims: InDims
@@ -127,7 +127,7 @@ def choices(case: Case) -> list[InDims]:
 
 
 def _changed(case: Case) -> set[int]:
-    """What the call changes in place: PyTorch cannot write a batch into a tensor that is not mapped."""
+    """Tensors that the call changes in place; they must be mapped, since PyTorch cannot write a batch into others."""
     given = {at: tensor.clone() for at, tensor in tensors(case).items()}
     apart(case, given)
     return {at for at, tensor in given.items() if tensor._version}
@@ -205,7 +205,7 @@ def expect_batches(comparisons: Sequence[Comparison]) -> None:
 
 
 def expect_batch(actual: Sequence[torch.Tensor], expected: Sequence[Sequence[torch.Tensor]], what: str) -> None:
-    """Assert that batched tensors are the samples' tensors, which are given sample by sample."""
+    """Assert that each batched tensor has the values that the samples gave one by one."""
     expect.that(len(actual) == len(expected[0]), f"{what}: how many tensors", len(actual), len(expected[0]))
     for place, whole in enumerate(actual):
         right = torch.stack([sample[place] for sample in expected])

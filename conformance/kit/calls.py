@@ -1,4 +1,4 @@
-"""A sample as a call that can be made again: with other values, with other inputs that need a gradient."""
+"""A sample as a call that can be repeated with other values and other inputs that need a gradient."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def differentiated(subject: Subject, world: World) -> list[tuple[Case, Run]]:
 
 
 def has_backward(subject: Subject) -> bool:
-    """Whether there is a derivative to ask for: a class that leaves ``apply`` alone needs a backward or a vjp."""
+    """Whether there is a derivative: a class that does not override ``apply`` needs a backward or a vjp."""
     return has_own_apply(subject.function) or subject.defines("backward") or subject.defines("vjp")
 
 

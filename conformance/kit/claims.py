@@ -1,4 +1,4 @@
-"""What a collective claims of its tensors, or is found to keep where it claims nothing, and what is wrong with that."""
+"""The signature that a collective claims, or those it keeps if it claims none, and what is wrong with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a test body ends when it does not simply return."""
+"""Exceptions by which a test body ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a wrong value looks like: the mistake that leads from the expected value to the actual one."""
+"""Likely causes: the mistake that leads from the expected value to the actual one."""
 
 from __future__ import annotations
 

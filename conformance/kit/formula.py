@@ -1,4 +1,4 @@
-"""What the formula that a subject declares says about the gradients of a call."""
+"""The gradients of a call by the formula that a subject declares."""
 
 from __future__ import annotations
 

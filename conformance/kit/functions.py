@@ -1,4 +1,4 @@
-"""Small Functions for the chapters about PyTorch itself, in either form, and ways to look at what comes of them."""
+"""Small Functions in either form, for tests of PyTorch itself."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def leaf(world: World, *numbers: float) -> torch.Tensor:
 
 
 def forward_mode(call: Callable[..., Any], *pairs: Any) -> tuple[Any, ...]:
-    """Call with dual numbers, and give back the tangent of each output (None where there is none).
+    """Call with dual numbers, and return the tangent of each output, None if it has none.
 
     Args:
         call: what is differentiated.

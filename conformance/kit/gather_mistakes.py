@@ -1,4 +1,4 @@
-"""Wrong values that gathers are known to give, each by the mistake that leads to it."""
+"""Wrong values that gathers are known to return, each by the mistake that leads to it."""
 
 from __future__ import annotations
 

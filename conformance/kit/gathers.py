@@ -1,4 +1,4 @@
-"""What the chapters on gathers share: what ranks hold, what must come of it, and the mistakes worth naming."""
+"""What tests of gathers share: what ranks hold, the expected results, and the mistakes worth naming."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def gets_args(subject: Subject, world: World) -> bool:
 
 
 def held(world: World, shape: tuple[int, ...], dtype: torch.dtype, *key: object) -> list[torch.Tensor]:
-    """What every rank gives to the gather; no two ranks give the same."""
+    """What every rank passes to the gather; no two ranks pass the same."""
     return [world.tensor(rank, shape, dtype, "x", *key) for rank in range(world.size)]
 
 
@@ -187,7 +187,7 @@ def expect_nothing_more_kept(world: World, actual: torch.Tensor | None) -> None:
 
 
 def exact_to(dtype: torch.dtype) -> dict[str, float]:
-    """Tolerance for sums of a few small whole numbers: room for a division by N and back, no more."""
+    """The tolerance for sums of a few small whole numbers: as much as a division by N and back needs."""
     eps = torch.finfo(dtype).eps
     return {"rtol": 8 * eps, "atol": 64 * eps}
 
@@ -195,7 +195,7 @@ def exact_to(dtype: torch.dtype) -> dict[str, float]:
 def central_differences(
     world: World, loss: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, step: float = 1e-4
 ) -> Table:
-    """How every rank's loss answers to every element of every rank's ``x``: all ranks as one function.
+    """The derivative of every rank's loss with respect to every element of every rank's ``x``.
 
     One element on one rank is moved at a time, and the losses of all ranks are watched. ``table[s][r]`` is the
     derivative of rank s's loss with respect to rank r's ``x``.

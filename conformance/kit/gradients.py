@@ -1,4 +1,4 @@
-"""Gradients of leaves, for Functions too that refuse to be asked for the gradients of some leaves alone."""
+"""Gradients of leaves, also for Functions that refuse ``torch.autograd.grad``."""
 
 from __future__ import annotations
 

@@ -47,9 +47,9 @@ def share_memory(one: object, other: object) -> bool:
 
 
 def freed(tensor: torch.Tensor) -> bool:
-    """Whether a tensor's storage no longer holds its elements, as where a Function frees its input.
+    """Whether a tensor's storage has been freed, as by a Function that frees its input.
 
-    To read such a tensor is to read what belongs to others, or to crash.
+    Reading such a tensor reads memory of others, or crashes.
 
     >>> freed(torch.ones(3))
     False
@@ -69,7 +69,7 @@ class AllocationMode(TorchDispatchMode):
     """Calls :meth:`allocated` with every tensor that an operation returns in memory of its own; views have none."""
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run the operation and look at what comes of it."""
+        """Run the operation and record what it allocates."""
         result = function(*args, **(kwargs or {}))
         given = {storage for _, storage in _stored((args, kwargs))}
         for tensor, storage in _stored(result):
@@ -78,7 +78,7 @@ class AllocationMode(TorchDispatchMode):
         return result
 
     def allocated(self, tensor: torch.Tensor, origin: str) -> None:
-        """Take note of a tensor and the name of the operation that made it."""
+        """Record a tensor and the name of the operation that made it."""
         raise NotImplementedError
 
 

@@ -45,7 +45,7 @@ LAYOUTS: dict[str, Arrange] = {
 
 
 class _Laid(torch.autograd.Function):
-    """A copy in another layout, which is no view of anything."""
+    """Return a copy in another layout that is not a view."""
 
     @staticmethod
     def forward(ctx: Any, value: torch.Tensor, arrange: Arrange) -> torch.Tensor:
@@ -59,7 +59,7 @@ class _Laid(torch.autograd.Function):
 
 
 def changes(case: Case, arrange: Arrange) -> bool:
-    """Whether any tensor of a sample is laid out otherwise then."""
+    """Whether another layout changes the strides of any tensor of a sample."""
     tensors = [value.detach() for value in case.values if _arrangeable(value)]
     return any(
         (moved.stride(), moved.storage_offset()) != (value.stride(), value.storage_offset())
@@ -117,7 +117,7 @@ def in_dtype(case: Case, dtype: torch.dtype) -> Case | None:
 
 
 def without_rows(case: Case) -> Case | None:
-    """The sample with nothing along the first dimension of its first input, and of all that are as long as that."""
+    """The sample with an empty first dimension in its first input and in all inputs of the same length."""
     rows = next((case.values[at].shape[0] for at in case.active if case.values[at].dim()), 0)
     if rows == 0:
         return None
@@ -152,7 +152,7 @@ def draws(case: Case, world: World) -> bool:
 
 
 def attempt(action: Callable[[], Any], world: World) -> Any:
-    """What comes of an action; None where it raises, on any rank: then all ranks go on alike."""
+    """The result of an action; None on every rank if it raises on any."""
     try:
         found = action()
     except Exception:  # the subject need not take what it was not made for
@@ -183,7 +183,7 @@ def same_outputs(one: Run, other: Run, world: World) -> bool:
 
 
 def farthest(actual: Sequence[torch.Tensor], right: Sequence[torch.Tensor], scale: float = 0.0) -> tuple[float, int]:
-    """How far tensors are from those that they should be, next to their size, and which is the farthest."""
+    """The largest relative difference between tensors and the expected ones, and which tensor has it."""
     largest = max([scale, *(_size(tensor) for tensor in right)])
     gaps = [_gap(a, b, 1e-5 * largest) for a, b in zip(actual, right, strict=True)]
     worst = max(range(len(gaps)), key=lambda at: gaps[at])
@@ -211,7 +211,7 @@ def _numbers(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def shaken(case: Case, world: World, eps: float, tries: int = 2) -> Iterator[Case]:
-    """The sample moved by as much as rounding to a precision moves it."""
+    """The sample perturbed by as much as rounding to a precision would."""
     for number in range(tries):
         moved = {}
         for at in case.active:

@@ -1,4 +1,4 @@
-"""Every sample called and differentiated under the witness, and what that brought to light."""
+"""Every sample called and differentiated under the witness, and what it saw."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def watched(subject: Subject, world: World, everything: bool = False, dtypes: bo
 
 
 def _once(world: World, key: object, found: Callable[[], Found]) -> Found:
-    """What a world knows already, or finds out now."""
+    """The cached result of an observation, which is made once for each world."""
     if key not in world.known:
         world.known[key] = found()
     known: Found = world.known[key]

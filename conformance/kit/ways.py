@@ -1,4 +1,4 @@
-"""Other ways to make a sample's call: under a mode, inside a checkpoint."""
+"""Other ways to call with a sample: under a mode, or inside a checkpoint."""
 
 from __future__ import annotations
 

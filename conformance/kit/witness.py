@@ -1,4 +1,4 @@
-"""What a Function does to its ctx, seen from outside: calls on ctx, what came in, what went out, in which phase.
+"""What a Function does to its ctx: calls on ctx, arguments and results, and in which phase.
 
 Its methods stand in for those of a Function class while :func:`conformance.kit.watching.watching` lasts.
 """
@@ -96,7 +96,7 @@ class Witness:
         return found
 
     def note(self, context: Any, attribute: str, value: Any) -> None:
-        """Take down that an attribute of ctx was set."""
+        """Note that an attribute of ctx was set."""
         if attribute in METHODS:
             # The innermost phase of this very ctx: a forward may apply another Function inside.
             phase = next((name for name, whose in reversed(self._phases) if whose is context), "outside")

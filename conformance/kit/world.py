@@ -1,4 +1,4 @@
-"""The world as a test body sees it: who am I, how many are we, and how do we tell each other what we found."""
+"""The world as a test body sees it: this rank, the world size, and how ranks exchange values."""
 
 from __future__ import annotations
 

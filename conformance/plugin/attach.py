@@ -1,4 +1,4 @@
-"""The session that belongs to a pytest run."""
+"""The session of a pytest run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conformance.run.session import Session
 
 
 def take_session(config: pytest.Config) -> None:
-    """Have the session ready, with its tests planned; a request that cannot be carried out ends the run in a line."""
+    """Make the session and plan its tests; a request that cannot be carried out ends the run with one line."""
     try:
         session_of(config).tests  # noqa: B018
     except UsageError as error:

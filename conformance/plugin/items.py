@@ -16,7 +16,7 @@ from conformance.plugin.stash import SESSION
 
 
 class ClauseBroken(Exception):
-    """A test's outcome that is no pass."""
+    """An outcome that is not a pass."""
 
 
 class SuiteModule(pytest.File):
@@ -64,12 +64,12 @@ class RankItem(pytest.Item):
         return super().repr_failure(excinfo, *args)
 
     def reportinfo(self) -> tuple[Any, int, str]:
-        """Called by pytest: where the test stands."""
+        """Called by pytest: the file and line of the test."""
         return self.path, self.planned.test.line - 1, self.name
 
 
 def told(outcome: TestOutcome) -> str:
-    """A failure as text, for pytest's own reports."""
+    """The text of a failure, for pytest's own reports."""
     clause = clauses.registry()[outcome.clause]
     lines = [f"{clause.id} ({clause.level}): {clause.text}", f"{outcome.outcome}: {outcome.message}"]
     lines += [f"looks like: {outcome.likely}"] if outcome.likely else []
@@ -78,6 +78,6 @@ def told(outcome: TestOutcome) -> str:
 
 
 def in_order(items: list[pytest.Item]) -> list[pytest.Item]:
-    """The plan's order for the suite's items; other items keep their places."""
+    """Put the suite's items into the order of the plan; other items keep their places."""
     ours = iter(sorted((item for item in items if isinstance(item, RankItem)), key=lambda item: item.place))
     return [next(ours) if isinstance(item, RankItem) else item for item in items]

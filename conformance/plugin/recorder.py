@@ -1,4 +1,4 @@
-"""Takes every test's outcome as it comes, shows it, writes it down, and makes the report of them at the end."""
+"""Records every outcome: on the progress line, in the journal, and in the report at the end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from conformance.run.session import Session
 
 
 class Recorder:
-    """A pytest plugin of one run: the run's session, and what has come of it so far."""
+    """The pytest plugin of one run: its session, and the outcomes so far."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Recorder:
         items[:] = [item for item in items if not (isinstance(item, RankItem) and item.planned.nodeid in self.outcomes)]
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Called once the selection stands."""
+        """Called once the tests are selected."""
         tests = [item.planned for item in session.items if isinstance(item, RankItem)]
         self.session.pool.look_ahead(tests)
         self._start({test.nodeid for test in tests})
@@ -100,7 +100,7 @@ class Recorder:
         self._show(lambda: self.started(len(chosen)))
 
     def _show(self, action: Callable[[], None]) -> None:
-        """Move the progress line; an output that is closed or full ends the line, not the run."""
+        """Advance the progress line; if the output is closed or full, the line ends and the run goes on."""
         if not self.unheard:
             try:
                 action()

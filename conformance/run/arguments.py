@@ -1,4 +1,4 @@
-"""What ``check`` was given: looked at, so that whatever cannot be used is told in one line."""
+"""The arguments of ``check``, validated: whatever cannot be used is a UsageError."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``check``: the suite from within one's own tests, in the calling process where one rank is enough."""
+"""``check``: the suite inside your own tests; with one rank it runs in the calling process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A subject that is at hand as an object: tested in this process, or handed to rank processes."""
+"""Run tests of a subject in this process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from conformance.kit.world import World
 
 
 def in_process(tests: Sequence[PlannedTest], subject: Subject) -> Iterator[TestOutcome]:
-    """Run tests on the one rank that this process is, and leave the process as it was."""
+    """Run tests with this process as the only rank, and restore its state."""
     world = World(device=_device(subject))
     with _as_a_rank(torch.device(world.device).type):
         for test in tests:

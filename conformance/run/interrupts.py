@@ -1,4 +1,4 @@
-"""How a run ends early: the first interrupt ends it with a report, the second at once."""
+"""Interrupts: the first ends a run with a report, the second at once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Interrupts:
         self.count += 1
         if self.count == 1:
             raise KeyboardInterrupt
-        # The pristine process sees our end of its connection close, and ends every rank.
+        # The forkserver sees our end of its connection close, and ends every rank.
         with contextlib.suppress(OSError):
             if os.isatty(2):
                 os.write(2, SHOW_CURSOR)
@@ -38,7 +38,7 @@ class Interrupts:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[Interrupts]:
-    """Take over the signals that end a run, those aside that the user has switched off, as ``nohup`` does."""
+    """Handle the signals that end a run, except those that are ignored, as under ``nohup``."""
     interrupts = Interrupts()
     earlier = {}
     if threading.current_thread() is threading.main_thread():

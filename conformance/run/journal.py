@@ -1,4 +1,4 @@
-"""The journal of a run: what was asked for, then each outcome as it came, so that a killed run can go on."""
+"""The journal of a run: its options, then each outcome, so that a killed run can be resumed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ JOURNAL = "outcomes.jsonl"
 
 
 class Journal:
-    """A file of JSON lines that only grows."""
+    """A file of JSON lines that is only appended to."""
 
     def __init__(self, path: Path, file: TextIO, outcomes: list[TestOutcome]) -> None:
         self.path = path
@@ -27,7 +27,7 @@ class Journal:
 
     @classmethod
     def begin(cls, folder: Path, options: RunOptions, launcher: str = "") -> Journal:
-        """Start anew; the launcher, if any, is noted, so that its next attempt can go on.
+        """Begin a journal; the launcher is recorded, so that its next attempt can resume the run.
 
         Raises:
             UsageError: the file cannot be written.
@@ -44,7 +44,7 @@ class Journal:
 
     @classmethod
     def resume(cls, folder: Path) -> tuple[Journal, RunOptions]:
-        """Go on with an earlier run: its journal, and what it was asked for.
+        """Open the journal of an earlier run; return it with that run's options.
 
         Raises:
             UsageError: there is no such run, or it was another one.
@@ -71,7 +71,7 @@ class Journal:
         return cls(path, file, [outcome for outcome in map(_outcome, rest) if outcome is not None]), asked
 
     def note(self, outcome: TestOutcome) -> None:
-        """Write an outcome down. A disk that is full does not end the run."""
+        """Append an outcome. A full disk does not end the run."""
         if not self.lost:
             try:
                 self._write(outcome.to_text())
@@ -79,7 +79,7 @@ class Journal:
                 self.lost = f"{self.path}: {error.strerror}; this run cannot be resumed from here"
 
     def close(self) -> None:
-        """Nothing more is to be written."""
+        """Close the file."""
         with contextlib.suppress(OSError):
             self.file.close()
 
@@ -89,7 +89,7 @@ class Journal:
 
 
 def begun_by(folder: Path, launcher: str) -> bool:
-    """Whether this very launcher began the run in a folder, in an attempt before this one."""
+    """Whether an earlier attempt of the same launcher began the run in this folder."""
     try:
         with (folder / JOURNAL).open(encoding="utf-8", errors="replace") as file:
             head = _parsed(file.readline()) or {}

@@ -1,4 +1,4 @@
-"""A run, from its options to its report: subjects are looked at, tests planned, run and judged."""
+"""A run, from its options to its report: import the subjects, plan, run and judge the tests."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class Session:
         return _labelled([self._looked_at(reference) for reference in wanted])
 
     def take_unseen(self) -> None:
-        """Take the subjects as they were named: the run was called off while they were being looked at."""
+        """Take the subjects by name alone: the run was interrupted while they were being imported."""
         if "subjects" not in vars(self):
             spec = self.options.spec or "Function"
             self._known = (
@@ -140,7 +140,7 @@ class Session:
 
     @cached_property
     def tests(self) -> list[PlannedTest]:
-        """Every test that the run owes, in the order they run."""
+        """Every planned test, in the order they run."""
         planned = plan(promised_tests(), clauses.registry(), self.subjects, self.options.ranks)
         where = self.options.where
         return [
@@ -149,7 +149,7 @@ class Session:
         ]
 
     def _missing(self, size: int, group: bool) -> str:
-        """Why a world of some size cannot be had here; empty where it can."""
+        """Why a world of this size cannot run here; empty if it can."""
         if self.cluster and size > self.cluster.launch.size:
             return f"needs {size} ranks; {self.cluster.launch.size} processes were launched"
         backend, device = self.options.backend, self.options.device
@@ -164,7 +164,7 @@ class Session:
 
     @cached_property
     def environment(self) -> dict[str, Any]:
-        """Where the run takes place, for the report."""
+        """The environment of the run, for the report."""
         self.forkserver.wait()
         options, hardware = self.options, self.forkserver.hardware
         kind = options.device.partition(":")[0]
@@ -182,7 +182,7 @@ class Session:
         }
 
     def run(self, tests: Sequence[PlannedTest]) -> Iterator[TestOutcome]:
-        """Run tests one after the other, and give each outcome as it comes."""
+        """Run tests one after the other, and yield each outcome."""
         self.pool.look_ahead(tests)
         yield from map(self.pool.run, tests)
 

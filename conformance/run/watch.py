@@ -1,4 +1,4 @@
-"""``conformance watch``: keeps the process that ranks are forked from, and tests again whenever a file is saved."""
+"""``conformance watch``: test again whenever a file is saved, on ranks of one forkserver."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def one_round(session: Session, tests: Sequence[PlannedTest]) -> list[PlannedTes
 
 
 def failing_first(tests: Sequence[PlannedTest], outcomes: Sequence[TestOutcome]) -> list[PlannedTest]:
-    """The same tests, each world's together, what failed last time ahead of the rest of its world."""
+    """The same tests, grouped by world; in each world those that failed last time come first."""
     bad = {outcome.nodeid for outcome in outcomes if outcome.outcome in BROKEN}
     worlds = {(test.label, test.world): place for place, test in reversed(list(enumerate(tests)))}
     failing = {(test.label, test.world) for test in tests if test.nodeid in bad}
@@ -71,7 +71,7 @@ def watched(session: Session) -> set[str]:
 
 
 def wait_for_change(before: Mapping[str, Stamp]) -> None:
-    """Return once one of the files is no longer as it was."""
+    """Wait until one of the files changes."""
     while stamps(before) == before:
         time.sleep(LOOK)
     settled = stamps(before)

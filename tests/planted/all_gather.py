@@ -22,7 +22,6 @@ class FromTheLastRank(Joined):
     """Rows of the last rank first.
 
     Breaks: AllGather.forward.concatenates
-    Also: AllGather.backward.local-slice
     """
 
     @staticmethod
@@ -35,7 +34,6 @@ class AlongTheLastDimension(Joined):
     """Joined along the last dimension: right for vectors.
 
     Breaks: AllGather.forward.concatenates
-    Also: AllGather.backward.local-slice
     """
 
     @staticmethod
@@ -52,7 +50,6 @@ class Stacked(Joined):
     """Stacked, with a dimension for ranks.
 
     Breaks: AllGather.forward.concatenates
-    Also: AllGather.backward.local-slice, AllGather.forward.one-rank
     """
 
     @staticmethod
@@ -69,7 +66,6 @@ class RowsInTurn(Joined):
     """Row 0 of every rank, then row 1 of every rank: right for one row.
 
     Breaks: AllGather.forward.concatenates
-    Also: AllGather.backward.local-slice
     """
 
     @staticmethod
@@ -87,7 +83,6 @@ class OwnRowsEverywhere(Joined):
     """This rank's rows N times.
 
     Breaks: AllGather.forward.concatenates
-    Also: AllGather.backward.local-slice
     """
 
     @staticmethod
@@ -115,7 +110,6 @@ class ThroughFloat(Joined):
     """Everything travels in single precision.
 
     Breaks: AllGather.forward.concatenates
-    Also: AllGather.backward.local-slice
     """
 
     @staticmethod

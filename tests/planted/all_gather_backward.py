@@ -40,7 +40,6 @@ class Summed(Joined):
     """Added up over ranks, then cut out (towhee's AllGather2): another family's gradient.
 
     Breaks: AllGather.backward.local-slice
-    Also: Function.backward.double
     """
 
     @staticmethod
@@ -55,7 +54,6 @@ class Mean(Joined):
     """Averaged over ranks, then cut out.
 
     Breaks: AllGather.backward.local-slice
-    Also: Function.backward.double
     """
 
     @staticmethod
@@ -114,7 +112,6 @@ class OneRowARank(Joined):
     """Takes it that every rank has as many rows as there were in the latest call.
 
     Breaks: AllGather.backward.local-slice
-    Also: Function.backward.any-layout
     """
 
     rows = 0
@@ -136,7 +133,6 @@ class GradientAsItLies(Joined):
     """Takes the memory of the gradient as it lies.
 
     Breaks: AllGather.backward.local-slice
-    Also: Function.backward.any-layout
     """
 
     @staticmethod
@@ -163,7 +159,6 @@ def graph_cut(tensor, args):
     """Gathers without a graph.
 
     Breaks: AllGather.backward.local-slice
-    Also: AllGather.forward.concatenates, AllGather.backward.none-for-args
     """
     return joined(tensor, args)
 
@@ -183,7 +178,6 @@ class GradientForArgs(Joined):
     """A zero for args, which is no tensor.
 
     Breaks: AllGather.backward.none-for-args
-    Also: AllGather.backward.local-slice
     """
 
     @staticmethod
@@ -195,7 +189,6 @@ class OneGradient(Joined):
     """Nothing at all for args (pytorch-lightning 6624).
 
     Breaks: AllGather.backward.none-for-args
-    Also: AllGather.backward.local-slice, Function.backward.count
     """
 
     @staticmethod

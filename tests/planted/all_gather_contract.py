@@ -35,7 +35,6 @@ class EntriesOnCtx(StackedAllReduce):
     """Keeps the entries on ctx: a cycle.
 
     Breaks: Function.forward.frees-memory
-    Also: Function.forward.no-tensor-on-ctx
     """
 
     @staticmethod

@@ -175,7 +175,6 @@ class FirstSumKept(StackedAllReduce):
     """The sum of the first call is handed out ever after.
 
     Breaks: AllGatherGradAutograd.backward.sum
-    Also: AllGatherGradAutograd.backward.one-rank, Function.backward.zero
     """
 
     sums = {}
@@ -191,7 +190,6 @@ class SumInHalf(StackedAllReduce):
     """Gradients travel in half precision, whatever they come in.
 
     Breaks: AllGatherGradAutograd.backward.sum
-    Also: AllGatherGradAutograd.backward.one-rank
     """
 
     @staticmethod
@@ -206,7 +204,6 @@ class StridesIgnored(StackedAllReduce):
     """Takes the memory of a gradient as it lies (as in pytorch 73515).
 
     Breaks: AllGatherGradAutograd.backward.sum
-    Also: Function.backward.any-layout
     """
 
     @staticmethod
@@ -226,7 +223,6 @@ class LostUnlessContiguous(StackedAllReduce):
     """Adds up in a copy where the gradient is not contiguous, and returns the original (as in pytorch 120386).
 
     Breaks: AllGatherGradAutograd.backward.sum
-    Also: Function.backward.any-layout
     """
 
     @staticmethod
@@ -241,7 +237,6 @@ def of_torch_distributed_nn(x):
     """PyTorch 2.13's own differentiable gather on Gloo: gradients that are not contiguous arrive out of order.
 
     Breaks: AllGatherGradAutograd.backward.sum
-    Also: Function.backward.any-layout
     """
     from torch.distributed.nn.functional import all_gather
 
@@ -255,8 +250,6 @@ def own_entry_put_in(x):
     """Gathers without a graph and puts x in its place: other ranks' losses never reach it.
 
     Breaks: AllGatherGradAutograd.backward.sum
-    Also: AllGatherGradAutograd.backward.own-memory
-    Also: AllGatherGradAutograd.backward.twice
     """
     entries = gathered(x)
     entries[rank()] = x.clone()
@@ -267,7 +260,6 @@ def graph_cut(x):
     """Gathers without a graph (MoCo's concat_all_gather, vissl 123).
 
     Breaks: AllGatherGradAutograd.backward.sum
-    Also: AllGatherGradAutograd.backward.one-rank
     """
     return tuple(gathered(x))
 

@@ -24,7 +24,6 @@ class FromTheLastRank(StackedAllReduce):
     """Entries from the last rank to the first, and gradients likewise.
 
     Breaks: AllGatherGradAutograd.forward.every-rank
-    Also: AllGatherGradAutograd.backward.sum
     """
 
     @staticmethod
@@ -41,7 +40,6 @@ class OwnFirst(StackedAllReduce):
     """This rank's own tensor first, then the others: right on rank 0.
 
     Breaks: AllGatherGradAutograd.forward.every-rank
-    Also: AllGatherGradAutograd.backward.sum
     """
 
     @staticmethod
@@ -60,7 +58,6 @@ class OneBufferForAll(StackedAllReduce):
     """A list of one buffer, N times: every entry is what came last.
 
     Breaks: AllGatherGradAutograd.forward.every-rank
-    Also: AllGatherGradAutograd.forward.own-memory, AllGatherGradAutograd.backward.sum
     """
 
     @staticmethod
@@ -75,7 +72,6 @@ class OrderOfArrival(StackedAllReduce):
     """Entries in the order in which they came in: right until a rank is late.
 
     Breaks: AllGatherGradAutograd.forward.every-rank
-    Also: AllGatherGradAutograd.forward.any-layout, AllGatherGradAutograd.backward.sum
     """
 
     @staticmethod
@@ -96,7 +92,6 @@ class ThroughFloat(StackedAllReduce):
     """Everything travels in single precision.
 
     Breaks: AllGatherGradAutograd.forward.every-rank
-    Also: AllGatherGradAutograd.backward.sum, AllGatherGradAutograd.backward.one-rank
     """
 
     @staticmethod
@@ -136,7 +131,6 @@ class LastRankBlind(StackedAllReduce):
     """The last rank gets its own tensor in every place.
 
     Breaks: AllGatherGradAutograd.forward.every-rank
-    Also: AllGatherGradAutograd.backward.sum
     """
 
     @staticmethod
@@ -163,7 +157,6 @@ class FirstCallKept(StackedAllReduce):
     """What was gathered first is handed out again, shape by shape.
 
     Breaks: AllGatherGradAutograd.forward.every-rank
-    Also: AllGatherGradAutograd.backward.one-rank, AllGatherGradAutograd.backward.sum
     """
 
     kept = {}
@@ -191,7 +184,6 @@ class BoolBecomesByte(StackedAllReduce):
     """Bool travels as bytes, and stays so.
 
     Breaks: AllGatherGradAutograd.forward.meta
-    Also: AllGatherGradAutograd.forward.every-rank
     """
 
     @staticmethod
@@ -203,7 +195,6 @@ class RealPartOnly(StackedAllReduce):
     """Complex numbers lose their imaginary part.
 
     Breaks: AllGatherGradAutograd.forward.meta
-    Also: AllGatherGradAutograd.forward.every-rank, AllGatherGradAutograd.backward.sum
     """
 
     @staticmethod
@@ -215,7 +206,6 @@ class ScalarBecomesVector(StackedAllReduce):
     """A tensor without dimensions comes back with one.
 
     Breaks: AllGatherGradAutograd.forward.meta
-    Also: AllGatherGradAutograd.backward.one-rank
     """
 
     @staticmethod
@@ -296,7 +286,6 @@ class OwnEntryIsX(StackedAllReduce):
     """x itself as its own entry, which then requires a gradient under no_grad too.
 
     Breaks: AllGatherGradAutograd.forward.own-memory
-    Also: AllGatherGradAutograd.backward.no-grad
     """
 
     @staticmethod
@@ -321,7 +310,6 @@ class BuffersUsedAgain(StackedAllReduce):
     """A second call writes into what the first one returned.
 
     Breaks: AllGatherGradAutograd.forward.own-memory
-    Also: AllGatherGradAutograd.backward.sum, Function.forward.calls-independent
     """
 
     buffers = {}

@@ -36,8 +36,6 @@ class TangentsAddedUp(SeparateForm):
     """The sum of all tangents, as if it were a gradient.
 
     Breaks: AllGatherGradAutograd.jvp.gather
-    Also: Function.vmap.batched
-    Also: AllGatherGradAutograd.backward.twice
     """
 
     @staticmethod
@@ -49,8 +47,6 @@ class TangentsReversed(SeparateForm):
     """Tangents from the last rank to the first.
 
     Breaks: AllGatherGradAutograd.jvp.gather
-    Also: Function.vmap.batched
-    Also: AllGatherGradAutograd.backward.twice
     """
 
     @staticmethod
@@ -73,7 +69,6 @@ class BatchNotMoved(SeparateForm):
     """Says that the samples are in front, and leaves them where they were.
 
     Breaks: AllGatherGradAutograd.vmap.batched
-    Also: Function.vmap.batched, Function.vmap.out-dims
     """
 
     @staticmethod
@@ -85,7 +80,6 @@ class BatchSaidToBeLast(SeparateForm):
     """Moves the samples to the front, and says where they were before.
 
     Breaks: AllGatherGradAutograd.vmap.batched
-    Also: Function.vmap.batched, Function.vmap.out-dims
     """
 
     @staticmethod
@@ -97,7 +91,6 @@ class FirstSampleForAll(SeparateForm):
     """Gathers one sample for all.
 
     Breaks: AllGatherGradAutograd.vmap.batched
-    Also: Function.vmap.batched
     """
 
     @staticmethod
@@ -110,7 +103,6 @@ class BatchLocal(SeparateForm):
     """Under vmap every entry is this rank's own.
 
     Breaks: AllGatherGradAutograd.vmap.batched
-    Also: Function.vmap.batched
     """
 
     @staticmethod
@@ -133,8 +125,6 @@ class LastEntryUnbatched(SeparateForm):
     """Says that the last entry is the same for all samples.
 
     Breaks: AllGatherGradAutograd.vmap.batched
-    Also: Function.vmap.batched
-    Also: AllGatherGradAutograd.vmap.some-ranks
     """
 
     @staticmethod
@@ -196,7 +186,6 @@ class SecondDerivativeLocal(CombinedWithJvp):
     """In a second backward pass, each rank counts its own loss alone.
 
     Breaks: AllGatherGradAutograd.backward.twice
-    Also: Function.backward.double
     """
 
     @staticmethod

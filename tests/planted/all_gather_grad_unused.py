@@ -17,7 +17,6 @@ class MissingNotHandled(StackedAllReduce):
     """Asks for None in place of zeros, and does not expect it.
 
     Breaks: AllGatherGradAutograd.backward.unused
-    Also: Function.backward.unused-output
     """
 
     @staticmethod
@@ -30,7 +29,6 @@ class MissingCountAsOnes(MissingNotHandled):
     """Fills in ones for what is missing.
 
     Breaks: AllGatherGradAutograd.backward.unused
-    Also: Function.backward.unused-output, Function.backward.undefined
     """
 
     @staticmethod
@@ -125,7 +123,6 @@ def always_in_the_graph(x):
     """A second input keeps the gather in the graph, so that every backward pass sums over ranks.
 
     Breaks: AllGatherGradAutograd.backward.no-grad
-    Also: Function.forward.same-without-grad
     """
     return _WithAnchor.apply(x, torch.zeros((), requires_grad=True))
 
@@ -134,7 +131,6 @@ def makes_x_want_a_gradient(x):
     """Switches requires_grad on, in x itself.
 
     Breaks: AllGatherGradAutograd.backward.no-grad
-    Also: Function.forward.flags-untouched, Function.forward.same-without-grad
     """
     leaf = x.is_leaf and x.is_floating_point()
     return StackedAllReduce.apply(x.requires_grad_() if leaf else x)

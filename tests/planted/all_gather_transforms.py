@@ -27,7 +27,6 @@ class TangentsAddedUp(SeparateForm):
     """All tangents added up, N times.
 
     Breaks: AllGather.jvp.gather
-    Also: Function.vmap.batched
     """
 
     @staticmethod
@@ -41,7 +40,6 @@ class TangentsReversed(SeparateForm):
     """Tangents of the last rank first.
 
     Breaks: AllGather.jvp.gather
-    Also: Function.vmap.batched
     """
 
     @staticmethod
@@ -53,7 +51,6 @@ class SamplesJoined(SeparateForm):
     """Joins along the dimension of samples.
 
     Breaks: AllGather.vmap.batched
-    Also: Function.vmap.batched
     """
 
     @staticmethod
@@ -65,7 +62,6 @@ class SamplesNotMoved(SeparateForm):
     """Says that samples are last, and leaves them where they were.
 
     Breaks: AllGather.vmap.batched
-    Also: Function.vmap.batched, Function.vmap.out-dims
     """
 
     @staticmethod
@@ -77,7 +73,6 @@ class SamplesShuffledAcrossRanks(SeparateForm):
     """Under vmap the rows of the last rank come first.
 
     Breaks: AllGather.vmap.batched
-    Also: Function.vmap.batched
     """
 
     @staticmethod
@@ -90,7 +85,6 @@ class BatchedWithoutGraph(SeparateForm):
     """Under vmap the graph is cut.
 
     Breaks: AllGather.vmap.batched
-    Also: Function.vmap.batched
     """
 
     @staticmethod

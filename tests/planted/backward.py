@@ -6,6 +6,7 @@ import torch
 from torch.autograd import Function  # noqa: F401
 
 from tests.planted._matmul import MatMul
+from tests.planted._square import Square
 
 SPEC = "Function"
 
@@ -99,7 +100,6 @@ class OneElementWrong(Function):
     """A single element of a long gradient is wrong.
 
     Breaks: Function.backward.gradient
-    Also: Function.backward.any-input
     """
 
     @staticmethod
@@ -144,7 +144,7 @@ class GradientsSwapped(Function):
         return 2 * x * y * grad, y * y * grad
 
 
-class ConjugateForgotten(Function):
+class ConjugateForgotten(Square):
     """A complex derivative without its conjugate.
 
     Breaks: Function.backward.gradient
@@ -153,16 +153,6 @@ class ConjugateForgotten(Function):
     @staticmethod
     def inputs():
         yield (torch.randn(3, dtype=torch.complex128, requires_grad=True),)
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return 2 * x * grad
 
 
 class MeanForgotten(Function):
@@ -287,7 +277,6 @@ class GradientScaledInPlace(Function):
     """Scales the incoming gradient in place and returns it.
 
     Breaks: Function.backward.grads-untouched
-    Also: Function.backward.any-layout
     """
 
     @staticmethod
@@ -307,7 +296,6 @@ class GradientClippedThroughNumpy(Function):
     """Works on the incoming gradient through NumPy, where no version is counted.
 
     Breaks: Function.backward.grads-untouched
-    Also: Function.backward.double
     """
 
     @staticmethod
@@ -353,7 +341,6 @@ class MemoryReadAsIfContiguous(MatMul):
     """Reads the gradient's memory as if it were contiguous.
 
     Breaks: Function.backward.any-layout
-    Also: Function.backward.double
     """
 
     @staticmethod
@@ -434,7 +421,6 @@ class SavedTensorOverwritten(Function):
     """backward writes the gradient over the saved output, unseen by the version counter.
 
     Breaks: Function.backward.repeatable
-    Also: Function.backward.double
     """
 
     @staticmethod

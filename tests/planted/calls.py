@@ -7,25 +7,13 @@ from typing import Any
 import torch
 from torch.autograd import Function
 
+from tests.planted._square import Square
+
 SPEC = "Function"
 
 
 def inputs():
     yield (torch.randn(3, 2, dtype=torch.float64, requires_grad=True),)
-
-
-class _Square(Function):
-    """Right in every respect; the bugs below change one thing each."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return 2 * x * grad
 
 
 class FactorOnTheClass(Function):
@@ -64,7 +52,7 @@ class LengthOnTheClass(Function):
         return grad / LengthOnTheClass.length
 
 
-class OneBufferForAllGradients(_Square):
+class OneBufferForAllGradients(Square):
     """Writes every gradient into the same memory.
 
     Breaks: Function.forward.calls-independent
@@ -75,16 +63,15 @@ class OneBufferForAllGradients(_Square):
     @staticmethod
     def backward(ctx, grad):
         if torch.is_grad_enabled():
-            return _Square.backward(ctx, grad)
-        result = _Square.backward(ctx, grad)
+            return Square.backward(ctx, grad)
+        result = Square.backward(ctx, grad)
         return OneBufferForAllGradients._buffers.setdefault((grad.shape, grad.dtype), result).copy_(result)
 
 
-class ResultKeptOnTheTensor(_Square):
+class ResultKeptOnTheTensor(Square):
     """Remembers on the tensor itself what it computed of it.
 
     Breaks: Function.forward.calls-independent
-    Also: Function.forward.flags-untouched
     """
 
     @staticmethod

@@ -71,7 +71,6 @@ class CopyWithoutSum(right.Copy):
     """Each rank keeps its own gradient: the backward of the other half of the pair.
 
     Breaks: Collective.backward.gradient
-    Also: Collective.backward.types
     """
 
     TYPES = "I -> R"
@@ -192,7 +191,6 @@ class NoSignature(Function):
     """Keeps no signature at all, and claims none.
 
     Breaks: Collective.backward.gradient
-    Also: Collective.forward.one-rank
     """
 
     @staticmethod

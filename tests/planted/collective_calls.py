@@ -22,7 +22,6 @@ class WaitsForUsedResults(right.TwoGathers):
     """Adds up the gradient of each result that this rank uses, and waits for ranks that use another.
 
     Breaks: Collective.backward.unused
-    Also: Function.backward.undefined
     """
 
     TYPES = "V -> R"
@@ -47,7 +46,6 @@ class StridedUnreduced(right.Copy):
     """Adds up a contiguous copy where the gradient is strided, and returns what was not added up (Megatron-LM 5337).
 
     Breaks: Collective.backward.any-layout
-    Also: Function.backward.any-layout
     """
 
     TYPES = "I -> R"
@@ -91,8 +89,6 @@ class WorkLeftBehind(right.Reduce):
     """Starts the sum, and returns before it is there.
 
     Breaks: Collective.forward.complete
-    Also: Collective.backward.gradient, Collective.forward.any-layout, Collective.forward.types,
-        Function.forward.calls-independent, Function.forward.deterministic, Function.forward.frees-memory
     """
 
     TYPES = "P -> I"
@@ -110,7 +106,6 @@ class NobodyToAdd(right.Copy):
     """In a group of one there is nobody to add up with, and no gradient at all.
 
     Breaks: Collective.forward.one-rank
-    Also: Collective.group.subgroup
     """
 
     TYPES = "I -> R"
@@ -141,7 +136,6 @@ class SendsFromTheArgument(right.Copy):
     """The first rank sends straight from its argument's memory, and returns before the others have received it.
 
     Breaks: Collective.forward.complete
-    Also: Function.forward.frees-memory
     """
 
     TYPES = "V -> R"

@@ -18,7 +18,6 @@ def forward_runs_without_autocast() -> None:
     """custom_fwd turns autocast off in every forward.
 
     Breaks: Function.amp.custom-fwd
-    Also: Function.amp.custom-bwd
     """
     original = torch.amp.custom_fwd
 

@@ -11,7 +11,6 @@ def ctx_empty_in_backward() -> None:
     """What was set on ctx is gone in backward.
 
     Breaks: Function.forward.data-on-ctx
-    Also: Function.amp.custom-bwd, Function.backward.vjp-alias, Function.vmap.generated
     """
 
     def backward(original, ctx, *grads):
@@ -25,7 +24,6 @@ def ctx_empty_in_jvp() -> None:
     """What was set on ctx is gone in jvp.
 
     Breaks: Function.forward.data-on-ctx
-    Also: Function.vmap.generated
     """
 
     def jvp(original, ctx, *tangents):
@@ -39,7 +37,6 @@ def ctx_shared_by_calls() -> None:
     """What the latest call set on ctx is seen by all calls of the class.
 
     Breaks: Function.forward.data-on-ctx
-    Also: Function.apply.keywords
     """
 
     def setup(original, cls, ctx, *args):
@@ -91,7 +88,6 @@ def none_left_out() -> None:
     """apply drops the Nones of a tuple that forward returned.
 
     Breaks: Function.apply.returns
-    Also: Function.backward.receives, Function.vmap.out-dims-honoured
     """
 
     def apply(original, cls, *args, **kwargs):

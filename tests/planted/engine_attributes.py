@@ -95,7 +95,6 @@ def next_functions_reversed() -> None:
     """The node's next_functions are in reverse order.
 
     Breaks: Function.attributes.node
-    Also: Function.attributes.next-index
     """
     on_ctx("next_functions", lambda node, reached: reached[::-1])
 
@@ -121,7 +120,6 @@ def hooks_of_a_node_not_called() -> None:
     """The node's hooks are accepted and never called.
 
     Breaks: Function.attributes.node
-    Also: Function.attributes.hook-order
     """
     register = torch._C._FunctionBase.register_hook
     BackwardCFunction.register_hook = lambda node, hook: register(node, lambda grad_inputs, grad_outputs: None)
@@ -173,7 +171,6 @@ def saved_tensors_cleared_by_asking() -> None:
     """maybe_clear_saved_tensors leaves nothing to read.
 
     Breaks: Function.attributes.node
-    Also: Function.attributes.clear-saved
     """
     BackwardCFunction.maybe_clear_saved_tensors = lambda node: setattr(node, "cleared", True)
     on_ctx("saved_tensors", lambda node, tensors: () if hasattr(node, "cleared") else tensors)

@@ -166,7 +166,6 @@ def gradient_doubled() -> None:
     """The gradient of a single output arrives doubled where it has two dimensions.
 
     Breaks: Function.backward.receives
-    Also: Function.vmap.transforms
     """
 
     def backward(original, ctx, *grads):
@@ -180,7 +179,6 @@ def none_is_refused() -> None:
     """backward must return a tensor for the first of two inputs where that is a tensor.
 
     Breaks: Function.backward.none-allowed
-    Also: Function.apply.keywords
     """
 
     def forward(original, cls, *args):

@@ -71,7 +71,6 @@ def needs_input_grad_all_true() -> None:
     """ctx.needs_input_grad is True for every input.
 
     Breaks: Function.backward.needs-input-grad
-    Also: Function.attributes.reflect
     """
     on_ctx("needs_input_grad", lambda ctx, needs: tuple(True for _ in needs))
 
@@ -80,7 +79,6 @@ def needs_input_grad_shifted() -> None:
     """ctx.needs_input_grad has the entries of tensors first.
 
     Breaks: Function.backward.needs-input-grad
-    Also: Function.attributes.reflect
     """
     on_ctx("needs_input_grad", lambda ctx, needs: tuple(sorted(needs, reverse=True)))
 
@@ -97,7 +95,6 @@ def needs_input_grad_true_for_leaves_alone() -> None:
     """ctx.needs_input_grad is False for an input that was computed.
 
     Breaks: Function.backward.needs-input-grad
-    Also: Function.apply.keywords
     """
 
     def forward(original, cls, *args):

@@ -32,7 +32,6 @@ def arguments_cut_after_the_eighth() -> None:
     """forward gets at most eight arguments.
 
     Breaks: Function.forward.combined
-    Also: Function.apply.keywords
     """
 
     def forward(original, cls, *args):
@@ -45,7 +44,6 @@ def numbers_become_tensors() -> None:
     """A float arrives in forward of the combined form as a tensor.
 
     Breaks: Function.forward.combined
-    Also: Function.apply.keywords
     """
 
     def forward(original, cls, *args):
@@ -59,7 +57,6 @@ def lists_are_copied() -> None:
     """A list arrives in forward of the combined form as another list.
 
     Breaks: Function.forward.combined
-    Also: Function.apply.keywords
     """
 
     def forward(original, cls, *args):
@@ -72,9 +69,6 @@ def forward_called_twice() -> None:
     """forward of the combined form is called twice.
 
     Breaks: Function.forward.combined
-    Also: Function.amp.custom-fwd, Function.apply.keywords, Function.apply.subclass, Function.attributes.reflect,
-        Function.forward.no-graph, Function.jvp.at-once, Function.mark_dirty.before-or-after,
-        Function.setup_context.returned-input
     """
 
     def forward(original, cls, *args):
@@ -165,7 +159,6 @@ def defaults_left_out() -> None:
     """Arguments left at their default do not stand in inputs.
 
     Breaks: Function.setup_context.defaults
-    Also: Function.setup_context.keywords
     """
 
     def apply(original, cls, *args, **kwargs):

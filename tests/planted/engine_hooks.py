@@ -42,7 +42,6 @@ def unpack_runs_twice() -> None:
     """Every reading of ctx.saved_tensors unpacks them two times.
 
     Breaks: Function.save_for_backward.hooks-innermost
-    Also: Function.save_for_backward.hooks
     """
     slot = torch._C._FunctionBase.saved_tensors
 

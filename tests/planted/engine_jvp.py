@@ -100,7 +100,6 @@ def jvp_called_twice() -> None:
     """jvp is called twice.
 
     Breaks: Function.jvp.receives
-    Also: Function.jvp.in-place
     """
 
     def jvp(original, ctx, *tangents):
@@ -114,7 +113,6 @@ def none_is_refused() -> None:
     """jvp must not return None beside a tensor.
 
     Breaks: Function.jvp.none-allowed
-    Also: Function.vmap.generated
     """
 
     def jvp(original, ctx, *tangents):

@@ -28,7 +28,6 @@ def dirty_forgotten_when_marked_first() -> None:
     """A tensor marked dirty before it is changed is not marked.
 
     Breaks: Function.mark_dirty.before-or-after
-    Also: Function.apply.keywords
     """
 
     def mark_dirty(ctx, *tensors):
@@ -47,7 +46,6 @@ def dirty_forgotten_when_marked_last() -> None:
     """A tensor marked dirty after it was changed is not marked.
 
     Breaks: Function.mark_dirty.before-or-after
-    Also: Function.jvp.in-place
     """
 
     def apply(original, cls, *args, **kwargs):
@@ -81,7 +79,6 @@ def dirty_view_forgotten() -> None:
     """A view that is marked dirty keeps its base as if nothing had happened to it.
 
     Breaks: Function.mark_dirty.before-or-after
-    Also: Function.jvp.in-place
     """
 
     def mark_dirty(ctx, *tensors):
@@ -127,7 +124,6 @@ def marked_outputs_need_grad() -> None:
     """mark_non_differentiable does nothing.
 
     Breaks: Function.mark_non_differentiable.no-grad
-    Also: Function.attributes.reflect
     """
     FunctionCtx.mark_non_differentiable = lambda ctx, *tensors: None
 

@@ -32,7 +32,6 @@ def none_by_default() -> None:
     """A class that never called set_materialize_grads gets None.
 
     Breaks: Function.set_materialize_grads.default
-    Also: Function.apply.keywords, Function.mark_non_differentiable.zero-gradient
     """
     _before_the_methods(lambda ctx: setattr(ctx, "materialize_grads", False))
 

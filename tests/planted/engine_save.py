@@ -64,7 +64,6 @@ def changed_tensors_are_given() -> None:
     """A saved tensor that was changed in place comes back as it is now.
 
     Breaks: Function.save_for_backward.in-place-check
-    Also: Function.save_for_backward.no-leak, Function.save_for_backward.refused
     """
 
     def remember(ctx, tensors):
@@ -91,8 +90,6 @@ def changed_outputs_are_given() -> None:
     """A saved output, or intermediate value, is kept as a copy, so that changing it goes unnoticed.
 
     Breaks: Function.save_for_backward.in-place-check
-    Also: Function.attributes.reflect, Function.backward.saved-tensors, Function.save_for_backward.no-leak,
-        Function.save_for_backward.refused
     """
 
     def copy(ctx, tensors):
@@ -120,7 +117,6 @@ def saved_tensors_stay_on_ctx() -> None:
     """ctx keeps what was saved as long as it lives, the output as well: a cycle.
 
     Breaks: Function.save_for_backward.no-leak
-    Also: Function.clear_saved_tensors_on_access.once
     """
 
     def keep(ctx, tensors):
@@ -134,7 +130,6 @@ def intermediate_tensors_kept_in_a_list() -> None:
     """A saved tensor that is neither input nor output stays in memory for good.
 
     Breaks: Function.save_for_backward.no-leak
-    Also: Function.clear_saved_tensors_on_access.once
     """
     kept = []
 
@@ -149,7 +144,6 @@ def backward_frees_nothing() -> None:
     """What was saved stays after a backward pass.
 
     Breaks: Function.save_for_backward.no-leak
-    Also: Function.clear_saved_tensors_on_access.once
     """
 
     def read(ctx, tensors):
@@ -163,7 +157,6 @@ def hooks_not_called() -> None:
     """Saved tensors go past the hooks.
 
     Breaks: Function.save_for_backward.hooks
-    Also: Function.save_for_backward.hooks-innermost, Function.save_for_backward.hooks-refused
     """
 
     class Hooks(torch.autograd.graph.saved_tensors_hooks):
@@ -197,7 +190,6 @@ def hooks_skip_intermediate_tensors() -> None:
     """The hooks see saved inputs and outputs alone.
 
     Breaks: Function.save_for_backward.hooks
-    Also: Function.save_for_backward.hooks-innermost, Function.save_for_backward.hooks-refused
     """
 
     class Hooks(torch.autograd.graph.saved_tensors_hooks):

@@ -48,7 +48,6 @@ def saved_for_forward_reversed() -> None:
     """In jvp ctx.saved_tensors is in reverse order, except where None was saved.
 
     Breaks: Function.save_for_forward.saved-tensors
-    Also: Function.vmap.generated
     """
     _read_in_jvp(lambda ctx, tensors: tensors if any(one is None for one in tensors) else tensors[::-1])
 
@@ -57,7 +56,6 @@ def jvp_reads_what_was_saved_for_backward() -> None:
     """In jvp ctx.saved_tensors has what was saved for backward.
 
     Breaks: Function.save_for_forward.saved-tensors
-    Also: Function.attributes.reflect, Function.save_for_forward.only-tensors
     """
 
     def save_for_forward(ctx, *values):
@@ -70,7 +68,6 @@ def saved_inputs_lose_their_values() -> None:
     """In jvp the first of several saved tensors comes back as ones.
 
     Breaks: Function.save_for_forward.saved-tensors
-    Also: Function.vmap.generated
     """
 
     def change(ctx, tensors):

@@ -34,7 +34,6 @@ def first_out_dim_counts_for_all() -> None:
     """The first entry of out_dims that is no None is used for all outputs that have one.
 
     Breaks: Function.vmap.out-dims-honoured
-    Also: Function.vmap.refused
     """
 
     def change(output, out_dims):

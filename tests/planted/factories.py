@@ -37,7 +37,6 @@ def keeps_a_tensor(x):
     """Keeps a tensor on ctx.
 
     Breaks: Function.forward.no-tensor-on-ctx
-    Also: Function.save_for_backward.hooks-suffice
     """
 
     class KeepsATensor(Function):

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch.autograd import Function  # noqa: F401
 
+from tests.planted._square import Square
+
 SPEC = "Function"
 
 
@@ -18,25 +20,10 @@ def inputs():
     yield (torch.randn((), dtype=torch.float64, requires_grad=True),)
 
 
-class _Square(Function):
-    """Right in every respect; the bugs below change one thing each."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return 2 * x * grad
-
-
 class InputOnCtx(Function):
     """Keeps its input as an attribute of ctx, and reads it there.
 
     Breaks: Function.forward.no-tensor-on-ctx
-    Also: Function.save_for_backward.hooks-suffice, Function.save_for_backward.protects
     """
 
     @staticmethod
@@ -49,7 +36,7 @@ class InputOnCtx(Function):
         return 2 * ctx.x * grad
 
 
-class TensorInAList(_Square):
+class TensorInAList(Square):
     """Keeps a tensor in a list on ctx.
 
     Breaks: Function.forward.no-tensor-on-ctx
@@ -58,10 +45,10 @@ class TensorInAList(_Square):
     @staticmethod
     def forward(ctx, x):
         ctx.cache = [None, x.detach()]
-        return _Square.forward(ctx, x)
+        return Square.forward(ctx, x)
 
 
-class TensorDeepInADict(_Square):
+class TensorDeepInADict(Square):
     """Keeps a tensor in a tuple in a dict in a dict on ctx.
 
     Breaks: Function.forward.no-tensor-on-ctx
@@ -70,7 +57,7 @@ class TensorDeepInADict(_Square):
     @staticmethod
     def forward(ctx, x):
         ctx.cache = {"stage": {"kept": (1, x + 1)}}
-        return _Square.forward(ctx, x)
+        return Square.forward(ctx, x)
 
 
 @dataclass
@@ -78,7 +65,7 @@ class _State:
     kept: torch.Tensor
 
 
-class TensorInADataclass(_Square):
+class TensorInADataclass(Square):
     """Keeps a tensor in an object on ctx, put there by setup_context.
 
     Breaks: Function.forward.no-tensor-on-ctx
@@ -94,7 +81,7 @@ class TensorInADataclass(_Square):
         ctx.state = _State(inputs[0].detach())
 
 
-class TensorInAPartial(_Square):
+class TensorInAPartial(Square):
     """Keeps a tensor as an argument of a partial function on ctx.
 
     Breaks: Function.forward.no-tensor-on-ctx
@@ -103,10 +90,10 @@ class TensorInAPartial(_Square):
     @staticmethod
     def forward(ctx, x):
         ctx.later = functools.partial(torch.mul, x.detach())
-        return _Square.forward(ctx, x)
+        return Square.forward(ctx, x)
 
 
-class GradientOnCtx(_Square):
+class GradientOnCtx(Square):
     """backward leaves the gradient on ctx.
 
     Breaks: Function.forward.no-tensor-on-ctx
@@ -114,7 +101,7 @@ class GradientOnCtx(_Square):
 
     @staticmethod
     def backward(ctx, grad):
-        result = _Square.backward(ctx, grad)
+        result = Square.backward(ctx, grad)
         ctx.last = result.detach()
         return result
 
@@ -123,8 +110,6 @@ class OutputOnCtx(Function):
     """Keeps its output as an attribute of ctx: a cycle, since the output leads to ctx.
 
     Breaks: Function.forward.frees-memory
-    Also: Function.forward.no-tensor-on-ctx, Function.save_for_backward.hooks-suffice,
-        Function.save_for_backward.protects
     """
 
     @staticmethod
@@ -137,7 +122,7 @@ class OutputOnCtx(Function):
         return ctx.y * grad
 
 
-class ListOfInputs(_Square):
+class ListOfInputs(Square):
     """Appends every input to a list of the module.
 
     Breaks: Function.forward.frees-memory
@@ -148,10 +133,10 @@ class ListOfInputs(_Square):
     @staticmethod
     def forward(ctx, x):
         ListOfInputs._all.append(x)
-        return _Square.forward(ctx, x)
+        return Square.forward(ctx, x)
 
 
-class LastGradientOnTheClass(_Square):
+class LastGradientOnTheClass(Square):
     """Remembers the last gradient on the class.
 
     Breaks: Function.forward.frees-memory
@@ -159,12 +144,12 @@ class LastGradientOnTheClass(_Square):
 
     @staticmethod
     def backward(ctx, grad):
-        result = _Square.backward(ctx, grad)
+        result = Square.backward(ctx, grad)
         LastGradientOnTheClass.last = result.detach()
         return result
 
 
-class CacheByShape(_Square):
+class CacheByShape(Square):
     """Caches an intermediate value by shape, and renews it on every call.
 
     Breaks: Function.forward.frees-memory
@@ -180,7 +165,7 @@ class CacheByShape(_Square):
         return doubled * x / 2
 
 
-class ContextInACycle(_Square):
+class ContextInACycle(Square):
     """An object on ctx refers back to ctx, and ctx saved the input.
 
     Breaks: Function.forward.frees-memory
@@ -189,10 +174,10 @@ class ContextInACycle(_Square):
     @staticmethod
     def forward(ctx, x):
         ctx.hooks = {"owner": ctx}
-        return _Square.forward(ctx, x)
+        return Square.forward(ctx, x)
 
 
-class NoiseFromOutside(_Square):
+class NoiseFromOutside(Square):
     """Adds noise, far below any tolerance, that no seed controls.
 
     Breaks: Function.forward.deterministic
@@ -200,10 +185,10 @@ class NoiseFromOutside(_Square):
 
     @staticmethod
     def forward(ctx, x):
-        return _Square.forward(ctx, x) * (1 + 1e-14 * os.urandom(1)[0])
+        return Square.forward(ctx, x) * (1 + 1e-14 * os.urandom(1)[0])
 
 
-class NoisyGradient(_Square):
+class NoisyGradient(Square):
     """Adds such noise to the gradient alone.
 
     Breaks: Function.forward.deterministic
@@ -211,10 +196,10 @@ class NoisyGradient(_Square):
 
     @staticmethod
     def backward(ctx, grad):
-        return _Square.backward(ctx, grad) * (1 + 1e-14 * os.urandom(1)[0])
+        return Square.backward(ctx, grad) * (1 + 1e-14 * os.urandom(1)[0])
 
 
-class SeedsTheGenerator(_Square):
+class SeedsTheGenerator(Square):
     """Seeds PyTorch's generator for a reproducible result.
 
     Breaks: Function.forward.deterministic
@@ -223,10 +208,10 @@ class SeedsTheGenerator(_Square):
     @staticmethod
     def forward(ctx, x):
         torch.manual_seed(1234)
-        return _Square.forward(ctx, x)
+        return Square.forward(ctx, x)
 
 
-class SeedsTheGeneratorInBackward(_Square):
+class SeedsTheGeneratorInBackward(Square):
     """Seeds the generator in backward, to draw again what forward drew.
 
     Breaks: Function.forward.deterministic
@@ -235,10 +220,10 @@ class SeedsTheGeneratorInBackward(_Square):
     @staticmethod
     def backward(ctx, grad):
         torch.manual_seed(1234)
-        return _Square.backward(ctx, grad)
+        return Square.backward(ctx, grad)
 
 
-class ChangesTheDefaultDtype(_Square):
+class ChangesTheDefaultDtype(Square):
     """Switches the default dtype and leaves it so.
 
     Breaks: Function.forward.deterministic
@@ -247,10 +232,10 @@ class ChangesTheDefaultDtype(_Square):
     @staticmethod
     def forward(ctx, x):
         torch.set_default_dtype(torch.float64)
-        return _Square.forward(ctx, x)
+        return Square.forward(ctx, x)
 
 
-class LeavesAnEnvironmentVariable(_Square):
+class LeavesAnEnvironmentVariable(Square):
     """Sets an environment variable on every call.
 
     Breaks: Function.forward.deterministic
@@ -259,14 +244,13 @@ class LeavesAnEnvironmentVariable(_Square):
     @staticmethod
     def forward(ctx, x):
         os.environ["PLANTED_CALLS"] = str(int(os.environ.get("PLANTED_CALLS", "0")) + 1)
-        return _Square.forward(ctx, x)
+        return Square.forward(ctx, x)
 
 
 class InputOnTheClass(Function):
     """Keeps its input on the class, where the next call overwrites it.
 
     Breaks: Function.forward.calls-independent
-    Also: Function.forward.frees-memory, Function.save_for_backward.hooks-suffice, Function.save_for_backward.protects
     """
 
     @staticmethod
@@ -283,7 +267,6 @@ class ScaleOnTheClass(Function):
     """Keeps a number that depends on the input on the class.
 
     Breaks: Function.forward.calls-independent
-    Also: Function.backward.double, Function.save_for_backward.hooks-suffice
     """
 
     @staticmethod
@@ -298,11 +281,10 @@ class ScaleOnTheClass(Function):
         return grad * ScaleOnTheClass.scale + (grad * x).sum()
 
 
-class OneBufferForAllOutputs(_Square):
+class OneBufferForAllOutputs(Square):
     """Writes every call's output into the same memory.
 
     Breaks: Function.forward.calls-independent
-    Also: Function.forward.frees-memory
     """
 
     _buffers: dict[Any, torch.Tensor] = {}

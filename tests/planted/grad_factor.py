@@ -97,7 +97,6 @@ class Unscaled(_Right):
     """The factor is forgotten on the way back.
 
     Breaks: GradFactor.backward.scaled
-    Also: GradFactor.backward.twice, Function.jvp.tangent
     """
 
     @staticmethod
@@ -109,7 +108,6 @@ class Divided(_Right):
     """Divides by the factor.
 
     Breaks: GradFactor.backward.scaled
-    Also: GradFactor.backward.twice, Function.jvp.tangent
     """
 
     @staticmethod
@@ -121,7 +119,6 @@ class NoSign(_Right):
     """A negative factor does not turn the gradient round.
 
     Breaks: GradFactor.backward.scaled
-    Also: GradFactor.backward.twice, Function.jvp.tangent
     """
 
     @staticmethod
@@ -133,7 +130,6 @@ class Clamped(_Right):
     """The factor is kept between -1 and 1.
 
     Breaks: GradFactor.backward.scaled
-    Also: GradFactor.backward.twice, Function.jvp.tangent
     """
 
     @staticmethod
@@ -145,7 +141,6 @@ class NoneForZero(_Right):
     """A factor of zero gives no gradient instead of a gradient of zeros.
 
     Breaks: GradFactor.backward.scaled
-    Also: GradFactor.backward.twice
     """
 
     @staticmethod
@@ -157,7 +152,6 @@ class FactorOfTheLastCall(_Right):
     """The factor is kept on the class, where the next call finds it.
 
     Breaks: GradFactor.backward.scaled
-    Also: Function.forward.calls-independent, Function.save_for_backward.hooks-suffice
     """
 
     f = 1.0
@@ -176,7 +170,6 @@ class WholeFactors(_Right):
     """The factor is cut down to an integer.
 
     Breaks: GradFactor.backward.scaled
-    Also: GradFactor.backward.twice, Function.jvp.tangent
     """
 
     @staticmethod
@@ -188,7 +181,6 @@ class GradientForF(_Right):
     """Returns a gradient for the factor too, where it is a whole number.
 
     Breaks: GradFactor.backward.none-for-f
-    Also: GradFactor.backward.scaled
     """
 
     @staticmethod
@@ -200,7 +192,6 @@ class OneValue(_Right):
     """For a factor of one the gradient is handed on alone.
 
     Breaks: GradFactor.backward.none-for-f
-    Also: GradFactor.backward.scaled
     """
 
     @staticmethod
@@ -212,7 +203,6 @@ class DetachedGradient(_Right):
     """The gradient is computed outside the graph.
 
     Breaks: GradFactor.backward.twice
-    Also: Function.backward.double
     """
 
     @staticmethod
@@ -224,7 +214,6 @@ class ScalesOnce(_Right):
     """The gradient of the gradient passes unscaled.
 
     Breaks: GradFactor.backward.twice
-    Also: Function.backward.double
     """
 
     @staticmethod
@@ -236,7 +225,6 @@ class TangentUnscaled(_Right):
     """The tangent is that of the identity.
 
     Breaks: GradFactor.jvp.scaled
-    Also: Function.jvp.tangent
     """
 
     @staticmethod
@@ -248,7 +236,6 @@ class TangentDivided(_Separate):
     """The tangent is divided, as if it undid what backward does.
 
     Breaks: GradFactor.jvp.scaled
-    Also: Function.jvp.tangent, GradFactor.vmap.batched
     """
 
     generate_vmap_rule = True
@@ -263,7 +250,6 @@ class FirstDimensionOnly(_Separate):
     """vmap says that the samples are in front, wherever they are.
 
     Breaks: GradFactor.vmap.batched
-    Also: Function.vmap.batched, Function.vmap.out-dims, GradFactor.vmap.mapped-factor
     """
 
     @staticmethod
@@ -275,8 +261,6 @@ class UnscaledUnderVmap(_Separate):
     """vmap hands the whole batch on without the Function: gradients pass unscaled through a batch.
 
     Breaks: GradFactor.vmap.batched
-    Also: Function.vmap.batched
-    Also: GradFactor.vmap.mapped-factor
     """
 
     generate_vmap_rule = True
@@ -291,8 +275,6 @@ class NoValueUnderVmap(_Separate):
     """vmap scales the values.
 
     Breaks: GradFactor.vmap.batched
-    Also: Function.vmap.batched
-    Also: GradFactor.vmap.mapped-factor
     """
 
     @staticmethod

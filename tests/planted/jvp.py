@@ -206,7 +206,6 @@ class BackwardDisagrees(Function):
     """A rounding with a straight-through backward whose jvp is the true derivative: zero.
 
     Breaks: Function.jvp.tangent
-    Also: Function.backward.gradient
     """
 
     @staticmethod

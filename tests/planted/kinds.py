@@ -6,6 +6,8 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from tests.planted._square import Square
+
 SPEC = "Function"
 
 
@@ -14,21 +16,7 @@ def inputs():
     yield (torch.randn(4, requires_grad=True),)
 
 
-class _Square(Function):
-    """Right in every respect; the bugs below change one thing each."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return 2 * x * grad
-
-
-class GradientInDouble(_Square):
+class GradientInDouble(Square):
     """Returns a gradient in double precision whatever came in, and leaves it to autograd to cast it.
 
     Breaks: Function.backward.dtype
@@ -36,10 +24,10 @@ class GradientInDouble(_Square):
 
     @staticmethod
     def backward(ctx, grad):
-        return _Square.backward(ctx, grad).double()
+        return Square.backward(ctx, grad).double()
 
 
-class LossScaleLeftIn(_Square):
+class LossScaleLeftIn(Square):
     """Scales what backward computes up under autocast, and forgets to scale it down again.
 
     Breaks: Function.autocast.backward
@@ -48,18 +36,17 @@ class LossScaleLeftIn(_Square):
     @staticmethod
     def forward(ctx, x):
         ctx.scale = 1024 if torch.is_autocast_enabled("cpu") else 1
-        return _Square.forward(ctx, x)
+        return Square.forward(ctx, x)
 
     @staticmethod
     def backward(ctx, grad):
-        return _Square.backward(ctx, grad) * ctx.scale
+        return Square.backward(ctx, grad) * ctx.scale
 
 
 class DerivativeWhereAskedFor(Function):
     """Computes its derivative in forward where the input requires grad, which inside torch.func it never does.
 
     Breaks: Function.func.grad
-    Also: Function.forward.same-without-grad
     """
 
     @staticmethod
@@ -77,7 +64,7 @@ class DerivativeWhereAskedFor(Function):
         return ctx.saved_tensors[0] * grad
 
 
-class FlatOnMeta(_Square):
+class FlatOnMeta(Square):
     """Makes up a result on the meta device, and gives it another shape.
 
     Breaks: Function.forward.meta
@@ -85,10 +72,10 @@ class FlatOnMeta(_Square):
 
     @staticmethod
     def forward(ctx, x):
-        return x.new_empty(x.numel()) if x.is_meta else _Square.forward(ctx, x)
+        return x.new_empty(x.numel()) if x.is_meta else Square.forward(ctx, x)
 
 
-class SingleOnMeta(_Square):
+class SingleOnMeta(Square):
     """Makes up a result on the meta device, in single precision.
 
     Breaks: Function.forward.meta
@@ -96,10 +83,10 @@ class SingleOnMeta(_Square):
 
     @staticmethod
     def forward(ctx, x):
-        return torch.empty(x.shape, device="meta") if x.is_meta else _Square.forward(ctx, x)
+        return torch.empty(x.shape, device="meta") if x.is_meta else Square.forward(ctx, x)
 
 
-class OnTheCpuFromMeta(_Square):
+class OnTheCpuFromMeta(Square):
     """Makes up a result where its input is on the meta device, with real memory.
 
     Breaks: Function.forward.meta
@@ -107,21 +94,20 @@ class OnTheCpuFromMeta(_Square):
 
     @staticmethod
     def forward(ctx, x):
-        return torch.zeros(x.shape, dtype=x.dtype) if x.is_meta else _Square.forward(ctx, x)
+        return torch.zeros(x.shape, dtype=x.dtype) if x.is_meta else Square.forward(ctx, x)
 
 
-class ReadsTheMemoryOfTheGradient(_Square):
+class ReadsTheMemoryOfTheGradient(Square):
     """Reads the gradient's memory with its strides, as a kernel does, and ignores the flag that negates it.
 
     Breaks: Function.backward.any-layout
-    Also: Function.backward.double
     """
 
     @staticmethod
     def backward(ctx, grad):
         raw = torch.empty(0, dtype=grad.dtype)
         raw.set_(grad.untyped_storage(), grad.storage_offset(), grad.shape, grad.stride())
-        return _Square.backward(ctx, raw)
+        return Square.backward(ctx, raw)
 
 
 class AddsUpInBfloat16(Function):

@@ -7,6 +7,8 @@ import threading
 import torch
 from torch.autograd import Function, forward_ad
 
+from tests.planted._square import Square
+
 SPEC = "Function"
 
 
@@ -15,21 +17,7 @@ def inputs():
     yield (torch.randn(4, dtype=torch.float64, requires_grad=True),)
 
 
-class _Square(Function):
-    """Right in every respect; the bugs below change one thing each."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return 2 * x * grad
-
-
-class AsksForNoneAndForgetsIt(_Square):
+class AsksForNoneAndForgetsIt(Square):
     """Asks that missing gradients stay None, and multiplies by the gradient all the same.
 
     Breaks: Function.backward.undefined
@@ -38,7 +26,7 @@ class AsksForNoneAndForgetsIt(_Square):
     @staticmethod
     def forward(ctx, x):
         ctx.set_materialize_grads(False)
-        return _Square.forward(ctx, x)
+        return Square.forward(ctx, x)
 
 
 class OneOfTwoIsThere(Function):
@@ -61,7 +49,7 @@ class OneOfTwoIsThere(Function):
         return 2 * x * grad_square + (0 if grad_triple is None else 3 * grad_triple)
 
 
-class OnesForNone(_Square):
+class OnesForNone(Square):
     """Takes a missing gradient for ones, as ``backward()`` does for a loss.
 
     Breaks: Function.backward.undefined
@@ -70,15 +58,15 @@ class OnesForNone(_Square):
     @staticmethod
     def forward(ctx, x):
         ctx.set_materialize_grads(False)
-        return _Square.forward(ctx, x)
+        return Square.forward(ctx, x)
 
     @staticmethod
     def backward(ctx, grad):
         (x,) = ctx.saved_tensors
-        return _Square.backward(ctx, torch.ones_like(x) if grad is None else grad)
+        return Square.backward(ctx, torch.ones_like(x) if grad is None else grad)
 
 
-class NormalizesTheGradient(_Square):
+class NormalizesTheGradient(Square):
     """Divides the gradient by its size, computes, and multiplies again.
 
     Breaks: Function.backward.zero
@@ -87,10 +75,10 @@ class NormalizesTheGradient(_Square):
     @staticmethod
     def backward(ctx, grad):
         size = grad.detach().abs().sum()
-        return _Square.backward(ctx, grad / size) * size
+        return Square.backward(ctx, grad / size) * size
 
 
-class LeastGradient(_Square):
+class LeastGradient(Square):
     """Clamps tiny gradients away from zero, so that none vanishes.
 
     Breaks: Function.backward.zero
@@ -98,10 +86,10 @@ class LeastGradient(_Square):
 
     @staticmethod
     def backward(ctx, grad):
-        return torch.where(grad == 0, 1e-3, _Square.backward(ctx, grad))
+        return torch.where(grad == 0, 1e-3, Square.backward(ctx, grad))
 
 
-class RoundsWhereItIsDifferentiable(_Square):
+class RoundsWhereItIsDifferentiable(Square):
     """Rounds the gradient to half precision where a graph of it is made.
 
     Breaks: Function.backward.create-graph
@@ -109,7 +97,7 @@ class RoundsWhereItIsDifferentiable(_Square):
 
     @staticmethod
     def backward(ctx, grad):
-        exact = _Square.backward(ctx, grad)
+        exact = Square.backward(ctx, grad)
         return exact + (exact.half().to(exact) - exact).detach() if torch.is_grad_enabled() else exact
 
 
@@ -136,7 +124,7 @@ class FactorOfTheThread(Function):
         return _settings.factor * grad
 
 
-class RefusesOtherThreads(_Square):
+class RefusesOtherThreads(Square):
     """Runs backward in the main thread only.
 
     Breaks: Function.backward.any-thread
@@ -146,10 +134,10 @@ class RefusesOtherThreads(_Square):
     def backward(ctx, grad):
         if threading.current_thread() is not threading.main_thread():
             raise RuntimeError("call me from the main thread")
-        return _Square.backward(ctx, grad)
+        return Square.backward(ctx, grad)
 
 
-class CoarserWhereNoGradientIsNeeded(_Square):
+class CoarserWhereNoGradientIsNeeded(Square):
     """Computes in half precision where no gradient is asked for.
 
     Breaks: Function.forward.same-without-grad
@@ -167,7 +155,7 @@ def records_always(x):
     Breaks: Function.forward.same-without-grad
     """
     with torch.enable_grad():
-        return _Square.apply(x.detach().requires_grad_() if not x.requires_grad else x)
+        return Square.apply(x.detach().requires_grad_() if not x.requires_grad else x)
 
 
 class GradientByNumbers(Function):

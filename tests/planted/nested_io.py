@@ -136,7 +136,6 @@ class MatchedInOrder(NestedIOFunction):
     """Gradients that backward_extended returns are dealt out one after the other, whatever their keys.
 
     Breaks: NestedIOFunction.backward.nested
-    Also: NestedIOFunction.backward.mismatch, NestedIOFunction.save_for_forward.nested
     """
 
     def backward(self, *gradients):
@@ -160,7 +159,6 @@ class SavedAlone(NestedIOFunction):
     """A single value that was saved comes back without the tuple around it.
 
     Breaks: NestedIOFunction.saved_tensors.nested
-    Also: NestedIOFunction.save_for_forward.nested
     """
 
     @property
@@ -189,9 +187,6 @@ class SavedOnTheInstance(NestedIOFunction):
     """What is saved stays on the object that made the calls, so that the last call's values are found.
 
     Breaks: NestedIOFunction.forward.reused
-    Also: Function.forward.calls-independent, Function.forward.frees-memory,
-        Function.save_for_backward.hooks-suffice, Function.save_for_backward.protects,
-        NestedIOFunction.save_for_forward.nested
     """
 
     last = ()
@@ -208,7 +203,6 @@ class OneCallAtATime(NestedIOFunction):
     """The instance itself does the work, so that a second call takes the place of the first.
 
     Breaks: NestedIOFunction.forward.reused
-    Also: Function.backward.count, Function.backward.gradient
     """
 
     def __call__(self, *args):
@@ -350,7 +344,6 @@ class LastTensorLost(NestedIOFunction):
     """The gradient of the last tensor is dropped where there are four or more.
 
     Breaks: NestedIOFunction.backward.gradient
-    Also: NestedIOFunction.backward.nested
     """
 
     def backward(self, *gradients):
@@ -362,7 +355,6 @@ class NoneForUnused(NestedIOFunction):
     """Gradients that nobody computed come as None, which was not asked for, and count as the first one's.
 
     Breaks: NestedIOFunction.backward.gradient
-    Also: Function.backward.unused-output, NestedIOFunction.set_materialize_grads.nested, Function.backward.undefined
     """
 
     def forward(self, *args):

@@ -129,7 +129,6 @@ class FirstSampleForAll(NestedIOFunctionSeparate):
     """Under torch.vmap the first sample is computed, and taken for all.
 
     Breaks: NestedIOFunction.vmap.batched
-    Also: Function.vmap.batched
     """
 
     generate_vmap_rule = False

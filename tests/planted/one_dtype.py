@@ -27,7 +27,6 @@ class GradientDoubledInPlace(_Doubled):
     """Works in place on what it takes for a copy of the gradient.
 
     Breaks: Function.backward.grads-untouched
-    Also: Function.backward.any-layout
     """
 
     @staticmethod

@@ -36,7 +36,6 @@ class ComputesTheDerivativeEarly(_Separate):
     """Computes in setup_context what backward will multiply by.
 
     Breaks: Function.setup_context.no-compute
-    Also: Function.backward.double
     """
 
     @staticmethod

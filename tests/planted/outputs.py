@@ -36,7 +36,6 @@ class NoneNotExpected(_Parts):
     """Asks for None in place of zeros, and cannot deal with it.
 
     Breaks: Function.backward.unused-output
-    Also: Function.backward.undefined
     """
 
     @staticmethod
@@ -62,7 +61,6 @@ class OnesForTheUnused(_Parts):
     """Takes a missing gradient for ones.
 
     Breaks: Function.backward.unused-output
-    Also: Function.backward.undefined
     """
 
     @staticmethod

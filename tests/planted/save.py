@@ -168,7 +168,6 @@ class KeptBesideWhatIsSaved(Function):
     """Saves one tensor and keeps another one on ctx.
 
     Breaks: Function.save_for_backward.hooks-suffice
-    Also: Function.forward.no-tensor-on-ctx, Function.save_for_backward.protects
     """
 
     @staticmethod
@@ -193,7 +192,6 @@ class KeptInAClosure(Function):
     """Keeps the input in a function made in forward.
 
     Breaks: Function.save_for_backward.hooks-suffice
-    Also: Function.save_for_backward.protects
     """
 
     @staticmethod
@@ -210,7 +208,6 @@ class KeptAsNumpy(Function):
     """Keeps the input as a NumPy array that shares its memory.
 
     Breaks: Function.save_for_backward.hooks-suffice
-    Also: Function.backward.double, Function.save_for_backward.protects
     """
 
     @staticmethod
@@ -227,7 +224,6 @@ class MaskKeptOnCtx(Function):
     """Keeps a mask, no more than bits, on ctx.
 
     Breaks: Function.save_for_backward.hooks-suffice
-    Also: Function.forward.no-tensor-on-ctx
     """
 
     @staticmethod

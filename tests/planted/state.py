@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch.autograd import Function
 
+from tests.planted._square import Square
+
 SPEC = "Function"
 
 
@@ -13,25 +15,10 @@ def inputs():
     yield (torch.randn(4, dtype=torch.float64, requires_grad=True),)
 
 
-class _Square(Function):
-    """Right in every respect; the bugs below change one thing each."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return 2 * x * grad
-
-
-class SavesDotData(_Square):
+class SavesDotData(Square):
     """Saves ``x.data``, whose changes the version check does not see.
 
     Breaks: Function.save_for_backward.protects
-    Also: Function.backward.double
     """
 
     @staticmethod
@@ -44,7 +31,6 @@ class SavesTheOutputsData(Function):
     """Saves the memory of its output under another tensor.
 
     Breaks: Function.save_for_backward.protects
-    Also: Function.backward.double
     """
 
     @staticmethod
@@ -58,11 +44,10 @@ class SavesTheOutputsData(Function):
         return grad * ctx.saved_tensors[0]
 
 
-class SavesThroughNumpy(_Square):
+class SavesThroughNumpy(Square):
     """Saves what NumPy gives back of the input's memory.
 
     Breaks: Function.save_for_backward.protects
-    Also: Function.backward.double
     """
 
     @staticmethod
@@ -71,11 +56,10 @@ class SavesThroughNumpy(_Square):
         return x * x
 
 
-class ScalesItsInputInBackward(_Square):
+class ScalesItsInputInBackward(Square):
     """backward doubles the saved input in place to spare an allocation.
 
     Breaks: Function.forward.inputs-untouched
-    Also: Function.backward.double, Function.backward.repeatable
     """
 
     @staticmethod
@@ -85,7 +69,7 @@ class ScalesItsInputInBackward(_Square):
             return x.mul_(2) * grad
 
 
-class ZeroesAListItem(_Square):
+class ZeroesAListItem(Square):
     """Adds to a tensor inside a list that it was given.
 
     Breaks: Function.forward.inputs-untouched
@@ -98,14 +82,14 @@ class ZeroesAListItem(_Square):
     @staticmethod
     def forward(ctx, x, running):
         running[0] += x.detach().abs()
-        return _Square.forward(ctx, x)
+        return Square.forward(ctx, x)
 
     @staticmethod
     def backward(ctx, grad):
-        return _Square.backward(ctx, grad), None
+        return Square.backward(ctx, grad), None
 
 
-class TurnsRequiresGradOn(_Square):
+class TurnsRequiresGradOn(Square):
     """Makes its input require grad, so that what comes later gets a graph.
 
     Breaks: Function.forward.flags-untouched
@@ -114,10 +98,10 @@ class TurnsRequiresGradOn(_Square):
     @staticmethod
     def forward(ctx, x):
         x.requires_grad_()
-        return _Square.forward(ctx, x)
+        return Square.forward(ctx, x)
 
 
-class LeavesANoteOnTheTensor(_Square):
+class LeavesANoteOnTheTensor(Square):
     """Sets an attribute of the caller's tensor.
 
     Breaks: Function.forward.flags-untouched
@@ -126,14 +110,13 @@ class LeavesANoteOnTheTensor(_Square):
     @staticmethod
     def forward(ctx, x):
         x.was_squared = True
-        return _Square.forward(ctx, x)
+        return Square.forward(ctx, x)
 
 
-class InnerBackwardIntoTheCaller(_Square):
+class InnerBackwardIntoTheCaller(Square):
     """Computes its gradient by an inner backward pass from the saved tensor itself, which also fills its ``grad``.
 
     Breaks: Function.forward.flags-untouched
-    Also: Function.backward.double, Function.checkpoint.agrees
     """
 
     @staticmethod

@@ -22,7 +22,6 @@ class ReturnsItsInput(_Right):
     """Hands the input out, which autograd then makes a view of.
 
     Breaks: MakeViewlessTensor.forward.viewless
-    Also: MakeViewlessTensor.forward.releases-base
     """
 
     @staticmethod
@@ -34,7 +33,6 @@ class AnotherView(_Right):
     """Makes a view of the view.
 
     Breaks: MakeViewlessTensor.forward.viewless
-    Also: MakeViewlessTensor.forward.releases-base
     """
 
     @staticmethod
@@ -46,7 +44,6 @@ class OnlyContiguousOnes(_Right):
     """Contiguous views are unwrapped, others are handed on as views.
 
     Breaks: MakeViewlessTensor.forward.viewless
-    Also: MakeViewlessTensor.forward.releases-base
     """
 
     @staticmethod
@@ -80,7 +77,6 @@ class OffsetLost(_Right):
     """Starts at the beginning of the memory, wherever the view starts.
 
     Breaks: MakeViewlessTensor.forward.shares-data
-    Also: Function.backward.gradient
     """
 
     @staticmethod
@@ -93,7 +89,6 @@ class StridesLost(_Right):
     """Lays the data out as if it were contiguous.
 
     Breaks: MakeViewlessTensor.forward.shares-data
-    Also: Function.backward.gradient
     """
 
     @staticmethod
@@ -106,7 +101,6 @@ class GradientDoubled(_Right):
     """Passes twice the gradient.
 
     Breaks: MakeViewlessTensor.backward.identity
-    Also: Function.backward.gradient
     """
 
     @staticmethod
@@ -118,7 +112,6 @@ class GraphCut(_Right):
     """Passes no gradient.
 
     Breaks: MakeViewlessTensor.backward.identity
-    Also: Function.backward.gradient
     """
 
     @staticmethod
@@ -159,7 +152,6 @@ class FlattenedGradient(_Right):
     """Hands the gradient back in the order of the memory, not of the view.
 
     Breaks: MakeViewlessTensor.backward.identity
-    Also: Function.backward.gradient
     """
 
     @staticmethod
@@ -190,7 +182,6 @@ class KeptOnCtx(_Right):
     """Keeps what the input is a view of on ctx.
 
     Breaks: MakeViewlessTensor.forward.releases-base
-    Also: Function.forward.no-tensor-on-ctx
     """
 
     @staticmethod

@@ -131,7 +131,6 @@ class OutDimBeyond(Base):
     """The out_dim counts the dimension that was summed away.
 
     Breaks: Function.vmap.out-dims
-    Also: Function.vmap.batched
     """
 
     @staticmethod
@@ -144,7 +143,6 @@ class DimensionNamedWrongly(Base):
     """The samples are in front, and out_dims repeats where they were in the input.
 
     Breaks: Function.vmap.batched
-    Also: Function.vmap.out-dims
     """
 
     @staticmethod
@@ -157,7 +155,6 @@ class FrontAssumed(Base):
     """Takes the batch for the first dimension, wherever it is.
 
     Breaks: Function.vmap.batched
-    Also: Function.vmap.out-dims
     """
 
     @staticmethod

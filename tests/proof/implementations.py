@@ -9,16 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 TESTS = Path(__file__).parent.parent
-#: A field goes on over lines that are indented further.
-FIELD = re.compile(r"^(Breaks|Also):\s*(.+(?:\n +.+)*)", re.MULTILINE)
+BREAKS = re.compile(r"^Breaks:\s*(\S+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Implementation:
     """One class or function that was written to be held against the suite.
 
-    ``breaks`` is the clause that must notice it (empty for a correct one), ``also`` the clauses that break as an
-    unavoidable consequence.
+    ``breaks`` is the clause that must notice it; empty for a correct one.
     """
 
     reference: str
@@ -26,7 +24,6 @@ class Implementation:
     inputs: str | None
     text: str
     breaks: str = ""
-    also: tuple[str, ...] = ()
     engine: bool = False
     types: str | None = None
     #: Where it runs: a module with DEVICE has bugs that the CPU hides.
@@ -73,12 +70,11 @@ def _implementation(
     node: ast.ClassDef | ast.FunctionDef, module: str, spec: str, inputs: str | None, engine: bool
 ) -> Implementation:
     doc = ast.get_docstring(node) or ""
-    fields = FIELD.findall(doc)
-    breaks = next((names.strip() for field, names in fields if field == "Breaks"), "")
-    also = ",".join(names for field, names in fields if field == "Also")
-    names = tuple(name.strip() for name in also.split(",") if name.strip())
-    text = " ".join(FIELD.sub("", doc).split())
-    return Implementation(f"{module}:{node.name}", spec, inputs, text, breaks, names, engine, _types(node))
+    breaks = BREAKS.search(doc)
+    text = " ".join(BREAKS.sub("", doc).split())
+    return Implementation(
+        f"{module}:{node.name}", spec, inputs, text, breaks[1] if breaks else "", engine, _types(node)
+    )
 
 
 def _types(node: ast.stmt) -> str | None:

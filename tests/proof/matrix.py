@@ -46,26 +46,14 @@ class Row:
         return self.implementation.breaks in {*self.broken, *self.consequences}
 
     @property
-    def precise(self) -> bool:
-        """Whether nothing else was accused."""
-        return not self.accused
+    def also(self) -> tuple[str, ...]:
+        """The clauses that were accused beside the one that the implementation was made to break.
 
-    @property
-    def accused(self) -> tuple[str, ...]:
-        """Clauses that were accused and that the implementation keeps. A clause of level may accuses nobody."""
-        return tuple(sorted(self.others - {*self.implementation.also}))
-
-    @property
-    def stale(self) -> tuple[str, ...]:
-        """Clauses that the implementation says it breaks as well, and that nothing accuses."""
-        return tuple(sorted({*self.implementation.also} - self.others))
-
-    @property
-    def others(self) -> set[str]:
-        """The clauses that were accused beside the one that the implementation was made to break."""
+        A clause of level may accuses nobody, and the cause that makes a consequence of its own clause is that clause.
+        """
         registry = clauses.registry()
-        allowed = {self.implementation.breaks, self.consequences.get(self.implementation.breaks, "")}
-        return {name for name in self.broken if registry[name].level != "may"} - allowed
+        own = {self.implementation.breaks, self.consequences.get(self.implementation.breaks, "")}
+        return tuple(sorted(name for name in {*self.broken} - own if registry[name].level != "may"))
 
 
 def items_of(implementation: Implementation) -> list[PlannedTest]:
@@ -139,12 +127,12 @@ def result_of(clause: str, tests: Sequence[TestOutcome]) -> ClauseResult:
 def task(implementation: Implementation) -> Callable[[Forkserver], Row]:
     """What it takes to compute one row."""
 
-    def work(template: Forkserver) -> Row:
+    def work(forkserver: Forkserver) -> Row:
         with contextlib.ExitStack() as stack:
             if implementation.device != "cpu":  # ranks of the CPU are to have no accelerator
-                template = Forkserver(emulated_library(implementation.device))
-                stack.callback(template.close)
-            pool = Hasty(template, settings_of(implementation))
+                forkserver = Forkserver(emulated_library(implementation.device))
+                stack.callback(forkserver.close)
+            pool = Hasty(forkserver, settings_of(implementation))
             stack.callback(pool.close)
             return held_against(pool, implementation)
 

@@ -104,14 +104,14 @@ def tasks(wanted: Sequence[Mutant]) -> list[Callable[[Forkserver], Fate]]:
     return [partial(_fate, mutant, items(mutant)) for mutant in wanted]
 
 
-def _fate(mutant: Mutant, items: Sequence[PlannedTest], template: Forkserver) -> Fate:
+def _fate(mutant: Mutant, items: Sequence[PlannedTest], forkserver: Forkserver) -> Fate:
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         home = Path(folder) / "spec_impl"
         home.mkdir()
         # All other modules are found where they are, and need not be compiled again.
         (home / "__init__.py").write_text(f"__path__.append({str(SPEC_IMPL)!r})\n", encoding="utf-8")
         (home / f"{mutant.module}.py").write_text(mutant.source, encoding="utf-8")
-        pool = Hasty(template, Settings(timeout=TIMEOUT, path=(folder,)))
+        pool = Hasty(forkserver, Settings(timeout=TIMEOUT, path=(folder,)))
         pool.look_ahead(items)
         try:
             return Fate(mutant, _killer(pool, items))

@@ -40,7 +40,7 @@ def side_by_side(
     said: Callable[[Result], None],
     workers: int = WORKERS,
 ) -> list[Result]:
-    """What the jobs return, in their order; each thread has a pristine process of its own."""
+    """What the jobs return, in their order; each thread has a forkserver of its own."""
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
     for place in range(len(jobs)):
         waiting.put(place)
@@ -48,19 +48,19 @@ def side_by_side(
     problems: list[BaseException] = []
 
     def work() -> None:
-        template = Forkserver()
-        template.preload(TRANSFORMS)  # once here, and not in the first ranks of all
+        forkserver = Forkserver()
+        forkserver.preload(TRANSFORMS)  # once here, and not in the first ranks of all
         try:
             while not problems:
                 place = waiting.get_nowait()
-                results[place] = jobs[place](template)
+                results[place] = jobs[place](forkserver)
                 said(results[place])
         except queue.Empty:
             pass
         except BaseException as problem:  # noqa: BLE001 - handed to the main thread
             problems.append(problem)
         finally:
-            template.close()
+            forkserver.close()
 
     threads = [threading.Thread(target=work) for _ in range(workers)]
     for thread in threads:
