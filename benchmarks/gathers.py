@@ -24,9 +24,7 @@ COUNTS = {"1 KiB": 60, "64 KiB": 40, "1 MiB": 20, "16 MiB": 5, "64 MiB": 3}
 MOST_AT = {8: 262_144}
 
 
-def measure(
-    worlds: tuple[int, ...], place: Place = Place(), sizes: Sequence[str] = tuple(SIZES)
-) -> list[dict[str, Any]]:
+def measure(worlds: tuple[int, ...], place: Place, sizes: Sequence[str]) -> list[dict[str, Any]]:
     """Seconds a form takes on the slowest rank, as medians, and as shares of the ksuit form's; its peak memory."""
     import torch.multiprocessing as mp
 

@@ -1,8 +1,8 @@
 """The one Sphinx extension of this site: it puts clauses, and what was proved of them, on pages.
 
 ``directive`` and ``margin`` make the box of a clause; ``accelerators``, ``index``, ``results``, ``published``,
-``releases``, ``proof``, ``reference``, ``figures`` and ``pictures`` are directives and roles of pages; ``members`` and ``sources`` complete
-the API pages; ``exports`` writes what programs read; ``locations`` makes warnings name the source.
+``releases``, ``proof``, ``reference``, ``figures`` and ``pictures`` are directives and roles of pages; ``members`` and
+``sources`` complete the API pages; ``exports`` writes what programs read; ``locations`` makes warnings name the source.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ UNDOCUMENTED = {
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx when the site is configured."""
     for part in (
-        accelerators, directive, exports, figures, index, locations, mathml, pictures, proof, published, reference, releases,
-        results, sources,
+        accelerators, directive, exports, figures, index, locations, mathml, pictures, proof, published, reference,
+        releases, results, sources,
     ):  # fmt: skip
         part.setup(app)
     app.add_config_value("clause_files", [], "env")
