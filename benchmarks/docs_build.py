@@ -1,11 +1,13 @@
-"""What a build of the site costs: the first one and one with nothing changed, with one and ten times the clauses."""
+"""What a build of the site costs: the first one and those after a change, with one and ten times the clauses."""
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +22,15 @@ def measure(rounds: int) -> dict[str, Any]:
     """Wall and processor seconds of each kind of build, by number of clauses."""
     found: dict[str, Any] = {}
     for times in (1, 10):
-        runs: dict[str, list[Run]] = {"the first": [], "nothing changed": []}
+        runs: dict[str, list[Run]] = {name: [] for name in CHANGES}
         clauses = 0
         for _ in range(rounds):
             with tempfile.TemporaryDirectory(prefix="site-") as folder:
                 home = Path(folder)
                 clauses = copy_of_the_site(home, times)
-                for own in runs.values():
-                    own.append(build(home, strict=times == 1))
+                for name, change in CHANGES.items():
+                    change(home)
+                    runs[name].append(build(home, strict=times == 1))
         found[str(clauses)] = {
             name: {
                 "wall": Figure.of([run.wall for run in own]).to_json(),
@@ -37,6 +40,32 @@ def measure(rounds: int) -> dict[str, Any]:
             for name, own in runs.items()
         }
     return found
+
+
+def _nothing(home: Path) -> None:
+    """Leave everything as it is."""
+
+
+def _a_clause(home: Path) -> None:
+    file = home / "spec_impl" / "torchlogix.py"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace("The value returned for", "What is returned for", 1), encoding="utf-8")
+
+
+def _a_verdict(home: Path) -> None:
+    file = home / "docs" / "results" / "reference.json"
+    report = json.loads(file.read_text(encoding="utf-8"))
+    next(clause for clause in report["engine"] if clause["verdict"] == "pass")["verdict"] = "fail"
+    file.write_text(json.dumps(report), encoding="utf-8")
+
+
+#: What is done before each build.
+CHANGES: dict[str, Callable[[Path], None]] = {
+    "the first": _nothing,
+    "nothing changed": _nothing,
+    "a clause changed": _a_clause,
+    "a verdict changed": _a_verdict,
+}
 
 
 def copy_of_the_site(home: Path, times: int) -> int:

@@ -19,13 +19,12 @@ from benchmarks.place import Place
 
 SIZES = {"1 KiB": 256, "64 KiB": 16_384, "1 MiB": 262_144, "16 MiB": 4_194_304, "64 MiB": 16_777_216}
 MEMORY = "peak memory"
-HOST = Place()
 COUNTS = {"1 KiB": 60, "64 KiB": 40, "1 MiB": 20, "16 MiB": 5, "64 MiB": 3}
 #: With eight ranks on few cores large tensors take minutes: they are left out there (numbers of a tensor).
 MOST_AT = {8: 262_144}
 
 
-def measure(worlds: tuple[int, ...], place: Place = HOST, sizes: Sequence[str] = tuple(SIZES)) -> list[dict[str, Any]]:
+def measure(worlds: tuple[int, ...], place: Place, sizes: Sequence[str]) -> list[dict[str, Any]]:
     """Seconds a form takes on the slowest rank, as medians, and as shares of the ksuit form's; its peak memory."""
     import torch.multiprocessing as mp
 

@@ -28,10 +28,10 @@ FLAGS = "--no-sandbox --disable-gpu --disable-background-networking --disable-sy
 CLAUSE = "AllGatherGradAutograd.backward.sum"
 SHOWN = """
 index start guides/first-function guides/your-function guides/many-ranks guides/read-a-failure guides/known-deviations
-guides/ci guides/cluster guides/add specification clauses results proof how-it-works contributing reference/options
+guides/ci guides/cluster guides/collectives guides/devices guides/add policies specification clauses results proof how-it-works contributing reference/options
 reference/report reference/python search genindex api/spec_impl/function/index api/spec_impl/ksuit/index
 api/spec_impl/towhee/index api/spec_impl/torchlogix/index api/spec_impl/megatron/index api/spec_impl/nested_io/index
-api/spec_impl/exchange/index api/conformance/checking/index
+api/spec_impl/exchange/index api/spec_impl/collective/index api/conformance/index
 published published/lightly pytorch trust faults scaling benchmarks source/spec_impl/ksuit.py
 """.split()
 WIDE = "index results published clauses api/spec_impl/ksuit/index guides/many-ranks".split()
@@ -210,7 +210,7 @@ def test_pages_fit_the_screen_and_are_accessible(browser, address, scheme, width
     found = context.new_page()
     problems = []
     for name in names:
-        found.goto(f"{address}/{name}.html")
+        assert found.goto(f"{address}/{name}.html").ok, name
         wide = found.evaluate("document.documentElement.scrollWidth - innerWidth")
         problems += [f"{name}: {wide} pixels too wide"] if wide > 0 else []
         problems += [f"{name}: {finding}" for finding in findings(found)]
