@@ -463,7 +463,7 @@ def test_without_a_site_in_the_environment_the_installed_package_names_it(monkey
     assert address("api/x.html#c") == "https://other.example/api/x.html#c"
     monkeypatch.setattr("conformance.report.text.metadata", lambda name: installed())
     _documentation.cache_clear()
-    assert address("api/x.html#c").startswith("https://")
+    assert address("api/x.html#c") == "api/x.html#c"
     _documentation.cache_clear()
 
 
