@@ -75,6 +75,7 @@ class Record:
     correct: Sequence[str]
     runs: Sequence[Run]
     mutants: Mapping[str, Any]
+    scripts: Mapping[str, Any]
     #: A row for each class of a published package, as ``docs/data/public.json`` has it.
     published: Sequence[Mapping[str, Any]]
     files: Sequence[Path] = field(default=())
@@ -118,7 +119,7 @@ def read() -> Record:
     tests: dict[str, list[Test]] = defaultdict(list)
     for test in catalog.suite():
         tests[test.clause].append(test)
-    matrix, mutants = DOCS / "data" / "kill-matrix.json", DOCS / "data" / "mutants.json"
+    matrix, mutants, scripts = (DOCS / "data" / f"{name}.json" for name in ("kill-matrix", "mutants", "scripts"))
     rows = _json(matrix).get("rows", ())
     reports = [
         path
@@ -128,9 +129,9 @@ def read() -> Record:
     bugs = [_bug(row) for row in rows if row["breaks"]]
     correct = [row["implementation"] for row in rows if not row["breaks"]]
     runs = [run for path in reports for run in _runs(path)]
-    files = [path for path in (matrix, mutants, PUBLISHED, *reports) if path.exists()]
+    files = [path for path in (matrix, mutants, scripts, PUBLISHED, *reports) if path.exists()]
     published = _json(PUBLISHED).get("subjects", ())
-    return Record(clauses.registry(), tests, bugs, correct, runs, _json(mutants), published, files)
+    return Record(clauses.registry(), tests, bugs, correct, runs, _json(mutants), _json(scripts), published, files)
 
 
 def _json(path: Path) -> dict[str, Any]:
