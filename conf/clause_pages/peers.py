@@ -50,7 +50,7 @@ class Summary(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Make the table."""
-        record = record_of(self)
+        record = record_of(self, reports=False)
         checks, bugs, good = list(_checks(record)), len(_rows(record, True)), len(_rows(record, False))
         return [render("peers.html", self.env.docname, checks=checks, bugs=bugs, correct=good)]
 
@@ -60,7 +60,7 @@ class ByClause(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Make the table."""
-        record = record_of(self)
+        record = record_of(self, reports=False)
         names = [*record.peers.get("checks", {}), OURS]
         return [render("peers-by-clause.html", self.env.docname, names=names, rows=list(_by_clause(record)))]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from conformance.scan import calls, containers, exchanges
+from conformance.scan.cancelled import remaining
 from conformance.scan.model import Confidence, weakest
 from conformance.scan.names import Names, dotted
 from conformance.scan.trace import Change, Kept, Trace
@@ -16,6 +17,7 @@ from conformance.scan.values import (
     PLAIN,
     UNKNOWN,
     Value,
+    cut,
     cut_off,
     fresh,
     joined,
@@ -145,7 +147,9 @@ class Expressions:
         tensors = [value.sure for value in (left, right) if value.is_tensor]
         if tensors:
             # tensor + unknown may still be a type of the author's own, but arithmetic gives one value.
-            return fresh(left, right, sure=max(tensors, key=("possible", "likely", "certain").index))
+            result = fresh(left, right, sure=max(tensors, key=("possible", "likely", "certain").index))
+            kept = remaining(node)
+            return result if kept is None else replace(result, cuts=cut(*map(self.value, kept)))
         return PLAIN if left.kind == right.kind == "plain" else opaque(left, right)
 
     def _attribute(self, node: ast.Attribute) -> Value:

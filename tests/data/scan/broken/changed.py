@@ -141,3 +141,14 @@ class SumWithoutAnswer(Function):
     @staticmethod
     def backward(ctx, grad_output):  # expect: Function.backward.gradient possible
         return grad_output
+
+
+class CancelsInPart(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        plain = grad_output.detach()  # expect: Function.backward.double likely
+        return grad_output + 3 * plain + plain - plain
