@@ -68,9 +68,9 @@ def item_for(size: int) -> PlannedTest:
     return next(item for item in plan([test], clauses.registry(), [named], (size,)) if item.size == size)
 
 
-def ranks(template: Forkserver, size: int, rounds: int, traffic: Traffic) -> dict[str, Any]:
+def ranks(forkserver: Forkserver, size: int, rounds: int, traffic: Traffic) -> dict[str, Any]:
     """One row of the table."""
-    pool = Pool(template, Settings(path=(str(SUITE), str(ROOT))))
+    pool = Pool(forkserver, Settings(path=(str(SUITE), str(ROOT))))
     item = item_for(size)
     ready, seconds = [], []
     for _ in range(max(1, rounds // 4)):
@@ -106,7 +106,7 @@ def mebibytes(pid: int) -> tuple[float, float]:
     return kib["Pss"] / 1024, (kib["Private_Clean"] + kib["Private_Dirty"]) / 1024
 
 
-def post(template: Forkserver, size: int, rounds: int, port: int) -> dict[str, Any]:
+def post(forkserver: Forkserver, size: int, rounds: int, port: int) -> dict[str, Any]:
     """The store's part of one test: the first supervisor has a real rank; the others are threads that answer."""
     leading = Post(connect(Launch(0, size, 0, "127.0.0.1", port)), KEY, "bench/")
     followers = [Post(connect(Launch(rank, size, 0, "127.0.0.1", port)), KEY, "bench/") for rank in range(1, size)]
@@ -114,7 +114,7 @@ def post(template: Forkserver, size: int, rounds: int, port: int) -> dict[str, A
     for thread in threads:
         thread.start()
     opening = {"size": size, "backend": "gloo", "device": "cpu", "group": False, "debug": False}
-    world = ClusterGroup(template, Seat(0, 0, size, leading, machines=("one",) * size), 1, opening)
+    world = ClusterGroup(forkserver, Seat(0, 0, size, leading, machines=("one",) * size), 1, opening)
     world.request(None, 30)
     message = {"op": "load", "path": [], "subject": None, "spec": None, "inputs": None, "payload": ""}
     before = (leading.messages, sum(one.messages for one in followers))
@@ -160,11 +160,11 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=29_600)
     arguments = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
-    traffic, template = Traffic(), Forkserver()
-    template.wait()
-    rows = [ranks(template, size, arguments.rounds, traffic) for size in SIZES]
-    posts = [post(template, size, arguments.rounds, arguments.port + place) for place, size in enumerate(POSTS)]
-    template.close()
+    traffic, forkserver = Traffic(), Forkserver()
+    forkserver.wait()
+    rows = [ranks(forkserver, size, arguments.rounds, traffic) for size in SIZES]
+    posts = [post(forkserver, size, arguments.rounds, arguments.port + place) for place, size in enumerate(POSTS)]
+    forkserver.close()
     slopes = {
         "ready seconds": slope(rows, lambda row: row["ready"]["least"]),
         "test seconds": slope(rows, lambda row: row["test"]["least"]),

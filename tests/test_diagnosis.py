@@ -36,11 +36,11 @@ GATHERS = {
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[Pool]:
-    template = Forkserver()
-    pool = Pool(template, Settings(path=(".",)))
+    forkserver = Forkserver()
+    pool = Pool(forkserver, Settings(path=(".",)))
     yield pool
     pool.close()
-    template.close()
+    forkserver.close()
 
 
 @pytest.mark.parametrize("name", GATHERS)

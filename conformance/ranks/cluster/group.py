@@ -231,6 +231,12 @@ def answer(forkserver: Forkserver, seat: Seat, opening: dict[str, Any], own: dic
             if forkserver.ready:
                 forkserver.restart()
             local = None
+        if found := forkserver.put_back():
+            outcome = replace(outcome, changed=(*outcome.changed, *found))
+        if local is not None and forkserver.process.poll() is not None:  # it could not be mended
+            local.close()
+            local = None
+            forkserver.restart()
         post_outcome(seat.post, f"{opening['epoch']}/{number}", seat.rank, outcome)
         number += 1
     if local is not None:

@@ -78,5 +78,5 @@ def _keep_calling(host: str, port: int, size: int) -> None:
         except OSError:
             silent += 1
     print(f"conformance: the launcher's store at {host}:{port} is not to be reached any more", file=sys.stderr)
-    # The pristine process sees our end of its connection close, and ends the rank.
+    # The forkserver sees our end of its connection close, and ends the rank.
     os._exit(1)

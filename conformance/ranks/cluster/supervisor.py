@@ -171,7 +171,7 @@ def follow(launch: Launch, setup: Sequence[str], library: Path | None = None) ->
                 return int(opening["end"])
             if launch.rank < opening["size"]:
                 answer(forkserver, seat, opening, own)
-    except RuntimeError as error:  # of the store, or of the pristine process
+    except RuntimeError as error:  # of the store, or of the forkserver
         complain(f"rank {launch.rank}: {str(error).splitlines()[0]}")
     finally:
         forkserver.close()
