@@ -20,8 +20,8 @@ from conformance.core.errors import UsageError
 from conformance.core.outcomes import RankOutcome
 from conformance.ranks.cluster.group import blamed
 from conformance.ranks.cluster.key import take_key
+from conformance.ranks.cluster.leader import Cluster, sizes
 from conformance.ranks.cluster.store import SIGNATURE, LeaderSilent, Post, launch_in, take_launch
-from conformance.ranks.cluster.supervisor import Cluster, sizes
 from conformance.ranks.devices import device_of, missing, taken
 from conformance.ranks.hardware import Hardware
 from tests.cluster_nodes import ROOT, alone, launched, verdicts, wait_for

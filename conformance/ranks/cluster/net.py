@@ -12,7 +12,7 @@ import time
 
 LOOPBACK = "127.0.0.1"
 SIOCGIFADDR = 0x8915
-#: How often the store's machine is called (seconds), by all supervisors together, and how often in a row in vain.
+#: How often the store's machine is called (seconds), by all processes together, and how often in a row in vain.
 CALL_EVERY, CALLS_A_SECOND = 5.0, 50
 CALL_WAIT, SILENT = 5.0, 3
 
