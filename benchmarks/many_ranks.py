@@ -1,7 +1,7 @@
-"""``python -m benchmarks.many_ranks``: forked ranks from 2 to 64, and the post between supervisors.
+"""``python -m benchmarks.many_ranks``: forked ranks from 2 to 64, and the post between launched processes.
 
 Ranks: seconds until a world is ready; seconds, messages and bytes of one gather test; memory of a rank. Post: what one
-test costs in the launcher's store when every rank has a supervisor of its own; all but the first are threads that
+test costs in the launcher's store when every rank has a launched process of its own; all but the first are threads that
 answer at once. Writes ``docs/data/many-ranks.json``; ``python -m benchmarks.scaling`` draws the page.
 """
 
@@ -23,7 +23,7 @@ from conformance.core.outcomes import RankOutcome
 from conformance.core.plan import PlannedTest, SubjectRef, plan
 from conformance.ranks import channel, process
 from conformance.ranks.client import Forkserver
-from conformance.ranks.cluster.group import ClusterGroup, Seat, post_outcome
+from conformance.ranks.cluster.group import ClusterGroup, LaunchedProcess, post_outcome
 from conformance.ranks.cluster.store import Launch, Post, connect
 from conformance.ranks.pool import Pool
 from conformance.ranks.settings import Settings
@@ -68,9 +68,9 @@ def item_for(size: int) -> PlannedTest:
     return next(item for item in plan([test], clauses.registry(), [named], (size,)) if item.size == size)
 
 
-def ranks(template: Forkserver, size: int, rounds: int, traffic: Traffic) -> dict[str, Any]:
+def ranks(forkserver: Forkserver, size: int, rounds: int, traffic: Traffic) -> dict[str, Any]:
     """One row of the table."""
-    pool = Pool(template, Settings(path=(str(SUITE), str(ROOT))))
+    pool = Pool(forkserver, Settings(path=(str(SUITE), str(ROOT))))
     item = item_for(size)
     ready, seconds = [], []
     for _ in range(max(1, rounds // 4)):
@@ -106,15 +106,15 @@ def mebibytes(pid: int) -> tuple[float, float]:
     return kib["Pss"] / 1024, (kib["Private_Clean"] + kib["Private_Dirty"]) / 1024
 
 
-def post(template: Forkserver, size: int, rounds: int, port: int) -> dict[str, Any]:
-    """The store's part of one test: the first supervisor has a real rank; the others are threads that answer."""
+def post(forkserver: Forkserver, size: int, rounds: int, port: int) -> dict[str, Any]:
+    """The store's part of one test: the first launched process has a real rank; the others are threads that answer."""
     leading = Post(connect(Launch(0, size, 0, "127.0.0.1", port)), KEY, "bench/")
     followers = [Post(connect(Launch(rank, size, 0, "127.0.0.1", port)), KEY, "bench/") for rank in range(1, size)]
     threads = [threading.Thread(target=follow, args=(one, rank)) for rank, one in enumerate(followers, 1)]
     for thread in threads:
         thread.start()
     opening = {"size": size, "backend": "gloo", "device": "cpu", "group": False, "debug": False}
-    world = ClusterGroup(template, Seat(0, 0, size, leading, machines=("one",) * size), 1, opening)
+    world = ClusterGroup(forkserver, LaunchedProcess(0, 0, size, leading, machines=("one",) * size), 1, opening)
     world.request(None, 30)
     message = {"op": "load", "path": [], "subject": None, "spec": None, "inputs": None, "payload": ""}
     before = (leading.messages, sum(one.messages for one in followers))
@@ -160,11 +160,11 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=29_600)
     arguments = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
-    traffic, template = Traffic(), Forkserver()
-    template.wait()
-    rows = [ranks(template, size, arguments.rounds, traffic) for size in SIZES]
-    posts = [post(template, size, arguments.rounds, arguments.port + place) for place, size in enumerate(POSTS)]
-    template.close()
+    traffic, forkserver = Traffic(), Forkserver()
+    forkserver.wait()
+    rows = [ranks(forkserver, size, arguments.rounds, traffic) for size in SIZES]
+    posts = [post(forkserver, size, arguments.rounds, arguments.port + place) for place, size in enumerate(POSTS)]
+    forkserver.close()
     slopes = {
         "ready seconds": slope(rows, lambda row: row["ready"]["least"]),
         "test seconds": slope(rows, lambda row: row["test"]["least"]),

@@ -156,11 +156,25 @@ def _growth(ladders: dict[str, Any]) -> list[str]:
     return parts
 
 
+def _leaks(rows: list[dict[str, int]]) -> list[str]:
+    names = [name for name in rows[0] if name != "tests"]
+    cells = [
+        (
+            f"{row['tests']:,}",
+            *(f"{row[name] / (1 << 20):.0f} MiB" if "memory" in name else str(row[name]) for name in names),
+        )
+        for row in rows
+    ]
+    text = "What is held after so many tests at two ranks in one run; every hundredth kills a rank.\n"
+    return ["## A long run\n", text, _table(("tests", *names), cells)]
+
+
 PARTS: dict[str, Callable[[Any], list[str]]] = {
     "start": _start,
     "harness": _harness,
     "gathers": _gathers,
     "growth": _growth,
+    "leaks": _leaks,
     "watch": _watch,
     "docs": _docs,
 }

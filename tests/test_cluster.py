@@ -20,11 +20,12 @@ from conformance.core.errors import UsageError
 from conformance.core.outcomes import RankOutcome
 from conformance.ranks.cluster.group import blamed
 from conformance.ranks.cluster.key import take_key
+from conformance.ranks.cluster.leader import Cluster, sizes
 from conformance.ranks.cluster.store import SIGNATURE, LeaderSilent, Post, launch_in, take_launch
-from conformance.ranks.cluster.supervisor import Cluster, sizes
 from conformance.ranks.devices import device_of, missing, taken
 from conformance.ranks.hardware import Hardware
 from tests.cluster_nodes import ROOT, alone, launched, verdicts, wait_for
+from tests.faults.command import reported
 
 GATHER = ("spec_impl.ksuit:AllGatherGradAutograd", "--spec", "AllGatherGradAutograd")
 FEW = "gradient_is_the_sum or exchange or own_memory"
@@ -46,6 +47,38 @@ class Hangs(AllGatherGradAutograd):
         if dist.get_rank() == 2:
             time.sleep(600)
         return AllGatherGradAutograd.forward(ctx, x)
+"""
+
+#: What rank 1 does to the process above it, and to its own connection.
+ATTACKING = """
+import os, signal, sys, time
+import torch.distributed as dist
+from spec_impl.ksuit import AllGatherGradAutograd
+
+def attacks(what):
+    class Attacks(AllGatherGradAutograd):
+        @staticmethod
+        def forward(ctx, x):
+            if dist.get_rank() == 1:
+                what()
+            return AllGatherGradAutograd.forward(ctx, x)
+    return Attacks
+
+def forge():
+    frame = sys._getframe()
+    while not {"request", "self"} <= frame.f_locals.keys():
+        frame = frame.f_back
+    serial = frame.f_locals["request"]["serial"]
+    frame.f_locals["self"].channel.send({"event": "done", "serial": serial, "outcome": ["pass"], "message": ""})
+    time.sleep(60)
+
+def kill():
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(60)
+
+StopsParent = attacks(lambda: os.kill(os.getppid(), signal.SIGSTOP))
+KillsParent = attacks(kill)
+Forges = attacks(forge)
 """
 
 
@@ -74,6 +107,32 @@ def test_a_rank_that_dies_or_hangs_costs_no_other_test(tmp_path: Path) -> None:
     assert one == many, output
     outcomes = {outcome for outcome, _ in many[1].values()}
     assert {"crash", "timeout", "pass"} <= outcomes
+
+
+def test_attacks_on_a_launched_process_cost_no_other_test(tmp_path: Path) -> None:
+    """A forkserver that is stopped, one that is killed, and an outcome that no rank gives: under torchrun, too."""
+    (tmp_path / "attacking.py").write_text(ATTACKING)
+    subjects = ["attacking:StopsParent", "attacking:KillsParent", "attacking:Forges"]
+    words = [
+        *subjects,
+        *GATHER,
+        "--ranks",
+        "2,3",
+        "--timeout",
+        "5",
+        "-k",
+        "gradient_is_the_sum and float64",
+        "--report",
+    ]
+    _, output = launched(tmp_path, 3, *words, "many")
+    tests = {word: [test for test in reported(tmp_path / "many" / "report.json", word) if test["ranks"]]
+             for word in [*subjects, GATHER[0]]}  # fmt: skip
+    assert [len(found) for found in tests.values()] == [2] * 4, output
+    assert {test["outcome"] for test in tests[GATHER[0]]} == {"pass"}, output
+    assert {test["outcome"] for test in tests["attacking:Forges"]} == {"crash"}, output
+    assert {test["outcome"] for test in tests["attacking:KillsParent"]} == {"crash"}, output
+    assert {test["outcome"] for test in tests["attacking:StopsParent"]} == {"pass"}, output
+    assert all("signal stopped" in str(test["ranks"][1]["changed"]) for test in tests["attacking:StopsParent"])
 
 
 def test_nccl_without_gpus_is_incomplete(tmp_path: Path) -> None:

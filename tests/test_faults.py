@@ -46,6 +46,7 @@ FAULTS: dict[str, tuple[set[str], str]] = {
     "endless_recursion": (RAISES, "RecursionError"),
     "unpicklable": (RAISES, "Unpicklable: with a lock in it"),
     "str_raises": (RAISES, "whose __str__ raised ValueError"),
+    "metaclass_raises": (RAISES, "WithoutName: but with a text"),
     "odd_message": (RAISES, "[bold]markup[/]"),
     "huge_message": (RAISES, "characters left out"),
     "memory_ends": (RAISES, "can't allocate memory"),
@@ -91,17 +92,17 @@ FAULTS: dict[str, tuple[set[str], str]] = {
 
 
 @pytest.fixture(scope="module")
-def template() -> Iterator[Forkserver]:
-    template = Forkserver()
-    yield template
-    template.close()
+def forkserver() -> Iterator[Forkserver]:
+    forkserver = Forkserver()
+    yield forkserver
+    forkserver.close()
 
 
 @pytest.fixture(scope="module")
-def pool(template: Forkserver) -> Iterator[Pool]:
+def pool(forkserver: Forkserver) -> Iterator[Pool]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(group, "GRACE", 0.4)
-        pool = new_pool(template)
+        pool = new_pool(forkserver)
         yield pool
         pool.close()
 
@@ -180,7 +181,7 @@ def test_the_rank_that_hangs_is_blamed_and_not_those_that_wait_for_it(pool: Pool
     assert all("all_reduce" in rank.stack for rank in outcome.ranks[:3])
 
 
-def test_what_a_subject_leaves_running_ends_with_its_rank(pool: Pool, template: Forkserver) -> None:
+def test_what_a_subject_leaves_running_ends_with_its_rank(pool: Pool, forkserver: Forkserver) -> None:
     assert run(pool, "backward_child_left", "test_fault", 2).outcome == "pass"
     assert run(pool, "Good", "test_calm", 2).outcome == "pass"
     limit = time.monotonic() + 5
@@ -201,8 +202,8 @@ def processes(command: str) -> list[int]:
 
 
 def test_a_subject_may_kill_even_the_process_that_ranks_are_forked_from() -> None:
-    template = Forkserver()
-    pool = new_pool(template)
+    forkserver = Forkserver()
+    pool = new_pool(forkserver)
     try:
         assert run(pool, "forward_kills_parent", "test_fault", 2).outcome == "crash"
         assert run(pool, "Good", "test_calm", 2).outcome == "pass"
@@ -213,16 +214,16 @@ def test_a_subject_may_kill_even_the_process_that_ranks_are_forked_from() -> Non
         assert run(pool, "Good", "test_calm", 2).outcome == "pass"
     finally:
         pool.close()
-        template.close()
+        forkserver.close()
 
 
-def test_a_subject_that_hangs_in_test_after_test_is_given_up(template: Forkserver) -> None:
-    pool = new_pool(template, timeout=HURRY)
+def test_a_subject_that_hangs_in_test_after_test_is_given_up(forkserver: Forkserver) -> None:
+    pool = new_pool(forkserver, timeout=HURRY)
     try:
         outcomes = [run(pool, "forward_endless_loop", "test_fault", 2) for _ in range(5)]
         assert [outcome.outcome for outcome in outcomes] == ["timeout"] * 3 + ["skip"] * 2
         assert "give a larger --timeout" in outcomes[-1].reason
-        pool.settings = new_pool(template).settings
+        pool.settings = new_pool(forkserver).settings
         assert run(pool, "Good", "test_calm", 2).outcome == "pass"
     finally:
         pool.close()

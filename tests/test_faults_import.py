@@ -14,15 +14,15 @@ from tests.faults.running import SPEC, new_pool, run
 
 
 @pytest.fixture(scope="module")
-def template() -> Iterator[Forkserver]:
-    template = Forkserver()
-    yield template
-    template.close()
+def forkserver() -> Iterator[Forkserver]:
+    forkserver = Forkserver()
+    yield forkserver
+    forkserver.close()
 
 
 @pytest.fixture
-def pool(template: Forkserver) -> Iterator[Pool]:
-    pool = new_pool(template, timeout=30.0)
+def pool(forkserver: Forkserver) -> Iterator[Pool]:
+    pool = new_pool(forkserver, timeout=30.0)
     yield pool
     pool.close()
 
@@ -47,8 +47,8 @@ def test_a_module_that_one_rank_cannot_import_is_an_error_of_that_rank(pool: Poo
     assert run(pool, "Good", "test_calm", 2).outcome == "pass"
 
 
-def test_a_module_that_hangs_is_waited_for_once(template: Forkserver) -> None:
-    pool = new_pool(template, timeout=0.5)
+def test_a_module_that_hangs_is_waited_for_once(forkserver: Forkserver) -> None:
+    pool = new_pool(forkserver, timeout=0.5)
     try:
         assert pool.preflight(SubjectRef("hangs_on_import:Gather", SPEC))[0] == "timeout"
         began = time.monotonic()
@@ -62,8 +62,8 @@ def test_a_module_that_hangs_is_waited_for_once(template: Forkserver) -> None:
     assert "hangs_on_import.py" in outcomes[0].ranks[0].stack
 
 
-def test_a_module_that_hangs_on_one_rank_names_that_rank(template: Forkserver) -> None:
-    pool = new_pool(template, timeout=1.5)
+def test_a_module_that_hangs_on_one_rank_names_that_rank(forkserver: Forkserver) -> None:
+    pool = new_pool(forkserver, timeout=1.5)
     try:
         outcome = run(pool, "hangs_on_one:Gather", "test_calm", 2)
     finally:

@@ -19,7 +19,7 @@ from conformance.cli.parser import parser
 from conformance.core.clauses import digest
 from conformance.core.errors import UsageError
 from conformance.core.options import RunOptions
-from conformance.core.outcomes import TestOutcome
+from conformance.core.outcomes import OUTCOMES, TestOutcome
 from conformance.ranks.channel import FRAME_LIMIT, HEAD, Frames, Garbled, pack
 from conformance.ranks.process import RankProcess
 from conformance.run.journal import JOURNAL, Journal
@@ -139,18 +139,24 @@ def test_frames_come_whole_however_they_are_cut(message: dict[str, object], size
     | st.fixed_dictionaries(
         {"event": st.sampled_from(["done", "collective", "exchange", "ready"])},
         optional={"serial": st.just(0), "outcome": st.just("pass") | values, "message": values, "changed": values},
-    )
+    ),
+    st.booleans(),
 )
-def test_whatever_a_rank_says_is_an_outcome_or_a_crash(message: dict[str, object]) -> None:
+def test_whatever_a_rank_says_is_an_outcome_or_a_crash(message: dict[str, object], loading: bool) -> None:
+    """In answer to a test, and to an order to load a subject."""
     ours, theirs = socket.socketpair()
-    member = RankProcess(
+    process = RankProcess(
         0, os.getpid(), ours, os.open(os.devnull, os.O_RDONLY), *(os.memfd_create(name) for name in ("stack", "log"))
     )
+    process.loading = loading
     with ours, theirs:
         theirs.sendall(pack(message))
-        member.hear()
-        if member.gone:
-            assert member.ended(1).outcome == "crash"
-        elif member.reply is not None:
-            json.dumps(member.said().to_json())
-        member.close()
+        process.hear()
+        if process.gone:
+            assert process.ended(1).outcome == "crash"
+        elif process.reply is not None:
+            json.dumps(process.said().to_json())
+            assert process.reply["outcome"] in {*OUTCOMES, *(["bad-subject"] if loading else [])}
+            assert all(isinstance(file, str) for file in process.reply.get("files", ()))
+            assert isinstance(process.reply.get("spec", ""), str)
+        process.close()

@@ -16,14 +16,14 @@ from tests.faults.running import new_pool, run
 
 
 @pytest.fixture(scope="module")
-def template() -> Iterator[Forkserver]:
-    template = Forkserver()
-    yield template
-    template.close()
+def forkserver() -> Iterator[Forkserver]:
+    forkserver = Forkserver()
+    yield forkserver
+    forkserver.close()
 
 
-def verdicts(template: Forkserver, *wanted: tuple[str, str, int, float | None]) -> list[str]:
-    running = new_pool(template)
+def verdicts(forkserver: Forkserver, *wanted: tuple[str, str, int, float | None]) -> list[str]:
+    running = new_pool(forkserver)
     try:
         return [run(running, *each).outcome for each in wanted]
     finally:
@@ -91,24 +91,24 @@ PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], list[tuple[str, str, i
 
 @pytest.mark.parametrize(("plant", "wanted", "sound"), PLANTED, ids=lambda value: getattr(value, "__name__", ""))
 def test_a_bug_planted_in_the_runner_shows(
-    template: Forkserver,
+    forkserver: Forkserver,
     monkeypatch: pytest.MonkeyPatch,
     plant: Callable[[pytest.MonkeyPatch], None],
     wanted: list[tuple[str, str, int, float | None]],
     sound: list[str],
 ) -> None:
     monkeypatch.setattr(group, "GRACE", 0.4)
-    assert verdicts(template, *wanted) == sound
+    assert verdicts(forkserver, *wanted) == sound
     plant(monkeypatch)
-    assert verdicts(template, *wanted) != sound
+    assert verdicts(forkserver, *wanted) != sound
 
 
-def test_words_of_other_ranks_that_are_dropped_show(template: Forkserver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_words_of_other_ranks_that_are_dropped_show(forkserver: Forkserver, monkeypatch: pytest.MonkeyPatch) -> None:
     def last_alone(item: Any, outcomes: Any, seconds: float) -> Any:
         return joining.joined(item, outcomes[-1:], seconds)
 
     monkeypatch.setattr(group, "GRACE", 0.4)
-    running = new_pool(template)
+    running = new_pool(forkserver)
     try:
         sound = run(running, "backward_stays_out", "test_fault", 3).message
         monkeypatch.setattr(pool, "joined", last_alone)

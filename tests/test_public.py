@@ -89,11 +89,11 @@ def test_scripts_read_as_python(script):
 
 @pytest.fixture(scope="module")
 def pool():
-    template = Forkserver()
-    ranks = Pool(template, Settings(path=(str(Path.cwd()),), timeout=60))
+    forkserver = Forkserver()
+    ranks = Pool(forkserver, Settings(path=(str(Path.cwd()),), timeout=60))
     yield ranks
     ranks.close()
-    template.close()
+    forkserver.close()
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.reference.partition("public.")[2])

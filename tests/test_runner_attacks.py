@@ -48,6 +48,17 @@ def test_a_stopped_forkserver_is_replaced_and_accuses_nobody(pool: Pool, forkser
     assert forkserver.restarts == 1
 
 
+def test_an_interrupt_at_the_forkserver_is_no_end_of_it(
+    pool: Pool, forkserver: Forkserver, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A terminal's Ctrl-C does not reach it, in a session of its own; a subject's signal may."""
+    assert run_item(pool, "Good", "test_calm", 2).outcome == "pass"
+    os.kill(forkserver.process.pid, signal.SIGINT)
+    assert run_item(pool, "forward_exit_1", "test_calm", 2).outcome == "pass"
+    assert forkserver.restarts == 0
+    assert capfd.readouterr().err == ""
+
+
 def test_a_stopped_forkserver_dies_with_the_controller(tmp_path: Path) -> None:
     words = ("run", "slow:Slow", "--spec", SPEC, "--ranks", "2", "--report", "out")
     with Running(*words, cwd=tmp_path) as running:

@@ -44,7 +44,7 @@ def test_one_interrupt_gives_a_whole_report_of_what_ran(tmp_path: Path, number: 
 
 def test_an_interrupt_while_subjects_are_imported_gives_a_report_too(tmp_path: Path) -> None:
     with Running(*SLOW, cwd=tmp_path, env={"SLOW_IMPORT": "30"}) as running:
-        until(lambda: len(running.processes()) >= 3)  # controller, pristine process, a rank
+        until(lambda: len(running.processes()) >= 3)  # controller, forkserver, a rank
         time.sleep(0.5)
         running.send(signal.SIGINT)
         status, _, _ = running.end()

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import html
 import json
 import os
 import re
 import signal
 import subprocess
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from conformance.ranks.client import Forkserver
-from conformance.ranks.group import RankGroup
 from tests.faults.command import FEW, SOME, Running, journal, reported, run, until
+from tests.faults.held import held
 from tests.faults.running import new_pool
 from tests.faults.running import run as run_item
 
@@ -109,7 +107,7 @@ def test_workers_side_by_side_find_the_same(tmp_path: Path) -> None:
 
 
 def test_workers_side_by_side_test_the_reference(tmp_path: Path) -> None:
-    """Without a subject nothing has asked the controller's own template for its environment before the workers end."""
+    """Without a subject nothing has asked the controller's forkserver for its environment before the workers end."""
     status, out, err = run("run", "-k", "test_special_values_are_kept", "-n", "2", "--report", "out", cwd=tmp_path)
     assert (status, err) == (1, ""), out  # the rest of the suite was not selected
     environment = json.loads((tmp_path / "out" / "report.json").read_text())["environment"]
@@ -173,46 +171,22 @@ def address_v6(digits: str) -> str:
 
 def test_two_thousand_tests_leak_nothing() -> None:
     """Descriptors, threads, processes and memory of the controller and of the ranks are flat."""
-    template = Forkserver()
-    pool = new_pool(template)
+    forkserver = Forkserver()
+    pool = new_pool(forkserver)
     try:
         for _ in range(200):
             assert run_item(pool, "Good", "test_calm", 2).outcome == "pass"
-        before = held(pool.group, template)
+        before = held(pool.group, forkserver)
         for number in range(2000):
             if number % 200 == 0:  # some of them with a new world, some of these after a crash
                 pool.close()
                 assert number % 400 or run_item(pool, "forward_exit_1", "test_fault", 2).outcome == "crash"
             assert run_item(pool, "Good", "test_calm", 2).outcome == "pass"
-        after = held(pool.group, template)
+        after = held(pool.group, forkserver)
     finally:
         pool.close()
-        template.close()
+        forkserver.close()
     for what in ("descriptors", "threads", "processes", "rank descriptors", "rank threads", "noted exits"):
         assert after[what] <= before[what] + 4, (what, before, after)
-    for what in ("memory", "rank memory", "pristine memory"):
+    for what in ("memory", "rank memory", "forkserver memory"):
         assert after[what] < before[what] + (12 << 20), (what, before, after)
-
-
-def held(group: RankGroup | None, template: Forkserver) -> dict[str, int]:
-    assert group is not None
-    assert template.process is not None
-    gc.collect()
-    ranks = [process.pid for process in group.ranks]
-    children = Path(f"/proc/{template.process.pid}/task/{template.process.pid}/children").read_text().split()
-    return {
-        "descriptors": len(os.listdir("/proc/self/fd")),
-        "threads": threading.active_count(),
-        "processes": len(children),
-        "memory": private(os.getpid()),
-        "pristine memory": private(template.process.pid),
-        "noted exits": len(template.exits) + len(template.not_awaited),
-        "rank descriptors": sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in ranks),
-        "rank threads": sum(len(os.listdir(f"/proc/{pid}/task")) for pid in ranks),
-        "rank memory": sum(private(pid) for pid in ranks),
-    }
-
-
-def private(pid: int) -> int:
-    size, resident, shared, *_ = (int(word) for word in Path(f"/proc/{pid}/statm").read_text().split())
-    return (resident - shared) * os.sysconf("SC_PAGE_SIZE")

@@ -33,21 +33,21 @@ def test_standard_streams_that_are_closed_cost_nothing(tmp_path: Path, closed: s
     assert {test["outcome"] for test in reported(tmp_path / "out" / "report.json")} == {"pass", "skip"}
 
 
-def test_too_few_open_files_are_said(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "conformance", "run", "hostile:Good", *GATHER, "--report", "out"]
-    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{HERE}"}
-    for most in (20, 26, 32):
-        done = subprocess.run(
-            ["sh", "-c", f'ulimit -n {most}; exec "$@"', "sh", *words],
-            cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120,
-        )  # fmt: skip
-        report = tmp_path / "out" / "report.json"
-        tests = list(reported(report)) if report.exists() else []
-        good = {test["outcome"] for test in tests} == {"pass", "skip"}
-        said = done.stderr + "".join(test["message"] for test in tests)
-        assert good or "ulimit -n" in said or "Too many open files" in said, said
-        assert "Traceback" not in done.stderr
-        report.unlink(missing_ok=True)
+@pytest.mark.parametrize(("most", "size"), [(20, 2), (26, 2), (32, 2), (64, 16)])
+def test_too_few_open_files_are_said(tmp_path: Path, most: int, size: int) -> None:
+    words = [sys.executable, "-m", "conformance", "run", "hostile:Good", "--spec", SPEC, "-k", FEW]
+    words += ["--ranks", str(size), "--report", "out"]
+    done = subprocess.run(
+        ["sh", "-c", f'ulimit -n {most}; exec "$@"', "sh", *words],
+        cwd=tmp_path, env=os.environ | {"PYTHONPATH": f"{ROOT}:{HERE}"}, capture_output=True, text=True, check=False,
+        timeout=120,
+    )  # fmt: skip
+    report = tmp_path / "out" / "report.json"
+    tests = list(reported(report)) if report.exists() else []
+    good = {test["outcome"] for test in tests} == {"pass", "skip"}
+    said = done.stderr + "".join(test["message"] for test in tests)
+    assert good or "ulimit -n" in said or "Too many open files" in said, said
+    assert "Traceback" not in done.stderr
 
 
 def test_warnings_that_are_errors_for_the_user_are_not_for_torch(tmp_path: Path) -> None:

@@ -54,11 +54,11 @@ def run(options: RunOptions, passed_on: Sequence[str]) -> int:
     launch = take_launch(os.environ)
     if launch is None:
         return _alone(options, passed_on)
-    from conformance.ranks.cluster import supervisor
+    from conformance.ranks.cluster.follower import follow
 
     if launch.rank == 0:
         return _leading(launch, options, passed_on)
-    return supervisor.follow(launch, options.setup, emulated_library(options.device))
+    return follow(launch, options.setup, emulated_library(options.device))
 
 
 def _alone(options: RunOptions, passed_on: Sequence[str]) -> int:
@@ -71,7 +71,7 @@ def _alone(options: RunOptions, passed_on: Sequence[str]) -> int:
 def _leading(launch: Launch, options: RunOptions, passed_on: Sequence[str]) -> int:
     """Run the tests on ranks of all launched processes, and tell the others when the run is over."""
     from conformance.ranks.client import Forkserver
-    from conformance.ranks.cluster.supervisor import Cluster, sizes
+    from conformance.ranks.cluster.leader import Cluster, sizes
 
     if options.workers:
         raise UsageError("-n does not go with a launcher: its processes are ranks of one world; leave -n out")

@@ -81,7 +81,12 @@ def text_of(error: BaseException) -> str:
     try:
         return str(error)
     except BaseException as inner:
-        return f"<{type(error).__name__}, whose __str__ raised {type(inner).__name__}>"
+        return f"<{name_of(error)}, whose __str__ raised {name_of(inner)}>"
+
+
+def name_of(error: BaseException) -> str:
+    """The name of an exception's class, whatever its metaclass makes of such a question."""
+    return str(type.__dict__["__name__"].__get__(type(error)))
 
 
 def explain(error: BaseException) -> str:
@@ -91,4 +96,4 @@ def explain(error: BaseException) -> str:
     if len(own) > _FRAMES:
         own = [*own[: _FRAMES // 2], *own[-_FRAMES // 2 :]]
     lines = "".join(traceback.format_list(own)).rstrip()
-    return f"{type(error).__name__}: {text_of(error)}\n{lines}"
+    return f"{name_of(error)}: {text_of(error)}\n{lines}"

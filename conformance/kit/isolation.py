@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import faulthandler
 import gc
+import locale
 import os
 import resource
 import signal
 import sys
 import threading
+import tracemalloc
 import warnings
 from collections.abc import Callable
-from operator import is_
 from typing import Any
 
 import torch
@@ -21,41 +21,17 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
 from conformance.kit import seeds
+from conformance.kit.patches import LIBRARY, SUITE, TORCH, Names, held_modules
 
-#: What a Function has no business changing. Patched names of torch are seen by the identity of what they hold.
-PATCHABLE = (
-    builtins,
-    os,
-    torch,
-    torch.Tensor,
-    torch.autograd,
-    torch.autograd.function,
-    torch.autograd.Function,
-    dist,
-    torch.nn.functional,
-)
-#: Imported modules that must stay what they are: Python's own, and torch's public ones.
-MODULES = tuple(
-    name
-    for name in sys.modules
-    if "._" not in name and name.count(".") < (3 if name.startswith("torch.") else 1) and not name.startswith("_")
-)
 #: What torch's compiler adds to the environment when it is first imported.
 CACHE = b"TORCHINDUCTOR_CACHE_DIR"
 #: A rank that has grown by more than this is replaced before the next test (bytes).
 GROWTH = 512 << 20
-_TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+#: The same for open files.
+MANY_FILES = 100
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
-LIMITS = (resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE)
+LIMITS = tuple(value for name, value in sorted(vars(resource).items()) if name.startswith("RLIMIT_"))
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD, signal.SIGSEGV, signal.SIGABRT, signal.SIGHUP)
-
-
-class _Names(list[dict[str, Any]]):
-    """The names of some modules and classes, and what each one holds."""
-
-
-def _names() -> _Names:
-    return _Names(dict(vars(place)) for place in PATCHABLE)
 
 
 def _sweeping_filters() -> list[Any]:
@@ -68,24 +44,6 @@ def _sweeping_filters() -> list[Any]:
         for action, message, category, module, _ in warnings.filters
         if message is None and module is None and category.__module__ == "builtins"
     ]
-
-
-def _modules() -> list[Any]:
-    """What stands in ``sys.modules`` under the names that subjects import."""
-    return list(map(sys.modules.get, MODULES))
-
-
-def _patched(before: dict[str, Any], after: dict[str, Any]) -> bool:
-    """Whether a name holds something else now. A lazy import only adds names, and is no patch."""
-    if len(before) == len(after) and all(map(is_, before.values(), after.values())):
-        return False  # the usual case, and quickly told
-    return any(after.get(name) is not held and not _by_torch(after.get(name)) for name, held in before.items())
-
-
-def _by_torch(held: object) -> bool:
-    """Whether torch itself made a function: its compiler wraps others when it is first imported."""
-    made_in = getattr(getattr(held, "__code__", None), "co_filename", "")
-    return hasattr(held, "__wrapped__") and made_in.startswith(_TORCH)
 
 
 def _children() -> list[str]:
@@ -120,6 +78,10 @@ def _autocast() -> list[Any]:
     devices = ("cpu", "cuda", *(module.__name__.rpartition(".")[2] for module in seeds.devices_in_use()))
     modes = [(torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in devices]
     return [*modes, torch.is_autocast_cache_enabled()]
+
+
+class _AtLeast(list[Any]):
+    """Entries to which a library may add its own when it is imported."""
 
 
 class _Devices(dict[str, Any]):
@@ -157,6 +119,19 @@ def _running_threads() -> list[str]:
     return sorted(thread.name for thread in threading.enumerate() if not isinstance(thread, threading._DummyThread))
 
 
+def _interpreter() -> list[Any]:
+    """Settings of the interpreter that no import changes."""
+    hooks = (sys.excepthook, sys.unraisablehook, threading.excepthook)
+    collector = (gc.get_threshold(), len(gc.callbacks))
+    return [
+        *map(id, hooks),
+        *collector,
+        sys.getswitchinterval(),
+        tracemalloc.is_tracing(),
+        locale.setlocale(locale.LC_ALL),
+    ]
+
+
 def _memory() -> int:
     """Bytes that are this process's alone."""
     with contextlib.suppress(OSError), open("/proc/self/statm") as file:
@@ -192,32 +167,46 @@ FACTS: dict[str, Callable[[], Any]] = {
     "umask": _umask,
     "garbage collector": gc.isenabled,
     "tracing": lambda: (id(sys.gettrace()), id(sys.getprofile())),
+    "interpreter settings": _interpreter,
+    "handling of denormal numbers": lambda: sys.float_info.min / 2 == 0,
     "recursion limit": sys.getrecursionlimit,
     "running threads": _running_threads,
     "child processes": _children,
-    "standard streams": lambda: [id(sys.stdout), id(sys.stderr), id(sys.stdin), _is_open(1), _is_open(2)],
-    "names of torch": _names,
-    "imported modules": _modules,
+    "standard streams": lambda: [id(sys.stdout), id(sys.stderr), id(sys.stdin), _behind(1), _behind(2)],
+    "names of torch": lambda: Names(TORCH),
+    "names of Python's library": lambda: Names(LIBRARY),
+    "names of the suite": lambda: Names(SUITE),
+    "imported modules": held_modules,
+    "import path": lambda: _AtLeast([*sys.path, *sys.meta_path, *sys.path_hooks]),
+    "scheduling priority": lambda: os.getpriority(os.PRIO_PROCESS, 0),
 }
 
 
-def _is_open(descriptor: int) -> bool:
+def _behind(descriptor: int) -> tuple[int, int] | None:
+    """Which file a descriptor leads to; None where it is closed."""
     with contextlib.suppress(OSError):
-        os.fstat(descriptor)
-        return True
-    return False
+        status = os.fstat(descriptor)
+        return status.st_dev, status.st_ino
+    return None
+
+
+def _open_files() -> int:
+    with contextlib.suppress(OSError):
+        return len(os.listdir("/proc/self/fd"))
+    return sys.maxsize  # there is no descriptor left to look with
 
 
 class Memory:
     """Watches how far a rank has grown since it started; growth is no fault, but a rank cannot grow for ever."""
 
     def __init__(self) -> None:
-        self.start, self.on_devices = _memory(), _device_memory()
+        self.start, self.on_devices, self.files = _memory(), _device_memory(), _open_files()
 
     def differences(self) -> list[str]:
-        """Name memory where there is too much of it."""
+        """Name memory where there is too much of it, and open files where there are too many."""
         grown = {"memory": _memory() - self.start, "device memory": _device_memory() - self.on_devices}
-        return [name for name, bytes_more in grown.items() if bytes_more > GROWTH]
+        found = [name for name, bytes_more in grown.items() if bytes_more > GROWTH]
+        return found + (["open files"] if _open_files() - self.files >= MANY_FILES else [])
 
 
 def take() -> dict[str, Any]:
@@ -242,8 +231,10 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
 
 
 def _differs(before: Any, after: Any) -> bool:
-    if isinstance(before, _Names) and isinstance(after, _Names):
-        return any(map(_patched, before, after))
+    if isinstance(before, Names) and isinstance(after, Names):
+        return before.patched(after)
+    if isinstance(before, _AtLeast):
+        return any(entry not in after for entry in before)
     if isinstance(before, _Devices):
         return any(after.get(name) != place for name, place in before.items())
     return bool(before != after)

@@ -170,6 +170,7 @@ class Forkserver(Owner):
                 found.append("the forkserver, which a signal stopped")
             if mended is None or self.stopped:
                 self.process.kill()
+                self.process.wait()
         return found
 
     @property

@@ -1,4 +1,4 @@
-"""The pristine process that every rank is forked from: it has imported torch and the suite, and done nothing else.
+"""The process that every rank is forked from: it has imported torch and the suite, and done nothing else.
 
 It runs as ``python -P -m conformance.ranks.forkserver FD [LIBRARY]``. FD is one end of a Unix socket pair; requests are
 JSON, and file descriptors travel beside them. LIBRARY is that of the emulated device, where ranks are to have it. When

@@ -27,7 +27,7 @@ from conformance.run.references import reference_subjects
 
 if TYPE_CHECKING:
     from conformance.core.outcomes import TestOutcome
-    from conformance.ranks.cluster.supervisor import Cluster
+    from conformance.ranks.cluster.leader import Cluster
     from conformance.report.model import Report
 
 

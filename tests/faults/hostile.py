@@ -186,6 +186,21 @@ def str_exits(x):
     raise Vicious
 
 
+class Nameless(type):
+    def __getattribute__(cls, name):
+        if name in {"__name__", "__qualname__", "__module__"}:
+            raise ValueError("no name for you")
+        return super().__getattribute__(name)
+
+
+class WithoutName(Exception, metaclass=Nameless):
+    pass
+
+
+def metaclass_raises(x):
+    raise WithoutName("but with a text")
+
+
 def odd_message(x):
     raise RuntimeError("\x1b[31mred\x1b[0m [bold]markup[/] <script>alert(1)</script> nul:\0 lone:\ud800 ::error::no")
 

@@ -22,9 +22,9 @@ TESTS = {test.function: test for test in catalog.suite(SUITE)}
 PATIENT = 60.0
 
 
-def new_pool(template: Forkserver, **settings: Any) -> Pool:
+def new_pool(forkserver: Forkserver, **settings: Any) -> Pool:
     """A pool whose ranks find the hostile subjects and the small suite."""
-    return Pool(template, Settings(**{"timeout": PATIENT, "path": PATH, **settings}))
+    return Pool(forkserver, Settings(**{"timeout": PATIENT, "path": PATH, **settings}))
 
 
 def item(subject: str, test: str, size: int, deadline: float | None = None) -> PlannedTest:

@@ -1,1 +1,1 @@
-"""Ranks under a launcher such as torchrun: one supervisor for each launched process."""
+"""Ranks under a launcher such as torchrun: each launched process keeps one."""

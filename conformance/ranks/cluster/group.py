@@ -1,7 +1,7 @@
-"""Ranks under several supervisors: each forks one, and carries out what the first one orders.
+"""Ranks under several launched processes: each forks one, and carries out what the first one orders.
 
 An order by post names a test or a subject and nothing more. Where subjects are looked for, and what is set up before
-them, each supervisor knows from its own command line; no order carries a pickle.
+them, each launched process knows from its own command line; no order carries a pickle.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from conformance.ranks.owner import Owner
 from conformance.ranks.place import Place, listening
 from conformance.ranks.preloads import TRANSFORMS
 
-#: How long after its own end a request may lack another supervisor's word, before that one counts as lost (seconds).
+#: How long after its own end a request may lack another process's word, before that one counts as lost (seconds).
 LOST = 20.0
-#: What each supervisor adds to an order to load a subject, from its own command line.
+#: What each launched process adds to an order to load a subject, from its own command line.
 OWN = ("path", "setup", "payload")
 
 
 class Lost(KeyboardInterrupt):
-    """A supervisor is gone: no test can be judged, so the run ends as if it had been interrupted."""
+    """A launched process is gone: no test can be judged, so the run ends as if it had been interrupted."""
 
 
 @dataclass(frozen=True)
-class Seat:
-    """One supervisor among all of them."""
+class LaunchedProcess:
+    """One launched process among all of them."""
 
     rank: int
     local_rank: int
@@ -101,7 +101,7 @@ class LocalRank(RankGroup):
 
 
 def post_outcome(post: Post, key: str, rank: int, outcome: RankOutcome) -> None:
-    """Tell the first supervisor what a rank gave, and the others when they wait for it in vain."""
+    """Tell the first launched process what a rank gave, and the others when they wait for it in vain."""
     if outcome.outcome in BROKEN:
         post.put(f"stop/{key}", outcome.outcome)
     post.put(f"outcome/{rank}", [key, outcome.to_json()])
@@ -130,19 +130,19 @@ def order_for(message: dict[str, Any]) -> dict[str, Any]:
 
 
 class ClusterGroup(Owner):
-    """The first supervisor's view of the ranks: the same as of a rank group on this machine."""
+    """The first launched process's view of the ranks: the same as of a rank group on this machine."""
 
-    def __init__(self, forkserver: Forkserver, seat: Seat, epoch: int, opening: dict[str, Any]) -> None:
-        self.seat, self.post, self.epoch = seat, seat.post, epoch
+    def __init__(self, forkserver: Forkserver, launched: LaunchedProcess, epoch: int, opening: dict[str, Any]) -> None:
+        self.launched, self.post, self.epoch = launched, launched.post, epoch
         self.size: int = opening["size"]
         self.usable = True
         self.knows_transforms = forkserver.knows_transforms
         self.number = 0
-        host = seat.address if len(set(seat.machines[: self.size])) > 1 else LOOPBACK
-        interface = seat.interface if host != LOOPBACK else "lo"
+        host = launched.address if len(set(launched.machines[: self.size])) > 1 else LOOPBACK
+        interface = launched.interface if host != LOOPBACK else "lo"
         listener = listening(host, self.size)
         port = listener.getsockname()[1]
-        place = Place(0, seat.local_rank, host, port, interface, listener)
+        place = Place(0, launched.local_rank, host, port, interface, listener)
         opening |= {"epoch": epoch, "host": host, "port": port, "transforms": forkserver.knows_transforms}
         self.post.put(f"world/{epoch}", opening)
         try:
@@ -155,7 +155,7 @@ class ClusterGroup(Owner):
         """Put the same request to every rank, and wait for all of them, or until the deadline (seconds from now).
 
         Raises:
-            Lost: a supervisor has not said in time what became of its rank.
+            Lost: a launched process has not said in time what became of its rank.
         """
         self.number += 1
         key = f"{self.epoch}/{self.number}"
@@ -210,28 +210,34 @@ def blamed(outcomes: list[RankOutcome]) -> list[RankOutcome]:
     ]
 
 
-def answer(forkserver: Forkserver, seat: Seat, opening: dict[str, Any], own: dict[str, Any]) -> None:
-    """Another supervisor's part: fork its rank and pass on each request, until the ranks are to end."""
+def answer(forkserver: Forkserver, launched: LaunchedProcess, opening: dict[str, Any], own: dict[str, Any]) -> None:
+    """Another launched process's part: fork its rank and pass on each request, until the ranks are to end."""
     if opening["transforms"]:
         forkserver.preload(TRANSFORMS)
     one_machine = opening["host"] == LOOPBACK
-    interface = "lo" if one_machine else seat.interface
-    place = Place(seat.rank, seat.local_rank, opening["host"], opening["port"], interface, None)
+    interface = "lo" if one_machine else launched.interface
+    place = Place(launched.rank, launched.local_rank, opening["host"], opening["port"], interface, None)
     local: LocalRank | None = None
     number = 1
-    while (order := seat.post.await_order(f"order/{opening['epoch']}/{number}")) is not None:
+    while (order := launched.post.await_order(f"order/{opening['epoch']}/{number}")) is not None:
         try:
-            local = local or LocalRank(forkserver, opening, place, seat.post)
+            local = local or LocalRank(forkserver, opening, place, launched.post)
             message = order["message"]
             if message and message["op"] == "load":
                 message = {**order_for(message), **own}
             (outcome,) = local.request(message, order["deadline"])
         except ForkserverDied as error:
-            outcome = RankOutcome(seat.rank, "crash", f"the process that ranks are forked from was killed: {error}")
+            outcome = RankOutcome(launched.rank, "crash", f"the process that ranks are forked from was killed: {error}")
             if forkserver.ready:
                 forkserver.restart()
             local = None
-        post_outcome(seat.post, f"{opening['epoch']}/{number}", seat.rank, outcome)
+        if found := forkserver.put_back():
+            outcome = replace(outcome, changed=(*outcome.changed, *found))
+        if local is not None and forkserver.process.poll() is not None:  # it could not be mended
+            local.close()
+            local = None
+            forkserver.restart()
+        post_outcome(launched.post, f"{opening['epoch']}/{number}", launched.rank, outcome)
         number += 1
     if local is not None:
         local.close()

@@ -12,7 +12,7 @@ import time
 
 LOOPBACK = "127.0.0.1"
 SIOCGIFADDR = 0x8915
-#: How often the store's machine is called (seconds), by all supervisors together, and how often in a row in vain.
+#: How often the store's machine is called (seconds), by all processes together, and how often in a row in vain.
 CALL_EVERY, CALLS_A_SECOND = 5.0, 50
 CALL_WAIT, SILENT = 5.0, 3
 
@@ -78,5 +78,5 @@ def _keep_calling(host: str, port: int, size: int) -> None:
         except OSError:
             silent += 1
     print(f"conformance: the launcher's store at {host}:{port} is not to be reached any more", file=sys.stderr)
-    # The pristine process sees our end of its connection close, and ends the rank.
+    # The forkserver sees our end of its connection close, and ends the rank.
     os._exit(1)

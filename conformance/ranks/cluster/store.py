@@ -1,4 +1,4 @@
-"""What supervisors tell each other: signed JSON in the launcher's own store.
+"""What launched processes tell each other: signed JSON in the launcher's own store.
 
 Whoever reaches the launcher's port may write to its store. So every value carries a signature, made with a key that
 only the launched processes have, over the name it stands under and the value itself.

@@ -1,7 +1,7 @@
 """The suite when a launcher such as torchrun has started it many times: one process leads, the others follow.
 
-Every launched process supervises one rank, forked from a forkserver of its own. The first one runs the tests, on
-groups of all supervisors' ranks; whatever they tell each other goes through the launcher's own store.
+Every launched process keeps one rank, forked from a forkserver of its own. The first one runs the tests, on
+groups of all launched processes' ranks; whatever they tell each other goes through the launcher's own store.
 """
 
 from __future__ import annotations
@@ -10,9 +10,6 @@ import itertools
 import secrets
 import signal
 import time
-from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from conformance.core.errors import UsageError
@@ -20,30 +17,29 @@ from conformance.core.output import complain
 from conformance.core.plan import DEFAULT_RANKS
 from conformance.ranks.client import Forkserver
 from conformance.ranks.cluster import net
-from conformance.ranks.cluster.group import ClusterGroup, Seat, answer
-from conformance.ranks.cluster.store import GATHER_LIMIT, Forged, Launch, LeaderSilent, Post, connect, keep_beating
+from conformance.ranks.cluster.group import ClusterGroup, LaunchedProcess
+from conformance.ranks.cluster.store import GATHER_LIMIT, Forged, Launch, Post, connect, keep_beating
 from conformance.ranks.devices import taken
 from conformance.ranks.group import RankGroup
-from conformance.ranks.settings import search_path
 
-#: How long the first supervisor waits at the end for the others to have heard of it (seconds).
+#: How long the first launched process waits at the end for the others to have heard of it (seconds).
 FAREWELL = 5.0
-#: What must be the same for all supervisors: facts that ranks cannot differ in without strange failures.
+#: What must be the same for all launched processes: facts that ranks cannot differ in without strange failures.
 SAME = ("torch", "cuda", "suite")
 
 
 class Cluster:
-    """The first supervisor: knows all others, makes worlds of their ranks, and says when it is over."""
+    """The first launched process: knows all others, makes worlds of their ranks, and says when it is over."""
 
     def __init__(self, launch: Launch) -> None:
         self.launch = launch
         self.epoch = itertools.count(1)
         self.store = connect(launch)
         self.facts: list[dict[str, Any]] = []
-        self.seat: Seat | None = None
+        self.launched: LaunchedProcess | None = None
 
     def gather(self, forkserver: Forkserver) -> None:
-        """Wait until every supervisor has said that it is there, and let all of them know.
+        """Wait until every launched process has said that it is there, and let all of them know.
 
         Raises:
             UsageError: some are missing, or differ in what has to be the same.
@@ -66,7 +62,7 @@ class Cluster:
         elsewhere = next((fact["address"] for fact in self.facts if fact["machine"] != machines[0]), "")
         address = net.address_towards(elsewhere, 9) if elsewhere else net.LOOPBACK
         interface = net.interface_of(address)
-        self.seat = Seat(0, self.launch.local_rank, self.launch.size, post, address, interface, machines)
+        self.launched = LaunchedProcess(0, self.launch.local_rank, self.launch.size, post, address, interface, machines)
         post.put("welcome", [fact["nonce"] for fact in self.facts])
         keep_beating(self.launch, post.prefix)
         self._hold_together()
@@ -84,12 +80,12 @@ class Cluster:
     def rank_group(
         self, forkserver: Forkserver, size: int, backend: str, device: str, group: bool, debug: bool = False
     ) -> RankGroup | ClusterGroup:
-        """A world: of one rank here, or of the first ranks of all supervisors."""
+        """A world: of one rank here, or of the first ranks of all launched processes."""
         if size == 1:
             return RankGroup(forkserver, size, backend, device, group, debug)
-        assert self.seat is not None, "gather first"
+        assert self.launched is not None, "gather first"
         opening = {"size": size, "backend": backend, "device": device, "group": group, "debug": debug}
-        return ClusterGroup(forkserver, self.seat, next(self.epoch), opening)
+        return ClusterGroup(forkserver, self.launched, next(self.epoch), opening)
 
     def places(self, device: str) -> list[str]:
         """For each rank, the device that it takes, told from those of all machines."""
@@ -106,10 +102,10 @@ class Cluster:
 
     def end(self, status: int) -> None:
         """Tell the others to end with the same status. Called last: the launcher may end us as soon as one is gone."""
-        if self.seat is None:
+        if self.launched is None:
             return
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        post = self.seat.post
+        post = self.launched.post
         try:
             post.put(f"world/{next(self.epoch)}", {"end": status})
             limit = time.monotonic() + FAREWELL
@@ -131,7 +127,7 @@ def sizes(asked: tuple[int, ...], launched: int) -> tuple[int, ...]:
 
 
 def facts(launch: Launch, forkserver: Forkserver) -> dict[str, Any]:
-    """What the first supervisor has to know of each."""
+    """What the first launched process has to know of each."""
     from conformance.core import clauses
 
     return {
@@ -144,56 +140,3 @@ def facts(launch: Launch, forkserver: Forkserver) -> dict[str, Any]:
         "cuda": forkserver.environment["cuda"],
         "suite": clauses.digest(),
     }
-
-
-def follow(launch: Launch, setup: Sequence[str], library: Path | None = None) -> int:
-    """Be one of the others until the first one says that it is over; return the status to end with.
-
-    Args:
-        launch: which of the launched processes this is.
-        setup: what this process's own command line has its ranks call before any subject is imported.
-        library: that of the emulated device, where ranks are to have it.
-    """
-    own = {"path": search_path(), "setup": list(setup), "payload": ""}
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # nothing here is worth a farewell
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first supervisor hears it too, and ends the run in order
-    forkserver = Forkserver(library)
-    try:
-        store = connect(launch)
-        net.end_when_silent(launch.host, launch.port, launch.size)
-        forkserver.wait()
-        seat = join(launch, store, facts(launch, forkserver))
-        for epoch in itertools.count(1):
-            opening = seat.post.await_order(f"world/{epoch}")
-            if "end" in opening:
-                forkserver.close()
-                seat.post.count("gone", 1)
-                return int(opening["end"])
-            if launch.rank < opening["size"]:
-                answer(forkserver, seat, opening, own)
-    except RuntimeError as error:  # of the store, or of the pristine process
-        complain(f"rank {launch.rank}: {str(error).splitlines()[0]}")
-    finally:
-        forkserver.close()
-    return 1
-
-
-def join(launch: Launch, store: Any, own: dict[str, Any]) -> Seat:
-    """Say that we are there, to the first supervisor of this attempt and to none that has gone."""
-    public = Post(store, launch.key)
-    token, post = "", public
-    end = time.monotonic() + 2 * GATHER_LIMIT  # the first one itself waits for so long once it is there
-    while True:
-        if time.monotonic() > end:
-            raise LeaderSilent(f"the first process has not been heard of for {2 * GATHER_LIMIT:g} s")
-        if public.has("leader") and (now := public.take("leader")) != token:
-            token, post = now, Post(store, launch.key, f"{now}/")
-            post.put(f"hello/{launch.rank}", own)
-            post.count("there", 1)
-        if token and post.has("welcome") and post.take("welcome")[launch.rank] == own["nonce"]:
-            break
-        time.sleep(0.05)
-    address = own["address"]
-    return replace(
-        Seat(launch.rank, launch.local_rank, launch.size, post), address=address, interface=net.interface_of(address)
-    )

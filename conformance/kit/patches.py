@@ -1,0 +1,89 @@
+"""What the names of modules and classes hold, so that a patch of one is seen."""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import io
+import json
+import os
+import random
+import socket
+import sys
+import time
+import traceback
+import types
+from collections.abc import Sequence
+from operator import is_
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+#: What a Function has no business changing. Patched names are seen by the identity of what they hold.
+TORCH = (
+    builtins,
+    os,
+    torch,
+    torch.Tensor,
+    torch.autograd,
+    torch.autograd.function,
+    torch.autograd.Function,
+    dist,
+    torch.nn.functional,
+    torch.testing,
+)
+#: What the suite, and the rank that runs it, stand on: modules that keep nothing in their names that comes later.
+LIBRARY = (io, json, random, socket, time, traceback, types)
+SUITE = tuple(
+    importlib.import_module(f"conformance.{name}")
+    for name in (
+        "core.joining",
+        "core.outcomes",
+        "kit.attempt",
+        "kit.deviations",
+        "kit.expect",
+        "kit.seeds",
+        "kit.world",
+    )
+)
+#: Imported modules that must stay what they are: Python's own, and torch's public ones.
+MODULES = tuple(
+    name
+    for name in sys.modules
+    if "._" not in name and name.count(".") < (3 if name.startswith("torch.") else 1) and not name.startswith("_")
+)
+_TORCH_FOLDER = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+
+
+class Names:
+    """The names of some modules and classes, and what each one holds."""
+
+    def __init__(self, places: Sequence[Any]) -> None:
+        self.places = places
+        self.held = [dict(vars(place)) for place in places]
+
+    def patched(self, after: Names) -> bool:
+        """Whether some name holds something else now."""
+        return any(map(_patched, self.places, self.held, after.held))
+
+
+def held_modules() -> list[Any]:
+    """What stands in ``sys.modules`` under the names that subjects import."""
+    return list(map(sys.modules.get, MODULES))
+
+
+def _patched(place: Any, before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """Whether a name holds something else now. A lazy import only adds names, and is no patch."""
+    if len(before) == len(after) and all(map(is_, before.values(), after.values())):
+        return False  # the usual case, and quickly told
+    added = after.keys() - before.keys() if isinstance(place, type) else ()
+    if any(name in vars(base) for name in added for base in place.__mro__[1:]):
+        return True
+    return any(after.get(name) is not held and not _by_torch(after.get(name)) for name, held in before.items())
+
+
+def _by_torch(held: object) -> bool:
+    """Whether torch itself made a function: its compiler wraps others when it is first imported."""
+    made_in = getattr(getattr(held, "__code__", None), "co_filename", "")
+    return hasattr(held, "__wrapped__") and made_in.startswith(_TORCH_FOLDER)
