@@ -7,6 +7,7 @@ import sys
 
 import pytest
 import torch
+from torch.distributed import _functional_collectives as functional
 
 from conformance import GROUP, ConformanceError, Subject, check
 from conformance.core.errors import UsageError
@@ -101,6 +102,15 @@ class NoticesSpmdTypes(right.Copy):
 
 def test_spmd_types_is_not_imported_for_a_class_without_a_hook():
     assert gradient_of(NoticesSpmdTypes).verdict == "pass"
+
+
+def test_a_result_that_waits_when_it_is_read_is_complete():
+    gathered = functional.all_gather_single_autograd
+    report = check(
+        gathered, (matrix(), 0, GROUP), spec="Collective", types="V -> R", ranks=2, only="Collective.forward.complete"
+    )
+    (clause,) = (clause for clause in report.subjects[0].clauses if clause.id == "Collective.forward.complete")
+    assert clause.verdict == "pass"
 
 
 def test_a_hundred_elements_are_moved_along_directions():

@@ -12,6 +12,7 @@ import pytest
 
 from conformance.core import clauses
 from conformance.core.plan import SubjectRef
+from conformance.core.signatures import parse
 from conformance.ranks.client import Forkserver
 from conformance.ranks.pool import Pool
 from conformance.ranks.settings import Settings
@@ -38,6 +39,7 @@ def test_the_table_is_as_large_as_promised():
     published = {entry.package.name for entry in ENTRIES if entry.package.version}
     assert len(ENTRIES) >= 150
     assert len(published) >= 50
+    assert sum(bool(entry.types) for entry in ENTRIES) >= 40
 
 
 def test_every_entry_names_a_spec_and_a_target():
@@ -46,10 +48,18 @@ def test_every_entry_names_a_spec_and_a_target():
         assert re.fullmatch(r"[\w.]+:\w+", entry.target), entry
 
 
+def test_every_collective_claims_types_that_can_be_read():
+    for entry in ENTRIES:
+        assert bool(entry.types) == (entry.spec == "Collective"), entry
+        assert not entry.types or parse(entry.types), entry
+
+
 def test_every_adapter_is_in_the_table():
     adapters = {entry.adapter for entry in PACKAGES}
     for file in adapter_file(PACKAGES[0]).parent.glob("*.py"):
-        holds = any(re.match(r"\w+ = Subject\(", line) for line in file.read_text(encoding="utf-8").splitlines())
+        holds = any(
+            re.match(r"\w+ = (Subject|collective)\(", line) for line in file.read_text(encoding="utf-8").splitlines()
+        )
         assert not holds or file.stem in adapters, f"{file.name} has subjects that nobody runs"
 
 

@@ -1,4 +1,4 @@
-"""``.. published::`` and ``.. package::``: what became of other people's Functions, package by package.
+"""``.. published::``, ``.. published-collectives::`` and ``.. package::``: what became of other people's Functions.
 
 Everything is read from ``docs/data/public.json``. Each package has a page, which is written before Sphinx looks for
 pages; ``docs/public`` holds what was written by hand: a note for a package, and scripts that show a failure.
@@ -45,6 +45,7 @@ NOTE = """
 def setup(app: Sphinx) -> None:
     """Add the directives; write the pages of the packages before Sphinx looks for pages."""
     app.add_directive("published", Published)
+    app.add_directive("published-collectives", Collectives)
     app.add_directive("package", OnePackage)
     app.connect("builder-inited", _write_pages, priority=200)
     app.connect("build-finished", _write_badges)
@@ -74,6 +75,8 @@ class Class:
     findings: Sequence[Finding]
     scripts: Sequence[str]
     anchor: str
+    #: The SPMD types that a collective claims.
+    types: str = ""
 
     @property
     def must(self) -> int:
@@ -119,6 +122,15 @@ class Published(SphinxDirective):
         broken = sorted({finding.id for package in found for one in package.classes for finding in one.findings})
         specs = sorted({one.spec for package in found for one in package.classes})
         return [render("published.html", self.env.docname, packages=found, broken=broken, specs=specs)]
+
+
+class Collectives(SphinxDirective):
+    """Called once: a table of all Functions that communicate, with the types that they claim."""
+
+    def run(self) -> list[nodes.Node]:
+        """Make the table."""
+        found = [(package, one) for package in _packages(self) for one in package.classes if one.types]
+        return [render("collectives.html", self.env.docname, found=found)]
 
 
 class OnePackage(SphinxDirective):
@@ -172,6 +184,7 @@ def _class(record: Record, row: Mapping[str, Any], number: int, scripts: Mapping
         ],
         scripts=[file for file, names in scripts.items() if {known, f"{known} {row['spec']}"} & set(names)],
         anchor=f"{row['package']}-{row['subject']}-{row['spec']}-{number}",
+        types=row.get("types", ""),
     )
 
 

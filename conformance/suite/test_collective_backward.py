@@ -149,15 +149,14 @@ def _is_refused(run: Run, samples: Sequence[torch.Tensor], world: World) -> bool
         Deviation: it raises on some, and not on the others.
     """
     mine = [x.detach().clone().requires_grad_(x.requires_grad) for x in samples]
-    first = run(mine)
-    rooted = [y for y in first if y.requires_grad]
-    raised = not rooted
-    if rooted:
-        try:
+    try:
+        rooted = [y for y in run(mine) if y.requires_grad]
+        raised = not rooted
+        if rooted:
             loss = torch.stack([y.abs().square().sum() for y in rooted]).sum()
             torch.autograd.backward(loss)
-        except Exception:
-            raised = True
+    except Exception:  # of the gradient with a graph, or of its own
+        raised = True
     everywhere = world.exchange(raised)
     if any(everywhere) and not all(everywhere):
         refusing, other = everywhere.index(True), everywhere.index(False)

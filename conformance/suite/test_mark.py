@@ -16,6 +16,9 @@ from conformance.kit.world import World
 
 LAST_COUNTS = "of two calls only the last one counts"
 TOO_LATE = "too late to have an effect"
+#: Where torch.library makes Functions of operators. Their schemas say what they change, and a collective that was
+#: started before may still be filling their inputs.
+GENERATED = "torch._library.autograd"
 
 
 @clause("Function.mark_dirty.once")
@@ -57,6 +60,8 @@ def test_every_changed_input_is_marked_dirty(subject: Subject, world: World) -> 
     looks = watched(subject, world, everything=True, dtypes=True)
     for look in looks:
         for call in look.witness.calls:
+            if call.function.__module__ == GENERATED:
+                continue
             marked = [value for step in call.of("mark_dirty") for value in step.given]
             for place in call.changed:
                 expect.that(

@@ -6,7 +6,7 @@ import torch.multiprocessing as mp
 
 
 class Reduce(torch.autograd.Function):
-    """Forward as in the _ReduceFromModelParallelRegion of Megatron-core, neuraloperator and SwissArmyTransformer."""
+    """Sums in place, as those of Megatron-core, neuraloperator, SwissArmyTransformer, nanotron and Colossal-AI."""
 
     @staticmethod
     def forward(ctx, x):

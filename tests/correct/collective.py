@@ -169,6 +169,19 @@ class Split(Function):
         return GatherForOneLoss.apply(grad, ctx.group), None
 
 
+class SplitWithoutGraph(Split):
+    """Its backward joins into parts of one tensor, which PyTorch refuses where the gradient is to have a graph."""
+
+    TYPES = "I -> V"
+
+    @staticmethod
+    def backward(ctx, grad):
+        size = dist.get_world_size(ctx.group)
+        joined = torch.empty(size * len(grad), *grad.shape[1:], dtype=grad.dtype, requires_grad=grad.requires_grad)
+        dist.all_gather(list(joined.chunk(size)), dense(grad), group=ctx.group)
+        return joined.detach(), None
+
+
 class TwoGathers(Function):
     """Two results, of which a rank may use either."""
 
