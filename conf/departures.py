@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import departures_compiled
 import torch
 from torch import multiprocessing
 from torch.autograd import Function, forward_ad
@@ -309,4 +310,5 @@ DEPARTURES = (
     generated_rule_loses_marks,
     out_dims_without_batch,
     gathered_gradients_transposed,
+    *departures_compiled.DEPARTURES,
 )

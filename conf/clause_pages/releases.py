@@ -23,7 +23,7 @@ from clause_pages.suite import Clause
 from clause_pages.template import render
 
 _State = TypeVar("_State")
-DEPARTURES = ROOT / "conf" / "departures.py"
+DEPARTURES = sorted((ROOT / "conf").glob("departures*.py"))
 
 
 def setup(app: Sphinx) -> None:
@@ -58,7 +58,7 @@ class _FromReleases(SphinxDirective):
     def asked(self) -> Mapping[str, Mapping[str, Any]]:
         """What each release answered, the oldest first."""
         paths = sorted((DOCS / "data").glob("release-*.json"), key=lambda path: order(path.stem.partition("-")[2]))
-        for path in (*paths, DEPARTURES):
+        for path in (*paths, *DEPARTURES):
             self.env.note_dependency(str(path))
         return {path.stem.partition("-")[2]: json.loads(path.read_text("utf-8")) for path in paths}
 
@@ -89,7 +89,7 @@ class Departures(_FromReleases):
         """Make the table; a docstring is Markdown, as the page is."""
         asked = self.asked()
         rows = []
-        for function in ast.parse(DEPARTURES.read_text("utf-8")).body:
+        for function in itertools.chain(*(ast.parse(path.read_text("utf-8")).body for path in DEPARTURES)):
             if isinstance(function, ast.FunctionDef) and not function.name.startswith("_"):
                 where, _, what = (ast.get_docstring(function) or "").partition("\n\n")
                 shown = [bool(data["departures"].get(function.name)) for data in asked.values()]

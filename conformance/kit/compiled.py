@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import traceback
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -36,7 +37,9 @@ def compiling() -> Iterator[None]:
     torch.compiler.reset()
     log.setLevel(logging.CRITICAL)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the compiler looks at things that warn, whatever the user's filters
+            yield
     finally:
         log.setLevel(level)
         torch.compiler.reset()
