@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 QUICK := $(addprefix tests/test_,$(addsuffix .py,check clause_ids clauses cli compare consequences expectations gates \
-	joining report session slope subject verdict verify witness))
+	joining report report_ci report_page report_terminal session slope subject verdict verify witness))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup conformance test check gates docs docs-serve results gpu bench kill-matrix public clause-ids wheel-check \

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,9 @@ from conformance.core.clauses import Clause
 from conformance.core.outcomes import RankOutcome, TestOutcome
 from conformance.core.plan import PlannedTest, SubjectRef
 from conformance.core.sources import Source
+from conformance.kit.deviations import Deviation
 from conformance.report.model import Report
+from conformance.report.terminal import show, terminal
 from conformance.report.verdicts import judge
 
 GATHER = "AllGatherGradAutograd"
@@ -122,3 +125,36 @@ def with_clause(report, name, **changes):
     part = report.subjects[0]
     clauses = tuple(replace(own, **changes) if own.id == name else own for own in part.clauses)
     return replace(report, subjects=(replace(part, clauses=clauses), *report.subjects[1:]))
+
+
+SUM = f"{GATHER}.backward.sum"
+NASTY = (
+    "\x1b[31mred\x00\ud800 <script>alert(1)</script> [bold]x[/bold] :smile: ]]>\r\n" + "::error::x ##[add-mask]x \u202e"
+)
+MESSAGE = str(Deviation("gradient of x", "tensor([0.5, 0.5])", "tensor([1., 1.])", "mean instead of sum"))
+
+
+def broken(word="fail", **more):
+    """A report with one broken clause; rank 1 of 2 is to blame."""
+    more = {
+        "node": "suite/test_x.py::test_sum[ranks2]",
+        "guilty": [1],
+        "message": MESSAGE,
+        "likely": "mean instead of sum",
+        **more,
+    }
+    return made(outcome(SUM, word, **more))
+
+
+def on_terminal(report, width=80, **more):
+    file = io.StringIO()
+    show(report, terminal(file, width=width), **more)
+    return file.getvalue()
+
+
+def nasty():
+    """A report in which the subject wrote every text."""
+    rank = RankOutcome(1, "crash", NASTY, NASTY, -11, "SIGSEGV", NASTY, NASTY, (NASTY,))
+    test = outcome(SUM, "crash", guilty=[1])
+    test = replace(test, ranks=(test.ranks[0], rank), message=NASTY, likely=NASTY, reason=NASTY, reproduce=NASTY)
+    return made(test, outcome("Function.backward.count", "skip", reason=NASTY))

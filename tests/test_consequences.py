@@ -11,8 +11,7 @@ from conformance.core.outcomes import BROKEN, OUTCOMES
 from conformance.report.consequences import _TOLD_BY_PYTORCH
 from conformance.report.model import LEVELS, ClauseResult, overall
 from conformance.report.verdicts import clause_verdict
-from tests.made_up import GATHER, OWED, made, outcome
-from tests.test_report import on_terminal
+from tests.made_up import GATHER, OWED, made, on_terminal, outcome
 
 COUNT, ONCE, LAYOUT, SUM = (
     "Function.backward.count",

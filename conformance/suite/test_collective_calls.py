@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Sequence
 
 import torch
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from conformance.kit import expect
 from conformance.kit.claims import Claim, by_types, claims, signature_of, wrong_gradient
@@ -19,6 +18,7 @@ from conformance.kit.spmd.owed import backward
 from conformance.kit.spmd.values import cotangent, differentiable
 from conformance.kit.subject import Subject
 from conformance.kit.tensor_calls import TensorCall
+from conformance.kit.tensors import share_memory
 from conformance.kit.world import World
 
 #: How late one rank comes: long enough for the others to return without it, if they do not wait (seconds).
@@ -112,10 +112,7 @@ def _near(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _shares(result: torch.Tensor, given: Sequence[torch.Tensor]) -> bool:
-    if is_traceable_wrapper_subclass(result):
-        return False  # one that waits when it is read has no memory of its own
-    memory = result.untyped_storage().data_ptr()
-    return any(memory == x.untyped_storage().data_ptr() for x in given)
+    return any(share_memory(result, x) for x in given)
 
 
 def _expect_same(

@@ -1,0 +1,101 @@
+"""The report as a page, and badges: nothing is loaded, and what is broken comes first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from email.message import Message
+from xml.etree import ElementTree
+
+import pytest
+
+from conformance.report.badge import badge, badge_of
+from conformance.report.html import page
+from conformance.report.model import Expected
+from conformance.report.text import _documentation, address
+from tests.made_up import (
+    broken,
+    made,
+    outcome,
+    subject_ref,
+)
+
+
+def installed(*sites):
+    """The metadata of an installed package."""
+    made = Message()
+    made["Project-URL"] = "Source, https://source.example/"
+    for site in sites:
+        made["Project-URL"] = f"Documentation, {site}"
+    return made
+
+
+def several(count):
+    """A report on many subjects, of which two are broken."""
+    refs = [subject_ref(f"pkg.layers:F{number}", "Function") for number in range(count)]
+    return made(*(outcome("Function.backward.count", "fail", subject=ref) for ref in refs[-2:]), subjects=refs)
+
+
+def test_the_page_loads_and_runs_nothing():
+    text = page(broken())
+    assert "default-src 'none'" in text
+    for word in ("<script", "src=", "@import", "url(", "<link", "onclick", "<form"):
+        assert word not in text
+
+
+def test_the_page_links_to_the_web_alone():
+    report = broken()
+    own = report.subjects[0].clauses
+    bad = tuple(replace(one, expected=Expected("why", "javascript:alert(1)")) for one in own)
+    assert 'href="javascript' not in page(replace(report, subjects=(replace(report.subjects[0], clauses=bad),)))
+
+
+@pytest.mark.parametrize("verdict", ["conforms", "deviates", "fails", "incomplete"])
+def test_badges_are_pictures(verdict):
+    root = ElementTree.fromstring(badge_of(verdict))
+    assert root.get("aria-label") == f"conformance: {verdict}"
+
+
+def test_the_badge_shows_the_worst_verdict():
+    assert "fails" in badge(broken())
+    assert "conforms" in badge(made())
+    assert "fails" in badge(made(outcome("Function.backward.receives", "fail", subject=None)))
+
+
+def test_the_page_of_a_clause_has_the_address_of_the_site(monkeypatch):
+    monkeypatch.setenv("CONFORMANCE_DOCS", "https://docs.example.org/conf/")
+    assert address("api/x.html#c") == "https://docs.example.org/conf/api/x.html#c"
+
+
+@pytest.mark.parametrize("given", ["", "javascript:alert(1)//"])
+def test_without_a_site_in_the_environment_the_installed_package_names_it(monkeypatch, given):
+    monkeypatch.setenv("CONFORMANCE_DOCS", given)
+    monkeypatch.setattr("conformance.report.text.metadata", lambda name: installed("https://other.example/"))
+    _documentation.cache_clear()
+    assert address("api/x.html#c") == "https://other.example/api/x.html#c"
+    monkeypatch.setattr("conformance.report.text.metadata", lambda name: installed())
+    _documentation.cache_clear()
+    assert address("api/x.html#c") == "api/x.html#c"
+    _documentation.cache_clear()
+
+
+def test_the_page_shows_what_is_broken_first_and_open():
+    shown = page(several(300))
+    first = shown.index("<section")
+    assert "pkg.layers:F298" in shown[first : shown.index("pkg.layers:F299")]
+    assert shown.index("pkg.layers:F299") < shown.index("pkg.layers:F0<") < shown.index("Verdicts</h2>")
+    assert shown.count('<details class="clause broken" open>') == 2
+
+
+def test_pytorch_is_one_folded_line_of_the_page_where_all_its_clauses_pass():
+    shown = page(broken())
+    line = next(line for line in shown.splitlines() if "PyTorch itself" in line)
+    assert line.startswith('<details id="part-1"><summary>')
+    assert "1 passed" in line
+    assert shown.index("<section") < shown.index(line)
+
+
+def test_empty_facts_are_left_out_of_the_page():
+    report = made()
+    report = replace(report, environment={**report.environment, "cuda": "", "nccl": "2.28.9"})
+    assert "<dt>nccl</dt><dd>2.28.9</dd>" in page(report)
+    assert "<dt>cuda</dt>" not in page(report)

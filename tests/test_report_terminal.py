@@ -1,0 +1,208 @@
+"""The report on a terminal, and the progress line: what is told, in which order, and how wide."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+
+from conformance.core.outcomes import RankOutcome, TestOutcome
+from conformance.report import github
+from conformance.report.failures import by_cause, failures
+from conformance.report.html import page
+from conformance.report.junit import junit
+from conformance.report.model import Expected
+from conformance.report.progress import Progress
+from conformance.report.terminal import terminal
+from conformance.report.verdicts import judge
+from tests.made_up import (
+    CLAUSES,
+    ENVIRONMENT,
+    GATHER,
+    NASTY,
+    SUBJECT,
+    SUITE,
+    SUM,
+    broken,
+    engine_passes,
+    made,
+    nasty,
+    on_terminal,
+    outcome,
+    plan,
+)
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_a_failure_tells_everything_in_the_order_a_reader_needs(width):
+    text = on_terminal(broken(), width)
+    wanted = [
+        f"FAIL  {SUM}  (must)",
+        f"What {SUM} says.",
+        "rank 1 of 2, in test_x.py",
+        "actual:   tensor([0.5, 0.5])",
+        "expected: tensor([1., 1.])",
+        "looks like mean instead of sum",
+        "reproduce  conformance run mypkg.dist:Gather -k",
+        f"api/spec_impl/ksuit/index.html#clause-{SUM}",
+    ]
+    places = [text.index(part) for part in wanted]
+    assert places == sorted(places)
+    assert text.count("looks like") == 1
+
+
+def test_lines_fit_except_commands_to_be_copied():
+    for width in (60, 80, 160):
+        lines = on_terminal(nasty(), width, verbose=True).splitlines()
+        kept_whole = ("reproduce", "read ")
+        assert all(len(line) <= width for line in lines if not line.strip().startswith(kept_whole))
+
+
+def test_a_summary_line_for_each_subject_and_one_for_the_engine():
+    text = on_terminal(made(outcome("Function.backward.any-layout", "fail")))
+    assert "PyTorch 2.13.0+cpu keeps 1 of 1 engine clauses" in text
+    assert f"deviates    mypkg.dist:Gather ({GATHER})" in text
+    assert "must 2/2  should 1/1  quality 0/1" in text
+
+
+def test_broken_engine_clauses_are_told_too():
+    text = on_terminal(made(outcome("Function.backward.receives", "fail", subject=None, message="got 3")))
+    assert "keeps 0 of 1 engine clauses" in text
+    assert "| got 3" in text
+
+
+def test_an_engine_that_was_not_looked_at_keeps_nothing_and_breaks_nothing():
+    text = on_terminal(made(outcome("Function.backward.receives", "skip", subject=None, reason="needs 1 GPU, found 0")))
+    assert "PyTorch 2.13.0+cpu was not judged: needs 1 GPU, found 0" in text
+    assert "keeps 0 of" not in text
+
+
+def test_must_comes_before_quality():
+    report = made(outcome("Function.backward.any-layout", "fail"), outcome(SUM, "fail"))
+    text = on_terminal(report)
+    assert text.index(f"FAIL  {SUM}") < text.index("FAIL  Function.backward.any-layout")
+
+
+def test_tests_that_failed_alike_are_told_once():
+    tests = [outcome(SUM, "fail", world=n, node=f"suite/t.py::t[{n}]", message=f"{n} ranks: wrong") for n in (2, 3, 4)]
+    other = outcome(SUM, "crash", node="suite/t.py::u", message="gone")
+    own = next(own for own in made(*tests, other).subjects[0].clauses if own.id == SUM)
+    assert [(failure.test.nodeid, len(failure.alike)) for failure in failures(own)] == [
+        ("suite/t.py::u", 0),
+        ("suite/t.py::t[2]", 2),
+    ]
+    text = on_terminal(made(*tests, other))
+    assert "alike in   2 more: t.py::t[3], t.py::t[4]" in text
+
+
+def test_one_accident_that_breaks_every_clause_is_told_once():
+    names = ("Function.backward.count", "Function.save_for_backward.once", SUM)
+    report = made(*(outcome(name, "error", message="cannot import mypkg") for name in names))
+    broken_ = [own for own in report.subjects[0].clauses if own.broken]
+    assert [(own.id, len(others)) for own, others in by_cause(broken_)] == [(names[0], 2)]
+    text = on_terminal(report)
+    assert text.count("cannot import mypkg") == 1
+    assert "likewise   2 more clauses" in text
+
+
+def test_the_rank_to_blame_comes_before_the_ranks_that_suffered():
+    test = outcome(SUM, "crash", world=3)
+    ranks = (
+        RankOutcome(0, "error", "connection closed by peer"),
+        RankOutcome(1, "crash", "the rank died", exitcode=-11, signal="SIGSEGV", output="last words"),
+        RankOutcome(2, "error", "connection closed by peer"),
+    )
+    text = on_terminal(made(replace(test, ranks=ranks)))
+    assert text.index("rank 1 of 3, killed by SIGSEGV") < text.index("| last words")
+    assert text.index("| last words") < text.index("ranks 0, 2 of 3: error: connection closed")
+
+
+def test_an_expected_break_is_mentioned_and_not_told_as_a_failure():
+    report = broken()
+    part = report.subjects[0]
+    known = tuple(
+        replace(own, expected=Expected("until 3.0", "https://x") if own.broken else None) for own in part.clauses
+    )
+    report = replace(report, subjects=(replace(part, clauses=known, verdict="deviates"),))
+    text = on_terminal(report, 160)
+    assert f"1 broken as expected\n  {SUM}: until 3.0 https://x" in text
+    assert "FAIL" not in text
+    assert "actual:" not in text
+    assert list(github.commands(report)) == []
+    assert 'href="https://x"' in page(report)
+    assert ElementTree.fromstring(junit(report)).findall("testsuite")[1].get("failures") == "0"
+
+
+def test_skipped_with_reasons_and_not_applicable_on_one_line():
+    report = made(
+        outcome(SUM, "not-applicable", reason="the class defines no jvp"),
+        planned=[plan("Function.backward.count", function="test_n")],
+        missing="not selected by -k",
+    )
+    text = on_terminal(report)
+    assert "1  not selected by -k: Function.backward.count" in text
+    assert "not applicable 1" in text
+    assert "defines no jvp" not in text
+    assert f"1  the class defines no jvp: {SUM}" in on_terminal(report, verbose=True)
+
+
+def test_colours_only_where_they_are_wanted(monkeypatch):
+    for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+    assert "\x1b" not in on_terminal(broken())
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    assert "\x1b[1;31m" in on_terminal(broken())
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[1;31m" not in on_terminal(broken())
+
+
+def test_progress_in_a_log_is_rare_and_on_a_terminal_leaves_nothing(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("conformance.report.progress.time.monotonic", lambda: now[0])
+    file = io.StringIO()
+    progress = Progress(terminal(file, width=80))
+    progress.start(3)
+    progress.advance(engine_passes())
+    assert file.getvalue() == ""
+    now[0] = 31.0
+    progress.advance(outcome(SUM, "fail"))
+    progress.stop()
+    progress.stop()
+    assert file.getvalue() == "2 of 3 tests: 1 fail\n"
+
+
+def test_progress_starts_no_thread(monkeypatch):
+    import threading
+
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    before = threading.active_count()
+    progress = Progress(terminal(io.StringIO(), width=80))
+    progress.start(1)
+    progress.advance(TestOutcome(NASTY, "pass", 0.0, NASTY))
+    assert threading.active_count() == before
+    progress.stop()
+
+
+def test_what_was_not_selected_is_one_line():
+    names = ("Function.backward.count", "Function.save_for_backward.once", "Function.backward.any-layout")
+    planned = [plan(name) for name in (*names, SUM)]
+    engine = plan("Function.backward.receives", subject=None)
+    report = judge(
+        [outcome(SUM)],
+        [*planned, engine],
+        [SUBJECT],
+        CLAUSES,
+        ENVIRONMENT,
+        suite=SUITE,
+        selected={outcome(SUM).nodeid},
+    )
+    told = on_terminal(report)
+    assert "Not selected: 1 clauses of PyTorch itself and 3 of the subject." in told
+    assert "must 1/1" in told
+    assert "engine clauses" not in told
+    assert "0/" not in told
+    assert "skipped" not in told
+    assert "3 not selected" in page(report)
