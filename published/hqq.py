@@ -14,25 +14,24 @@ from published.packages import absent, bare, enter
 bare(enter("hqq"), "hqq.core")
 absent("termcolor", colored=lambda text, *_: text)
 
-_WEIGHT = torch.linspace(-1, 1, 15, dtype=torch.float64).view(3, 5)
 
+class _Weight(torch.nn.Module):
+    """Both ways to ask for the weight; a module, so that it moves to where the inputs are."""
 
-class _Layer:
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("weight", torch.linspace(-1, 1, 15, dtype=torch.float64).view(3, 5))
+
     def dequantize(self) -> torch.Tensor:
-        return _WEIGHT
+        return self.weight
+
+    forward = dequantize
 
 
-def _dequantized() -> torch.Tensor:
-    return _WEIGHT
+def inputs() -> Iterator[tuple[Any, ...]]:
+    """What both are called with."""
+    yield random((4, 5), 1), _Weight(), random((3,), 2)
 
 
-def _function() -> Iterator[tuple[Any, ...]]:
-    yield random((4, 5), 1), _dequantized, random((3,), 2)
-
-
-def _layer() -> Iterator[tuple[Any, ...]]:
-    yield random((4, 5), 1), _Layer(), random((3,), 2)
-
-
-no_cache = Subject("hqq.core.quantize:HQQMatmulNoCacheDeq", inputs=_function)
-cached = Subject("hqq.core.quantize:HQQMatmulCachedDeq", inputs=_layer)
+no_cache = Subject("hqq.core.quantize:HQQMatmulNoCacheDeq", inputs=inputs)
+cached = Subject("hqq.core.quantize:HQQMatmulCachedDeq", inputs=inputs)
