@@ -9,6 +9,7 @@ import torch
 from torch.autograd import Function
 
 from conformance import ConformanceError, Subject, check
+from tests.planted import vmap_generated
 
 REMEMBERED: dict[str, Any] = {}
 
@@ -270,3 +271,16 @@ def test_a_cause_is_named_for_the_bug_that_it_is_about(function, test, cause):
 @pytest.mark.parametrize(("function", "test", "cause"), NOT_NAMED)
 def test_a_cause_is_not_named_for_a_neighbour_that_breaks_the_same_test(function, test, cause):
     assert cause not in likely(function, test)
+
+
+@pytest.mark.parametrize(
+    ("function", "test"),
+    [
+        (vmap_generated.SavesInTwoOrders, "test_gradients_through_a_batch"),
+        (vmap_generated.AddsUpTheWholeBatch, "test_tangents_through_a_batch"),
+    ],
+)
+def test_wrong_numbers_of_the_generated_rule_are_laid_to_what_it_loses(function, test):
+    with pytest.raises(ConformanceError) as caught:
+        check(Subject(function, inputs=function.inputs), only=test)
+    assert "PyTorch's generated rule" in " ".join(str(caught.value).split())
