@@ -99,7 +99,7 @@ def test_verdicts_are_those_of_a_run_on_one_machine(tmp_path: Path) -> None:
 def test_a_rank_that_dies_or_hangs_costs_no_other_test(tmp_path: Path) -> None:
     """After a crash and after a hang all processes form a new world; the outcomes are those of one machine."""
     (tmp_path / "faulty.py").write_text(FAULTY)
-    words = ["faulty:Dies", "faulty:Hangs", *GATHER, "--ranks", "2,3", "--timeout", "3", "-k"]
+    words = ["faulty:Dies", "faulty:Hangs", *GATHER, "--ranks", "2,3", "--timeout", "8", "-k"]
     words += ["gradient_is_the_sum and float64", "--report"]
     alone(tmp_path, *words, "one")
     _, output = launched(tmp_path, 3, *words, "many")
