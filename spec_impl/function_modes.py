@@ -70,7 +70,7 @@ class FunctionModes(Function):
        :level: quality
        :sources: X Extending torch.func
 
-       In the separate form, :func:`torch.func.grad`, :func:`torch.func.vjp` and :func:`torch.func.jacrev` give the
+       In the separate form, :func:`torch.func.grad`, :func:`torch.func.vjp` and ``torch.func.jacrev`` give the
        gradients of autograd, or an error comes.
 
     .. clause:: Function.backward.mixed-modes
@@ -91,7 +91,7 @@ class FunctionModes(Function):
        :level: quality
        :sources: X torch.compile, ours
 
-       Under :func:`torch.compile` results and gradients are those of eager mode, for a second shape too, or an error
+       Under ``torch.compile`` results and gradients are those of eager mode, for a second shape too, or an error
        comes. What cannot be compiled may fall back; it never gives other numbers.
 
     .. clause:: Function.compile.fullgraph

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.core import catalog
+from conformance.core import catalog, clauses
+from conformance.core.plan import SubjectRef, plan, without_compiler
 from conformance.run import session
 
 
@@ -22,3 +23,20 @@ def test_a_build_that_does_not_say_its_release_is_held_to_everything(monkeypatch
 
     monkeypatch.setattr(session, "version", unknown)
     assert session.promised_tests() == catalog.suite()
+
+
+def test_what_compiles_comes_last_and_on_ranks_of_its_own() -> None:
+    subjects = [SubjectRef(f"module:{name}", "Function", label=name) for name in ("One", "Other")]
+    compiles = [test.test.compiles for test in plan(catalog.suite(), clauses.registry(), subjects, (1,))]
+    assert any(compiles)
+    assert compiles == sorted(compiles)
+    assert {test.world for test in plan(catalog.suite(), clauses.registry(), subjects, (1,)) if test.test.compiles} == {
+        (1, False, True)
+    }
+
+
+def test_what_compiles_is_left_out_where_nobody_asked_for_it() -> None:
+    planned = plan(catalog.suite(), clauses.registry(), [SubjectRef("module:One", "Function", label="One")], (1,))
+    assert not any(test.left_out for test in without_compiler(planned, compiles=True))
+    left = {test.test.clause for test in without_compiler(planned, compiles=False) if test.left_out}
+    assert left == {"Function.compile.agrees", "Function.compile.fullgraph", "Function.checkpoint.agrees"}
