@@ -42,7 +42,7 @@ def figures(record: Record) -> Mapping[str, int]:
         "tests": sum(len(tests) for tests in record.tests.values()),
         "bugs": len(record.bugs),
         "bugs-caught": sum(bug.caught for bug in record.bugs),
-        "bugs-precise": sum(not bug.also for bug in record.bugs),
+        "bugs-alone": sum(not bug.also for bug in record.bugs),
         "gather-bugs": len(gathers),
         "gather-bugs-two-ranks": sum(bug.ranks == 2 for bug in gathers),
         "correct": len(record.correct),

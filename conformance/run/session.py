@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -183,12 +183,27 @@ class Session:
 
     def run(self, tests: Sequence[PlannedTest]) -> Iterator[TestOutcome]:
         """Run tests one after the other, and yield each outcome."""
-        self.pool.look_ahead(tests)
-        yield from map(self.pool.run, tests)
+        yield from outcomes_of(self.pool, tests)
 
     def report(self, tests: Sequence[PlannedTest], outcomes: Sequence[TestOutcome], **more: Any) -> Report:
         """The verdicts on what was planned; see :func:`report_on`."""
         return report_on(tests, outcomes, self.subjects, self.environment, **more)
+
+
+def outcomes_of(
+    pool: Pool, tests: Sequence[PlannedTest], wanted: Callable[[PlannedTest], bool] = lambda test: True
+) -> Iterator[TestOutcome]:
+    """Run tests one after the other on a pool's ranks, and yield each outcome.
+
+    Args:
+        pool: the ranks.
+        tests: the planned tests, in order.
+        wanted: asked before each test, when the outcomes of those before it are known.
+    """
+    pool.look_ahead(tests)
+    for test in tests:
+        if wanted(test):
+            yield pool.run(test)
 
 
 def report_on(

@@ -44,8 +44,6 @@ class Followed:
 #: Walks through a helper that is called with these values; None where it cannot be followed.
 Follow = Callable[[ast.Call, str, list[Value], dict[str | None, Value]], Followed | None]
 
-ARITHMETIC = (ast.Sub, ast.Div, ast.MatMult, ast.Pow, ast.Mult, ast.Add, ast.Mod, ast.FloorDiv)
-
 
 class Expressions:
     """Evaluates the expressions of one method; ``env`` holds what each name is at the moment."""

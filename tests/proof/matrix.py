@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from conformance.core import catalog, clauses
@@ -18,6 +18,7 @@ from conformance.report.consequences import with_consequences
 from conformance.report.model import ClauseResult
 from conformance.report.verdicts import clause_verdict
 from conformance.run.emulation import emulated_library
+from conformance.run.session import outcomes_of
 from tests.proof.implementations import Implementation
 from tests.proof.workers import Hasty
 
@@ -80,7 +81,6 @@ def settings_of(implementation: Implementation, *path: str) -> Settings:
 def held_against(pool: Hasty, implementation: Implementation) -> Row:
     """Run an implementation. A bug that two ranks show needs no third; a correct one must pass with three too."""
     items = items_of(implementation)
-    pool.look_ahead(items)
     outcomes = until_broken(pool, [item for item in items if item.size < max(RANKS)], ())
     found = row(implementation, outcomes)
     if implementation.breaks and found.caught:
@@ -88,15 +88,14 @@ def held_against(pool: Hasty, implementation: Implementation) -> Row:
     return row(implementation, until_broken(pool, [item for item in items if item.size == max(RANKS)], outcomes))
 
 
-def until_broken(pool: Hasty, items: Iterable[PlannedTest], before: Sequence[TestOutcome]) -> list[TestOutcome]:
+def until_broken(pool: Hasty, items: Sequence[PlannedTest], before: Sequence[TestOutcome]) -> list[TestOutcome]:
     """Run items, and none of a clause that is broken already: more tests of it have nothing to add."""
     outcomes = list(before)
     broken = {outcome.clause for outcome in outcomes if outcome.outcome in BROKEN}
-    for item in items:
-        if item.test.clause not in broken:
-            outcomes.append(pool.run(item))
-            if outcomes[-1].outcome in BROKEN:
-                broken.add(item.test.clause)
+    for outcome in outcomes_of(pool, items, lambda item: item.test.clause not in broken):
+        outcomes.append(outcome)
+        if outcome.outcome in BROKEN:
+            broken.add(outcome.clause)
     return outcomes
 
 

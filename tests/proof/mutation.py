@@ -12,7 +12,7 @@ from conformance.core import catalog, clauses
 from conformance.core.plan import PlannedTest, plan
 from conformance.ranks.client import Forkserver
 from conformance.ranks.settings import Settings
-from conformance.run.session import reference_subjects
+from conformance.run.session import outcomes_of, reference_subjects
 from tests.proof.matrix import BROKEN, TIMEOUT
 from tests.proof.mutants import Mutant, mutants
 from tests.proof.workers import Hasty
@@ -112,7 +112,6 @@ def _fate(mutant: Mutant, items: Sequence[PlannedTest], forkserver: Forkserver) 
         (home / "__init__.py").write_text(f"__path__.append({str(SPEC_IMPL)!r})\n", encoding="utf-8")
         (home / f"{mutant.module}.py").write_text(mutant.source, encoding="utf-8")
         pool = Hasty(forkserver, Settings(timeout=TIMEOUT, path=(folder,)))
-        pool.look_ahead(items)
         try:
             return Fate(mutant, _killer(pool, items))
         finally:
@@ -120,7 +119,4 @@ def _fate(mutant: Mutant, items: Sequence[PlannedTest], forkserver: Forkserver) 
 
 
 def _killer(pool: Hasty, items: Sequence[PlannedTest]) -> str:
-    for item in items:
-        if pool.run(item).outcome in BROKEN:
-            return f"{item.test.clause} ({item.test.function}, ranks {item.size})"
-    return ""
+    return next((outcome.nodeid for outcome in outcomes_of(pool, items) if outcome.outcome in BROKEN), "")
