@@ -16,10 +16,10 @@ from clause_pages.inventory import write_inventories  # noqa: E402
 
 
 class _Foreign(set[str]):
-    """Every module that is none of ours; builtins stay, for without them astroid reads nothing."""
+    """Every module that is none of ours, but builtins, without which astroid reads nothing, and typing, for overloads."""
 
     def __contains__(self, name: object) -> bool:
-        return str(name).partition(".")[0] not in {"builtins", "conformance", "spec_impl"}
+        return str(name).partition(".")[0] not in {"builtins", "typing", "conformance", "spec_impl"}
 
 
 with (ROOT / "pyproject.toml").open("rb") as file:

@@ -28,8 +28,8 @@ FLAGS = "--no-sandbox --disable-gpu --disable-background-networking --disable-sy
 CLAUSE = "AllGatherGradAutograd.backward.sum"
 SHOWN = """
 index start guides/first-function guides/your-function guides/many-ranks guides/read-a-failure guides/known-deviations
-guides/ci guides/cluster guides/collectives guides/devices guides/add policies specification clauses results proof
-how-it-works contributing reference/options
+guides/ci guides/cluster guides/collectives guides/devices guides/add policies
+specification clauses results proof how-it-works contributing reference/options
 reference/report reference/python search genindex api/spec_impl/function/index api/spec_impl/ksuit/index
 api/spec_impl/towhee/index api/spec_impl/torchlogix/index api/spec_impl/megatron/index api/spec_impl/nested_io/index
 api/spec_impl/exchange/index api/spec_impl/collective/index api/conformance/index
