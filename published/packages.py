@@ -71,7 +71,6 @@ COLLECTIVES = (
     Package("internevo", "0.5.2", "internevo"),
     Package("ring-attention-pytorch", "0.5.20", "ring_attention"),
     Package("lightning-fabric", "1.9.5", "lightning_fabric"),
-    Package("diffdist", "0.1", "diffdist"),
 )
 PACKAGES = (
     Package("torch.distributed.nn", "", "torch_distributed"),

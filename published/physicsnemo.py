@@ -9,7 +9,7 @@ import torch.distributed as dist
 
 from conformance.kit.process_groups import GROUP
 from conformance.kit.specs import apply
-from published.collectives import ROWS, collective, first_of, parts
+from published.collectives import ROWS, collective
 from published.packages import absent, bare, enter
 
 _folder = enter("nvidia-physicsnemo")
@@ -41,17 +41,8 @@ scatter = collective(
 gather = collective("physicsnemo.distributed.mappings:_GatherFromParallelRegion", "V -> I", ROWS, call=_gathered)
 
 
-def _sizes(x: Any, group: Any) -> list[int]:
-    return [len(part) for part in parts(x, group)]
-
-
 #: "gathers all local tensors from each rank into the full global tensor onto each rank"; backward "sums up"
 all_gather = collective(
     "physicsnemo.distributed.autograd:AllGatherVAutograd", "V -> R", ROWS, GROUP,
     call=lambda function, x, group: apply(function, x, [len(x)] * dist.get_world_size(group), 0, True, group),
-)  # fmt: skip
-#: "scatters the global tensor from a specified source rank into local chunks onto each other rank"
-scatter_from_source = collective(
-    "physicsnemo.distributed.autograd:ScatterVAutograd", "V -> V", ROWS, GROUP,
-    call=lambda function, x, group: apply(function, x, _sizes(x, group), 0, first_of(group), group),
 )  # fmt: skip
