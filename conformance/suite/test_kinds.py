@@ -73,7 +73,7 @@ def test_results_on_the_meta_device_are_laid_out_alike(subject: Subject, world: 
             refusals.append(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
             continue
         expect.that(len(results) == len(run.tensors), f"number of results of {case.label}, on the meta device")
-        for place in run.places:
+        for place in () if subject.gathers else run.places:  # what is sent may have to be where the backend is
             on, what = results[place].device, f"device of output {place} of {case.label}, called on the meta device"
             expect.that(on.type == "meta", what, on, "meta, as the inputs")
         for index, (one, real) in enumerate(zip(results, run.tensors, strict=True)):
