@@ -16,7 +16,7 @@ from clause_pages.inventory import write_inventories  # noqa: E402
 
 
 class _Foreign(set[str]):
-    """Every module that is none of ours, but builtins, without which astroid reads nothing, and typing, for overloads."""
+    """Every module that is none of ours, but for builtins and typing: astroid reads nothing without them."""
 
     def __contains__(self, name: object) -> bool:
         return str(name).partition(".")[0] not in {"builtins", "typing", "conformance", "spec_impl"}
