@@ -48,7 +48,7 @@ def judged(
 ) -> list[Judged]:
     """Run all tests that concern the subjects of a package."""
     subjects = tuple(entry.reference for entry in entries)
-    options = RunOptions(subjects=subjects, ranks=ranks, timeout=timeout, device=device)
+    options = RunOptions(subjects=subjects, ranks=ranks, timeout=timeout, device=device, compile=False)
     with Session(options) as session:
         broken = _not_loadable(session, entries)
         if broken:

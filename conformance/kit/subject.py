@@ -17,9 +17,9 @@ import torch
 import torch.distributed as dist
 
 from conformance.core.errors import UsageError
-from conformance.core.plan import are_world_sizes
 from conformance.core.references import check_reference
 from conformance.core.signatures import parse
+from conformance.core.worlds import are_world_sizes
 from conformance.kit.declared import Formula
 from conformance.kit.deviations import NotApplicable, Skipped
 from conformance.kit.results import FORMS, Form, assembled, entries_of

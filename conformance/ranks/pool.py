@@ -12,7 +12,8 @@ from conformance.core.clauses import specs
 from conformance.core.errors import ForkserverDied, StartFailed
 from conformance.core.joining import at_odds, joined
 from conformance.core.outcomes import Outcome, RankOutcome, TestOutcome
-from conformance.core.plan import PlannedTest, SubjectRef, are_world_sizes
+from conformance.core.plan import PlannedTest, SubjectRef
+from conformance.core.worlds import are_world_sizes
 from conformance.ranks.client import Forkserver
 from conformance.ranks.giving_up import GiveUpRule
 from conformance.ranks.group import RankGroup

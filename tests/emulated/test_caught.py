@@ -33,7 +33,9 @@ def broken(device: str, names: list[str]) -> dict[str, dict[str, str]]:
     """Run the whole suite on some subjects; the clauses that each one breaks, with what was said, in order."""
     found: dict[str, dict[str, str]] = defaultdict(dict)
     subjects = tuple(f"{mistakes.__name__}:{name}" for name in names)
-    options = RunOptions(subjects=subjects, inputs=f"{mistakes.__name__}:inputs", device=device, ranks=(1,))
+    options = RunOptions(
+        subjects=subjects, inputs=f"{mistakes.__name__}:inputs", device=device, ranks=(1,), compile=False
+    )
     with Session(options) as session:
         tests = [test for test in session.tests if test.subject]
         assert len(tests) > 20 * len(names), "the whole suite"
