@@ -141,9 +141,8 @@ def _run(options: RunOptions, passed_on: Sequence[str], session: Session, journa
         complain(_refusal(said.getvalue()))
         return BAD_USAGE
     interrupted = status == pytest.ExitCode.INTERRUPTED
-    broken = _broken(
-        recorder, said.getvalue() if status in {BROKE, pytest.ExitCode.INTERNAL_ERROR} else "", interrupted
-    )
+    ended_early = status in {BROKE, pytest.ExitCode.INTERNAL_ERROR}
+    broken = _broken(recorder, (said.getvalue() or "pytest ended early") if ended_early else "", interrupted)
     if broken:
         complain(broken)
     if journal is not None and journal.lost:
