@@ -158,3 +158,9 @@ def nasty():
     test = outcome(SUM, "crash", guilty=[1])
     test = replace(test, ranks=(test.ranks[0], rank), message=NASTY, likely=NASTY, reason=NASTY, reproduce=NASTY)
     return made(test, outcome("Function.backward.count", "skip", reason=NASTY))
+
+
+def with_note(*outcomes):
+    """A report with a clause of level may that does not hold, beside other outcomes."""
+    clauses = {**CLAUSES, "Function.new.thing": clause("Function.new.thing", level="may")}
+    return made(outcome("Function.new.thing", "fail", message="another way"), *outcomes, clauses=clauses)

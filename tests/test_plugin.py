@@ -12,7 +12,7 @@ CLASHING = """
 import pytest
 
 def pytest_addoption(parser):
-    for name in ("subject", "spec", "inputs", "ranks", "backend", "device", "rank-timeout", "rank-setup"):
+    for name in ("subject", "spec", "inputs", "ranks", "backend", "device", "rank-timeout", "rank-setup", "no-compile"):
         parser.addoption(f"--{name}", default="mine")
 """
 NOTHING_HEAVY = """
@@ -20,6 +20,22 @@ import sys
 
 def test_start():
     assert not {"torch", "rich", "conformance.run.session"} & set(sys.modules)
+"""
+PRINTS = """
+import torch
+
+class Prints(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        print("called")
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+def inputs():
+    yield (torch.ones(3, dtype=torch.float64, requires_grad=True),)
 """
 TEST = """
 def test_it_is_my_option(request):
@@ -51,6 +67,15 @@ def test_workers_of_xdist_take_the_options(tmp_path: Path) -> None:
     done = run_pytest(tmp_path, *asked, "-n", "2", "-k", "GradFactor", "--ranks", "1")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "passed" in done.stdout
+
+
+def test_what_is_only_told_of_a_subject_fails_no_run(tmp_path: Path) -> None:
+    (tmp_path / "prints.py").write_text(PRINTS)
+    asked = ("--pyargs", "conformance.suite", "--subject", "prints:Prints", "--inputs", "prints:inputs")
+    done = run_pytest(tmp_path, *asked, "-k", "it_is_captured_whole", "--ranks", "1", "-rx")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 xfailed" in done.stdout
+    assert "the compiler gives up at prints.py:7" in done.stdout
 
 
 @pytest.mark.parametrize(("option", "value"), [("--ranks", "x"), ("--spec", "Nosuch"), ("--rank-timeout", "-1")])

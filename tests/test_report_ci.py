@@ -17,6 +17,7 @@ from tests.made_up import (
     on_terminal,
     outcome,
     plan,
+    with_note,
 )
 
 
@@ -60,3 +61,12 @@ def test_junit_counts():
     assert [subject.get(key) for key in ("tests", "failures", "errors", "skipped")] == ["4", "1", "1", "0"]
     root = ElementTree.fromstring(junit(made(outcome(SUM, "skip"), planned=[plan(SUM, function="test_n")])))
     assert root.findall("testsuite")[1].get("skipped") == "2"
+
+
+def test_what_is_only_told_is_no_failure():
+    file = io.StringIO()
+    github.publish(with_note(), file, {"GITHUB_ACTIONS": "true"})
+    assert file.getvalue().startswith("::notice title=mypkg.dist%3AGather%3A Function.new.thing::")
+    root = ElementTree.fromstring(junit(with_note()))
+    assert not [*root.iter("failure"), *root.iter("error")]
+    assert "told alone: another way" in [case.get("message") for case in root.iter("skipped")]

@@ -17,6 +17,7 @@ from tests.made_up import (
     made,
     outcome,
     subject_ref,
+    with_note,
 )
 
 
@@ -99,3 +100,10 @@ def test_empty_facts_are_left_out_of_the_page():
     report = replace(report, environment={**report.environment, "cuda": "", "nccl": "2.28.9"})
     assert "<dt>nccl</dt><dd>2.28.9</dd>" in page(report)
     assert "<dt>cuda</dt>" not in page(report)
+
+
+def test_what_is_only_told_does_not_stand_among_what_is_broken():
+    text = page(with_note(outcome("Function.backward.count", "pass")))
+    assert "1 told" in text
+    assert 'class="clause broken"' not in text
+    assert "another way" in text

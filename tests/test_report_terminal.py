@@ -32,6 +32,7 @@ from tests.made_up import (
     on_terminal,
     outcome,
     plan,
+    with_note,
 )
 
 
@@ -206,3 +207,12 @@ def test_what_was_not_selected_is_one_line():
     assert "0/" not in told
     assert "skipped" not in told
     assert "3 not selected" in page(report)
+
+
+def test_what_is_only_told_is_a_note_and_not_counted():
+    alone = on_terminal(with_note())
+    assert "broken" not in alone
+    assert "NOTE  Function.new.thing  (may)" in alone
+    beside = on_terminal(with_note(outcome(SUM, "fail")))
+    assert "1 broken clause" in beside
+    assert beside.index(f"FAIL  {SUM}") < beside.index("NOTE  Function.new.thing")

@@ -24,6 +24,7 @@ from tests.made_up import (
     outcome,
     plan,
     subject_ref,
+    with_note,
 )
 
 SUM = f"{GATHER}.backward.sum"
@@ -147,8 +148,7 @@ def test_exit_status(tests, plain, strict):
 
 
 def test_a_may_clause_is_told_and_changes_no_verdict():
-    clauses = {**CLAUSES, "Function.new.thing": clause("Function.new.thing", level="may")}
-    report = made(outcome("Function.new.thing", "fail"), clauses=clauses)
+    report = with_note()
     assert verdict_on(report, "Function.new.thing").verdict == "fail"
     assert report.subjects[0].verdict == "conforms"
     assert exit_status(report, strict=True) == 0

@@ -75,6 +75,11 @@ class PlannedTest:
         return self.size, self.group, self.test.compiles
 
     @property
+    def shared(self) -> str:
+        """A name that tests have in common which can run on the same ranks."""
+        return "-".join(map(str, (self.label, *self.world)))
+
+    @property
     def label(self) -> str:
         """The subject's name; empty for the engine."""
         return self.subject.label if self.subject else ""

@@ -20,7 +20,7 @@ class Scheduler(LoadScopeScheduling):  # type: ignore[misc]
 
     def __init__(self, config: pytest.Config, log: Any, tests: Iterable[PlannedTest]) -> None:
         super().__init__(config, log)
-        self.worlds = {test.nodeid: f"{test.label}-{test.size}-{test.group}" for test in tests}
+        self.worlds = {test.nodeid: test.shared for test in tests}
 
     def remove_node(self, node: Any) -> str | None:
         """Called when a worker has ended: give back the test that was lost with it, and the rest to other workers."""

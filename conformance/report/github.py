@@ -35,11 +35,11 @@ def publish(report: Report, file: IO[str], environ: Mapping[str, str] = os.envir
 
 
 def commands(report: Report) -> Iterator[str]:
-    """Workflow commands: an error for each broken must clause, a warning for each other one."""
+    """Workflow commands: an error for each broken must, a warning for others, a notice for what is only told."""
     for part in report.parts:
         for clause in in_order(part.clauses):
             if clause.counts:
-                kind = "error" if clause.level == "must" else "warning"
+                kind = {"must": "error", "may": "notice"}.get(clause.level, "warning")
                 name = part.subject or "PyTorch"
                 said = f"{clause.text}\n{clause.reason}\n{_reproduce(clause)}".rstrip()
                 yield f"::{kind} title={_property(f'{name}: {clause.id}')}::{_data(visible(said, 2000))}"
@@ -57,7 +57,7 @@ def _summary(report: Report) -> Iterator[str]:
     yield "|---|---|---|--:|--:|--:|--:|"
     for part in report.parts:
         verdicts = [clause.verdict for clause in part.clauses]
-        counts = [verdicts.count("pass"), sum(clause.broken for clause in part.clauses)]
+        counts = [verdicts.count("pass"), sum(clause.broken and not clause.told for clause in part.clauses)]
         counts += [verdicts.count("skipped"), verdicts.count("not-applicable")]
         cells = [_name(part), _markdown(part.spec), f"**{part.verdict}**", *map(str, counts)]
         yield f"| {' | '.join(cells)} |"

@@ -39,7 +39,12 @@ class Section:
     @property
     def broken(self) -> list[ClauseResult]:
         """Clauses that count against it, cause and must first."""
-        return in_order(clause for clause in self.part.clauses if clause.counts)
+        return in_order(clause for clause in self.part.clauses if clause.weighs)
+
+    @property
+    def told(self) -> list[ClauseResult]:
+        """Notes: clauses of level may that do not hold."""
+        return [clause for clause in self.part.clauses if clause.told]
 
     @property
     def expected(self) -> list[ClauseResult]:
@@ -71,6 +76,7 @@ class Section:
         found = [
             (len(self.broken), "broken"),
             (len(self.expected), "broken as expected"),
+            (len(self.told), "told"),
             (counts["consequence"], "not judged because of that"),
             (sum(clause.verdict == "skipped" and clause.asked for clause in self.part.clauses), "skipped"),
             (counts["pass"], "passed"),

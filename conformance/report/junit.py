@@ -63,6 +63,8 @@ def _case(clause: ClauseResult, test: TestOutcome) -> Xml.Element:
         Xml.SubElement(case, "skipped", message=_xml(f"could not be judged, because {clause.reason} is broken"))
     elif element and clause.expected:
         Xml.SubElement(case, "skipped", message=_xml(f"expected: {clause.expected.reason}"))
+    elif element in {"failure", "error"} and clause.told:
+        Xml.SubElement(case, "skipped", message=_xml(f"told alone: {one_line(test.message)}"))
     elif element == "skipped":
         Xml.SubElement(case, element, message=_xml(f"{test.outcome}: {test.reason or test.message}"))
     elif element:

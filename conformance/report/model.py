@@ -116,6 +116,11 @@ class ClauseResult:
         return self.counts and self.level != "may"
 
     @property
+    def told(self) -> bool:
+        """Whether it counts and changes no verdict: a note to the reader."""
+        return self.counts and self.level == "may"
+
+    @property
     def asked(self) -> bool:
         """Whether the run was asked to judge it, as against what ``-k`` left out."""
         return not (self.verdict == "skipped" and self.reason == NOT_SELECTED)

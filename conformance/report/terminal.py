@@ -90,7 +90,7 @@ def _count(level: str, clauses: Sequence[ClauseResult]) -> Text:
     if not applicable:
         return Text()
     short = "magenta" if kept < applicable else ""
-    style = "red" if any(clause.counts for clause in clauses) else short
+    style = "red" if any(clause.weighs for clause in clauses) else short
     return Text(f"{level} {kept}/{applicable}", style)
 
 
@@ -107,11 +107,12 @@ def _kept(clauses: Iterable[ClauseResult]) -> tuple[int, int]:
 def _part(sheet: Sheet, part: SubjectResult, verbose: bool) -> None:
     """Everything about one subject, or about the engine, below its line at the top."""
     name = f"{part.subject} ({part.spec})" if part.subject else "PyTorch itself"
-    broken = in_order(clause for clause in part.clauses if clause.counts)
+    broken = in_order(clause for clause in part.clauses if clause.weighs)
+    notes = in_order(clause for clause in part.clauses if clause.told)
     if broken:
         sheet.blank()
         sheet.say(f"{name}: {cannot_be_judged(part.clauses) or f'{len(broken)} broken {_clauses(broken)}'}", "bold")
-    for clause, others in by_cause(broken):
+    for clause, others in by_cause([*broken, *notes]):
         consequences = consequences_of(clause, part.clauses)
         if cannot_be_judged(part.clauses):
             _stopped(sheet, clause, consequences)
@@ -133,10 +134,11 @@ def _part(sheet: Sheet, part: SubjectResult, verbose: bool) -> None:
 def _clause(
     sheet: Sheet, clause: ClauseResult, others: Sequence[ClauseResult], consequences: Sequence[ClauseResult]
 ) -> None:
-    """One broken clause: its text, which ranks, what actual, the likely cause, a command, the page to read."""
+    """One broken clause, or a note: its text, ranks, values, the likely cause, a command, the page to read."""
     sheet.blank()
-    style = "bold red" if clause.level == "must" else "bold yellow"
-    sheet.say(f"{clause.verdict.upper()}  {clause.id}  ({clause.level})", style)
+    style = {"must": "bold red", "may": "bold"}.get(clause.level, "bold yellow")
+    word = "NOTE" if clause.told else clause.verdict.upper()
+    sheet.say(f"{word}  {clause.id}  ({clause.level})", style)
     sheet.say(clause.text, indent=2)
     told = failures(clause)
     for failure in told[:_MANY]:
