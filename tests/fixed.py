@@ -16,7 +16,7 @@ from conformance.core.clauses import registry
 from spec_impl import ksuit, megatron, nested_io, nesting, torchlogix, towhee
 from tests.correct import collective
 from tests.correct._collectives import gathered, own_part
-from tests.planted.device import Square
+from tests.planted._square import Square
 
 FIXES = tomllib.loads((Path(__file__).parents[1] / "conf" / "fixes.toml").read_text("utf-8"))
 

@@ -9,7 +9,8 @@ import ctypes
 
 import torch
 
-from tests.planted.device import DefaultStream, ReadTooEarly, Square, StreamWithoutWaiting, inputs
+from tests.planted._square import Square
+from tests.planted.device import DefaultStream, ReadTooEarly, StreamWithoutWaiting, inputs
 
 __all__ = ["DefaultStream", "ReadTooEarly", "Square", "StreamWithoutWaiting", "inputs"]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch.autograd import Function
 
+from tests.planted._square import Square
+
 SPEC = "Function"
 
 
@@ -13,21 +15,7 @@ def inputs():
     yield (torch.randn(4, dtype=torch.float64, requires_grad=True),)
 
 
-class _Square(Function):
-    """Right in every respect; the bugs below change one thing each."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return 2 * x * grad
-
-
-class CoarserWhenCompiled(_Square):
+class CoarserWhenCompiled(Square):
     """Computes in half precision where it is being compiled.
 
     Breaks: Function.compile.agrees
@@ -39,7 +27,7 @@ class CoarserWhenCompiled(_Square):
         return (x.half() * x.half()).to(x) if torch.compiler.is_compiling() else x * x
 
 
-class NotesThatAreLost(_Square):
+class NotesThatAreLost(Square):
     """Keeps a number among the metadata of its node, which the compiler makes anew.
 
     Breaks: Function.compile.agrees
@@ -48,7 +36,7 @@ class NotesThatAreLost(_Square):
     @staticmethod
     def forward(ctx, x):
         ctx.metadata["factor"] = 2
-        return _Square.forward(ctx, x)
+        return Square.forward(ctx, x)
 
     @staticmethod
     def backward(ctx, grad):
@@ -60,7 +48,7 @@ class _Now:
     is_forward = False
 
 
-class _AsksWhatRuns(_Square):
+class _AsksWhatRuns(Square):
     @staticmethod
     def backward(ctx, grad):
         (x,) = ctx.saved_tensors
@@ -102,7 +90,7 @@ def factor_comes_late(x):
 
 
 @torch.compiler.allow_in_graph
-class OnlyForPlainTensors(_Square):
+class OnlyForPlainTensors(Square):
     """Has an exact backward for plain tensors and a rough one for others; what the compiler runs it with is another.
 
     Breaks: Function.compile.agrees
@@ -114,7 +102,7 @@ class OnlyForPlainTensors(_Square):
         return 2 * x * grad if type(x) is torch.Tensor else (2 * x.half() * grad.half()).to(grad)
 
 
-class BranchesOnItsValues(_Square):
+class BranchesOnItsValues(Square):
     """Takes another way, to the same numbers, where a value is large.
 
     Breaks: Function.compile.fullgraph
@@ -126,7 +114,7 @@ class BranchesOnItsValues(_Square):
         return x**2 if x.abs().max() > 1000 else x * x
 
 
-class AsksForANumberInBackward(_Square):
+class AsksForANumberInBackward(Square):
     """Leaves the work out where the gradient is zero.
 
     Breaks: Function.compile.fullgraph
@@ -141,7 +129,7 @@ class AsksForANumberInBackward(_Square):
 _calls: list[int] = []
 
 
-class CountsItsBackwards(_Square):
+class CountsItsBackwards(Square):
     """Adds to a list outside itself in backward.
 
     Breaks: Function.compile.fullgraph

@@ -4,26 +4,14 @@ from __future__ import annotations
 
 import torch
 
+from tests.planted._square import Square
+
 SPEC = "Function"
 DEVICE = "emulated"
 
 
 def inputs():
     yield (torch.linspace(1, 2, 6, dtype=torch.float64).reshape(2, 3).requires_grad_(),)
-
-
-class Square(torch.autograd.Function):
-    """No bug: the gradient of ``x * x`` is ``2 * x * grad``."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return 2 * x * grad
 
 
 class ReadTooEarly(Square):

@@ -82,8 +82,8 @@ class Alone:
 def task(implementation: Implementation) -> Callable[[Forkserver], Wanted | None]:
     """What it takes to see a bug caught by its clause; nothing comes of it where it is not."""
 
-    def work(template: Forkserver) -> Wanted | None:
-        pool = Hasty(template, settings_of(implementation))
+    def work(forkserver: Forkserver) -> Wanted | None:
+        pool = Hasty(forkserver, settings_of(implementation))
         try:
             return _first_failure(pool, implementation)
         finally:
