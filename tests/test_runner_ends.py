@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -11,9 +12,13 @@ import sys
 import termios
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
+from conformance.core.outcomes import TestOutcome
+from conformance.plugin.recorder import Recorder
 from tests.faults.command import FEW, ROOT, SOME, Running, journal, reported, run, until
 
 SLOW = ("run", "slow:Slow", "--spec", "AllGatherGradAutograd", "--ranks", "2", "-k", SOME, "--report", "out")
@@ -193,7 +198,7 @@ def test_a_terminal_that_is_closed_interrupts_the_run_and_leaves_a_report(tmp_pa
     streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
     with Running(*SLOW, cwd=tmp_path, preexec_fn=own_terminal, **streams) as running:
         os.close(theirs)
-        until(lambda: len(journal(tmp_path / "out")) >= 2)  # to wait for output, too, may take until the run is over
+        until(lambda: len(journal(tmp_path / "out")) >= 2)
         os.close(ours)
         status, _, _ = running.end()
         assert not running.gone(5.0)
@@ -207,3 +212,26 @@ def test_killed_workers_and_their_ranks_are_gone_too(tmp_path: Path) -> None:
         running.send(signal.SIGKILL)
         running.end()
         assert not running.gone(2.0)
+
+
+def test_an_interrupt_is_not_lost_where_the_terminal_goes_away_at_the_same_time() -> None:
+    def drawn(_: TestOutcome) -> None:
+        try:
+            try:
+                raise KeyboardInterrupt
+            finally:
+                raise OSError(errno.EIO, "what is drawn in leaving cannot be written")
+        finally:
+            raise OSError(errno.EIO, "nor what comes after")
+
+    recorder = Recorder(Mock(), started=print, ended=drawn)
+    report = SimpleNamespace(conformance=TestOutcome("x::y", "pass", 0.0, "Function.backward.count").to_text())
+    with pytest.raises(KeyboardInterrupt):
+        recorder.pytest_runtest_logreport(report)
+
+
+def test_a_terminal_that_goes_away_ends_the_progress_line_and_not_the_run() -> None:
+    recorder = Recorder(Mock(), started=print, ended=Mock(side_effect=OSError(errno.EIO, "gone")))
+    report = SimpleNamespace(conformance=TestOutcome("x::y", "pass", 0.0, "Function.backward.count").to_text())
+    recorder.pytest_runtest_logreport(report)
+    assert recorder.unheard

@@ -104,8 +104,9 @@ class Recorder:
         if not self.unheard:
             try:
                 action()
-            except (OSError, SystemExit):  # rich makes a SystemExit of a closed pipe
+            except (OSError, SystemExit) as error:  # rich makes a SystemExit of a closed pipe
                 self.unheard = True
+                _raise_interrupt(error)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Called for each phase of each test, in this process even when workers run them."""
@@ -145,3 +146,15 @@ class Recorder:
             seconds=round(time.time() - self.began, 3),
             interrupted=interrupted,
         )
+
+
+def _raise_interrupt(error: BaseException) -> None:
+    """Let an interrupt go on its way that came while a line was drawn, and was lost to what then could not be written.
+
+    A terminal that is closed does both at once: it sends SIGHUP, and takes no more output.
+    """
+    before = error.__context__
+    while before is not None:
+        if isinstance(before, KeyboardInterrupt):
+            raise before
+        before = before.__context__
