@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import http.server
 import os
+import re
 import shutil
 import threading
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ import pytest
 from tests.site import ROOT, built
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="the browser test needs Playwright for Python")
+expect = sync_api.expect
+expect.set_options(timeout=30_000)
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = [
     pytest.mark.skipif(not CHROMIUM, reason="no Chromium here; apt-get install chromium"),
@@ -26,6 +29,7 @@ pytestmark = [
 AXE = ROOT / ".cache" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 FLAGS = "--no-sandbox --disable-gpu --disable-background-networking --disable-sync --no-first-run".split()
 CLAUSE = "AllGatherGradAutograd.backward.sum"
+NEAR_THE_TOP = "id => (top => 0 <= top && top < 400)(document.getElementById(id).getBoundingClientRect().top)"
 SHOWN = """
 index start guides/first-function guides/your-function guides/many-ranks guides/read-a-failure guides/known-deviations
 guides/ci guides/cluster guides/collectives guides/devices guides/add policies
@@ -90,8 +94,8 @@ def page(browser):
 def test_search_finds_a_clause_by_its_id(page, address):
     page.goto(f"{address}/search.html?q={CLAUSE}")
     page.click(f"#search-clauses a:text-is('{CLAUSE}')")
-    assert page.url.endswith(f"#clause-{CLAUSE}")
-    assert page.locator(f'[id="clause-{CLAUSE}"]').is_visible()
+    expect(page).to_have_url(re.compile(f"#clause-{re.escape(CLAUSE)}$"))
+    expect(page.locator(f'[id="clause-{CLAUSE}"]')).to_be_visible()
 
 
 def test_sphinx_own_results_have_the_clause_too(page, address):
@@ -108,11 +112,9 @@ def test_search_finds_a_clause_by_words(page, address):
 
 def test_a_permalink_lands_on_its_clause(page, address):
     page.goto(f"{address}/api/spec_impl/ksuit/index.html#clause-{CLAUSE}")
-    page.wait_for_timeout(600)
-    top = page.locator(f'[id="clause-{CLAUSE}"]').bounding_box()["y"]
-    assert 0 <= top < 400
+    page.wait_for_function(NEAR_THE_TOP, arg=f"clause-{CLAUSE}")
     page.click(f'[id="clause-{CLAUSE}"] details.margin summary')
-    assert page.locator(f'[id="clause-{CLAUSE}"] details.margin').get_attribute("open") is not None
+    expect(page.locator(f'[id="clause-{CLAUSE}"] details.margin')).to_have_attribute("open", "")
 
 
 def visible_rows(page) -> int:
@@ -151,7 +153,7 @@ def test_filters_of_published_classes_are_in_the_address(page, address):
     page.select_option('select[name="verdict"]', "fails")
     failing = visible_classes(page)
     assert 0 < failing == page.locator("tr.class[data-verdict='fails']").count()
-    assert page.url.endswith("published.html?verdict=fails")
+    expect(page).to_have_url(f"{address}/published.html?verdict=fails")
     page.reload()
     assert visible_classes(page) == failing
     page.fill('input[name="words"]', "towhee")
@@ -161,7 +163,7 @@ def test_filters_of_published_classes_are_in_the_address(page, address):
 def test_a_failure_is_told_in_place(page, address):
     page.goto(f"{address}/published.html?verdict=fails")
     page.locator("details.finding:visible summary").first.click()
-    assert page.locator("details.finding[open] pre").is_visible()
+    expect(page.locator("details.finding[open] pre")).to_be_visible()
 
 
 def test_an_address_of_a_class_opens_its_package(page, address):
@@ -169,7 +171,7 @@ def test_an_address_of_a_class_opens_its_package(page, address):
     anchor = page.locator("tr.class").first.get_attribute("id")
     page.goto(f"{address}/published.html#{anchor}")
     page.reload()
-    assert page.locator(f'[id="{anchor}"]').is_visible()
+    expect(page.locator(f'[id="{anchor}"]')).to_be_visible()
 
 
 @pytest.mark.parametrize(
