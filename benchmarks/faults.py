@@ -27,7 +27,7 @@ DATA = ROOT / "docs" / "data" / "faults.json"
 PAGE = ROOT / "docs" / "faults.md"
 HERE = "<!-- made by python benchmarks/faults.py; what follows is overwritten -->"
 #: A rank that hangs is given this long (seconds).
-DEADLINE = 1.0
+DEADLINE = 3.0
 PEERS = {
     "MultiProcessTestCase": "fault_multi_process.py",
     "MultiProcContinuousTest": "fault_continuous.py",
@@ -44,41 +44,82 @@ PEER_DEADLINE = 45.0
 PEER_LIMIT = 150.0
 
 
-def ours(faults: Sequence[str], sizes: Sequence[int], device: str = "cpu") -> Iterator[dict[str, Any]]:
+def ours(faults: Sequence[str], sizes: Sequence[int], device: str = "cpu") -> list[dict[str, Any]]:
     """Every fault in forward and in backward: verdict, seconds to notice, seconds until a new world is ready."""
+    places = [(fault, place) for fault in faults for place in places_of(fault)]
+    found = []
+    for size in sizes:
+        rows = in_a_run(places, size, device)
+        for row, recovery in zip(rows, recoveries(places, size, device), strict=True):
+            found.append({**row, "recovery": recovery})
+    order = {place: number for number, place in enumerate(places)}
+    return sorted(found, key=lambda row: (order[row["fault"], row["place"]], row["ranks"]))
+
+
+def places_of(fault: str) -> tuple[str, ...]:
+    """Where a fault is set off."""
+    return ("forward", "backward", "end")[: 3 if f"end_{fault}" in COMPARED else 2]
+
+
+def in_a_run(places: Sequence[tuple[str, str]], size: int, device: str) -> list[dict[str, Any]]:
+    """What the report of one whole run says of every fault, and of the good subject that came after it."""
+    subjects = [name for fault, place in places for name in (f"{place}_{fault}", f"Good_{place}_{fault}")]
+    report = report_of(subjects, size, DEADLINE, "--device", device)
+    rows = []
+    for fault, place in places:
+        found, after = report[f"{place}_{fault}"], report[f"Good_{place}_{fault}"]
+        said = found["message"].splitlines()
+        rows.append(
+            {
+                "fault": fault,
+                "place": place,
+                "ranks": size,
+                "verdict": found["outcome"],
+                "seconds": round(found["seconds"], 3),
+                "late": found["outcome"] == "timeout",
+                "said": said[0][:120] if said else "",
+                "changed": sorted({name for rank in found["ranks"] for name in rank["changed"]}),
+                "lost": [] if after["outcome"] == "pass" else [after["outcome"]],
+            }
+        )
+    return rows
+
+
+def report_of(subjects: Sequence[str], size: int, deadline: float, *more: str) -> dict[str, dict[str, Any]]:
+    """Run the command with hostile subjects; by subject, what its report has of the one test that each goes through."""
+    from tests.faults.command import reported, run
+
+    words = ("--spec", "AllGatherGradAutograd", "--ranks", str(size), "--timeout", f"{deadline:g}", *more)
+    test = "test_gradient_is_the_sum_over_ranks and float64"
+    with tempfile.TemporaryDirectory(prefix="faults-") as folder:
+        names = [f"hostile:{name}" for name in subjects]
+        run(
+            "run", *names, *words, "-k", test, "--no-compile", "--report", "out",
+            cwd=Path(folder), within=PEER_LIMIT + 10 * len(subjects), env={"HOSTILE_MARK": "0"},
+        )  # fmt: skip
+        report = Path(folder, "out", "report.json")
+        asked = {name: [t for t in reported(report, name) if t["reason"] != "not selected"] for name in names}
+    return {name.partition(":")[2]: tests[0] for name, tests in asked.items()}
+
+
+def recoveries(places: Sequence[tuple[str, str]], size: int, device: str) -> Iterator[float | None]:
+    """By how many seconds the test after a fault is slower, for a new world is made; None where the world stays."""
     from benchmarks.place import Place
     from conformance.ranks.client import Forkserver
     from tests.faults.running import new_pool, run
 
     where = Place.of(device)
-    forkserver = Forkserver(where.library)
-    pool = new_pool(forkserver, device=where.device, backend=where.backend)
-    try:
-        for fault in faults:
-            for place in ("forward", "backward", "end")[: 3 if f"end_{fault}" in COMPARED else 2]:
-                for size in sizes:
-                    subject = f"{place}_{fault}"
-                    before = run(pool, subject, "test_calm", size)
-                    began = time.perf_counter()
-                    found = run(pool, subject, "test_fault", size, DEADLINE if hangs(fault) else None)
-                    noticed = time.perf_counter() - began
-                    usable = pool.group is not None and pool.group.usable
-                    later, recovery = recovered(pool, subject, size)
-                    yield {
-                        "fault": fault,
-                        "place": place,
-                        "ranks": size,
-                        "verdict": found.outcome,
-                        "seconds": round(noticed, 3),
-                        "late": found.outcome == "timeout",
-                        "said": found.message.splitlines()[0][:120] if found.message else "",
-                        "changed": sorted({name for rank in found.ranks for name in rank.changed}),
-                        "recovery": None if usable else round(recovery, 3),
-                        "lost": [test.outcome for test in (before, later) if test.outcome != "pass"],
-                    }
-    finally:
-        pool.close()
-        forkserver.close()
+    with (
+        Forkserver(where.library) as forkserver,
+        new_pool(forkserver, device=where.device, backend=where.backend) as pool,
+    ):
+        for fault, place in places:
+            subject = f"{place}_{fault}"
+            run(pool, subject, "test_calm", size)
+            run(pool, subject, "test_fault", size, DEADLINE if hangs(fault) else None)
+            usable = pool.group is not None and pool.group.usable
+            recovery = recovered(pool, subject, size)
+            yield None if usable else round(recovery, 3)
 
 
 def ours_compared(faults: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -88,17 +129,8 @@ def ours_compared(faults: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 def _reported(fault: str) -> dict[str, Any]:
     """One run of the command: a subject with the fault, and a good one after it."""
-    from tests.faults.command import reported, run
-
-    names = (f"hostile:{fault}", "hostile:Good")
-    words = ("--spec", "AllGatherGradAutograd", "--ranks", "2", "-k", "test_gradient_is_the_sum_over_ranks and float64")
-    with tempfile.TemporaryDirectory(prefix="faults-") as folder:
-        more = ("--timeout", f"{PEER_DEADLINE:g}", "--report", "out")
-        run("run", *names, *words, *more, cwd=Path(folder), within=PEER_LIMIT, env={"HOSTILE_MARK": "0"})
-        report = Path(folder, "out", "report.json")
-        (found,), (after,) = (
-            [test for test in reported(report, name) if test["reason"] != "not selected"] for name in names
-        )
+    report = report_of([fault, "Good"], 2, PEER_DEADLINE)
+    found, after = report[fault], report["Good"]
     return {"verdict": found["outcome"], "seconds": round(found["seconds"], 3), "after": after["outcome"]}
 
 
@@ -109,15 +141,15 @@ def hangs(fault: str) -> bool:
     return "timeout" in FAULTS[fault][0]
 
 
-def recovered(pool: Any, subject: str, size: int) -> tuple[Any, float]:
-    """The next test, and by how much it takes longer than the same test in a world that is there already."""
+def recovered(pool: Any, subject: str, size: int) -> float:
+    """By how much the next test takes longer than the same test in a world that is there already."""
     from tests.faults.running import run
 
     began = time.perf_counter()
-    first = run(pool, subject, "test_later", size)
+    run(pool, subject, "test_later", size)
     middle = time.perf_counter()
     run(pool, subject, "test_later", size)
-    return first, max(0.0, (middle - began) - (time.perf_counter() - middle))
+    return max(0.0, (middle - began) - (time.perf_counter() - middle))
 
 
 def peer(script: str, fault: str) -> dict[str, Any]:
@@ -163,7 +195,7 @@ def tables(data: Mapping[str, Any]) -> str:
     """The page's tables."""
     lines = [HERE, "", _where(data["machine"])]
     lines += ["", *summary(data["ours"]), "", "## Every fault", ""]
-    lines += [f"A rank that hangs was given {DEADLINE:g} second.", "", *ours_table(data["ours"])]
+    lines += [f"A rank that hangs was given {DEADLINE:g} seconds.", "", *ours_table(data["ours"])]
     lines += ["", "## The same faults in PyTorch's harnesses", ""]
     lines += ["Of three tests the second has the fault; `next` is what is said of the third. Every harness that has a"]
     lines += [
@@ -267,7 +299,7 @@ def main() -> int:
     arguments = parser.parse_args()
     here = machine()
     if arguments.device != "cpu":
-        rows = list(ours(arguments.ours.split(","), (2,), arguments.device))
+        rows = ours(arguments.ours.split(","), (2,), arguments.device)
         file = arguments.into / f"faults-{arguments.device}.json"
         file.write_text(json.dumps({"machine": here, "ours": rows}, indent=1) + "\n", encoding="utf-8")
         return 0
@@ -277,7 +309,7 @@ def main() -> int:
         write(data)
         return 0
     if arguments.ours:
-        data |= {"machine": here, "ours": list(ours(arguments.ours.split(","), (2, 4)))}
+        data |= {"machine": here, "ours": ours(arguments.ours.split(","), (2, 4))}
         write(data)
     if arguments.compared:
         data["ours_compared"] = ours_compared(COMPARED)

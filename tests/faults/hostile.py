@@ -448,3 +448,4 @@ FAULTS = [name for name in FAULTS if name not in {"made", "forged"}]
 for _name in FAULTS:
     for _place in ("forward", "backward", "end"):
         vars()[f"{_place}_{_name}"] = made(f"{_place}_{_name}", vars()[_name], _place)
+        vars()[f"Good_{_place}_{_name}"] = type(f"Good_{_place}_{_name}", (Good,), {})  # what comes after it in a run
