@@ -86,6 +86,7 @@ def write_file(example: Example) -> str | None:
 
 #: What may differ between two machines, releases of PyTorch, or versions of the suite.
 VOLATILE = {
+    r"(?m)^\d+ of \d+ tests: .*$": "",  # a run that takes long says how far it is
     r"\d+\.\d+\.\d+(\+\w+)?": "VERSION",
     r"\b\d+(\.\d+)? ?s\b": "SECONDS",
     r"\b\d+ of \d+ engine clauses": "ALL engine clauses",
