@@ -6,7 +6,6 @@ import ast
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from conformance.core.plan import PlannedTest, SubjectRef
 from conformance.reproduce.scripts import gather_script
 from conformance.reproduce.whole import whole_script
 from tests.faults.command import run
+from tests.proof.scripts import Alone
 
 BUGS = Path(__file__).parent / "reproduced"
 GATHER_SUM = "AllGatherGradAutograd.backward.sum"
@@ -79,11 +79,9 @@ def written(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def ran(written: Path) -> dict[str, tuple[tuple[int, str], tuple[int, str]]]:
     """What each script says of the bug, and of the class once it is mended."""
-    paths = {name: written / f"bugs_{name}-{clause}.py" for name, (clause, _) in EXPECTED.items()}
-    with ThreadPoolExecutor(2) as two:
-        broken = dict(zip(paths, two.map(script, paths.values()), strict=True))
-        mended = dict(zip(paths, two.map(lambda path: script(path, FIXED="1"), paths.values()), strict=True))
-    return {name: (broken[name], mended[name]) for name in paths}
+    texts = {name: (written / f"bugs_{name}-{clause}.py").read_text() for name, (clause, _) in EXPECTED.items()}
+    with Alone(BUGS) as broken, Alone(BUGS, FIXED="1") as mended:
+        return {name: (broken.run(text), mended.run(text)) for name, text in texts.items()}
 
 
 @pytest.mark.parametrize("name", EXPECTED)

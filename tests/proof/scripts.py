@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -57,10 +58,17 @@ class Shown:
 class Alone:
     """A process that has torch and no suite, in which scripts are run one after the other."""
 
+    def __init__(self, folder: Path | None = None, **environment: str) -> None:
+        """Take where scripts find modules, the current folder if not said, and what is set for them besides."""
+        self.folder = folder
+        self.environment = {**os.environ, **environment}
+
     def __enter__(self) -> Alone:
         """Start it."""
         command = [sys.executable, "-P", str(Path(__file__).with_name("alone.py"))]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            command, cwd=self.folder, env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         return self
 
     def __exit__(self, *_: object) -> None:
