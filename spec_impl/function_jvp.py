@@ -62,6 +62,19 @@ class FunctionJvp(Function):
            The value returned at an output's place is the derivative of that output in the direction of the
            tangents, and agrees with backward: both are products with one Jacobian.
 
+        .. clause:: Function.jvp.tangents-untouched
+           :level: should
+           :sources: X Extending PyTorch "must match the view/inplace behavior"
+
+           jvp changes a tangent in place only where forward changes that input in place.
+
+        .. clause:: Function.jvp.dtype
+           :level: quality
+           :sources: ours
+
+           The tangent that jvp returns for an output has that output's dtype and device: PyTorch casts a gradient to
+           its input, and no tangent to its output.
+
         .. clause:: Function.jvp.none-allowed
            :party: engine
            :level: may

@@ -45,6 +45,15 @@ class Backward:
     changed: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Jvp:
+    """One call of jvp: the tangents handed in, which of them hold other values after it, and what was returned."""
+
+    tangents: tuple[Any, ...]
+    changed: tuple[int, ...]
+    returned: Any
+
+
 #: Stands for a value that backward did not return at all.
 MISSING = "no value at all"
 
@@ -63,6 +72,7 @@ class Call:
     complete: bool = False
     steps: list[Step] = field(default_factory=list)
     backwards: list[Backward] = field(default_factory=list)
+    jvps: list[Jvp] = field(default_factory=list)
 
     def of(self, method: str) -> list[Step]:
         """The calls of one method of ctx, in order."""
@@ -153,8 +163,11 @@ class Witness:
 
     def jvp(self, original: Callable[..., Any], context: Any, *tangents: Any) -> Any:
         """``jvp(ctx, ...)``."""
+        before = [_copied(value) for value in tangents]
         with self._phase("jvp", context):
-            return original(context, *tangents)
+            returned = original(context, *tangents)
+        self.call(context).jvps.append(Jvp(tangents, _changed(before, tangents), returned))
+        return returned
 
 
 def _copied(value: Any) -> torch.Tensor | None:

@@ -1,0 +1,62 @@
+"""The tangents that ``jvp`` is handed, and those that it returns, as tensors."""
+
+from __future__ import annotations
+
+import torch
+
+from conformance.kit import expect
+from conformance.kit.deviations import need
+from conformance.kit.marks import clause
+from conformance.kit.recording import many
+from conformance.kit.subject import Subject
+from conformance.kit.watched import watched_forward_mode
+from conformance.kit.witness import Call
+from conformance.kit.world import World
+
+UNREACHED = "its calls do not reach a jvp"
+
+
+@clause("Function.jvp.tangents-untouched")
+def test_tangents_are_left_alone(subject: Subject, world: World) -> None:
+    """The tangents handed to jvp hold the same values afterwards, in any dtype, unless the input is changed too."""
+    seen = 0
+    for look in watched_forward_mode(subject, world):
+        for call in look.witness.calls:
+            own = _changed_by_forward(call)
+            for jvp in call.jvps:
+                seen += 1
+                changed = [str(place) for place in jvp.changed if place not in own]
+                expect.that(
+                    not changed,
+                    f"tangents after {call.function.__name__}.jvp, {look.case.label}",
+                    f"those of inputs {', '.join(changed)} changed",
+                    "all as they were handed in",
+                    "jvp works in place on a tangent, or on an alias of it",
+                )
+    need(seen, UNREACHED)
+
+
+def _changed_by_forward(call: Call) -> set[int]:
+    """The places of inputs that forward changes in place, or says that it does."""
+    marked = {id(value) for step in call.of("mark_dirty") for value in step.given}
+    return {*call.changed, *(place for place, value in enumerate(call.inputs) if id(value) in marked)}
+
+
+@clause("Function.jvp.dtype")
+def test_tangents_have_the_dtype_of_their_outputs(subject: Subject, world: World) -> None:
+    """What jvp returns for an output has its dtype and device."""
+    seen = 0
+    for look in watched_forward_mode(subject, world):
+        for call in look.witness.calls:
+            for jvp in call.jvps:
+                pairs = zip(many(jvp.returned), many(call.output), strict=False)
+                for index, (tangent, output) in enumerate(pairs):
+                    if isinstance(tangent, torch.Tensor) and isinstance(output, torch.Tensor):
+                        seen += 1
+                        expect.that(
+                            (tangent.dtype, tangent.device) == (output.dtype, output.device),
+                            f"tangent of output {index} as {call.function.__name__}.jvp returned it, {look.case.label}",
+                            f"{tangent.dtype} on {tangent.device}",
+                            f"{output.dtype} on {output.device}, as the output",
+                        )
+    need(seen, UNREACHED)
