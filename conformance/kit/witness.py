@@ -72,6 +72,8 @@ class Call:
     complete: bool = False
     steps: list[Step] = field(default_factory=list)
     backwards: list[Backward] = field(default_factory=list)
+    #: Whether a backward ended with an exception.
+    failed: bool = False
     jvps: list[Jvp] = field(default_factory=list)
 
     def of(self, method: str) -> list[Step]:
@@ -155,8 +157,12 @@ class Witness:
         boxed = len(grads) == 1 and isinstance(grads[0], list)
         given = tuple(grads[0]) if boxed else grads
         before = [_copied(value) for value in given]
-        with self._phase("backward", context):
-            returned = original(context, *grads)
+        try:
+            with self._phase("backward", context):
+                returned = original(context, *grads)
+        except Exception:
+            self.call(context).failed = True
+            raise
         seen = Backward(given, tuple(context.needs_input_grad), returned, _changed(before, given))
         self.call(context).backwards.append(seen)
         return returned
