@@ -84,15 +84,15 @@ class FunctionJvp(Function):
 
         .. clause:: Function.jvp.at-once
            :party: engine
-           :level: quality
-           :sources: ours
+           :level: must
+           :sources: X Extending PyTorch "will be called just after"
 
            jvp is called before ``apply`` returns, after forward and setup_context.
 
         .. clause:: Function.jvp.view
            :party: engine
            :level: quality
-           :sources: ours
+           :sources: X Extending PyTorch "must match the view/inplace behavior", ours
 
            Where forward returns a view of an input, a jvp whose tangent is no view of that input's tangent is
            refused.
@@ -100,7 +100,7 @@ class FunctionJvp(Function):
         .. clause:: Function.jvp.in-place
            :party: engine
            :level: quality
-           :sources: ours
+           :sources: X Extending PyTorch "must match the view/inplace behavior", ours
 
            Where forward changes an input in place, a jvp that leaves that input's tangent as it was is
            refused.
