@@ -73,8 +73,13 @@ def watched(subject: Subject, world: World, everything: bool = False, dtypes: bo
     return looks
 
 
-def watched_forward_mode(subject: Subject, world: World) -> list[Look]:
-    """Call every sample in forward mode under the witness, in other dtypes too where the subject takes them.
+def watched_forward_mode(subject: Subject, world: World, dtypes: bool = False) -> list[Look]:
+    """Call every sample in forward mode under the witness; an exception there does not end it.
+
+    Args:
+        subject: what to call.
+        world: the ranks.
+        dtypes: also with the samples in other dtypes that the subject takes.
 
     Raises:
         NotApplicable: no Function class is at work, or none that defines jvp.
@@ -82,13 +87,15 @@ def watched_forward_mode(subject: Subject, world: World) -> list[Look]:
     samples = [case for case in every_case(subject, world) if case.active]
     functions = _functions(subject, world, samples)
     need(any(map(_has_jvp, functions)), "the class defines no jvp")
-    return _once(
-        world,
-        (subject.label, "forward mode"),
-        lambda: [
-            _look(functions, case, None, dual=True, lenient=True) for case in (*samples, *_in_other_dtypes(samples))
-        ],
-    )
+    looks = _once(world, (subject.label, "forward mode"), lambda: _duals(functions, samples))
+    if dtypes:
+        others = _in_other_dtypes(samples)
+        looks = looks + _once(world, (subject.label, "forward mode, dtypes"), lambda: _duals(functions, others))
+    return looks
+
+
+def _duals(functions: tuple[type, ...], cases: list[Case]) -> list[Look]:
+    return [_look(functions, case, None, dual=True, lenient=True) for case in cases]
 
 
 def _functions(subject: Subject, world: World, samples: list[Case]) -> tuple[type, ...]:
@@ -116,7 +123,7 @@ def _once(world: World, key: object, found: Callable[[], Found]) -> Found:
 def _otherwise(subject: Subject, world: World, functions: tuple[type, ...], samples: list[Case]) -> list[Look]:
     looks = [_look(functions, case, None, needed=()) for case in samples]
     if any(map(_has_jvp, functions)):
-        looks += [_look(functions, case, None, dual=True, lenient=True) for case in samples]
+        looks += _duals(functions, samples)
     if not subject.gathers:
         looks += [_look(functions, case, lambda run: _twice(run, world), lenient=True) for case in samples]
     return looks
