@@ -47,10 +47,10 @@ class Backward:
 
 @dataclass(frozen=True)
 class Jvp:
-    """One call of jvp: the tangents handed in, which of them hold other values after it, and what was returned."""
+    """One call of jvp: which tangents hold other values after it, which inputs do, and what was returned."""
 
-    tangents: tuple[Any, ...]
     changed: tuple[int, ...]
+    changed_inputs: tuple[int, ...]
     returned: Any
 
 
@@ -169,10 +169,11 @@ class Witness:
 
     def jvp(self, original: Callable[..., Any], context: Any, *tangents: Any) -> Any:
         """``jvp(ctx, ...)``."""
-        before = [_copied(value) for value in tangents]
+        call = self.call(context)
+        before, inputs = ([_copied(value) for value in values] for values in (tangents, call.inputs))
         with self._phase("jvp", context):
             returned = original(context, *tangents)
-        self.call(context).jvps.append(Jvp(tangents, _changed(before, tangents), returned))
+        call.jvps.append(Jvp(_changed(before, tangents), _changed(inputs, call.inputs), returned))
         return returned
 
 

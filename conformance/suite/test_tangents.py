@@ -1,10 +1,11 @@
-"""The tangents that ``jvp`` is handed, and those that it returns, as tensors."""
+"""What ``jvp`` does to tensors: the tangents that it is handed, those that it returns, and the call's arguments."""
 
 from __future__ import annotations
 
 import torch
 
 from conformance.kit import expect
+from conformance.kit.ctx_tensors import tensors_on
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
 from conformance.kit.recording import many
@@ -59,4 +60,38 @@ def test_tangents_have_the_dtype_of_their_outputs(subject: Subject, world: World
                             f"{tangent.dtype} on {tangent.device}",
                             f"{output.dtype} on {output.device}, as the output",
                         )
+    need(seen, UNREACHED)
+
+
+@clause("Function.forward.inputs-untouched")
+def test_jvp_leaves_arguments_alone(subject: Subject, world: World) -> None:
+    """The arguments of a call hold the same values after jvp as before it."""
+    seen = 0
+    for look in watched_forward_mode(subject, world):
+        for call in look.witness.calls:
+            for jvp in call.jvps:
+                seen += 1
+                expect.that(
+                    not jvp.changed_inputs,
+                    f"arguments after {call.function.__name__}.jvp, {look.case.label}",
+                    f"inputs {', '.join(map(str, jvp.changed_inputs))} changed",
+                    "all as forward left them",
+                )
+    need(seen, UNREACHED)
+
+
+@clause("Function.forward.no-tensor-on-ctx")
+def test_jvp_leaves_no_tensor_on_ctx(subject: Subject, world: World) -> None:
+    """After jvp no attribute of ctx is a tensor or holds one."""
+    seen = 0
+    for look in watched_forward_mode(subject, world):
+        for call in look.witness.calls:
+            seen += len(call.jvps)
+            found = list(tensors_on(call.context, foreign=call.inputs)) if call.jvps else []
+            expect.that(
+                not found,
+                f"{call.function.__name__}, {look.case.label}: tensors kept on ctx after jvp",
+                "; ".join(f"{way}: {expect.shown(tensor)}" for way, tensor in found),
+                "none",
+            )
     need(seen, UNREACHED)

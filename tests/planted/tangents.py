@@ -75,3 +75,31 @@ class TangentInSinglePrecision(Triple):
     @staticmethod
     def jvp(ctx, tangent):
         return 3 * tangent.float()
+
+
+class InputCleared(Triple):
+    """jvp sets the input to zero, which was saved for it.
+
+    Breaks: Function.forward.inputs-untouched
+    """
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        ctx.saved_tensors[0].detach().zero_()
+        return 3 * tangent
+
+
+class TangentOnCtx(Triple):
+    """jvp keeps the tangent on ctx.
+
+    Breaks: Function.forward.no-tensor-on-ctx
+    """
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        ctx.tangent = tangent
+        return 3 * tangent
