@@ -168,7 +168,7 @@ def _look(
 ) -> Look:
     with watching(*functions) as witness:
         try:
-            run = _dual(case) if how.get("dual") else case.run(needed=how.get("needed"))
+            run = forward_mode_run(case) if how.get("dual") else case.run(needed=how.get("needed"))
             pairs = after(run) if after else ()
         except Exception as error:
             return Look(case, witness, error=None if how.get("lenient") else error)
@@ -194,12 +194,13 @@ def _twice(run: Run, world: World) -> Pairs:
     return ()
 
 
-def _dual(case: Case) -> Run:
+def forward_mode_run(case: Case, seed: int = 0) -> Run:
+    """Call the subject with a tangent of ones for every differentiated input; another seed gives other numbers."""
     with forward_ad.dual_level():
         duals = {
             at: forward_ad.make_dual(case.values[at].detach().clone(), torch.ones_like(case.values[at]).detach())
             for at in case.active
         }
         args = tuple(pytree.tree_unflatten([duals.get(at, v) for at, v in enumerate(case.plain)], case.structure))
-        seeds.seed(0)
+        seeds.seed(seed)
         return Run.of(case, args, {})

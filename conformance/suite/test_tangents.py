@@ -5,12 +5,14 @@ from __future__ import annotations
 import torch
 
 from conformance.kit import expect
+from conformance.kit.calls import Case
 from conformance.kit.ctx_tensors import tensors_on
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
 from conformance.kit.recording import many
 from conformance.kit.subject import Subject
-from conformance.kit.watched import watched_forward_mode
+from conformance.kit.variants import attempt
+from conformance.kit.watched import forward_mode_run, watched_forward_mode
 from conformance.kit.witness import Call
 from conformance.kit.world import World
 
@@ -95,3 +97,27 @@ def test_jvp_leaves_no_tensor_on_ctx(subject: Subject, world: World) -> None:
                 "none",
             )
     need(seen, UNREACHED)
+
+
+@clause("Function.forward.deterministic")
+def test_jvp_seeds_no_generator(subject: Subject, world: World) -> None:
+    """The random number generator goes on from the state in which it was found, in forward mode too."""
+    looks = watched_forward_mode(subject, world)
+    compared = 0
+    for case in [look.case for look in looks if any(call.jvps for call in look.witness.calls)]:
+        states = attempt(lambda case=case: [_state_after(case, seed) for seed in (11, 12)], world)  # type: ignore[misc]
+        if states is None:
+            continue
+        compared += 1
+        expect.that(
+            not torch.equal(*states),
+            f"state of the random number generator after jvp, {case.label}",
+            "the same, whatever it was before",
+            "moved on by what was drawn, or as it was",
+        )
+    need(compared, UNREACHED)
+
+
+def _state_after(case: Case, seed: int) -> torch.Tensor:
+    forward_mode_run(case, seed)
+    return torch.get_rng_state()

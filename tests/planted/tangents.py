@@ -103,3 +103,15 @@ class TangentOnCtx(Triple):
     def jvp(ctx, tangent):
         ctx.tangent = tangent
         return 3 * tangent
+
+
+class SeedsTheGenerator(Triple):
+    """jvp seeds the random number generator.
+
+    Breaks: Function.forward.deterministic
+    """
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        torch.manual_seed(0)
+        return 3 * tangent
