@@ -29,6 +29,14 @@ class Function(torch.autograd.Function):
        ``apply`` hands out what ``forward`` returned: one value for one value, a tuple for a tuple, with
        everything that is no tensor as it was.
 
+    .. clause:: Function.apply.direct-arguments
+       :party: engine
+       :level: must
+       :sources: X Extending PyTorch "will only consider tensors that are direct arguments"
+
+       A tensor inside a list, tuple or dict argument is not differentiated: because of it no result requires
+       grad, ``needs_input_grad`` has one False for the whole container, and no gradient comes to it.
+
     .. clause:: Function.apply.keywords
        :party: engine
        :level: quality

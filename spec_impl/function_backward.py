@@ -100,7 +100,7 @@ class FunctionBackward(Function):
 
         .. clause:: Function.backward.once-differentiable
            :party: engine
-           :level: quality
+           :level: must
            :sources: X Extending PyTorch "attempts to perform double backward"
 
            A backward under ``once_differentiable`` gives the gradient, and differentiating that gradient

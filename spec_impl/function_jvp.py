@@ -62,6 +62,19 @@ class FunctionJvp(Function):
            The value returned at an output's place is the derivative of that output in the direction of the
            tangents, and agrees with backward: both are products with one Jacobian.
 
+        .. clause:: Function.jvp.tangents-untouched
+           :level: should
+           :sources: X Extending PyTorch "must match the view/inplace behavior"
+
+           jvp changes a tangent in place only where forward changes that input in place.
+
+        .. clause:: Function.jvp.dtype
+           :level: quality
+           :sources: ours
+
+           The tangent that jvp returns for an output has that output's dtype and device: PyTorch casts a gradient to
+           its input, and no tangent to its output.
+
         .. clause:: Function.jvp.none-allowed
            :party: engine
            :level: may
@@ -71,15 +84,15 @@ class FunctionJvp(Function):
 
         .. clause:: Function.jvp.at-once
            :party: engine
-           :level: quality
-           :sources: ours
+           :level: must
+           :sources: X Extending PyTorch "will be called just after"
 
            jvp is called before ``apply`` returns, after forward and setup_context.
 
         .. clause:: Function.jvp.view
            :party: engine
            :level: quality
-           :sources: ours
+           :sources: X Extending PyTorch "must match the view/inplace behavior", ours
 
            Where forward returns a view of an input, a jvp whose tangent is no view of that input's tangent is
            refused.
@@ -87,7 +100,7 @@ class FunctionJvp(Function):
         .. clause:: Function.jvp.in-place
            :party: engine
            :level: quality
-           :sources: ours
+           :sources: X Extending PyTorch "must match the view/inplace behavior", ours
 
            Where forward changes an input in place, a jvp that leaves that input's tangent as it was is
            refused.

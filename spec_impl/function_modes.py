@@ -75,7 +75,7 @@ class FunctionModes(Function):
 
     .. clause:: Function.backward.mixed-modes
        :level: quality
-       :sources: X Extending torch.func, ours
+       :sources: X Extending PyTorch "must be backward differentiable", X Extending torch.func, ours
 
        Differentiating a tangent backward, or a gradient forward as a Hessian does, is right, or raises; it never gives
        a wrong number silently.

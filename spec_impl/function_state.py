@@ -24,8 +24,8 @@ class FunctionState(Function):
        :level: should
        :sources: T "modified in-place in a call", X Extending PyTorch
 
-       A tensor inside a list or dict argument holds the same values after forward as before, and backward changes no
-       argument at all.
+       A tensor inside a list or dict argument holds the same values after forward as before, and neither backward nor
+       jvp changes any argument.
 
     .. clause:: Function.forward.flags-untouched
        :level: should

@@ -119,6 +119,12 @@ class FunctionVmap(Function):
            For every choice of in_dims the result equals calling the Function sample by sample, and it goes on
            to do so under grad, jvp and a second vmap.
 
+        .. clause:: Function.vmap.inputs-untouched
+           :level: should
+           :sources: X Extending torch.func "should aim to preserve the semantics"
+
+           vmap changes no tensor of a batch where a call of the Function changes none.
+
         .. clause:: Function.vmap.refused
            :party: engine
            :level: must

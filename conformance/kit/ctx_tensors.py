@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
+from torch.distributed.device_mesh import DeviceMesh
 
 from conformance.kit.seeds import devices_in_use
 
@@ -19,6 +20,7 @@ CUDA_STATE = 16
 OPAQUE = (
     torch.nn.Module,
     torch.Generator,
+    DeviceMesh,
     type,
     types.FunctionType,
     types.BuiltinFunctionType,

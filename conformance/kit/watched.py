@@ -56,12 +56,7 @@ def watched(subject: Subject, world: World, everything: bool = False, dtypes: bo
         Exception: forward raised it.
     """
     samples = every_case(subject, world)
-    functions = _once(
-        world,
-        (subject.label, "functions"),
-        lambda: function_classes(subject, lambda: [case.run().result for case in samples]),
-    )
-    need(functions, "no Function class stands in the graph of the results")
+    functions = _functions(subject, world, samples)
     looks = _once(
         world,
         (subject.label, "backward"),
@@ -78,6 +73,45 @@ def watched(subject: Subject, world: World, everything: bool = False, dtypes: bo
     return looks
 
 
+def watched_forward_mode(subject: Subject, world: World, dtypes: bool = False) -> list[Look]:
+    """Call every sample in forward mode under the witness; an exception there does not end it.
+
+    Args:
+        subject: what to call.
+        world: the ranks.
+        dtypes: also with the samples in other dtypes that the subject takes.
+
+    Raises:
+        NotApplicable: no Function class is at work, or none that defines jvp.
+    """
+    samples = [case for case in every_case(subject, world) if case.active]
+    functions = _functions(subject, world, samples)
+    need(any(map(_has_jvp, functions)), "the class defines no jvp")
+    looks = _once(world, (subject.label, "forward mode"), lambda: _duals(functions, samples))
+    if dtypes:
+        others = _in_other_dtypes(samples)
+        looks = looks + _once(world, (subject.label, "forward mode, dtypes"), lambda: _duals(functions, others))
+    return looks
+
+
+def _duals(functions: tuple[type, ...], cases: list[Case]) -> list[Look]:
+    return [_look(functions, case, None, dual=True, lenient=True) for case in cases]
+
+
+def _functions(subject: Subject, world: World, samples: list[Case]) -> tuple[type, ...]:
+    found = _once(
+        world,
+        (subject.label, "functions"),
+        lambda: function_classes(subject, lambda: [case.run().result for case in samples]),
+    )
+    need(found, "no Function class stands in the graph of the results")
+    return found
+
+
+def _has_jvp(function: type) -> bool:
+    return getattr(function, "jvp", None) is not torch.autograd.Function.jvp
+
+
 def _once(world: World, key: object, found: Callable[[], Found]) -> Found:
     """The cached result of an observation, which is made once for each world."""
     if key not in world.known:
@@ -88,18 +122,22 @@ def _once(world: World, key: object, found: Callable[[], Found]) -> Found:
 
 def _otherwise(subject: Subject, world: World, functions: tuple[type, ...], samples: list[Case]) -> list[Look]:
     looks = [_look(functions, case, None, needed=()) for case in samples]
-    if any(getattr(function, "jvp", None) is not torch.autograd.Function.jvp for function in functions):
-        looks += [_look(functions, case, None, dual=True, lenient=True) for case in samples]
+    if any(map(_has_jvp, functions)):
+        looks += _duals(functions, samples)
     if not subject.gathers:
         looks += [_look(functions, case, lambda run: _twice(run, world), lenient=True) for case in samples]
     return looks
 
 
 def _in_dtypes(world: World, functions: tuple[type, ...], samples: list[Case]) -> list[Look]:
+    cases = _in_other_dtypes(samples)
+    return [_look(functions, case, lambda run: _backward(run, world), lenient=True) for case in cases]
+
+
+def _in_other_dtypes(samples: list[Case]) -> list[Case]:
     named = ((case, dtype, str(dtype).removeprefix("torch.")) for case in samples for dtype in DTYPES)
     derived = ((in_dtype(case, dtype), f"{case.label} in {name}") for case, dtype, name in named)
-    cases = [replace(case, label=label) for case, label in derived if case is not None]
-    return [_look(functions, case, lambda run: _backward(run, world), lenient=True) for case in cases]
+    return [replace(case, label=label) for case, label in derived if case is not None]
 
 
 def steps(looks: list[Look], method: str) -> Iterator[tuple[Look, Call, Step]]:
@@ -130,7 +168,7 @@ def _look(
 ) -> Look:
     with watching(*functions) as witness:
         try:
-            run = _dual(case) if how.get("dual") else case.run(needed=how.get("needed"))
+            run = forward_mode_run(case) if how.get("dual") else case.run(needed=how.get("needed"))
             pairs = after(run) if after else ()
         except Exception as error:
             return Look(case, witness, error=None if how.get("lenient") else error)
@@ -156,12 +194,13 @@ def _twice(run: Run, world: World) -> Pairs:
     return ()
 
 
-def _dual(case: Case) -> Run:
+def forward_mode_run(case: Case, seed: int = 0) -> Run:
+    """Call the subject with a tangent of ones for every differentiated input; another seed gives other numbers."""
     with forward_ad.dual_level():
         duals = {
             at: forward_ad.make_dual(case.values[at].detach().clone(), torch.ones_like(case.values[at]).detach())
             for at in case.active
         }
         args = tuple(pytree.tree_unflatten([duals.get(at, v) for at, v in enumerate(case.plain)], case.structure))
-        seeds.seed(0)
+        seeds.seed(seed)
         return Run.of(case, args, {})

@@ -45,6 +45,15 @@ class Backward:
     changed: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Jvp:
+    """One call of jvp: which tangents hold other values after it, which inputs do, and what was returned."""
+
+    changed: tuple[int, ...]
+    changed_inputs: tuple[int, ...]
+    returned: Any
+
+
 #: Stands for a value that backward did not return at all.
 MISSING = "no value at all"
 
@@ -63,6 +72,9 @@ class Call:
     complete: bool = False
     steps: list[Step] = field(default_factory=list)
     backwards: list[Backward] = field(default_factory=list)
+    #: Whether a backward ended with an exception.
+    failed: bool = False
+    jvps: list[Jvp] = field(default_factory=list)
 
     def of(self, method: str) -> list[Step]:
         """The calls of one method of ctx, in order."""
@@ -145,16 +157,24 @@ class Witness:
         boxed = len(grads) == 1 and isinstance(grads[0], list)
         given = tuple(grads[0]) if boxed else grads
         before = [_copied(value) for value in given]
-        with self._phase("backward", context):
-            returned = original(context, *grads)
+        try:
+            with self._phase("backward", context):
+                returned = original(context, *grads)
+        except Exception:
+            self.call(context).failed = True
+            raise
         seen = Backward(given, tuple(context.needs_input_grad), returned, _changed(before, given))
         self.call(context).backwards.append(seen)
         return returned
 
     def jvp(self, original: Callable[..., Any], context: Any, *tangents: Any) -> Any:
         """``jvp(ctx, ...)``."""
+        call = self.call(context)
+        before, inputs = ([_copied(value) for value in values] for values in (tangents, call.inputs))
         with self._phase("jvp", context):
-            return original(context, *tangents)
+            returned = original(context, *tangents)
+        call.jvps.append(Jvp(_changed(before, tangents), _changed(inputs, call.inputs), returned))
+        return returned
 
 
 def _copied(value: Any) -> torch.Tensor | None:

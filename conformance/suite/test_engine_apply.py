@@ -98,3 +98,24 @@ def test_apply_hands_out_what_forward_returned(world: World, form: str, needs_gr
                     given,
                     expected,
                 )
+
+
+@clause("Function.apply.direct-arguments")
+@cases(form=["combined", "separate"], container=["list", "tuple", "dict"])
+def test_tensors_in_containers_are_not_differentiated(world: World, form: str, container: str) -> None:
+    """A container with a tensor that requires grad goes in, beside a tensor that does not and beside one that does."""
+    inside, needed = leaf(world, 3.0), []
+    held = {"list": [inside], "tuple": (inside,), "dict": {"inside": inside}}[container]
+
+    def backward(ctx: Any, grad: Any) -> Any:
+        needed.append(ctx.needs_input_grad)
+        return grad * 3, None
+
+    function = build(form, lambda x, held: x * 3, backward=backward)
+    result = function.apply(tensor(world, 2.0), held)
+    expect.equal(result.requires_grad, False, f"whether a result requires grad because of a tensor in a {container}")
+    x = leaf(world, 2.0)
+    function.apply(x, held).sum().backward()
+    expect.equal(needed, [(True, False)], f"PyTorch's ctx.needs_input_grad for a tensor and a {container}")
+    expect.equal(x.grad, tensor(world, 3.0), f"gradient of a tensor beside a {container}")
+    expect.that(inside.grad is None, f"PyTorch gives a tensor in a {container} no gradient", inside.grad, "None")

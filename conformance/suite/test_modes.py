@@ -11,11 +11,12 @@ import torch
 
 from conformance.kit import expect
 from conformance.kit.calls import Case, differentiated, every_case
-from conformance.kit.deviations import need
+from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
 from conformance.kit.variants import attempt
 from conformance.kit.watched import steps, watched
+from conformance.kit.watching import watching
 from conformance.kit.ways import under
 from conformance.kit.world import World
 
@@ -24,16 +25,27 @@ from conformance.kit.world import World
 def test_none_for_every_output_is_handled(subject: Subject, world: World) -> None:
     """Where gradients are not materialized, None for every output gives None or zeros for every input."""
     looks = watched(subject, world)
-    declined = any(step.given is False for _, _, step in steps(looks, "set_materialize_grads"))
-    need(declined, "its gradients are materialized: backward is never handed None for a tensor")
+    functions = {call.function for look in looks for call in look.witness.calls}
+    declining = {call.function for _, call, step in steps(looks, "set_materialize_grads") if step.given is False}
+    need(declining, "its gradients are materialized: backward is never handed None for a tensor")
     for case, run in differentiated(subject, world):
         ends = [_NoGradient.apply(output) for output in run.outputs]
         name = f"gradients of {case.label} with None for every output"
-        with expect.no_error(name, "None or zeros", lambda error: _computes_with_none(case, world)):  # noqa: B023
-            actual = run.gradients_of(ends, [torch.ones_like(end) for end in ends])
+        with watching(*functions) as witness:
+            try:
+                actual = run.gradients_of(ends, [torch.ones_like(end) for end in ends])
+            except Exception as error:
+                others = {call.function for call in witness.calls if call.failed} - declining
+                need(not others, f"{_names(others)} beside it fails on the zeros that PyTorch makes of None")
+                cause = _computes_with_none(case, world)
+                raise Deviation(name, f"{type(error).__name__}: {error}", "None or zeros", cause) from error
         for at, gradient in zip(run.leaves, actual, strict=True):
             zero = gradient is None or not bool(gradient.any())
             expect.that(zero, f"gradient of {case.name(at)} with None for every output", gradient, "None or zeros")
+
+
+def _names(functions: set[type]) -> str:
+    return ", ".join(sorted(function.__name__ for function in functions))
 
 
 def _computes_with_none(case: Case, world: World) -> str:

@@ -15,7 +15,10 @@ from conformance.kit.deviations import need
 from conformance.kit.marks import clause
 from conformance.kit.recording import Noted, recording
 from conformance.kit.subject import Subject
-from conformance.kit.transforms import Tensors, outputs
+from conformance.kit.transforms import Tensors, apart, outputs
+from conformance.kit.variants import attempt
+from conformance.kit.ways import works_in_place
+from conformance.kit.witness import same_values
 from conformance.kit.world import World
 
 OUT_DIMS = "out_dims is nested like the output: one entry for each"
@@ -83,6 +86,24 @@ def _fits(output: Any, dim: int | None, size: int, given: str) -> None:
 def _kind(value: object) -> str:
     length = f" of {len(value)}" if isinstance(value, tuple | list) else ""
     return f"a {type(value).__name__}{length}"
+
+
+@clause("Function.vmap.inputs-untouched")
+def test_a_batch_is_left_as_it_is(subject: Subject, world: World) -> None:
+    """The tensors of a batch hold the same values after torch.vmap as before."""
+    need(subject.defines("vmap"), "PyTorch makes its vmap rule")
+    compared = 0
+    for batch in batches(subject, world):
+        need(not works_in_place(batch.case), "it works in place")
+        whole = batch.whole
+        before = {at: value.clone() for at, value in whole.items()}
+        if attempt(lambda batch=batch, whole=whole: batch.map(partial(apart, batch.case), whole), world) is None:  # type: ignore[misc]
+            continue
+        compared += 1
+        for at, value in whole.items():
+            what = f"{batch.case.names[at]} of {batch}, after torch.vmap"
+            expect.that(same_values(before[at], value), what, value, before[at])
+    need(compared, "torch.vmap of it raises")
 
 
 @clause("Function.vmap.batched")

@@ -8,6 +8,7 @@ from torch.autograd.function import once_differentiable
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 
+from conformance import Subject
 from tests.correct._collectives import dense, matrix_and_group
 
 SPEC = "Collective"
@@ -36,3 +37,18 @@ class Gather(Function):
     @once_differentiable
     def backward(ctx, grad):
         return _redistributed(grad, ctx.group, Partial(), Shard(0)), None
+
+
+def _gather(x, group, **gradients):
+    """A plain callable, differentiated by what DTensor itself is made of."""
+    mesh = DeviceMesh.from_group(group or dist.group.WORLD, "cpu")
+    rows = DTensor.from_local(x, mesh, [Shard(0)])
+    return rows.redistribute(placements=[Replicate()]).to_local(**gradients)
+
+
+def _gather_with_partial_gradients(x, group):
+    return _gather(x, group, grad_placements=[Partial()])
+
+
+whole_and_own_rows = Subject(_gather, spec="Collective", types="V -> I", inputs=inputs)
+whole_and_summed_rows = Subject(_gather_with_partial_gradients, spec="Collective", types="V -> R", inputs=inputs)

@@ -167,6 +167,39 @@ class InPlace(Function):
         return tangent.mul_(2)
 
 
+class ToSinglePrecision(Function):
+    """Its output has another dtype than its input, and the tangent has that of the output."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.kind = x.dtype
+        return 2 * x.float()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * grad.to(ctx.kind)
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        return 2 * tangent.float()
+
+
+class SumsInAFreshCopy(Function):
+    """Works in place on a copy of the tangent, and hands the other tangent through."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return 3 * x, x.clone()
+
+    @staticmethod
+    def backward(ctx, triple, same):
+        return 3 * triple + same
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        return tangent.clone().mul_(3), tangent
+
+
 class NoneHandled(Function):
     """Missing tangents and gradients arrive as None and are handled."""
 

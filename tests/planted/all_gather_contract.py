@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+
+import torch
+
 from tests.correct._gathers import summed
 from tests.correct.all_gather_grad import StackedAllReduce
 
@@ -41,3 +45,47 @@ class EntriesOnCtx(StackedAllReduce):
     def forward(ctx, x):
         ctx.entries = StackedAllReduce.forward(ctx, x)
         return ctx.entries
+
+
+class LossScaleLeftInTheSum(StackedAllReduce):
+    """Scales the sum up where forward ran under autocast, and forgets to scale it down again.
+
+    Breaks: Function.autocast.backward
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.scale = 1024 if torch.is_autocast_enabled("cpu") else 1
+        return StackedAllReduce.forward(ctx, x)
+
+    @staticmethod
+    def backward(ctx, *grads):
+        return StackedAllReduce.backward(ctx, *grads) * ctx.scale
+
+
+class OwnThreadAlone(StackedAllReduce):
+    """Takes a backward in another thread for one that is not meant, and adds nothing up.
+
+    Breaks: Function.backward.any-thread
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.thread = threading.get_ident()
+        return StackedAllReduce.forward(ctx, x)
+
+    @staticmethod
+    def backward(ctx, *grads):
+        gradient = StackedAllReduce.backward(ctx, *grads)
+        return gradient if threading.get_ident() == ctx.thread else torch.zeros_like(gradient)
+
+
+class CoarserWhenCompiled(StackedAllReduce):
+    """Gathers in half precision where it is being compiled.
+
+    Breaks: Function.compile.agrees
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        return StackedAllReduce.forward(ctx, x.half().to(x) if torch.compiler.is_compiling() else x)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import torch
+from torch.utils import _pytree as pytree
 
-from tests.planted._engine import around_apply, around_backward, around_jvp, around_member, combined
+from tests.planted._engine import around_apply, around_backward, around_jvp, around_member, combined, on_ctx
 
 
 def ctx_empty_in_backward() -> None:
@@ -108,3 +109,38 @@ def lists_handed_out_as_tuples() -> None:
         return tuple(output) if isinstance(output, list) else output
 
     around_apply(apply)
+
+
+def container_requires_grad() -> None:
+    """A result requires grad where an argument is a container with a tensor that does.
+
+    Breaks: Function.apply.direct-arguments
+    """
+
+    def apply(original, cls, *args, **kwargs):
+        result = original(cls, *args, **kwargs)
+        found = [leaf for leaf in pytree.tree_leaves(args) if isinstance(leaf, torch.Tensor)]
+        inside = any(leaf.requires_grad for leaf in found if all(leaf is not arg for arg in args))
+        if inside and isinstance(result, torch.Tensor) and result.is_leaf and result.is_floating_point():
+            result.requires_grad_()
+        return result
+
+    around_apply(apply)
+
+
+def container_needs_a_gradient() -> None:
+    """needs_input_grad is True for a container.
+
+    Breaks: Function.apply.direct-arguments
+    """
+    containers: dict[type, list[bool]] = {}
+
+    def apply(original, cls, *args, **kwargs):
+        containers[cls] = [isinstance(value, list | tuple | dict) for value in (*args, *kwargs.values())]
+        return original(cls, *args, **kwargs)
+
+    def needed(ctx, value):
+        return tuple(one or more for one, more in zip(value, containers[ctx._forward_cls], strict=False))
+
+    around_apply(apply)
+    on_ctx("needs_input_grad", needed)

@@ -29,6 +29,14 @@ class AsksForNoneAndForgetsIt(Square):
         return Square.forward(ctx, x)
 
 
+def second_of_two_forgets_it(x):
+    """Of two Functions in a row, the second one asks for None and multiplies by it.
+
+    Breaks: Function.backward.undefined
+    """
+    return AsksForNoneAndForgetsIt.apply(Square.apply(x))
+
+
 class OneOfTwoIsThere(Function):
     """Handles a missing gradient for either output, but not for both.
 

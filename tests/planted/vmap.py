@@ -62,6 +62,43 @@ def _reduced(gradient, like):
     return gradient.sum(spread, keepdim=True) if spread else gradient
 
 
+class Triple(Function):
+    """No bug yet: ``3 * x``, whose derivatives need no input."""
+
+    @staticmethod
+    def forward(x):
+        return 3 * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 3 * grad
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        return 3 * x, in_dims[0]
+
+
+class BatchCleared(Triple):
+    """vmap sets the batch to zero once it is done with it.
+
+    Breaks: Function.vmap.inputs-untouched
+    """
+
+    @staticmethod
+    def inputs():
+        yield (_random(2, 3),)
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        result = 3 * x
+        x.detach().zero_()
+        return result, in_dims[0]
+
+
 class BothRules(Base):
     """A vmap of its own, and the generated one asked for.
 

@@ -1,0 +1,123 @@
+"""What ``jvp`` does to tensors: the tangents that it is handed, those that it returns, and the call's arguments."""
+
+from __future__ import annotations
+
+import torch
+
+from conformance.kit import expect
+from conformance.kit.calls import Case
+from conformance.kit.ctx_tensors import tensors_on
+from conformance.kit.deviations import need
+from conformance.kit.marks import clause
+from conformance.kit.recording import many
+from conformance.kit.subject import Subject
+from conformance.kit.variants import attempt
+from conformance.kit.watched import forward_mode_run, watched_forward_mode
+from conformance.kit.witness import Call
+from conformance.kit.world import World
+
+UNREACHED = "its calls do not reach a jvp"
+
+
+@clause("Function.jvp.tangents-untouched")
+def test_tangents_are_left_alone(subject: Subject, world: World) -> None:
+    """The tangents handed to jvp hold the same values afterwards, in any dtype, unless the input is changed too."""
+    seen = 0
+    for look in watched_forward_mode(subject, world, dtypes=True):
+        for call in look.witness.calls:
+            own = _changed_by_forward(call)
+            for jvp in call.jvps:
+                seen += 1
+                changed = [str(place) for place in jvp.changed if place not in own]
+                expect.that(
+                    not changed,
+                    f"tangents after {call.function.__name__}.jvp, {look.case.label}",
+                    f"those of inputs {', '.join(changed)} changed",
+                    "all as they were handed in",
+                    "jvp works in place on a tangent, or on an alias of it",
+                )
+    need(seen, UNREACHED)
+
+
+def _changed_by_forward(call: Call) -> set[int]:
+    """The places of inputs that forward changes in place, or says that it does."""
+    marked = {id(value) for step in call.of("mark_dirty") for value in step.given}
+    return {*call.changed, *(place for place, value in enumerate(call.inputs) if id(value) in marked)}
+
+
+@clause("Function.jvp.dtype")
+def test_tangents_have_the_dtype_of_their_outputs(subject: Subject, world: World) -> None:
+    """What jvp returns for an output has its dtype and device."""
+    seen = 0
+    for look in watched_forward_mode(subject, world):
+        for call in look.witness.calls:
+            for jvp in call.jvps:
+                pairs = zip(many(jvp.returned), many(call.output), strict=False)
+                for index, (tangent, output) in enumerate(pairs):
+                    if isinstance(tangent, torch.Tensor) and isinstance(output, torch.Tensor):
+                        seen += 1
+                        expect.that(
+                            (tangent.dtype, tangent.device) == (output.dtype, output.device),
+                            f"tangent of output {index} as {call.function.__name__}.jvp returned it, {look.case.label}",
+                            f"{tangent.dtype} on {tangent.device}",
+                            f"{output.dtype} on {output.device}, as the output",
+                        )
+    need(seen, UNREACHED)
+
+
+@clause("Function.forward.inputs-untouched")
+def test_jvp_leaves_arguments_alone(subject: Subject, world: World) -> None:
+    """The arguments of a call hold the same values after jvp as before it."""
+    seen = 0
+    for look in watched_forward_mode(subject, world):
+        for call in look.witness.calls:
+            for jvp in call.jvps:
+                seen += 1
+                expect.that(
+                    not jvp.changed_inputs,
+                    f"arguments after {call.function.__name__}.jvp, {look.case.label}",
+                    f"inputs {', '.join(map(str, jvp.changed_inputs))} changed",
+                    "all as forward left them",
+                )
+    need(seen, UNREACHED)
+
+
+@clause("Function.forward.no-tensor-on-ctx")
+def test_jvp_leaves_no_tensor_on_ctx(subject: Subject, world: World) -> None:
+    """After jvp no attribute of ctx is a tensor or holds one."""
+    seen = 0
+    for look in watched_forward_mode(subject, world):
+        for call in look.witness.calls:
+            seen += len(call.jvps)
+            found = list(tensors_on(call.context, foreign=call.inputs)) if call.jvps else []
+            expect.that(
+                not found,
+                f"{call.function.__name__}, {look.case.label}: tensors kept on ctx after jvp",
+                "; ".join(f"{way}: {expect.shown(tensor)}" for way, tensor in found),
+                "none",
+            )
+    need(seen, UNREACHED)
+
+
+@clause("Function.forward.deterministic")
+def test_jvp_seeds_no_generator(subject: Subject, world: World) -> None:
+    """The random number generator goes on from the state in which it was found, in forward mode too."""
+    looks = watched_forward_mode(subject, world)
+    compared = 0
+    for case in [look.case for look in looks if any(call.jvps for call in look.witness.calls)]:
+        states = attempt(lambda case=case: [_state_after(case, seed) for seed in (11, 12)], world)  # type: ignore[misc]
+        if states is None:
+            continue
+        compared += 1
+        expect.that(
+            not torch.equal(*states),
+            f"state of the random number generator after jvp, {case.label}",
+            "the same, whatever it was before",
+            "moved on by what was drawn, or as it was",
+        )
+    need(compared, UNREACHED)
+
+
+def _state_after(case: Case, seed: int) -> torch.Tensor:
+    forward_mode_run(case, seed)
+    return torch.get_rng_state()
