@@ -64,9 +64,7 @@ def _ranks(data: dict[str, Any]) -> list[str]:
         f"is ready, {test['each'] * 1000:.1f} ms to a test, and {slopes['messages']['each']:g} messages with the "
         "controller.\n"
     )
-    picture = plot.picture(
-        file, f"Until a world is ready, and for one test, at {sizes[0]} to {sizes[-1]} ranks."
-    )
+    picture = plot.picture(file, f"Until a world is ready, and for one test, at {sizes[0]} to {sizes[-1]} ranks.")
     return [_table(head, cells), picture, said, _where(data["machine"])]
 
 
