@@ -26,6 +26,7 @@ from tests.made_up import (
     SUITE,
     SUM,
     broken,
+    clause,
     engine_passes,
     made,
     nasty,
@@ -54,11 +55,23 @@ def test_a_failure_tells_everything_in_the_order_a_reader_needs(width):
     assert text.count("looks like") == 1
 
 
-def test_lines_fit_except_commands_to_be_copied():
+def test_lines_fit_except_commands_and_names_to_be_copied():
     for width in (60, 80, 160):
         lines = on_terminal(nasty(), width, verbose=True).splitlines()
-        kept_whole = ("reproduce", "read ")
+        kept_whole = ("reproduce", "read ", "test_x.py::")
         assert all(len(line) <= width for line in lines if not line.strip().startswith(kept_whole))
+
+
+def test_the_name_of_a_test_is_not_broken_at_the_end_of_a_line():
+    node = f"test_x.py::test_that_has_{'a_very_long_' * 6}name[mypkg.dist:Gather-ranks2]"
+    text = on_terminal(made(outcome("Function.backward.count", "fail", node=node, message="got 1")), 60)
+    assert f"in\n  {node}\n" in text
+
+
+def test_the_text_of_a_clause_has_no_marks_of_its_docstring():
+    one = replace(clause("Function.backward.count"), text="``x`` on rank *r* times *2*, see :func:`torch.vmap`.")
+    text = on_terminal(made(outcome(one.id, "fail", message="got 1"), clauses={**CLAUSES, one.id: one}))
+    assert "  x on rank r times 2, see torch.vmap.\n" in text
 
 
 def test_a_summary_line_for_each_subject_and_one_for_the_engine():

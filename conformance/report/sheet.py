@@ -32,11 +32,27 @@ class Sheet:
         """Print an empty line."""
         self._console.print()
 
-    def say(self, text: str, style: str = "", indent: int = 0, label: str = "") -> None:
-        """Print own words; a label stands before the first line, and the others are indented past it."""
-        for line in self._wrapped(Text(shown(text), style=style), indent + len(label)):
+    def say(self, text: str, style: str = "", indent: int = 0, label: str = "", whole: bool = False) -> None:
+        """Print own words; a label stands before the first line, and the others are indented past it.
+
+        Args:
+            text: what to print.
+            style: its style.
+            indent: spaces before every line.
+            label: what stands before the first line.
+            whole: keep long names whole, so that they can be copied.
+        """
+        for line in self._wrapped(Text(shown(text), style=style), indent + len(label), whole):
             self._print(Text.assemble(" " * indent, (label, "dim"), line))
             label = " " * len(label)
+
+    def named(self, text: str, name: str, style: str = "", indent: int = 0) -> None:
+        """Print words and a name after them, on a line of its own where it does not fit: whole, to be copied."""
+        *lines, last = self._wrapped(Text(shown(text), style=style), indent)
+        end = Text(shown(name), style=style)
+        fits = indent + last.cell_len + 1 + end.cell_len <= self._console.width
+        for line in [*lines, last.append(" ").append(end)] if fits else [*lines, last, end]:
+            self._print(Text.assemble(" " * indent, line))
 
     def quote(self, text: str, indent: int = 0) -> None:
         """Print a subject's words behind a bar, line by line, so that they cannot pass for ours."""
@@ -56,8 +72,9 @@ class Sheet:
             self._print(first)
             self._print(Text.assemble(" " * indent, second))
 
-    def _wrapped(self, text: Text, margin: int) -> Iterable[Text]:
-        for line in text.wrap(self._console, max(_NARROW, self._console.width - margin)) or [Text()]:
+    def _wrapped(self, text: Text, margin: int, whole: bool = False) -> Iterable[Text]:
+        width = max(_NARROW, self._console.width - margin)
+        for line in text.wrap(self._console, width, overflow="ignore" if whole else "fold") or [Text()]:
             line.rstrip()
             yield line
 

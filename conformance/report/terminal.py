@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from conformance.core.outcomes import TestOutcome
+from conformance.core.prose import prose
 from conformance.report.consequences import cannot_be_judged, consequences_of, in_order
 from conformance.report.failures import (
     Accused,
@@ -139,7 +140,7 @@ def _clause(
     style = {"must": "bold red", "may": "bold"}.get(clause.level, "bold yellow")
     word = "NOTE" if clause.told else clause.verdict.upper()
     sheet.say(f"{word}  {clause.id}  ({clause.level})", style)
-    sheet.say(clause.text, indent=2)
+    sheet.say(prose(clause.text), indent=2)
     told = failures(clause)
     for failure in told[:_MANY]:
         _failure(sheet, failure)
@@ -175,7 +176,7 @@ def _failure(sheet: Sheet, failure: Failure) -> None:
     for who in [*guilty[2:], *(who for who in failure.accused if who not in guilty)]:
         sheet.say(f"{who.named(test.world)}: {who.word}: {one_line(who.witness.message)}", "dim", 2)
     if not guilty:
-        sheet.say(f"in {_short(test)}", "cyan", 2)
+        sheet.named("in", _short(test), "cyan", 2)
     if not any(who.witness.message for who in guilty):
         sheet.quote(test.message or test.outcome, indent=2)
     if failure.likely:
@@ -184,12 +185,12 @@ def _failure(sheet: Sheet, failure: Failure) -> None:
         sheet.command("reproduce  ", test.reproduce, indent=2)
     if failure.alike:
         names = listed(_short(other) for other in failure.alike)
-        sheet.say(f"{len(failure.alike)} more: {names}", "dim", 2, label="alike in   ")
+        sheet.say(f"{len(failure.alike)} more: {names}", "dim", 2, label="alike in   ", whole=True)
 
 
 def _accused(sheet: Sheet, who: Accused, test: TestOutcome, likely: str) -> None:
     ended = how_it_ended(who.witness)
-    sheet.say(f"{who.named(test.world)}{', ' * bool(ended)}{ended}, in {_short(test)}", "cyan", 2)
+    sheet.named(f"{who.named(test.world)}{', ' * bool(ended)}{ended}, in", _short(test), "cyan", 2)
     sheet.quote(story(who, likely), indent=2)
     if test.outcome in ("crash", "timeout"):
         for title, text in last_words(who.witness):
