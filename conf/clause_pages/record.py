@@ -87,6 +87,11 @@ class Record:
     reports: Sequence[Path] = field(default=())
 
     @cached_property
+    def clauses(self) -> Sequence[Clause]:
+        """Every clause as tables list them: the contract first, since every other spec adds to it."""
+        return sorted(self.registry.values(), key=lambda clause: clause.spec != "Function")
+
+    @cached_property
     def bugs_of(self) -> Mapping[str, Sequence[Bug]]:
         """The planted bugs that a clause caught, by clause."""
         found: dict[str, list[Bug]] = defaultdict(list)
@@ -134,8 +139,7 @@ def read() -> Record:
         if {"environment", "engine", "subjects"} <= _json(path).keys()
     ]
     bugs = [_bug(row) for row in rows if row["breaks"]]
-    # The contract first: every other spec adds to it.
-    registry = dict(sorted(clauses.registry().items(), key=lambda item: item[1].spec != "Function"))
+    registry = clauses.registry()
     good = {row["implementation"]: row["broken"] for row in rows if not row["breaks"]}
     # What becomes of a clause of level may accuses nobody.
     accused = [name for name, broken in good.items() if any(registry[clause].level != "may" for clause in broken)]
