@@ -68,6 +68,22 @@ def test_the_name_of_a_test_is_not_broken_at_the_end_of_a_line():
     assert f"in\n  {node}\n" in text
 
 
+def test_of_several_failures_with_one_likely_cause_the_first_is_told():
+    told = [outcome(SUM, "fail", node=f"test_x.py::{name}", message=f"{name} is off", likely="a mean") for name in "ab"]
+    text = on_terminal(made(*told))
+    assert "a is off" in text
+    assert "b is off" not in text
+    assert "1 more way in which it failed: see --report" in text
+
+
+def test_a_note_tells_one_failure():
+    clauses = {**CLAUSES, "Function.new.thing": clause("Function.new.thing", level="may")}
+    told = [outcome("Function.new.thing", "fail", node=f"test_x.py::{name}", message=f"{name} is off") for name in "ab"]
+    text = on_terminal(made(*told, clauses=clauses))
+    assert "a is off" in text
+    assert "b is off" not in text
+
+
 def test_the_text_of_a_clause_has_no_marks_of_its_docstring():
     one = replace(clause("Function.backward.count"), text="``x`` on rank *r* times *2*, see :func:`torch.vmap`.")
     text = on_terminal(made(outcome(one.id, "fail", message="got 1"), clauses={**CLAUSES, one.id: one}))
@@ -108,7 +124,7 @@ def test_tests_that_failed_alike_are_told_once():
         ("suite/t.py::t[2]", 2),
     ]
     text = on_terminal(made(*tests, other))
-    assert "alike in   2 more: t.py::t[3], t.py::t[4]" in text
+    assert f"  alike in   t.py::t[3]\n{' ' * 13}t.py::t[4]\n" in text
 
 
 def test_one_accident_that_breaks_every_clause_is_told_once():

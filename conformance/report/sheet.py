@@ -32,17 +32,9 @@ class Sheet:
         """Print an empty line."""
         self._console.print()
 
-    def say(self, text: str, style: str = "", indent: int = 0, label: str = "", whole: bool = False) -> None:
-        """Print own words; a label stands before the first line, and the others are indented past it.
-
-        Args:
-            text: what to print.
-            style: its style.
-            indent: spaces before every line.
-            label: what stands before the first line.
-            whole: keep long names whole, so that they can be copied.
-        """
-        for line in self._wrapped(Text(shown(text), style=style), indent + len(label), whole):
+    def say(self, text: str, style: str = "", indent: int = 0, label: str = "") -> None:
+        """Print own words; a label stands before the first line, and the others are indented past it."""
+        for line in self._wrapped(Text(shown(text), style=style), indent + len(label)):
             self._print(Text.assemble(" " * indent, (label, "dim"), line))
             label = " " * len(label)
 
@@ -60,9 +52,9 @@ class Sheet:
             for piece in self._wrapped(Text(line.expandtabs(4)), indent + 2):
                 self._print(Text.assemble(" " * indent, ("| ", "dim"), piece))
 
-    def command(self, label: str, text: str, indent: int = 0) -> None:
+    def command(self, label: str, text: str, indent: int = 0, style: str = "bold") -> None:
         """Print something to be copied: on one line, however long."""
-        self._print(Text.assemble(" " * indent, (label, "dim"), (shown(text), "bold")))
+        self._print(Text.assemble(" " * indent, (label, "dim"), (shown(text), style)))
 
     def pair(self, first: Text, second: Text, indent: int) -> None:
         """Print two texts on one line where they fit, and otherwise one below the other."""
@@ -72,9 +64,8 @@ class Sheet:
             self._print(first)
             self._print(Text.assemble(" " * indent, second))
 
-    def _wrapped(self, text: Text, margin: int, whole: bool = False) -> Iterable[Text]:
-        width = max(_NARROW, self._console.width - margin)
-        for line in text.wrap(self._console, width, overflow="ignore" if whole else "fold") or [Text()]:
+    def _wrapped(self, text: Text, margin: int) -> Iterable[Text]:
+        for line in text.wrap(self._console, max(_NARROW, self._console.width - margin)) or [Text()]:
             line.rstrip()
             yield line
 
