@@ -10,7 +10,7 @@ import pytest
 
 from conformance.core.outcomes import RankOutcome, TestOutcome
 from conformance.report import github
-from conformance.report.failures import by_cause, failures
+from conformance.report.failures import by_cause, failures, last_words
 from conformance.report.html import page
 from conformance.report.junit import junit
 from conformance.report.model import Expected
@@ -74,6 +74,13 @@ def test_of_several_failures_with_one_likely_cause_the_first_is_told():
     assert "a is off" in text
     assert "b is off" not in text
     assert "1 more way in which it failed: see --report" in text
+
+
+def test_a_stack_is_told_without_the_extension_modules():
+    stack = 'Fatal Python error: Aborted\n\n  File "layers.py", line 3 in forward\n\nExtension modules: torch._C\n'
+    assert list(last_words(RankOutcome(0, "crash", stack=stack))) == [
+        ("stack", 'Fatal Python error: Aborted\n  File "layers.py", line 3 in forward')
+    ]
 
 
 def test_a_note_tells_one_failure():
