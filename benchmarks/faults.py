@@ -197,7 +197,9 @@ def tables(data: Mapping[str, Any]) -> str:
     lines += ["", *summary(data["ours"]), "", "## Every fault", ""]
     lines += [f"A rank that hangs was given {DEADLINE:g} seconds.", "", *ours_table(data["ours"])]
     lines += ["", "## The same faults in PyTorch's harnesses", ""]
-    lines += ["Of three tests the second has the fault; `next` is what is said of the third. Every harness that has a"]
+    lines += [
+        "Each harness runs three tests. The second has the fault; `next` is the outcome of the third. Every one with a"
+    ]
     lines += [
         f"deadline was given the same one, {PEER_DEADLINE:.0f} seconds, this suite among them; its column is taken"
     ]
@@ -207,7 +209,7 @@ def tables(data: Mapping[str, Any]) -> str:
     ]
     lines += [""]
     apart = data["peers_machine"] != data["machine"]
-    lines += ["The other harnesses had a run of their own. " + _where(data["peers_machine"]), ""] if apart else []
+    lines += ["The other harnesses were measured in another run. " + _where(data["peers_machine"]), ""] if apart else []
     return "\n".join([*lines, *peer_table(data)]) + "\n"
 
 
@@ -218,7 +220,7 @@ def _where(made: Mapping[str, str]) -> str:
 def summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """What the table adds up to."""
     lost = sum(len(row["lost"]) for row in rows)
-    lines = [f"{len(rows)} faults; outcomes of other tests that a fault changed: {lost}.", ""]
+    lines = [f"{len(rows)} faults; they changed {lost or 'no'} outcome{'s' * (lost != 1)} of other tests.", ""]
     for size in sorted({row["ranks"] for row in rows}):
         took = [row["recovery"] for row in rows if row["ranks"] == size and row["recovery"] is not None]
         if took:

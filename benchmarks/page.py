@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import plot
+
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "docs" / "data"
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -15,9 +17,10 @@ PLOTS = ROOT / "docs" / "_static"
 
 HEAD = """# How fast it is
 
-Written by `python -m benchmarks.page` from `docs/data/bench-*.json`; `make bench` measures again. Commands are run
-in turn, several times; figures are medians, with the smallest and largest in brackets. A ratio is the median of the
-ratios of each round, so a machine whose speed drifts favours nobody. No timing decides whether a test passes.
+`make bench` measures everything on this page, and `python -m benchmarks.page` writes it from `docs/data/bench-*.json`.
+The commands that are compared take turns, for several rounds. A figure is the median of the rounds, with the smallest
+and the largest in brackets; a ratio is the median of the ratios of each round, so a machine that slows down halfway
+treats all of them alike. No test passes or fails by its time.
 """
 
 
@@ -54,7 +57,12 @@ def _where(machine: dict[str, str]) -> str:
 
 
 def _figure(figure: dict[str, Any], unit: str = "") -> str:
-    return f"{figure['median']:.3g}{unit} ({figure['least']:.3g} to {figure['most']:.3g})"
+    return f"{short(figure['median'])}{unit} ({short(figure['least'])} to {short(figure['most'])})"
+
+
+def short(number: float) -> str:
+    """Three digits where that is enough, and no powers of ten: 0.0974, 12.6, 3,310."""
+    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -82,14 +90,14 @@ def _harness(figures: dict[str, Any]) -> list[str]:
 
     parts = [
         "## Harnesses\n",
-        "The same gather checks; seconds from start to end as multiples of `import torch` alone. Harnesses that start "
-        "processes for every test are not run with many checks: their cost is a straight line.\n",
+        "The same gather checks in each harness: seconds from start to end, as multiples of `import torch` alone. "
+        "A harness that starts processes for every test is not run with many: its cost grows in a straight line.\n",
     ]
     for world in sorted({world for world, _ in columns}):
         counts = [checks for size, checks in columns if size == world]
         rows = [(harness, *(shown(harness, world, checks) for checks in counts)) for harness in harnesses]
-        parts.append(_table((f"{world} ranks", *(f"{checks} checks" for checks in counts)), rows))
-    rows = [(cell["harness"], str(cell["world"]), f"{cell['cpu_ms']:.3g} ms") for cell in figures["further"]]
+        parts.append(_table((f"{world} ranks", *(f"{checks:,} check{'s' * (checks > 1)}" for checks in counts)), rows))
+    rows = [(cell["harness"], str(cell["world"]), f"{short(cell['cpu_ms'])} ms") for cell in figures["further"]]
     parts += ["Processor time of each further test:\n", _table(("harness", "ranks", "processor time"), rows)]
     rows = [
         (cell["harness"], str(cell["world"]), _figure(cell["mib"], " MiB"), _more(cell)) for cell in figures["memory"]
@@ -102,16 +110,17 @@ def _harness(figures: dict[str, Any]) -> list[str]:
 
 
 def _more(cell: dict[str, Any]) -> str:
-    return f"{cell['further']:.3g} MiB" if "further" in cell else ""
+    return f"{short(cell['further'])} MiB" if "further" in cell else ""
 
 
 def _gathers(rows: list[dict[str, Any]]) -> list[str]:
     parts = [
         "## Gathers\n",
-        "Forward and backward of one gather, on Gloo; time on the slowest rank as a share of the ksuit form's, round "
-        "by round. The bare exchanges move the same data and do no more: they are the limit. The reference also makes "
-        "sure, with one exchange of 4 KiB, that all ranks bring the same shape and dtype; no other form does. The "
-        "second table says by how much a rank's process grows during a call, results included.\n",
+        "Forward and backward of one gather, on Gloo: time on the slowest rank as a share of what the ksuit form "
+        "takes, round by round. The bare exchanges move the same data and do nothing else, so they are the limit. The "
+        "reference also checks, with one exchange of 4 KiB, that all ranks bring the same shape and dtype; no other "
+        "form does. The second table of each size says by how much a rank's process grows during a call, results "
+        "included.\n",
     ]
     for world in sorted({row["world"] for row in rows}):
         own = [row for row in rows if row["world"] == world]
@@ -122,20 +131,21 @@ def _gathers(rows: list[dict[str, Any]]) -> list[str]:
             for form in dict.fromkeys(row["form"] for row in own)
         ]
         peaks = [
-            (form, *(f"{by_place[form, size].get('peak_mib', 0):.3g}" for size in sizes))
+            (form, *(short(by_place[form, size].get("peak_mib", 0)) for size in sizes))
             for form in dict.fromkeys(row["form"] for row in own)
         ]
         base = [f"{by_place['ksuit form', size]['milliseconds']:,.4g} ms" for size in sizes]
         parts.append(_table((f"{world} ranks", *sizes), [*lines, ("(the ksuit form takes)", *base)]))
         parts.append(_table((f"{world} ranks: growth at the peak, MiB", *sizes), peaks))
-        _plot(PLOTS / f"bench-gathers-{world}.svg", sizes, lines, f"{world} ranks: share of the ksuit form's time")
-        parts.append(f"![Share of the ksuit form's time at {world} ranks](_static/bench-gathers-{world}.svg)\n")
+        file = PLOTS / f"bench-gathers-{world}.svg"
+        plot.draw(file, sizes, lines, f"{world} ranks: share of the ksuit form's time")
+        parts.append(plot.picture(file, "Lower is faster. Columns are the size of each rank's tensor."))
     return parts
 
 
 def _watch(figures: dict[str, Any]) -> list[str]:
     rows = [(f"`{spec}`", _figure(figure, " s")) for spec, figure in figures.items()]
-    text = "From saving a file to the end of the round, every test of the spec at one and two ranks.\n"
+    text = "From saving a file until `conformance watch` has run every test of the spec again, on one rank and two.\n"
     return ["## Watch\n", text, _table(("spec", "seconds"), rows)]
 
 
@@ -145,7 +155,7 @@ def _docs(figures: dict[str, Any]) -> list[str]:
         for clauses, kinds in figures.items()
         for name, cell in kinds.items()
     ]
-    text = "The whole site, as `make docs` builds it. The tenfold repeats every clause under nine other ids.\n"
+    text = "The whole site, as `make docs` builds it; and with every clause repeated under nine other ids.\n"
     return ["## Docs\n", text, _table(("clauses", "build", "seconds", "processor time"), rows)]
 
 
@@ -165,7 +175,7 @@ def _leaks(rows: list[dict[str, int]]) -> list[str]:
         )
         for row in rows
     ]
-    text = "What is held after so many tests at two ranks in one run; every hundredth kills a rank.\n"
+    text = "What a run holds after so many tests on two ranks; every hundredth test kills a rank.\n"
     return ["## A long run\n", text, _table(("tests", *names), cells)]
 
 
@@ -178,43 +188,6 @@ PARTS: dict[str, Callable[[Any], list[str]]] = {
     "watch": _watch,
     "docs": _docs,
 }
-COLOURS = ("#3b76b8", "#c4652a", "#3a8f5b", "#8b5fb0", "#b23b52", "#7a7a7a", "#a08a2a")
-
-
-def _ticks(most: float) -> list[float]:
-    """Where the lines of a scale stand: a few round numbers up to its end."""
-    step = next(step for step in (0.5, 1, 2, 5, 10, 20, 50, 100) if most / step <= 5)
-    return [place * step for place in range(int(most / step) + 1)]
-
-
-def _plot(file: Path, sizes: Sequence[str], lines: Sequence[Sequence[str]], title: str) -> None:
-    """A line for each form. Colours and grey text are chosen to be read on white and on black alike."""
-    width, height, left, top = 640, 300, 50, 30
-    shares = [[float(value) for value in line[1:]] for line in lines]
-    most = max(1.2, *(max(line) for line in shares))
-    step = (width - left - 200) / max(1, len(sizes) - 1)
-
-    def at(place: int, share: float) -> str:
-        return f"{left + place * step:.0f},{top + (height - top - 40) * (1 - share / most):.0f}"
-
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" font-family="sans-serif" '
-        f'font-size="11" fill="#808080"><title>{title}</title><text x="{left}" y="16" font-size="13">{title}</text>'
-    ]
-    for share in _ticks(most):
-        x, y = at(0, share).split(",")
-        end = left + step * (len(sizes) - 1)
-        parts.append(f'<line x1="{x}" x2="{end:.0f}" y1="{y}" y2="{y}" stroke="#808080" stroke-opacity=".4"/>')
-        parts.append(f'<text x="{left - 8}" y="{int(y) + 4}" text-anchor="end">{share:g}</text>')
-    for place, size in enumerate(sizes):
-        parts.append(f'<text x="{left + place * step:.0f}" y="{height - 18}" text-anchor="middle">{size}</text>')
-    for number, (line, values) in enumerate(zip(lines, shares, strict=True)):
-        colour = COLOURS[number % len(COLOURS)]
-        points = " ".join(at(place, share) for place, share in enumerate(values))
-        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        parts.append(f'<text x="{width - 185}" y="{top + 18 * number + 10}" fill="{colour}">{line[0]}</text>')
-    file.write_text("\n".join([*parts, "</svg>", ""]), encoding="utf-8")
-
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -6,7 +6,8 @@ import json
 import sys
 from typing import Any
 
-from benchmarks.page import DATA, PLOTS, ROOT, _plot, _table, _where
+from benchmarks import plot
+from benchmarks.page import DATA, PLOTS, ROOT, _table, _where
 
 PAGE = ROOT / "docs" / "scaling.md"
 
@@ -21,6 +22,8 @@ def main() -> int:
         "faults": "\n".join(_faults(faults)),
         "ranks": "\n".join(_ranks(data)),
         "post": "\n".join(_post(data)),
+        "ranks run": str(data["ranks"][-1]["ranks"]),
+        "post run": str(data["post"][-1]["ranks"]),
         **_at_ten_thousand(data["slopes"]),
     }
     text = TEMPLATE.read_text(encoding="utf-8")
@@ -45,22 +48,23 @@ def _ranks(data: dict[str, Any]) -> list[str]:
         for row in rows
     ]
     head = (
-        "ranks", "world ready, subject loaded", "one test, least (median)", "messages", "bytes",
-        "memory of a rank, shared pages divided", "of that its own",
+        "ranks", "until the world is ready", "one test, least (median)", "messages", "bytes",
+        "memory of a rank", "of that not shared",
     )  # fmt: skip
     sizes = [str(row["ranks"]) for row in rows]
     lines = [
         ("until ready, s", *(f"{row['ready']['least']}" for row in rows)),
         ("one test, s", *(f"{row['test']['least']}" for row in rows)),
     ]
-    _plot(PLOTS / "many-ranks.svg", sizes, lines, "Seconds against the number of ranks, two cores")
+    file = PLOTS / "many-ranks.svg"
+    plot.draw(file, sizes, lines, "Seconds against the number of ranks, two cores")
     ready, test = slopes["ready seconds"], slopes["test seconds"]
     said = (
-        f"By a straight line through these rows, each further rank adds {ready['each'] * 1000:.0f} ms until the world "
-        f"is ready, {test['each'] * 1000:.1f} ms to a test on these cores, and {slopes['messages']['each']:g} messages "
-        "between it and the controller.\n"
+        f"On a straight line through these rows, each further rank adds {ready['each'] * 1000:.0f} ms until the world "
+        f"is ready, {test['each'] * 1000:.1f} ms to a test, and {slopes['messages']['each']:g} messages with the "
+        "controller.\n"
     )
-    picture = "![Seconds until a world is ready, and of one test, at 2 to 64 ranks](_static/many-ranks.svg)\n"
+    picture = plot.picture(file, f"Until a world is ready, and for one test, at {sizes[0]} to {sizes[-1]} ranks.")
     return [_table(head, cells), picture, said, _where(data["machine"])]
 
 

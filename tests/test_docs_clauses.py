@@ -13,7 +13,7 @@ from tests.site import ROOT
 pytest.importorskip("sphinx", reason="building pages needs conf/requirements-docs.txt")
 pytest.importorskip("jinja2")
 sys.path.insert(0, str(ROOT / "conf"))
-from clause_pages import exports, locations, record  # noqa: E402
+from clause_pages import exports, locations, published, record  # noqa: E402
 
 CONF = f"""
 import sys
@@ -125,3 +125,10 @@ def test_a_clause_that_prose_names_as_code_is_a_link_to_it():
 @pytest.mark.parametrize("body", [CODE.format("x.y"), f'<a href="#z">{CODE.format("Function.backward.count")}</a>'])
 def test_other_code_and_what_is_a_link_already_stay(body):
     assert exports._link_clauses(body, "guides/add", record.read()) == body
+
+
+def test_a_may_that_a_published_class_does_not_keep_is_a_note_and_counts_nowhere():
+    findings = [published.Finding(None, "X.y", level, "fail", "") for level in ("must", "should", "quality", "may")]
+    one = published.Class("F", "1.0", "Function", "fails", 3, 0, findings, (), "f")
+    assert (one.must, one.lesser) == (1, 2)
+    assert [found.weight for found in findings] == ["must", "lesser", "lesser", "note"]

@@ -13,7 +13,9 @@ from conformance.report.html import page
 from conformance.report.model import Expected
 from conformance.report.text import _documentation, address
 from tests.made_up import (
+    CLAUSES,
     broken,
+    clause,
     made,
     outcome,
     subject_ref,
@@ -82,9 +84,37 @@ def test_without_a_site_in_the_environment_the_installed_package_names_it(monkey
 def test_the_page_shows_what_is_broken_first_and_open():
     shown = page(several(300))
     first = shown.index("<section")
-    assert "pkg.layers:F298" in shown[first : shown.index("pkg.layers:F299")]
-    assert shown.index("pkg.layers:F299") < shown.index("pkg.layers:F0<") < shown.index("Verdicts</h2>")
+    second = shown.index("pkg.layers:F299", first)
+    assert "pkg.layers:F298" in shown[first:second]
+    assert second < shown.index("pkg.layers:F0<") < shown.index("Verdicts</h2>")
     assert shown.count('<details class="clause broken" open>') == 2
+
+
+def test_the_page_begins_with_how_many_got_each_verdict_and_links_to_those_that_are_broken():
+    shown = page(several(300))
+    top = shown[shown.index("<header") : shown.index("<main")]
+    assert "2 fail" in top
+    assert "298 conform" in top
+    assert '<a href="#part-0">' in top
+    assert '<a href="#part-1">' in top
+    assert "<title>Conformance: 2 fail, 298 conform</title>" in shown
+
+
+def test_one_subject_needs_no_overview():
+    shown = page(broken())
+    assert "<nav" not in shown
+    assert "<title>Conformance: mypkg.dist:Gather fails</title>" in shown
+
+
+def test_many_subjects_that_conform_are_one_folded_line():
+    assert '<details class="alike"><summary>' in page(several(300))
+    assert '<details class="alike">' not in page(several(4))
+
+
+def test_the_page_shows_the_code_in_the_text_of_a_clause():
+    one = replace(clause("Function.backward.count"), text="``x < y`` on rank *r*, see :func:`torch.vmap`.")
+    report = made(outcome(one.id, "fail"), clauses={**CLAUSES, one.id: one})
+    assert "<p><code>x &lt; y</code> on rank r, see <code>torch.vmap</code>.</p>" in page(report)
 
 
 def test_pytorch_is_one_folded_line_of_the_page_where_all_its_clauses_pass():
@@ -104,6 +134,6 @@ def test_empty_facts_are_left_out_of_the_page():
 
 def test_what_is_only_told_does_not_stand_among_what_is_broken():
     text = page(with_note(outcome("Function.backward.count", "pass")))
-    assert "1 told" in text
+    assert "1 noted" in text
     assert 'class="clause broken"' not in text
     assert "another way" in text

@@ -10,7 +10,7 @@ import pytest
 
 from conformance.core.outcomes import RankOutcome, TestOutcome
 from conformance.report import github
-from conformance.report.failures import by_cause, failures
+from conformance.report.failures import by_cause, failures, last_words
 from conformance.report.html import page
 from conformance.report.junit import junit
 from conformance.report.model import Expected
@@ -26,6 +26,7 @@ from tests.made_up import (
     SUITE,
     SUM,
     broken,
+    clause,
     engine_passes,
     made,
     nasty,
@@ -54,11 +55,46 @@ def test_a_failure_tells_everything_in_the_order_a_reader_needs(width):
     assert text.count("looks like") == 1
 
 
-def test_lines_fit_except_commands_to_be_copied():
+def test_lines_fit_except_commands_and_names_to_be_copied():
     for width in (60, 80, 160):
         lines = on_terminal(nasty(), width, verbose=True).splitlines()
-        kept_whole = ("reproduce", "read ")
+        kept_whole = ("reproduce", "read ", "test_x.py::")
         assert all(len(line) <= width for line in lines if not line.strip().startswith(kept_whole))
+
+
+def test_the_name_of_a_test_is_not_broken_at_the_end_of_a_line():
+    node = f"test_x.py::test_that_has_{'a_very_long_' * 6}name[mypkg.dist:Gather-ranks2]"
+    text = on_terminal(made(outcome("Function.backward.count", "fail", node=node, message="got 1")), 60)
+    assert f"in\n  {node}\n" in text
+
+
+def test_of_several_failures_with_one_likely_cause_the_first_is_told():
+    told = [outcome(SUM, "fail", node=f"test_x.py::{name}", message=f"{name} is off", likely="a mean") for name in "ab"]
+    text = on_terminal(made(*told))
+    assert "a is off" in text
+    assert "b is off" not in text
+    assert "1 more way in which it failed: see --report" in text
+
+
+def test_a_stack_is_told_without_the_extension_modules():
+    stack = 'Fatal Python error: Aborted\n\n  File "layers.py", line 3 in forward\n\nExtension modules: torch._C\n'
+    assert list(last_words(RankOutcome(0, "crash", stack=stack))) == [
+        ("stack", 'Fatal Python error: Aborted\n  File "layers.py", line 3 in forward')
+    ]
+
+
+def test_a_note_tells_one_failure():
+    clauses = {**CLAUSES, "Function.new.thing": clause("Function.new.thing", level="may")}
+    told = [outcome("Function.new.thing", "fail", node=f"test_x.py::{name}", message=f"{name} is off") for name in "ab"]
+    text = on_terminal(made(*told, clauses=clauses))
+    assert "a is off" in text
+    assert "b is off" not in text
+
+
+def test_the_text_of_a_clause_has_no_marks_of_its_docstring():
+    one = replace(clause("Function.backward.count"), text="``x`` on rank *r* times *2*, see :func:`torch.vmap`.")
+    text = on_terminal(made(outcome(one.id, "fail", message="got 1"), clauses={**CLAUSES, one.id: one}))
+    assert "  x on rank r times 2, see torch.vmap.\n" in text
 
 
 def test_a_summary_line_for_each_subject_and_one_for_the_engine():
@@ -95,7 +131,7 @@ def test_tests_that_failed_alike_are_told_once():
         ("suite/t.py::t[2]", 2),
     ]
     text = on_terminal(made(*tests, other))
-    assert "alike in   2 more: t.py::t[3], t.py::t[4]" in text
+    assert f"  alike in   t.py::t[3]\n{' ' * 13}t.py::t[4]\n" in text
 
 
 def test_one_accident_that_breaks_every_clause_is_told_once():

@@ -27,7 +27,7 @@ class ClauseIndex(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Make the table, or one list for each group."""
         record: Record = self.env.app.clause_record  # type: ignore[attr-defined]
-        clauses = list(record.registry.values())
+        clauses = record.clauses
         for path in {clause.file for clause in clauses}:
             self.env.note_dependency(path)
         if not self.arguments:

@@ -36,7 +36,7 @@ class KillMatrix(SphinxDirective):
         """Make the table."""
         record = record_of(self, reports=False)
         bugs = [(bug, record.registry.get(bug.breaks), _source(bug)) for bug in record.bugs]
-        clauses = record.registry.values()
+        clauses = record.clauses
         return [render("kill-matrix.html", self.env.docname, bugs=bugs, clauses=clauses)]
 
 

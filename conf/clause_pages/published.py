@@ -25,6 +25,7 @@ NOTES = DOCS / "public"
 SCRIPTS = NOTES / "scripts.toml"
 PAGES = DOCS / "published"
 LONGEST = 1500
+WEIGHTS = ("must", "lesser", "note")
 PAGE = """\
 ---
 orphan: true
@@ -57,9 +58,14 @@ class Finding:
 
     clause: Clause | None
     id: str
-    must: bool
+    level: str
     verdict: str
     message: str
+
+    @property
+    def weight(self) -> str:
+        """What it counts as: a broken must, a lesser clause that is broken, or a note, which changes no verdict."""
+        return {"must": "must", "may": "note"}.get(self.level, "lesser")
 
 
 @dataclass(frozen=True)
@@ -81,12 +87,15 @@ class Class:
     @property
     def must(self) -> int:
         """How many musts are broken."""
-        return sum(finding.must for finding in self.findings)
+        return self._count("must")
 
     @property
     def lesser(self) -> int:
         """How many other clauses are broken."""
-        return len(self.findings) - self.must
+        return self._count("lesser")
+
+    def _count(self, weight: str) -> int:
+        return sum(finding.weight == weight for finding in self.findings)
 
 
 @dataclass(frozen=True)
@@ -172,20 +181,18 @@ def _class(record: Record, row: Mapping[str, Any], number: int, scripts: Mapping
         verdict=row["verdict"],
         kept=row["kept"],
         not_applicable=row["not_applicable"],
-        findings=[
-            Finding(
-                record.registry.get(found["clause"]),
-                found["clause"],
-                found["level"] == "must",
-                found["verdict"],
-                found["message"][:LONGEST],
-            )
-            for found in sorted(row["findings"], key=lambda found: found["level"] != "must")
-        ],
+        findings=sorted(
+            (_finding(record, found) for found in row["findings"]), key=lambda found: WEIGHTS.index(found.weight)
+        ),
         scripts=[file for file, names in scripts.items() if {known, f"{known} {row['spec']}"} & set(names)],
         anchor=f"{row['package']}-{row['subject']}-{row['spec']}-{number}",
         types=row.get("types", ""),
     )
+
+
+def _finding(record: Record, found: Mapping[str, Any]) -> Finding:
+    clause = record.registry.get(found["clause"])
+    return Finding(clause, found["clause"], found["level"], found["verdict"], found["message"][:LONGEST])
 
 
 def _write_pages(app: Sphinx) -> None:

@@ -87,6 +87,11 @@ class Record:
     reports: Sequence[Path] = field(default=())
 
     @cached_property
+    def clauses(self) -> Sequence[Clause]:
+        """Every clause as tables list them: the contract first, since every other spec adds to it."""
+        return sorted(self.registry.values(), key=lambda clause: clause.spec != "Function")
+
+    @cached_property
     def bugs_of(self) -> Mapping[str, Sequence[Bug]]:
         """The planted bugs that a clause caught, by clause."""
         found: dict[str, list[Bug]] = defaultdict(list)

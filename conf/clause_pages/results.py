@@ -84,7 +84,7 @@ class Results(SphinxDirective):
         record = record_of(self, reports=True)
         columns = columns_of(run for run in record.runs if run.about_reference)
         judged = {name for column in columns for name in column.clauses}
-        clauses = [clause for clause in record.registry.values() if clause.id in judged]
+        clauses = [clause for clause in record.clauses if clause.id in judged]
         return [
             render(
                 "results.html",

@@ -42,7 +42,7 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {"breakable": breakable, "plain": plain, "prose": prose, "plural": plural, "colour": colour}
+    found.filters |= {one.__name__: one for one in (breakable, humps, plain, prose, plural, colour)}
     found.globals |= {"LEVELS": LEVELS, "PARTIES": PARTIES, "MARKS": MARKS}
     return found
 
@@ -54,6 +54,15 @@ def breakable(name: str) -> Markup:
     Markup('Function.<wbr>backward.<wbr>any-<wbr>layout')
     """
     return Markup(re.sub(r"(?<=\w[.:-])(?=\w)", "<wbr>", str(escape(name))))
+
+
+def humps(name: str) -> Markup:
+    """The name of a class, which a narrow column may also break where a word of it begins.
+
+    >>> humps("_GatherFromRegion"), humps("all_gather")
+    (Markup('_Gather<wbr>From<wbr>Region'), Markup('all_<wbr>gather'))
+    """
+    return Markup(re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=\w[._])(?=\w)", "<wbr>", str(escape(name))))
 
 
 def link(docname: str, target: str) -> str:

@@ -13,6 +13,7 @@ from conformance.core import catalog, clauses
 from conformance.core.catalog import Test
 from conformance.core.clauses import Clause
 from conformance.core.errors import UsageError
+from conformance.core.prose import prose
 from conformance.core.sources import by_words
 
 
@@ -54,7 +55,7 @@ def show_list(as_json: bool) -> int:
             print(f"\n{spec}")
         head = f"  {clause.id:<{longest}}  {clause.level:<7} {clause.party:<8}"
         room = width - len(head) - 1
-        text = textwrap.shorten(clause.text, room, placeholder="...") if room >= 20 else ""
+        text = textwrap.shorten(prose(clause.text), room, placeholder="...") if room >= 20 else ""
         print(f"{head} {text}".rstrip())
     print(f"\n{len(registry)} clauses; `conformance explain CLAUSE` tells more of one")
     return 0
@@ -77,7 +78,7 @@ def explain(identifier: str) -> int:
         raise UsageError(f"no clause {identifier!r}; {hint}")
     width = min(shutil.get_terminal_size((80, 24)).columns, 100)
     print(f"{clause.id}   {clause.level}, owed by {_who(clause)}\n")
-    print(textwrap.fill(clause.text, width, initial_indent="  ", subsequent_indent="  "))
+    print(textwrap.fill(prose(clause.text), width, initial_indent="  ", subsequent_indent="  "))
     said = [
         "; ".join(source.title for source in alike) + (f': "{words}"' if words else "")
         for words, alike in by_words(clause.sources)

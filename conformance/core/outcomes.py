@@ -67,12 +67,12 @@ def converted(data: Any, kind: type[_Kind]) -> _Kind:
 class RankOutcome:
     """The outcome of a test on one rank."""
 
-    rank: Annotated[int, Meta(ge=0, le=MOST)]
+    rank: Annotated[int, Meta(ge=0, le=MOST, description="Which rank.")]
     outcome: Outcome
-    message: str = ""
+    message: Annotated[str, Meta(description="What was compared, actual and expected; or the error.")] = ""
     likely: Annotated[str, Meta(description="The likely cause, where the suite can tell.")] = ""
-    exitcode: int | None = None
-    signal: str = ""
+    exitcode: Annotated[int | None, Meta(description="The exit code of a rank that died.")] = None
+    signal: Annotated[str, Meta(description="The signal that killed it.")] = ""
     stack: Annotated[str, Meta(description="Where the rank was when it was late.")] = ""
     output: Annotated[str, Meta(description="The last it printed.")] = ""
     collectives: Annotated[tuple[str, ...], Meta(description="The last collectives it had entered.")] = ()
@@ -99,18 +99,18 @@ class TestOutcome:
 
     __test__ = False  # pytest would take the name for a test class
 
-    nodeid: str
-    outcome: Outcome
-    seconds: Seconds
-    clause: str = ""
-    subject: str = ""
-    spec: str = ""
+    nodeid: Annotated[str, Meta(description="The test, as pytest names it.")]
+    outcome: Annotated[Outcome, Meta(description="The worst of its ranks.")]
+    seconds: Annotated[Seconds, Meta(description="How long it took.")]
+    clause: Annotated[str, Meta(description="The id of the clause that it asserts.")] = ""
+    subject: Annotated[str, Meta(description="The subject; empty where PyTorch itself is tested.")] = ""
+    spec: Annotated[str, Meta(description="The spec of the subject.")] = ""
     world: Annotated[int, Meta(ge=0, le=MOST, description="Number of ranks.")] = 0
-    message: str = ""
+    message: Annotated[str, Meta(description="What failed, over all ranks.")] = ""
     reason: Annotated[str, Meta(description="Why it was skipped or is not applicable.")] = ""
     likely: Annotated[str, Meta(description="The likely cause, where the suite can tell.")] = ""
     reproduce: Annotated[str, Meta(description="A command that runs this test alone.")] = ""
-    ranks: tuple[RankOutcome, ...] = ()
+    ranks: Annotated[tuple[RankOutcome, ...], Meta(description="The outcome on each rank.")] = ()
 
     @classmethod
     def from_json(cls, data: Any) -> TestOutcome:

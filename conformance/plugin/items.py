@@ -11,6 +11,7 @@ from conformance.core import clauses
 from conformance.core.errors import BROKE, RunnerError
 from conformance.core.outcomes import TestOutcome
 from conformance.core.plan import PlannedTest
+from conformance.core.prose import prose
 from conformance.plugin.attach import session_of
 from conformance.plugin.stash import SESSION
 
@@ -73,7 +74,7 @@ class RankItem(pytest.Item):
 def told(outcome: TestOutcome) -> str:
     """The text of a failure, for pytest's own reports."""
     clause = clauses.registry()[outcome.clause]
-    lines = [f"{clause.id} ({clause.level}): {clause.text}", f"{outcome.outcome}: {outcome.message}"]
+    lines = [f"{clause.id} ({clause.level}): {prose(clause.text)}", f"{outcome.outcome}: {outcome.message}"]
     lines += [f"looks like: {outcome.likely}"] if outcome.likely else []
     lines += [f"reproduce: {outcome.reproduce}"]
     return "\n".join(lines).encode("utf-8", "backslashreplace").decode()

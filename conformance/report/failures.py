@@ -10,6 +10,8 @@ from conformance.core.outcomes import BROKEN, RankOutcome, TestOutcome
 from conformance.report.model import ClauseResult
 from conformance.report.text import one_line, visible
 
+_MODULES = "Extension modules: "  # faulthandler lists them below every stack of a crash
+
 
 @dataclass(frozen=True)
 class Accused:
@@ -101,8 +103,9 @@ def how_it_ended(rank: RankOutcome) -> str:
 def last_words(rank: RankOutcome, lines: int = 12) -> Iterator[tuple[str, str]]:
     """What else is known of a rank that crashed or was late: a title and a short text each."""
     for title, text in (("stack", rank.stack), ("last output", rank.output)):
-        if text.strip():
-            yield title, "\n".join(visible(text).rstrip().splitlines()[-lines:])
+        said = [line for line in visible(text).splitlines() if line.strip() and not line.startswith(_MODULES)]
+        if said:
+            yield title, "\n".join(said[-lines:])
     if rank.collectives:
         yield "collectives entered", "\n".join(map(visible, rank.collectives[-lines:]))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from conformance.core.errors import UsageError
+from conformance.core.prose import prose
 from conformance.report.consequences import consequences_of, in_order
 from conformance.report.model import ClauseResult, Report, SubjectResult
 from conformance.report.text import one_line, visible
@@ -41,7 +42,7 @@ def commands(report: Report) -> Iterator[str]:
             if clause.counts:
                 kind = {"must": "error", "may": "notice"}.get(clause.level, "warning")
                 name = part.subject or "PyTorch"
-                said = f"{clause.text}\n{clause.reason}\n{_reproduce(clause)}".rstrip()
+                said = f"{prose(clause.text)}\n{clause.reason}\n{_reproduce(clause)}".rstrip()
                 yield f"::{kind} title={_property(f'{name}: {clause.id}')}::{_data(visible(said, 2000))}"
 
 

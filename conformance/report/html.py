@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import groupby
 from typing import TYPE_CHECKING
 
+from conformance.core.prose import with_code
 from conformance.report.consequences import cannot_be_judged, consequences_of, in_order
 from conformance.report.failures import failures, how_it_ended, last_words, story
 from conformance.report.model import LEVELS, SUBJECT_VERDICTS, ClauseResult, Report, SubjectResult
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 _MESSAGE = 8_000  # characters of one message; report.json has more
+_FEW = 5  # subjects of one verdict that are a line each, and results that the title names
 #: The groups of clauses that are folded below the broken ones, with the words for them.
 _FOLDED = {"skipped": "skipped", "pass": "passed", "not-applicable": "not applicable"}
 
@@ -76,7 +79,7 @@ class Section:
         found = [
             (len(self.broken), "broken"),
             (len(self.expected), "broken as expected"),
-            (len(self.told), "told"),
+            (len(self.told), "noted"),
             (counts["consequence"], "not judged because of that"),
             (sum(clause.verdict == "skipped" and clause.asked for clause in self.part.clauses), "skipped"),
             (counts["pass"], "passed"),
@@ -94,13 +97,15 @@ def page(report: Report) -> str:
     """The report as a self-contained page."""
     style = files("conformance.report").joinpath("page.css").read_text("utf-8")
     every = _sections(report.parts)
+    counts = _counts(report.subjects)
     return _template().render(
         report=report,
         sections=every,
+        counts=counts if len(every) > 2 else [],
         broken=[section for section in every if section.broken],
-        others=[section for section in every if not section.broken],
+        others=_alike(section for section in every if not section.broken),
         facts=_facts(report),
-        title="Conformance: " + (", ".join(f"{own.subject} {own.verdict}" for own in report.subjects[:3]) or "PyTorch"),
+        title="Conformance: " + _title(report.subjects, counts),
         style=style,
         style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
     )
@@ -110,6 +115,32 @@ def _sections(parts: Iterable[SubjectResult]) -> list[Section]:
     """Broken parts first, the worse before the better; the engine last among its like."""
     ordered = sorted(parts, key=lambda part: (SUBJECT_VERDICTS.index(part.verdict), not part.subject))
     return [Section(part, number) for number, part in enumerate(ordered)]
+
+
+def _counts(subjects: Iterable[SubjectResult]) -> list[tuple[str, str]]:
+    """Each verdict that was given, the worst first, and how many subjects got it in words: ``2 fail``."""
+    found = Counter(subject.verdict for subject in subjects)
+    return [
+        (verdict, f"{found[verdict]} {verdict if found[verdict] == 1 else verdict.removesuffix('s')}")
+        for verdict in SUBJECT_VERDICTS
+        if found[verdict]
+    ]
+
+
+def _title(subjects: Sequence[SubjectResult], counts: Iterable[tuple[str, str]]) -> str:
+    if len(subjects) > _FEW:
+        return ", ".join(words for _, words in counts)
+    return ", ".join(f"{own.subject} {own.verdict}" for own in subjects) or "PyTorch"
+
+
+def _alike(sections: Iterable[Section]) -> list[tuple[str, list[Section]]]:
+    """Sections that are folded together under a line, such as ``298 conform``; those that stand alone have none."""
+    found: list[tuple[str, list[Section]]] = []
+    for (_, engine), group in groupby(sections, lambda own: (own.part.verdict, not own.part.subject)):
+        alike = list(group)
+        ((_, words),) = _counts(section.part for section in alike)
+        found.append((words if len(alike) > _FEW and not engine else "", alike))
+    return found
 
 
 def _facts(report: Report) -> list[tuple[str, str]]:
@@ -151,6 +182,7 @@ def _template() -> Template:
         "how_it_ended": how_it_ended,
         "last_words": lambda rank: last_words(rank, lines=40),
         "story": story,
+        "with_code": with_code,
     }
     environment.tests["link"] = _is_link
     environment.globals["levels"] = LEVELS

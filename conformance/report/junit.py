@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from xml.etree import ElementTree as Xml
 
 from conformance.core.outcomes import TestOutcome
+from conformance.core.prose import prose
 from conformance.report.failures import Failure
 from conformance.report.model import ClauseResult, Report, SubjectResult
 from conformance.report.text import address, one_line, visible
@@ -75,7 +76,7 @@ def _case(clause: ClauseResult, test: TestOutcome) -> Xml.Element:
 
 def _story(clause: ClauseResult, test: TestOutcome) -> str:
     """What a reader of the server's page needs to go on."""
-    lines = [f"{clause.id} ({clause.level}): {clause.text}", test.message]
+    lines = [f"{clause.id} ({clause.level}): {prose(clause.text)}", test.message]
     for who in Failure(test).accused:
         lines += [f"rank {rank}: {who.word}: {who.witness.message}" for rank in who.ranks]
     lines += [f"looks like: {test.likely}"] if test.likely else []

@@ -56,34 +56,34 @@ _Name = Annotated[str, Meta(min_length=1)]
 class Suite(TypedDict):
     """Which suite made the report."""
 
-    version: str
+    version: Annotated[str, Meta(description="Its version.")]
     clauses_sha256: Annotated[_Sha256, Meta(description="Changes when a clause does.")]
 
 
 class Environment(TypedDict):
     """Where the run took place."""
 
-    torch: str
-    python: str
-    platform: str
-    backend: str
-    device: str
-    ranks: list[Annotated[int, Meta(ge=1)]]
-    cuda: NotRequired[str]
-    nccl: NotRequired[str]
-    gpus: NotRequired[str]
-    accelerator: NotRequired[str]
-    driver: NotRequired[str]
-    launched: NotRequired[int]
-    machines: NotRequired[int]
+    torch: Annotated[str, Meta(description="Version of PyTorch.")]
+    python: Annotated[str, Meta(description="Version of Python.")]
+    platform: Annotated[str, Meta(description="The operating system, as Python names it.")]
+    backend: Annotated[str, Meta(description="Backend of torch.distributed.")]
+    device: Annotated[str, Meta(description="The device that tensors were on.")]
+    ranks: Annotated[list[Annotated[int, Meta(ge=1)]], Meta(description="The world sizes that were asked for.")]
+    cuda: NotRequired[Annotated[str, Meta(description="Version of CUDA.")]]
+    nccl: NotRequired[Annotated[str, Meta(description="Version of NCCL.")]]
+    gpus: NotRequired[Annotated[str, Meta(description="Number of accelerators of that kind.")]]
+    accelerator: NotRequired[Annotated[str, Meta(description="Their model.")]]
+    driver: NotRequired[Annotated[str, Meta(description="Version of the NVIDIA driver.")]]
+    launched: NotRequired[Annotated[int, Meta(description="Number of processes that a launcher started.")]]
+    machines: NotRequired[Annotated[int, Meta(description="Number of machines they were on.")]]
 
 
 @dataclass(frozen=True)
 class Expected:
     """Why a broken clause does not count: somebody wrote down that it is known."""
 
-    reason: str
-    link: str = ""
+    reason: Annotated[str, Meta(description="Why it is accepted.")]
+    link: Annotated[str, Meta(description="Where that is discussed.")] = ""
 
 
 @dataclass(frozen=True)
@@ -92,13 +92,13 @@ class ClauseResult:
 
     id: _Name
     level: Level
-    verdict: ClauseVerdict
+    verdict: Annotated[ClauseVerdict, Meta(description="The worst of its tests, unless it is a consequence.")]
     reason: Annotated[str, Meta(description="Why it is not pass; of a consequence, the id of its cause.")] = ""
-    tests: tuple[TestOutcome, ...] = ()
+    tests: Annotated[tuple[TestOutcome, ...], Meta(description="The tests that assert it.")] = ()
     text: Annotated[str, Meta(description="What the clause promised when the run was made.")] = ""
-    text_sha256: str = ""
+    text_sha256: Annotated[str, Meta(description="A hash of that text, which changes when the text does.")] = ""
     page: Annotated[str, Meta(description="Where the docs state it, from the root of the site.")] = ""
-    expected: Expected | None = None
+    expected: Annotated[Expected | None, Meta(description="Set where --expect names the clause as broken.")] = None
 
     @property
     def broken(self) -> bool:
@@ -131,9 +131,9 @@ class SubjectResult:
     """The verdict on one subject, clause by clause."""
 
     subject: Annotated[_Name, Meta(description="module:attribute")]
-    spec: str
-    verdict: SubjectVerdict
-    clauses: tuple[ClauseResult, ...]
+    spec: Annotated[str, Meta(description="The spec it was checked against.")]
+    verdict: Annotated[SubjectVerdict, Meta(description="The verdict on it.")]
+    clauses: Annotated[tuple[ClauseResult, ...], Meta(description="Every clause of the contract and of its spec.")]
 
 
 @dataclass(frozen=True)
@@ -143,10 +143,10 @@ class Report:
     suite: Suite
     environment: Environment
     engine: Annotated[tuple[ClauseResult, ...], Meta(description="What PyTorch itself promises.")]
-    subjects: tuple[SubjectResult, ...]
+    subjects: Annotated[tuple[SubjectResult, ...], Meta(description="What was under test.")]
     schema: Annotated[Literal[2], Meta(description="Version of this format.")] = SCHEMA
     started: Annotated[str, Meta(description="When the run began, ISO 8601.")] = ""
-    seconds: Seconds = 0.0
+    seconds: Annotated[Seconds, Meta(description="How long the run took.")] = 0.0
     interrupted: Annotated[bool, Meta(description="Whether somebody stopped the run.")] = False
 
     @property

@@ -38,15 +38,23 @@ class Sheet:
             self._print(Text.assemble(" " * indent, (label, "dim"), line))
             label = " " * len(label)
 
+    def named(self, text: str, name: str, style: str = "", indent: int = 0) -> None:
+        """Print words and a name after them, on a line of its own where it does not fit: whole, to be copied."""
+        *lines, last = self._wrapped(Text(shown(text), style=style), indent)
+        end = Text(shown(name), style=style)
+        fits = indent + last.cell_len + 1 + end.cell_len <= self._console.width
+        for line in [*lines, last.append(" ").append(end)] if fits else [*lines, last, end]:
+            self._print(Text.assemble(" " * indent, line))
+
     def quote(self, text: str, indent: int = 0) -> None:
         """Print a subject's words behind a bar, line by line, so that they cannot pass for ours."""
         for line in shown(text).splitlines():
             for piece in self._wrapped(Text(line.expandtabs(4)), indent + 2):
                 self._print(Text.assemble(" " * indent, ("| ", "dim"), piece))
 
-    def command(self, label: str, text: str, indent: int = 0) -> None:
+    def command(self, label: str, text: str, indent: int = 0, style: str = "bold") -> None:
         """Print something to be copied: on one line, however long."""
-        self._print(Text.assemble(" " * indent, (label, "dim"), (shown(text), "bold")))
+        self._print(Text.assemble(" " * indent, (label, "dim"), (shown(text), style)))
 
     def pair(self, first: Text, second: Text, indent: int) -> None:
         """Print two texts on one line where they fit, and otherwise one below the other."""

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from conformance.core.outcomes import TestOutcome
+from conformance.core.prose import prose
 from conformance.report.consequences import cannot_be_judged, consequences_of, in_order
 from conformance.report.failures import (
     Accused,
@@ -139,17 +140,30 @@ def _clause(
     style = {"must": "bold red", "may": "bold"}.get(clause.level, "bold yellow")
     word = "NOTE" if clause.told else clause.verdict.upper()
     sheet.say(f"{word}  {clause.id}  ({clause.level})", style)
-    sheet.say(clause.text, indent=2)
-    told = failures(clause)
-    for failure in told[:_MANY]:
+    sheet.say(prose(clause.text), indent=2)
+    every = failures(clause)
+    told = _worth_telling(every)[: 1 if clause.told else _MANY]
+    for failure in told:
         _failure(sheet, failure)
-    if len(told) > _MANY:
-        sheet.say(f"{len(told) - _MANY} more ways in which it failed: see --report", "dim", 2)
+    left = len(every) - len(told)
+    if left:
+        sheet.say(f"{left} more way{'s' * (left > 1)} in which it failed: see --report", "dim", 2)
     if others:
         names = listed(other.id for other in others)
         sheet.say(f"{len(others)} more {_clauses(others)}: {names}", indent=2, label="likewise   ")
     _unjudged(sheet, consequences)
     sheet.command("read       ", address(clause.page), indent=2)
+
+
+def _worth_telling(every: Iterable[Failure]) -> list[Failure]:
+    """Of the failures with one likely cause the first; all those of which no cause is known."""
+    causes: set[str] = set()
+    told = []
+    for failure in every:
+        if failure.likely not in causes:
+            told.append(failure)
+        causes |= {failure.likely} - {""}
+    return told
 
 
 def _stopped(sheet: Sheet, cause: ClauseResult, consequences: Sequence[ClauseResult]) -> None:
@@ -175,21 +189,22 @@ def _failure(sheet: Sheet, failure: Failure) -> None:
     for who in [*guilty[2:], *(who for who in failure.accused if who not in guilty)]:
         sheet.say(f"{who.named(test.world)}: {who.word}: {one_line(who.witness.message)}", "dim", 2)
     if not guilty:
-        sheet.say(f"in {_short(test)}", "cyan", 2)
+        sheet.named("in", _short(test), "cyan", 2)
     if not any(who.witness.message for who in guilty):
         sheet.quote(test.message or test.outcome, indent=2)
     if failure.likely:
         sheet.say(failure.likely, "bold", 2, label="looks like ")
     if test.reproduce:
         sheet.command("reproduce  ", test.reproduce, indent=2)
-    if failure.alike:
-        names = listed(_short(other) for other in failure.alike)
-        sheet.say(f"{len(failure.alike)} more: {names}", "dim", 2, label="alike in   ")
+    for number, other in enumerate(failure.alike[:_MANY]):
+        sheet.command(" " * 11 if number else "alike in   ", _short(other), 2, "dim")
+    if len(failure.alike) > _MANY:
+        sheet.say(f"and {len(failure.alike) - _MANY} more", "dim", 13)
 
 
 def _accused(sheet: Sheet, who: Accused, test: TestOutcome, likely: str) -> None:
     ended = how_it_ended(who.witness)
-    sheet.say(f"{who.named(test.world)}{', ' * bool(ended)}{ended}, in {_short(test)}", "cyan", 2)
+    sheet.named(f"{who.named(test.world)}{', ' * bool(ended)}{ended}, in", _short(test), "cyan", 2)
     sheet.quote(story(who, likely), indent=2)
     if test.outcome in ("crash", "timeout"):
         for title, text in last_words(who.witness):
