@@ -93,7 +93,8 @@ def _done(step: Step, data: Path, reports: Path, short: bool) -> bool:
         subprocess.run([*step.command, *words], cwd=ROOT, env=environment, check=False)
         return (data / step.file).exists()
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([*step.command, *(FEW if short else ()), "--report", folder], cwd=ROOT, env=environment, check=False)
+        words = FEW if short else ()
+        subprocess.run([*step.command, *words, "--report", folder], cwd=ROOT, env=environment, check=False)
         report = Path(folder, "report.json")
         if report.exists():
             results.keep(report, f"gpu-{step.name}", brief=step.name != "reference", into=reports)

@@ -53,6 +53,7 @@ SPOILED: dict[str, list[Callable[[], Any]]] = {
     ],
     "saved-tensor hooks": [lambda: torch._C._autograd._push_saved_tensors_default_hooks(same, same)],
     "matmul precision": [lambda: torch.set_float32_matmul_precision("medium")],
+    "print options": [lambda: torch.set_printoptions(precision=2)],
     "number of threads": [lambda: torch.set_num_threads(torch.get_num_threads() + 1)],
     "working directory": [lambda: os.chdir("/")],
     "environment variables": [lambda: os.environ.update(CHECKED="1"), os.environ.clear],

@@ -78,6 +78,7 @@ FAULTS: dict[str, tuple[set[str], str]] = {
     "warning_filters": (CHANGES, "warning filters"),
     "saved_hooks": (CHANGES, ""),  # autograd itself puts that right after backward
     "matmul_precision": (CHANGES, "matmul precision"),
+    "print_options": (CHANGES, "print options"),
     "deterministic": (CHANGES, "deterministic algorithms"),
     "modules_broken": (CHANGES | RAISES, "imported modules"),
     "watchdog": (CHANGES, ""),  # stopped before the next test

@@ -109,6 +109,11 @@ def _deterministic() -> tuple[bool, ...]:
     )
 
 
+def _print_options() -> dict[str, Any]:
+    """How tensors are printed, which every message with a tensor in it depends on."""
+    return dict(vars(torch._tensor_str.PRINT_OPTS))
+
+
 def _saved_tensor_hooks() -> tuple[bool, bool]:
     on_top = torch._C._autograd._top_saved_tensors_default_hooks(True)
     return on_top is not None, torch._C._autograd._saved_tensors_hooks_is_enabled()  # type: ignore[attr-defined]
@@ -155,6 +160,7 @@ FACTS: dict[str, Callable[[], Any]] = {
     "current device or stream": _current_devices,
     "saved-tensor hooks": _saved_tensor_hooks,
     "matmul precision": lambda: (torch.get_float32_matmul_precision(), torch._C._get_cudnn_allow_tf32()),
+    "print options": _print_options,
     "warning filters": _sweeping_filters,
     "number of threads": torch.get_num_threads,
     "default process group": lambda: id(distributed_c10d._get_default_group()) if dist.is_initialized() else None,

@@ -119,6 +119,7 @@ PUT_BACK: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
     "deterministic algorithms": (FACTS["deterministic algorithms"], _set_deterministic),
     "autocast": (_autocast, _set_autocast),
     "matmul precision": (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+    "print options": (FACTS["print options"], vars(torch._tensor_str.PRINT_OPTS).update),
     "number of threads": (FACTS["number of threads"], torch.set_num_threads),
     "working directory": (FACTS["working directory"], os.chdir),
     "environment variables": (FACTS["environment variables"], _set_environment),

@@ -374,6 +374,10 @@ def matmul_precision(x):
     torch.set_float32_matmul_precision("medium")
 
 
+def print_options(x):
+    torch.set_printoptions(precision=2)
+
+
 def deterministic(x):
     torch.use_deterministic_algorithms(True, warn_only=True)
 
