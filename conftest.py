@@ -13,17 +13,25 @@ SOURCES = ("conformance", "spec_impl")
 #: Files with few tests that take long begin first: then no worker is left alone with one of them at the end.
 LONGEST_FIRST = (
     "tests/test_cluster_nodes.py",
+    "tests/test_wheel.py",
     "tests/test_runner_runs.py",
     "tests/test_faults.py",
-    "tests/emulated/test_command.py",
+    "tests/test_docs_browser.py",
     "tests/test_reproduce.py",
-    "tests/test_runner_attacks.py",
-    "tests/test_wheel.py",
-    "tests/test_docs.py",
-    "tests/test_runner_ends.py",
+    "tests/test_plugin_neighbours.py",
+    "tests/test_docs_clauses.py",
     "tests/test_cluster.py",
+    "tests/test_runner_attacks.py",
+    "tests/test_vandals.py",
+    "tests/emulated/test_command.py",
+    "tests/test_runner_starts.py",
+    "tests/test_runner_ends.py",
+    "tests/test_fixes.py",
     "tests/test_cli_expect.py",
+    "tests/test_docs.py",
     "tests/test_public.py",
+    "tests/test_plugin.py",
+    "tests/test_documented_classes.py",
 )
 
 
