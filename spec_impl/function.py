@@ -27,7 +27,7 @@ class Function(torch.autograd.Function):
        :sources: X Extending PyTorch "return either a single"
 
        ``apply`` hands out what ``forward`` returned: one value for one value, a tuple for a tuple, with
-       everything that is no tensor as it was.
+       every non-tensor as it was.
 
     .. clause:: Function.apply.direct-arguments
        :party: engine

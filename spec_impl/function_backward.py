@@ -152,7 +152,7 @@ class FunctionBackward(Function):
               X Extending PyTorch "Gradients of non-Tensor arguments to forward must be None"
 
            Too few values from backward raise, and so do a gradient whose shape does not fit its input and a
-           value for an input that is no tensor. More Nones than there are inputs are taken, and so is a
+           value for a non-tensor input. More Nones than there are inputs are taken, and so is a
            gradient for an input that needs none.
 
         Example:

@@ -80,7 +80,7 @@ class FunctionJvp(Function):
            :level: may
            :sources: T N "not differentiable with respect to that output"
 
-           jvp may return None for an output that is no tensor and for one that is not differentiable.
+           jvp may return None for a non-tensor output and for one that is not differentiable.
 
         .. clause:: Function.jvp.at-once
            :party: engine

@@ -25,7 +25,7 @@ def test_result_is_a_tuple_with_an_entry_for_each_rank(subject: Subject, world: 
     expect.that(isinstance(outputs, tuple), f"{what} is a tuple", type(outputs).__name__, "tuple")
     expect.equal(len(outputs), world.size, f"{what}: number of entries")
     kinds = [type(output).__name__ for output in outputs if not isinstance(output, torch.Tensor)]
-    expect.equal(kinds, [], f"{what}: types of entries that are no tensors")
+    expect.equal(kinds, [], f"{what}: types of non-tensor entries")
 
 
 @clause("AllGatherGradAutograd.forward.every-rank")

@@ -67,7 +67,7 @@ def test_data_on_ctx_reaches_jvp(world: World, form: str) -> None:
 @clause("Function.apply.returns")
 @cases(form=["combined", "separate"], needs_grad=[True, False])
 def test_apply_hands_out_what_forward_returned(world: World, form: str, needs_grad: bool) -> None:
-    """One value for one value, a tuple for a tuple of any length, and whatever is no tensor as it was."""
+    """One value for one value, a tuple for a tuple of any length, and every non-tensor as it was."""
     x, one, many = tensor(world, 1.0).requires_grad_(needs_grad), tensor(world, 2.0), [3]
     returned: list[Any] = [
         one,
@@ -94,7 +94,7 @@ def test_apply_hands_out_what_forward_returned(world: World, form: str, needs_gr
             else:
                 expect.that(
                     given is expected,
-                    "PyTorch's apply hands out what is no tensor as it was",
+                    "PyTorch's apply hands out a non-tensor as it was",
                     given,
                     expected,
                 )

@@ -128,14 +128,14 @@ def test_one_value_for_each_output(world: World, form: str) -> None:
         if place in weights:
             expect.equal(actual, weights[place], f"gradient that PyTorch handed to backward for output {place}")
         else:
-            what = f"PyTorch handed None to backward for output {place}, which is no tensor"
+            what = f"PyTorch handed None to backward for non-tensor output {place}"
             expect.that(actual is None, what, actual, "None")
 
 
 @clause("Function.backward.none-allowed")
 @cases(form=["combined", "separate"])
 def test_backward_may_return_none(world: World, form: str) -> None:
-    """None is accepted at the place of an input that is no tensor or needs no gradient; the others get theirs."""
+    """None is accepted at the place of a non-tensor input and of one that needs no gradient; the others get theirs."""
 
     def backward(ctx: Any, grad: Any) -> Any:
         return tuple(grad * (place + 1) if letter == "x" else None for place, letter in enumerate(pattern))

@@ -71,7 +71,7 @@ def test_one_value_for_each_input(world: World, form: str) -> None:
         if place in (1, 3):
             expect.equal(one, directions[place // 2], f"tangent that PyTorch handed to jvp for input {place}")
         else:
-            expect.that(one is None, f"PyTorch handed None to jvp for input {place}, which is no tensor", one, "None")
+            expect.that(one is None, f"PyTorch handed None to jvp for non-tensor input {place}", one, "None")
     for place, one in enumerate(outputs):
         expected = directions[place] * (place + 2)
         expect.equal(one, expected, f"tangent of output {place} that PyTorch made of what jvp returned")
@@ -79,7 +79,7 @@ def test_one_value_for_each_input(world: World, form: str) -> None:
 
 @clause("Function.jvp.receives")
 def test_torch_func_hands_the_same_to_jvp(world: World) -> None:
-    """Under torch.func.jvp too jvp gets one value per input in order, None for what is no tensor."""
+    """Under torch.func.jvp too jvp gets one value per input in order, None for a non-tensor."""
     shapes: list[list[Any]] = []
 
     def jvp(ctx: Any, *tangents: Any) -> Any:
@@ -99,7 +99,7 @@ def test_torch_func_hands_the_same_to_jvp(world: World) -> None:
 @clause("Function.jvp.none-allowed")
 @cases(form=["combined", "separate"], pattern=["tn", "nt", "tm", "mt", "ti", "ntmtn"])
 def test_jvp_may_return_none(world: World, form: str, pattern: str) -> None:
-    """None is accepted for an output that is no tensor (n), marked non-differentiable (m) or an integer (i)."""
+    """None is accepted for an output that is a non-tensor (n), marked non-differentiable (m) or an integer (i)."""
     makers: dict[str, Any] = {"t": lambda x: x * 2, "n": lambda x: 5, "m": torch.sign, "i": torch.argsort}
 
     def compute(x: Any) -> Any:

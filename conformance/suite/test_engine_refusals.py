@@ -17,7 +17,7 @@ from conformance.kit.world import World
     form=["combined", "separate"], wrong=["too few", "shape", "value for a number", "value for None", "one too many"]
 )
 def test_wrong_values_from_backward_are_refused(world: World, form: str, wrong: str) -> None:
-    """Backward returns one value less, one more, a gradient of another shape, or something for what is no tensor."""
+    """Backward returns one value less, one more, a gradient of another shape, or something for a non-tensor."""
     one, five = torch.ones(2, device=world.device), torch.ones(5, device=world.device)
     values: dict[str, Any] = {
         "too few": (one,),

@@ -51,7 +51,7 @@ def test_each_output_has_its_own_out_dim(world: World, out_dims: list[int | None
 
 @clause("Function.vmap.out-dims-honoured")
 def test_outputs_that_are_no_tensors_pass(world: World) -> None:
-    """An output that is no tensor, with out_dim None, reaches the mapped function as vmap returned it."""
+    """A non-tensor output, with out_dim None, reaches the mapped function as vmap returned it."""
     seen: list[Any] = []
     x = _numbers(world, 3, SIZE)
     returned = (None, x * 2, 7), (None, 1, None)
@@ -63,8 +63,8 @@ def test_outputs_that_are_no_tensors_pass(world: World) -> None:
         return result
 
     actual = torch.vmap(call, in_dims=1)(x)
-    expect.equal(actual, (x * 2).movedim(1, 0), "PyTorch's result beside others that are no tensors")
-    expect.equal(seen, [(None, 7)], "outputs of vmap that are no tensors, as PyTorch hands them out")
+    expect.equal(actual, (x * 2).movedim(1, 0), "PyTorch's result beside non-tensor ones")
+    expect.equal(seen, [(None, 7)], "non-tensor outputs of vmap, as PyTorch hands them out")
 
 
 def _wave(x: Any, w: Any, n: Any) -> Any:

@@ -52,7 +52,7 @@ def test_only_tensors_are_saved(subject: Subject, world: World) -> None:
                 f"argument {index} of save_for_backward, {call.function.__name__}, {look.case.label}",
                 f"{type(value).__name__} {expect.shown(value)}",
                 "a tensor or None",
-                "what is no tensor belongs on ctx as an attribute",
+                "a non-tensor belongs on ctx as an attribute",
             )
 
 
