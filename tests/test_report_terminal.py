@@ -92,14 +92,10 @@ def test_of_a_long_stack_the_innermost_calls_are_told():
 
 
 def test_of_several_threads_the_one_that_was_at_work_is_told_first():
-    stack = (
-        'Thread 0x2 (most recent call first):\n  File "loader.py", line 9 in wait\n\n'
-        'Current thread 0x1 (most recent call first):\n  File "layers.py", line 3 in forward\n'
-    )
-    ((_, told),) = last_words(RankOutcome(0, "timeout", stack=stack))
-    assert told.startswith(
-        'Current thread 0x1 (most recent call first):\n  File "layers.py", line 3 in forward\nThread 0x2'
-    )
+    working = 'Current thread 0x1 (most recent call first):\n  File "layers.py", line 3 in forward\n'
+    waiting = 'Thread 0x2 (most recent call first):\n  File "loader.py", line 9 in wait\n\n'
+    ((_, told),) = last_words(RankOutcome(0, "timeout", stack=waiting + working))
+    assert told.startswith(working + "Thread 0x2")
 
 
 def test_a_note_tells_one_failure():
