@@ -112,12 +112,14 @@ def _again(case: Case, moved: Case, world: World) -> tuple[list[torch.Tensor]] |
     values: list[Any] = pytree.tree_leaves(first.args)
     if any(isinstance(value, torch.Tensor) and freed(value) for value in values):
         return None  # to call it with such a tensor is to crash
-    versions = {at: (values[at]._version, values[at].grad_fn) for at in case.active}
+    tensors = {at: value for at, value in enumerate(values) if isinstance(value, torch.Tensor)}
+    before = {at: (tensor._version, tensor.grad_fn) for at, tensor in tensors.items()}
     Run.of(case, first.args, first.leaves)
-    if any((values[at]._version, values[at].grad_fn) != before for at, before in versions.items()):
+    written = {at for at, tensor in tensors.items() if (tensor._version, tensor.grad_fn) != before[at]}
+    if written.intersection(case.active):
         return None
     with torch.no_grad():
-        for at in case.active:
-            values[at].copy_(moved.values[at])
+        for at in written.union(case.active):
+            tensors[at].copy_(moved.values[at])
     seeds.seed(0)
     return (_results(Run.of(moved, first.args, first.leaves), world),)

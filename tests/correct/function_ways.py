@@ -72,6 +72,26 @@ class InPlaceAndMore(Function):
         return grad * ctx.saved_tensors[0]
 
 
+class RunningMean(Function):
+    """Changes another tensor than the one that is differentiated, and returns it, as batch norms do."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(5, 3, dtype=torch.float64, requires_grad=True), torch.zeros(3, dtype=torch.float64)
+
+    @staticmethod
+    def forward(ctx, x, running):
+        mean = x.mean(0)
+        running.mul_(0.9).add_(mean, alpha=0.1)
+        ctx.mark_dirty(running)
+        ctx.mark_non_differentiable(running)
+        return x - mean, running
+
+    @staticmethod
+    def backward(ctx, grad, _):
+        return grad - grad.mean(0), None
+
+
 class ReturnsItsInput(Function):
     """The identity, with the input returned as it is."""
 
