@@ -145,6 +145,25 @@ class Dropout(Function):
         return grad * keep
 
 
+class DrawsFromAGenerator(Function):
+    """Draws random numbers from the generator that it is given."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(3, 4, dtype=torch.float64, requires_grad=True), torch.Generator().manual_seed(3)
+
+    @staticmethod
+    def forward(ctx, x, generator):
+        mask = torch.empty_like(x).bernoulli_(0.5, generator=generator)
+        ctx.save_for_backward(mask)
+        return x * mask
+
+    @staticmethod
+    def backward(ctx, grad):
+        (mask,) = ctx.saved_tensors
+        return grad * mask, None
+
+
 class StochasticRounding(Function):
     """Draws random numbers in backward too: no derivative, but what its author declares."""
 
