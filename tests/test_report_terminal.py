@@ -83,6 +83,21 @@ def test_a_stack_is_told_without_the_extension_modules():
     ]
 
 
+def test_of_a_long_stack_the_innermost_calls_are_told():
+    frames = [f'  File "layers.py", line {line} in call' for line in range(20)]
+    stack = "\n".join(["Fatal Python error: Aborted", "", "Current thread 0x1 (most recent call first):", *frames])
+    ((_, told),) = last_words(RankOutcome(0, "crash", stack=stack))
+    assert frames[0] in told
+    assert frames[19] not in told
+
+
+def test_of_several_threads_the_one_that_was_at_work_is_told_first():
+    working = 'Current thread 0x1 (most recent call first):\n  File "layers.py", line 3 in forward\n'
+    waiting = 'Thread 0x2 (most recent call first):\n  File "loader.py", line 9 in wait\n\n'
+    ((_, told),) = last_words(RankOutcome(0, "timeout", stack=waiting + working))
+    assert told.startswith(working + "Thread 0x2")
+
+
 def test_a_note_tells_one_failure():
     clauses = {**CLAUSES, "Function.new.thing": clause("Function.new.thing", level="may")}
     told = [outcome("Function.new.thing", "fail", node=f"test_x.py::{name}", message=f"{name} is off") for name in "ab"]

@@ -79,6 +79,8 @@ class Run:
 
     case: Case
     args: tuple[Any, ...]
+    #: The arguments, flattened before the call, since a call may add to a list.
+    values: tuple[Any, ...]
     leaves: dict[int, torch.Tensor]
     result: Any
     #: All tensors of the result, in order.
@@ -89,11 +91,12 @@ class Run:
     @classmethod
     def of(cls, case: Case, args: tuple[Any, ...], leaves: dict[int, torch.Tensor]) -> Run:
         """Make the call."""
+        values = tuple(pytree.tree_leaves(args))
         result = case.subject(*args)
         tensors = tuple(leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor))
         asked = [at for at, tensor in enumerate(tensors) if tensor.requires_grad and smooth(tensor)]
         places = tuple(asked) if has_backward(case.subject) else ()
-        return cls(case, args, leaves, result, tensors, places)
+        return cls(case, args, values, leaves, result, tensors, places)
 
     @property
     def outputs(self) -> list[torch.Tensor]:

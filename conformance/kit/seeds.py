@@ -61,6 +61,14 @@ def seeded(number: int) -> Iterator[None]:
         yield
 
 
+def default_generator(device: torch.device) -> torch.Generator:
+    """The generator of a device that :func:`seed` starts."""
+    if device.type == "cpu":
+        return torch.default_generator
+    defaults = getattr(torch.get_device_module(device), "default_generators", ())
+    return defaults[device.index or 0] if defaults else torch.Generator(device)
+
+
 def devices_in_use() -> list[Any]:
     """The modules of the accelerators that are in use: asking whether there are others would start them."""
     modules = (getattr(torch, name, None) for name in ("cuda", "xpu", torch._C._get_privateuse1_backend_name()))

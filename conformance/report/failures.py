@@ -102,12 +102,22 @@ def how_it_ended(rank: RankOutcome) -> str:
 
 def last_words(rank: RankOutcome, lines: int = 12) -> Iterator[tuple[str, str]]:
     """What else is known of a rank that crashed or was late: a title and a short text each."""
-    for title, text in (("stack", rank.stack), ("last output", rank.output)):
-        said = [line for line in visible(text).splitlines() if line.strip() and not line.startswith(_MODULES)]
-        if said:
-            yield title, "\n".join(said[-lines:])
+    if stack := _said(_working_thread_first(rank.stack)):
+        yield "stack", "\n".join(stack[:lines])
+    if output := _said(rank.output):
+        yield "last output", "\n".join(output[-lines:])
     if rank.collectives:
         yield "collectives entered", "\n".join(map(visible, rank.collectives[-lines:]))
+
+
+def _said(text: str) -> list[str]:
+    return [line for line in visible(text).splitlines() if line.strip() and not line.startswith(_MODULES)]
+
+
+def _working_thread_first(stack: str) -> str:
+    """The stacks of faulthandler, which tells of other threads before the one that was at work."""
+    others, current, working = stack.partition("Current thread ")
+    return f"{current}{working}\n{others}" if others.startswith("Thread ") else stack
 
 
 def _signature(test: TestOutcome) -> tuple[str, str, str]:

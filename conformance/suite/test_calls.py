@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from conformance.kit import expect, seeds
 from conformance.kit.calls import Case, Run, differentiated
@@ -109,15 +107,16 @@ def test_a_tensor_with_new_values_is_read_again(subject: Subject, world: World) 
 def _again(case: Case, moved: Case, world: World) -> tuple[list[torch.Tensor]] | None:
     """Results and gradients of a second call with the very tensors of the first, which hold other values by then."""
     first = case.run()
-    values: list[Any] = pytree.tree_leaves(first.args)
-    if any(isinstance(value, torch.Tensor) and freed(value) for value in values):
+    tensors = {at: value for at, value in enumerate(first.values) if isinstance(value, torch.Tensor)}
+    if any(map(freed, tensors.values())):
         return None  # to call it with such a tensor is to crash
-    versions = {at: (values[at]._version, values[at].grad_fn) for at in case.active}
+    before = {at: (tensor._version, tensor.grad_fn) for at, tensor in tensors.items()}
     Run.of(case, first.args, first.leaves)
-    if any((values[at]._version, values[at].grad_fn) != before for at, before in versions.items()):
+    written = {at for at, tensor in tensors.items() if (tensor._version, tensor.grad_fn) != before[at]}
+    if written.intersection(case.active):
         return None
     with torch.no_grad():
-        for at in case.active:
-            values[at].copy_(moved.values[at])
+        for at in written.union(case.active):
+            tensors[at].copy_(moved.values[at])
     seeds.seed(0)
     return (_results(Run.of(moved, first.args, first.leaves), world),)

@@ -86,6 +86,7 @@ def test_second_derivative_is_right_or_refused(subject: Subject, world: World) -
         asked = [at for at, tensor in enumerate(claim.call.tensors) if tensor.requires_grad]
         need(look.differentiable, "no result has a gradient")
         need(not wrong_gradient(claim, world), "its gradient is wrong, and backward.gradient says so")
+        need(_one_shape_each(look), "a result has other shapes on other ranks")
         drawn = _incoming(look, world)
         run = _gradient(claim.call.in_group(whole()), asked, look, drawn)
         samples = [*all_ranks(world).agreed(claim.call.samples()), *(shrunk(g).requires_grad_() for g in drawn)]
@@ -133,6 +134,12 @@ def _gradient(run: Run, asked: Sequence[int], look: Observation, drawn: Sequence
         return [torch.zeros_like(inputs[at]) if g is None else g for at, g in zip(asked, found, strict=True)]
 
     return gradient
+
+
+def _one_shape_each(look: Observation) -> bool:
+    return all(
+        len({getattr(results[at], "shape", None) for results in look.results}) == 1 for at in look.differentiable
+    )
 
 
 def _incoming(look: Observation, world: World) -> list[torch.Tensor]:

@@ -61,7 +61,7 @@ def _how_kept(run: Run, tensor: torch.Tensor) -> str:
 
 def _named_tensors(run: Run) -> list[tuple[str, torch.Tensor]]:
     """The tensors among the arguments and in the result of a call."""
-    arguments = zip(run.case.names, pytree.tree_leaves(run.args), strict=True)
+    arguments = zip(run.case.names, run.values, strict=True)
     outputs = ((f"output {index}", tensor) for index, tensor in enumerate(run.tensors))
     return [(name, value) for name, value in (*arguments, *outputs) if isinstance(value, torch.Tensor)]
 
@@ -89,7 +89,7 @@ def test_arguments_are_left_as_they_are(subject: Subject, world: World) -> None:
     for case in every_case(subject, world):
         before = {at: value.detach().clone() for at, value in enumerate(case.values) if _is_plain(value)}
         run = case.run()
-        values = pytree.tree_leaves(run.args)
+        values = run.values
         results = {id(tensor) for tensor in run.tensors}
         for at in before.keys() - case.top:
             if _is_plain(values[at]) and id(values[at]) not in results:

@@ -226,7 +226,7 @@ def test_backward_takes_what_forward_takes(subject: Subject, world: World, kind:
     for case in differentiable(subject, world):
         # Where the sample itself fails, other clauses say so.
         fine = attempt(lambda: _pulled(case.run(), world), world)  # noqa: B023
-        run = attempt(lambda: _derived(case, kind), world) if fine else None  # noqa: B023
+        run = attempt(lambda: _derived(case, kind, world), world) if fine else None  # noqa: B023
         if run is None or not all(world.exchange(bool(run.outputs))):
             continue
         taken += 1
@@ -241,9 +241,9 @@ def _pulled(run: Run, world: World) -> bool:
     return bool(run.outputs)
 
 
-def _derived(case: Case, kind: str) -> Run | None:
-    """The call of a derived sample; None where nothing about the sample is changed."""
+def _derived(case: Case, kind: str, world: World) -> Run | None:
+    """The call of a derived sample; None where nothing about the sample is changed on any rank."""
     if kind in LAYOUTS:
-        return laid(case, LAYOUTS[kind]) if changes(case, LAYOUTS[kind]) else None
+        return laid(case, LAYOUTS[kind]) if any(world.exchange(changes(case, LAYOUTS[kind]))) else None
     empty = without_rows(case)
     return empty.run() if empty else None

@@ -169,8 +169,18 @@ def _without_a_function(x):
     return x.exp() * 2
 
 
+class _Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.full((), 1.5, dtype=torch.float64))
+
+    def forward(self, x):
+        return Combined.apply(x * self.weight)
+
+
 around_a_function = Subject(_around_a_function, inputs=inputs, name="around_a_function")
 without_a_function = Subject(_without_a_function, inputs=inputs, name="without_a_function")
+with_a_parameter = Subject(_Layer(), inputs=inputs, name="with_a_parameter")
 
 
 class _StraightThrough(Function):

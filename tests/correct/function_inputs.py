@@ -71,6 +71,26 @@ class NestedArguments(Function):
         return grad * one * other * ctx.scale, None
 
 
+class KeepsAccounts(Function):
+    """Adds to a list and to a dictionary of its caller's."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(3, dtype=torch.float64, requires_grad=True), [], {"calls": 0}
+
+    @staticmethod
+    def forward(ctx, x, norms, counts):
+        ctx.norms = norms
+        counts["calls"] += 1
+        counts["elements"] = x.numel()
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        ctx.norms.append(float(grad.norm()))
+        return grad * 2, None, None
+
+
 @dataclass
 class _Options:
     table: torch.Tensor

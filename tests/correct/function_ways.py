@@ -72,6 +72,26 @@ class InPlaceAndMore(Function):
         return grad * ctx.saved_tensors[0]
 
 
+class RunningMean(Function):
+    """Changes another tensor than the one that is differentiated, and returns it, as batch norms do."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(5, 3, dtype=torch.float64, requires_grad=True), torch.zeros(3, dtype=torch.float64)
+
+    @staticmethod
+    def forward(ctx, x, running):
+        mean = x.mean(0)
+        running.mul_(0.9).add_(mean, alpha=0.1)
+        ctx.mark_dirty(running)
+        ctx.mark_non_differentiable(running)
+        return x - mean, running
+
+    @staticmethod
+    def backward(ctx, grad, _):
+        return grad - grad.mean(0), None
+
+
 class ReturnsItsInput(Function):
     """The identity, with the input returned as it is."""
 
@@ -123,6 +143,25 @@ class Dropout(Function):
     def backward(ctx, grad):
         (keep,) = ctx.saved_tensors
         return grad * keep
+
+
+class DrawsFromAGenerator(Function):
+    """Draws random numbers from the generator that it is given."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(3, 4, dtype=torch.float64, requires_grad=True), torch.Generator().manual_seed(3)
+
+    @staticmethod
+    def forward(ctx, x, generator):
+        mask = torch.empty_like(x).bernoulli_(0.5, generator=generator)
+        ctx.save_for_backward(mask)
+        return x * mask
+
+    @staticmethod
+    def backward(ctx, grad):
+        (mask,) = ctx.saved_tensors
+        return grad * mask, None
 
 
 class StochasticRounding(Function):
