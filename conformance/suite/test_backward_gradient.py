@@ -13,12 +13,17 @@ from conformance.kit.marks import clause
 from conformance.kit.slopes import Comparison, compare, directions, epsilon, inner, nearby, paired, reach, typical
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_strided
+from conformance.kit.variants import draws, farthest
 from conformance.kit.world import World
 
 OWN = "its spec says what the gradient is, and has clauses for it"
 ROUGH = "too rough around every sample for differences to tell a derivative"
 #: Gradients of at most this many elements are shown whole beside those by differences.
 SHOWN_WHOLE = 64
+#: The factor by which a gradient scaler multiplies the loss at first.
+LOSS_SCALE = 65536.0
+#: How far from linear a gradient may be, next to its size: wide, since what is looked for is wrong and not imprecise.
+NEARLY_LINEAR = 0.01
 
 
 @clause("Function.backward.gradient")
@@ -138,3 +143,44 @@ def test_gradient_is_the_declared_one(subject: Subject, world: World) -> None:
         actual = dict(zip(run.leaves, run.filled(run.gradients(cotangents)), strict=True))
         for at, right in declared_gradients(run, cotangents).items():
             expect.close(actual[at], right, f"gradient of {case.name(at)}, against the declared formula")
+
+
+@clause("Function.backward.gradient")
+def test_gradient_is_linear_in_the_incoming_ones(subject: Subject, world: World) -> None:
+    """A loss scaled up scales every gradient; the gradients for each output alone add up to those for all."""
+    need(subject.gradient_kind != "spec", OWN)
+    need(subject.gradient_kind == "numeric", "its gradient is a declared one")
+    tried = 0
+    for case in [in_double(case) for case, _ in differentiated(subject, world)]:
+        run = case.run()
+        if epsilon([*run.outputs, *run.leaves.values()]) > torch.finfo(torch.float32).eps or draws(case, world):
+            continue
+        cotangents = run.cotangents(world)
+        plain = run.filled(run.gradients(cotangents))
+        scaled = _gradients(case, [LOSS_SCALE * cotangent for cotangent in cotangents])
+        alone = [_gradients(case, others) for others in _one_at_a_time(cotangents)]
+        tried += 1
+        large = [LOSS_SCALE * gradient for gradient in plain]
+        _expect_linear(run, scaled, large, f"incoming gradients {LOSS_SCALE:g} times as large")
+        _expect_linear(run, [sum(each) for each in zip(*alone, strict=True)], plain, "each output alone, added up")
+    need(tried, "it draws random numbers, or takes half precision alone")
+
+
+def _one_at_a_time(cotangents: list[torch.Tensor]) -> list[list[torch.Tensor]]:
+    """The gradients of the outputs, with zeros in place of all but one; for each of them."""
+    places = range(len(cotangents))
+    return [[one if at == kept else torch.zeros_like(one) for at, one in enumerate(cotangents)] for kept in places]
+
+
+def _gradients(case: Case, cotangents: list[torch.Tensor]) -> list[torch.Tensor]:
+    run = case.run()
+    return [gradient.detach().clone() for gradient in run.filled(run.gradients(cotangents))]
+
+
+def _expect_linear(run: Run, actual: list[torch.Tensor], right: list[torch.Tensor], what: str) -> None:
+    if not all(bool(gradient.isfinite().all()) for gradient in [*actual, *right]):
+        return  # beyond the range of the dtype, or of the function
+    gap, place = farthest(actual, right)
+    name = f"gradient of {run.case.name(list(run.leaves)[place])}, {what}"
+    one, other = expect.shown_apart(actual[place], right[place])
+    expect.that(gap <= NEARLY_LINEAR, name, one, f"{other}: a gradient is linear in the incoming ones")
