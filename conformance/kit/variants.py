@@ -36,11 +36,21 @@ def _sliced(value: torch.Tensor) -> torch.Tensor:
     return wide[..., 1::2]
 
 
+def channels_last(value: torch.Tensor) -> torch.Tensor:
+    """The values of images and volumes with the channels last in memory; other tensors as they are.
+
+    >>> channels_last(torch.zeros(1, 2, 3, 4)).is_contiguous(memory_format=torch.channels_last)
+    True
+    """
+    return value.movedim(1, -1).contiguous().movedim(-1, 1) if value.dim() > 3 else value
+
+
 #: Ways to lay out an input.
 LAYOUTS: dict[str, Arrange] = {
     "contiguous": lambda value: value.clone(memory_format=torch.contiguous_format),
     "transposed in memory": _transposed,
     "sliced out of wider memory": _sliced,
+    "channels last": channels_last,
 }
 
 

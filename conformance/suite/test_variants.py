@@ -62,7 +62,7 @@ class Mismatch:
 
 
 @clause("Function.backward.gradient")
-@cases(layout=["contiguous", "transposed in memory", "sliced out of wider memory"])
+@cases(layout=["contiguous", "transposed in memory", "sliced out of wider memory", "channels last"])
 def test_layout_of_inputs_makes_no_difference(subject: Subject, world: World, layout: str) -> None:
     """Inputs laid out otherwise in memory give the results and gradients that the sample gives, or are refused."""
     found, tried, arrange = [], 0, LAYOUTS[layout]
