@@ -9,11 +9,12 @@ from conformance.kit.calls import Case, Run, differentiated, in_double
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.diagnosis import likely_cause
 from conformance.kit.formula import declared_gradients
-from conformance.kit.marks import clause
+from conformance.kit.marks import cases, clause
+from conformance.kit.sizes import resized
 from conformance.kit.slopes import Comparison, compare, directions, epsilon, inner, nearby, paired, reach, typical
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_strided
-from conformance.kit.variants import draws, farthest
+from conformance.kit.variants import attempt, draws, farthest, shaken, steady
 from conformance.kit.world import World
 
 OWN = "its spec says what the gradient is, and has clauses for it"
@@ -22,8 +23,8 @@ ROUGH = "too rough around every sample for differences to tell a derivative"
 SHOWN_WHOLE = 64
 #: The factor by which a gradient scaler multiplies the loss at first.
 LOSS_SCALE = 65536.0
-#: How far from linear a gradient may be, next to its size: wide, since what is looked for is wrong and not imprecise.
-NEARLY_LINEAR = 0.01
+#: How far gradients that should agree may be apart, next to their size: what is looked for is wrong and not imprecise.
+NEAR = 0.01
 
 
 @clause("Function.backward.gradient")
@@ -31,33 +32,67 @@ def test_gradient_is_the_derivative(subject: Subject, world: World) -> None:
     """The gradient of every input is what differences of forward say, along several directions."""
     need(subject.gradient_kind != "spec", OWN)
     need(subject.gradient_kind == "numeric", "its gradient is a declared one")
-    told = 0
-    for case in [in_double(case) for case, _ in differentiated(subject, world)]:
-        unclear = list(case.active)
-        for point in nearby(case, world):
-            run = point.run()
-            cotangents = run.cotangents(world)
-            gradients = dict(zip(run.leaves, run.gradients(cotangents), strict=True))
-            tried, unclear = unclear, []
-            for at in tried:
-                if gradients[at] is None and at not in case.top:
-                    continue  # autograd does not look into containers
-                slopes = _slopes(world, run, cotangents, at, gradients[at])
-                wrong = next((slope for slope in slopes if slope.verdict == "differs"), None)
-                if wrong and _is_shown_whole(world, point.values[at]):
-                    _same_gradient(run, cotangents, at, gradients[at], wrong)
-                expect.that(
-                    wrong is None,
-                    f"slope of the loss along a random direction of {point.name(at)}",
-                    wrong and f"{wrong.analytic:.9g} by backward",
-                    wrong and f"{wrong.by_differences}, by differences of forward",
-                )
-                told += any(slope.verdict == "agrees" for slope in slopes)
-                if any(slope.verdict == "unclear" for slope in slopes):
-                    unclear.append(at)
-            if not unclear:
-                break
+    told = sum(_expect_derivative(in_double(case), world) for case, _ in differentiated(subject, world))
     need(told, ROUGH)
+
+
+@clause("Function.backward.gradient")
+@cases(size=["one along the first dimension", "one fewer along the last dimension", "1031 along the last dimension"])
+def test_gradient_at_other_sizes(subject: Subject, world: World, size: str) -> None:
+    """At other sizes that the subject takes, the gradient is what differences of forward say there."""
+    found = steady(subject, world)
+    need(subject.gradient_kind == "numeric", "its gradient is a declared one")
+    told = 0
+    for case in found:
+        other = attempt(lambda: resized(case, size), world)  # noqa: B023
+        if other is None or not attempt(lambda: _is_stable(other, world), world):  # noqa: B023
+            continue
+        try:
+            told += _expect_derivative(other, world)
+        except Deviation:
+            raise
+        except Exception:  # the subject need not take what it was not made for
+            continue
+    need(told, f"it takes no sample with {size}, or passes what may be tied to the sizes")
+
+
+def _is_stable(case: Case, world: World) -> bool | None:
+    """Whether rounding the inputs leaves the gradients as they are; None where it does not."""
+    run = case.run()
+    cotangents = run.cotangents(world)
+    right = run.filled(run.gradients(cotangents))
+    near = epsilon([*run.outputs, *run.leaves.values()]) ** 0.5
+    moved = [_gradients(point, cotangents) for point in shaken(case, world, near)]
+    return all(farthest(gradients, right)[0] <= NEAR for gradients in moved) or None
+
+
+def _expect_derivative(case: Case, world: World) -> int:
+    """Expect the gradient of every input to be what differences say; how many of them the differences could tell."""
+    told, unclear = 0, list(case.active)
+    for point in nearby(case, world):
+        run = point.run()
+        cotangents = run.cotangents(world)
+        gradients = dict(zip(run.leaves, run.gradients(cotangents), strict=True))
+        tried, unclear = unclear, []
+        for at in tried:
+            if gradients[at] is None and at not in case.top:
+                continue  # autograd does not look into containers
+            slopes = _slopes(world, run, cotangents, at, gradients[at])
+            wrong = next((slope for slope in slopes if slope.verdict == "differs"), None)
+            if wrong and _is_shown_whole(world, point.values[at]):
+                _same_gradient(run, cotangents, at, gradients[at], wrong)
+            expect.that(
+                wrong is None,
+                f"slope of the loss along a random direction of {point.name(at)}",
+                wrong and f"{wrong.analytic:.9g} by backward",
+                wrong and f"{wrong.by_differences}, by differences of forward",
+            )
+            told += any(slope.verdict == "agrees" for slope in slopes)
+            if any(slope.verdict == "unclear" for slope in slopes):
+                unclear.append(at)
+        if not unclear:
+            break
+    return told
 
 
 def _slopes(
@@ -183,4 +218,4 @@ def _expect_linear(run: Run, actual: list[torch.Tensor], right: list[torch.Tenso
     gap, place = farthest(actual, right)
     name = f"gradient of {run.case.name(list(run.leaves)[place])}, {what}"
     one, other = expect.shown_apart(actual[place], right[place])
-    expect.that(gap <= NEARLY_LINEAR, name, one, f"{other}: a gradient is linear in the incoming ones")
+    expect.that(gap <= NEAR, name, one, f"{other}: a gradient is linear in the incoming ones")
