@@ -67,7 +67,7 @@ def _is_stable(case: Case, world: World) -> bool | None:
     run = case.run()
     cotangents = run.cotangents(world)
     right = run.filled(run.gradients(cotangents))
-    step = epsilon([*run.outputs, *run.leaves.values()]) ** (1 / 3)
+    step = _working_epsilon(world, run) ** (1 / 3)
     moved = [_gradients(point, cotangents) for point in shaken(case, world, step)]
     return all(farthest(gradients, right)[0] <= STABLE for gradients in moved) or None
 
@@ -109,7 +109,7 @@ def _slopes(
     What differs at a derived sample is asked again with the long steps that single precision inside takes.
     """
     value = run.case.values[at].detach()
-    eps = epsilon([*run.outputs, value])
+    eps = _working_epsilon(world, run)
 
     def along(direction: torch.Tensor) -> Comparison:
         def loss(step: float) -> tuple[float, float]:
@@ -123,6 +123,18 @@ def _slopes(
         return found
 
     return [along(direction) for direction in directions(world, value)]
+
+
+def _working_epsilon(world: World, run: Run) -> float:
+    """The machine epsilon of a call: that of single precision where all its results fit in there, wherever it is."""
+    moved = next(shaken(run.case, world, SINGLE)).run(needed=run.leaves).outputs
+    fits = all(bool((_in_single(output) == output).all()) for output in moved if is_strided(output))
+    eps = epsilon([*run.outputs, *run.leaves.values()])
+    return max(eps, SINGLE) if all(world.exchange(fits)) else eps
+
+
+def _in_single(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.complex64 if tensor.dtype.is_complex else torch.float32).to(tensor.dtype)
 
 
 def _outputs_at(run: Run, at: int, value: torch.Tensor) -> list[torch.Tensor]:
