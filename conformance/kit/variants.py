@@ -14,12 +14,15 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.kit import seeds
-from conformance.kit.calls import Case, Run, smooth
+from conformance.kit.calls import Case, Run, differentiated, in_double, smooth
+from conformance.kit.deviations import need
 from conformance.kit.slopes import direction, nearby
+from conformance.kit.subject import Subject
 from conformance.kit.tensors import dense, is_strided
 from conformance.kit.world import World
 
 Arrange = Callable[[torch.Tensor], torch.Tensor]
+OWN = "its spec says what the gradient is, and has clauses for it"
 #: What fills memory between elements, where a Function that ignores strides would find it.
 JUNK = 7.0
 
@@ -36,11 +39,21 @@ def _sliced(value: torch.Tensor) -> torch.Tensor:
     return wide[..., 1::2]
 
 
+def channels_last(value: torch.Tensor) -> torch.Tensor:
+    """The values of images and volumes with the channels last in memory; other tensors as they are.
+
+    >>> channels_last(torch.zeros(1, 2, 3, 4)).is_contiguous(memory_format=torch.channels_last)
+    True
+    """
+    return value.movedim(1, -1).contiguous().movedim(-1, 1) if value.dim() > 3 else value
+
+
 #: Ways to lay out an input.
 LAYOUTS: dict[str, Arrange] = {
     "contiguous": lambda value: value.clone(memory_format=torch.contiguous_format),
     "transposed in memory": _transposed,
     "sliced out of wider memory": _sliced,
+    "channels last": channels_last,
 }
 
 
@@ -134,6 +147,19 @@ def longer(case: Case) -> Case | None:
         return None
     made = case.having({at: torch.cat([value, value * 0.5]).to(value) for at, value in tensors.items()})
     return replace(made, label=f"{case.label} made longer")
+
+
+def steady(subject: Subject, world: World) -> list[Case]:
+    """The samples to derive others from: those that give the same at every call.
+
+    Raises:
+        NotApplicable: none does, or the spec has its own clauses for the gradient.
+    """
+    need(subject.gradient_kind != "spec", OWN)
+    found = [in_double(case) for case, _ in differentiated(subject, world)]
+    found = [case for case in found if attempt(lambda case=case: (draws(case, world),), world) == (False,)]  # type: ignore[misc]
+    need(found, "it draws random numbers, so that no two calls are alike, or fails for the samples themselves")
+    return found
 
 
 def draws(case: Case, world: World) -> bool:

@@ -15,7 +15,7 @@ from conformance.kit.gradients import Gradients
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_strided
-from conformance.kit.variants import in_dtype
+from conformance.kit.variants import channels_last, in_dtype
 from conformance.kit.watched import watched
 from conformance.kit.witness import same_values
 from conformance.kit.world import World
@@ -107,7 +107,7 @@ def test_incoming_gradients_are_left_alone(subject: Subject, world: World) -> No
 
 @clause("Function.backward.any-layout")
 def test_layout_of_incoming_gradients_makes_no_difference(subject: Subject, world: World) -> None:
-    """Expanded, transposed, sliced and zero-stride gradients give what contiguous copies of them give."""
+    """Gradients expanded, transposed, sliced, of stride zero or with channels last give what contiguous ones give."""
     tried = 0
     given = differentiated(subject, world)
     for case, first in [*given, *_in_other_precisions(given)]:
@@ -171,6 +171,7 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "expanded from one number": lambda tensor: tensor.reshape(-1)[:1].sum().expand(tensor.shape),
     "with stride zero along dimension 0": _first_row_everywhere,
     "transposed": lambda tensor: tensor.mT.contiguous().mT if tensor.dim() > 1 else tensor,
+    "with channels last in memory": channels_last,
     "sliced out of a wider tensor": _every_other,
 }
 

@@ -9,16 +9,25 @@ from conformance.kit.calls import Case, Run, differentiated, in_double
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.diagnosis import likely_cause
 from conformance.kit.formula import declared_gradients
-from conformance.kit.marks import clause
+from conformance.kit.marks import cases, clause
+from conformance.kit.sizes import resized
 from conformance.kit.slopes import Comparison, compare, directions, epsilon, inner, nearby, paired, reach, typical
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_strided
+from conformance.kit.variants import attempt, draws, farthest, shaken, steady
 from conformance.kit.world import World
 
 OWN = "its spec says what the gradient is, and has clauses for it"
 ROUGH = "too rough around every sample for differences to tell a derivative"
 #: Gradients of at most this many elements are shown whole beside those by differences.
 SHOWN_WHOLE = 64
+#: The factor by which a gradient scaler multiplies the loss at first.
+LOSS_SCALE = 65536.0
+#: How far gradients that should agree may be apart, next to their size: what is looked for is wrong and not imprecise.
+NEAR = 0.01
+#: How far a gradient may move next to its size, where steps as long as those of the differences are taken.
+STABLE = 0.001
+SINGLE = torch.finfo(torch.float32).eps
 
 
 @clause("Function.backward.gradient")
@@ -26,49 +35,106 @@ def test_gradient_is_the_derivative(subject: Subject, world: World) -> None:
     """The gradient of every input is what differences of forward say, along several directions."""
     need(subject.gradient_kind != "spec", OWN)
     need(subject.gradient_kind == "numeric", "its gradient is a declared one")
-    told = 0
-    for case in [in_double(case) for case, _ in differentiated(subject, world)]:
-        unclear = list(case.active)
-        for point in nearby(case, world):
-            run = point.run()
-            cotangents = run.cotangents(world)
-            gradients = dict(zip(run.leaves, run.gradients(cotangents), strict=True))
-            tried, unclear = unclear, []
-            for at in tried:
-                if gradients[at] is None and at not in case.top:
-                    continue  # autograd does not look into containers
-                slopes = _slopes(world, run, cotangents, at, gradients[at])
-                wrong = next((slope for slope in slopes if slope.verdict == "differs"), None)
-                if wrong and _is_shown_whole(world, point.values[at]):
-                    _same_gradient(run, cotangents, at, gradients[at], wrong)
-                expect.that(
-                    wrong is None,
-                    f"slope of the loss along a random direction of {point.name(at)}",
-                    wrong and f"{wrong.analytic:.9g} by backward",
-                    wrong and f"{wrong.by_differences}, by differences of forward",
-                )
-                told += any(slope.verdict == "agrees" for slope in slopes)
-                if any(slope.verdict == "unclear" for slope in slopes):
-                    unclear.append(at)
-            if not unclear:
-                break
+    told = sum(_expect_derivative(in_double(case), world) for case, _ in differentiated(subject, world))
     need(told, ROUGH)
 
 
+@clause("Function.backward.gradient")
+@cases(size=["one along the first dimension", "one fewer along the last dimension", "1031 along the last dimension"])
+def test_gradient_at_other_sizes(subject: Subject, world: World, size: str) -> None:
+    """At other sizes that the subject takes, the gradient is what differences of forward say there."""
+    found = steady(subject, world)
+    need(subject.gradient_kind == "numeric", "its gradient is a declared one")
+    told = 0
+    for case in found:
+        other = attempt(lambda: resized(case, size), world)  # noqa: B023
+        if other is None or not attempt(lambda: _is_stable(other, world), world):  # noqa: B023
+            continue
+        try:
+            told += _expect_derivative(other, world, is_derived=True)
+        except Deviation:
+            raise
+        except Exception:  # the subject need not take what it was not made for
+            continue
+    need(told, f"it takes no sample with {size}, or passes what may be tied to the sizes")
+
+
+def _is_stable(case: Case, world: World) -> bool | None:
+    """Whether steps as long as those of the differences leave the gradients nearly as they are; None where not.
+
+    Among many elements some are so near a kink, such as a tie of a sort, that no differences tell a derivative.
+    """
+    run = case.run()
+    cotangents = run.cotangents(world)
+    right = run.filled(run.gradients(cotangents))
+    step = _working_epsilon(world, run) ** (1 / 3)
+    moved = [_gradients(point, cotangents) for point in shaken(case, world, step)]
+    return all(farthest(gradients, right)[0] <= STABLE for gradients in moved) or None
+
+
+def _expect_derivative(case: Case, world: World, is_derived: bool = False) -> int:
+    """Expect the gradient of every input to be what differences say; how many of them the differences could tell."""
+    told, unclear = 0, list(case.active)
+    for point in nearby(case, world):
+        run = point.run()
+        cotangents = run.cotangents(world)
+        gradients = dict(zip(run.leaves, run.gradients(cotangents), strict=True))
+        tried, unclear = unclear, []
+        for at in tried:
+            if gradients[at] is None and at not in case.top:
+                continue  # autograd does not look into containers
+            slopes = _slopes(world, run, cotangents, at, gradients[at], is_derived)
+            wrong = next((slope for slope in slopes if slope.verdict == "differs"), None)
+            if wrong and _is_shown_whole(world, point.values[at]):
+                _same_gradient(run, cotangents, at, gradients[at], wrong)
+            expect.that(
+                wrong is None,
+                f"slope of the loss along a random direction of {point.name(at)}",
+                wrong and f"{wrong.analytic:.9g} by backward",
+                wrong and f"{wrong.by_differences}, by differences of forward",
+            )
+            told += any(slope.verdict == "agrees" for slope in slopes)
+            if any(slope.verdict == "unclear" for slope in slopes):
+                unclear.append(at)
+        if not unclear:
+            break
+    return told
+
+
 def _slopes(
-    world: World, run: Run, cotangents: list[torch.Tensor], at: int, gradient: torch.Tensor | None
+    world: World, run: Run, cotangents: list[torch.Tensor], at: int, gradient: torch.Tensor | None, is_derived: bool
 ) -> list[Comparison]:
-    """The gradient of one input compared with differences of forward, along each of some directions."""
+    """The gradient of one input compared with differences of forward, along each of some directions.
+
+    What differs at a derived sample is asked again with the long steps that single precision inside takes.
+    """
     value = run.case.values[at].detach()
-    eps = epsilon([*run.outputs, value])
+    eps = _working_epsilon(world, run)
 
     def along(direction: torch.Tensor) -> Comparison:
         def loss(step: float) -> tuple[float, float]:
             return paired(cotangents, _outputs_at(run, at, value + step * direction))
 
-        return compare(world, loss, inner(gradient, direction), eps, reach(cotangents, [direction]))
+        slope, weight = inner(gradient, direction), reach(cotangents, [direction])
+        found = compare(world, loss, slope, eps, weight)
+        if is_derived and found.verdict == "differs":
+            again = compare(world, loss, slope, max(eps, SINGLE), weight)
+            return again if again.verdict == "agrees" else found
+        return found
 
     return [along(direction) for direction in directions(world, value)]
+
+
+def _working_epsilon(world: World, run: Run) -> float:
+    """The machine epsilon of a call: that of single precision where all its results fit in there, wherever it is."""
+    moved = next(shaken(run.case, world, SINGLE)).run(needed=run.leaves).outputs
+    fits = all(bool((_in_single(output) == output).all()) for output in moved if is_strided(output))
+    eps = epsilon([*run.outputs, *run.leaves.values()])
+    return max(eps, SINGLE) if all(world.exchange(fits)) else eps
+
+
+def _in_single(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.complex64 if tensor.dtype.is_complex else torch.float32).to(tensor.dtype)
 
 
 def _outputs_at(run: Run, at: int, value: torch.Tensor) -> list[torch.Tensor]:
@@ -138,3 +204,44 @@ def test_gradient_is_the_declared_one(subject: Subject, world: World) -> None:
         actual = dict(zip(run.leaves, run.filled(run.gradients(cotangents)), strict=True))
         for at, right in declared_gradients(run, cotangents).items():
             expect.close(actual[at], right, f"gradient of {case.name(at)}, against the declared formula")
+
+
+@clause("Function.backward.gradient")
+def test_gradient_is_linear_in_the_incoming_ones(subject: Subject, world: World) -> None:
+    """A loss scaled up scales every gradient; the gradients for each output alone add up to those for all."""
+    need(subject.gradient_kind != "spec", OWN)
+    need(subject.gradient_kind == "numeric", "its gradient is a declared one")
+    tried = 0
+    for case in [in_double(case) for case, _ in differentiated(subject, world)]:
+        run = case.run()
+        if epsilon([*run.outputs, *run.leaves.values()]) > SINGLE or draws(case, world):
+            continue
+        cotangents = run.cotangents(world)
+        plain = run.filled(run.gradients(cotangents))
+        scaled = _gradients(case, [LOSS_SCALE * cotangent for cotangent in cotangents])
+        alone = [_gradients(case, others) for others in _one_at_a_time(cotangents)]
+        tried += 1
+        large = [LOSS_SCALE * gradient for gradient in plain]
+        _expect_linear(run, scaled, large, f"incoming gradients {LOSS_SCALE:g} times as large")
+        _expect_linear(run, [sum(each) for each in zip(*alone, strict=True)], plain, "each output alone, added up")
+    need(tried, "it draws random numbers, or takes half precision alone")
+
+
+def _one_at_a_time(cotangents: list[torch.Tensor]) -> list[list[torch.Tensor]]:
+    """The gradients of the outputs, with zeros in place of all but one; for each of them."""
+    places = range(len(cotangents))
+    return [[one if at == kept else torch.zeros_like(one) for at, one in enumerate(cotangents)] for kept in places]
+
+
+def _gradients(case: Case, cotangents: list[torch.Tensor]) -> list[torch.Tensor]:
+    run = case.run()
+    return [gradient.detach().clone() for gradient in run.filled(run.gradients(cotangents))]
+
+
+def _expect_linear(run: Run, actual: list[torch.Tensor], right: list[torch.Tensor], what: str) -> None:
+    if not all(bool(gradient.isfinite().all()) for gradient in [*actual, *right]):
+        return  # beyond the range of the dtype, or of the function
+    gap, place = farthest(actual, right)
+    name = f"gradient of {run.case.name(list(run.leaves)[place])}, {what}"
+    one, other = expect.shown_apart(actual[place], right[place])
+    expect.that(gap <= NEAR, name, one, f"{other}: a gradient is linear in the incoming ones")

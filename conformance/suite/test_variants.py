@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import Case, Run, differentiated, has_backward, in_double
+from conformance.kit.calls import Case, Run, has_backward
 from conformance.kit.calls import cases as differentiable
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import cases, clause
@@ -19,7 +19,6 @@ from conformance.kit.variants import (
     Arrange,
     attempt,
     changes,
-    draws,
     everywhere,
     farthest,
     in_dtype,
@@ -28,22 +27,13 @@ from conformance.kit.variants import (
     read_in_order,
     same_outputs,
     shaken,
+    steady,
     without_rows,
 )
 from conformance.kit.world import World
 
-OWN = "its spec says what the gradient is, and has clauses for it"
 #: How far gradients may be apart, next to their size: wide, since what is looked for is wrong and not imprecise.
 NEAR = {torch.float64: 0.01, torch.float32: 0.05, torch.float16: 0.5, torch.bfloat16: 0.5}
-
-
-def _steady(subject: Subject, world: World) -> list[Case]:
-    """The samples to derive others from: those that give the same at every call."""
-    need(subject.gradient_kind != "spec", OWN)
-    found = [in_double(case) for case, _ in differentiated(subject, world)]
-    found = [case for case in found if attempt(lambda case=case: (draws(case, world),), world) == (False,)]  # type: ignore[misc]
-    need(found, "it draws random numbers, so that no two calls are alike, or fails for the samples themselves")
-    return found
 
 
 @dataclass(frozen=True)
@@ -62,11 +52,11 @@ class Mismatch:
 
 
 @clause("Function.backward.gradient")
-@cases(layout=["contiguous", "transposed in memory", "sliced out of wider memory"])
+@cases(layout=["contiguous", "transposed in memory", "sliced out of wider memory", "channels last"])
 def test_layout_of_inputs_makes_no_difference(subject: Subject, world: World, layout: str) -> None:
     """Inputs laid out otherwise in memory give the results and gradients that the sample gives, or are refused."""
     found, tried, arrange = [], 0, LAYOUTS[layout]
-    for case in _steady(subject, world):
+    for case in steady(subject, world):
         if all(world.exchange(changes(case, arrange))) and attempt(lambda: laid(case, arrange), world) is not None:  # noqa: B023
             tried += 1
             found.append(everywhere(case, world, lambda point: _by_layout(point, world, arrange, layout)))
@@ -134,7 +124,7 @@ def _coarsest(tensors: list[torch.Tensor]) -> torch.dtype:
 def test_gradient_in_another_dtype(subject: Subject, world: World, dtype: str) -> None:
     """In another dtype that the subject takes, the gradient is the one in double precision, but for rounding."""
     kind, found, tried = getattr(torch, dtype), [], 0
-    for case in _steady(subject, world):
+    for case in steady(subject, world):
         low = in_dtype(case, kind)
         if low is None or attempt(lambda: _both(low, world), world) is None:  # noqa: B023
             continue
@@ -198,7 +188,7 @@ def _by_dtype(point: Case, world: World, dtype: torch.dtype) -> Mismatch | None:
 def test_gradient_of_nothing(subject: Subject, world: World) -> None:
     """With an empty first dimension no gradient is NaN; where the result is empty too, all derivatives are zero."""
     taken = 0
-    for case in _steady(subject, world):
+    for case in steady(subject, world):
         empty = without_rows(case)
         run: Run | None = attempt(empty.run, world) if empty else None
         if run is None or not all(world.exchange(all(bool(output.isfinite().all()) for output in run.outputs))):

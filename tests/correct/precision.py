@@ -99,3 +99,20 @@ class _SampledSurrogate(Function):
 SampledSurrogate = Subject(
     _SampledSurrogate, inputs=inputs, formula=lambda args, grads: (grads[0] * torch.rand_like(grads[0]),)
 )
+
+
+class AveragesInSinglePrecision(Function):
+    """Averages over windows of an image, worked out in float32 whatever comes in."""
+
+    @staticmethod
+    def inputs():
+        for _ in range(3):
+            yield (torch.randn(2, 3, 4, 6, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        return torch.nn.functional.avg_pool2d(x.float(), 2).to(x.dtype)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return torch.nn.functional.interpolate(grad.float(), scale_factor=2).to(grad.dtype) / 4

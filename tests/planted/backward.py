@@ -362,6 +362,27 @@ class ViewOfTheGradient(MatMul):
         return MatMul.backward(ctx, grad.view(-1).view(grad.shape))
 
 
+class ChannelsLastReadAsFirst(Function):
+    """Has a path of its own for gradients with the channels last in memory, which reads them as if they came first.
+
+    Breaks: Function.backward.any-layout
+    """
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(2, 3, 4, 5, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        if grad.is_contiguous(memory_format=torch.channels_last):
+            grad = grad.as_strided(grad.shape, torch.empty(grad.shape).stride())
+        return grad * 2
+
+
 class IntermediateSaved(Function):
     """Saves what it computed on the way, of which a second derivative knows nothing.
 

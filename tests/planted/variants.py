@@ -75,6 +75,28 @@ class ForwardReadsMemory(MatMul):
         return x.as_strided(x.shape, (x.shape[1], 1)) @ w
 
 
+class ForwardTakesImagesForPlanes(Function):
+    """Sums over the planes of an image, which it finds by strides that images with the channels last do not have.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        yield (torch.rand(2, 3, 4, 5, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.shape = x.shape
+        if x.is_contiguous(memory_format=torch.channels_last):
+            x = x.as_strided(x.shape, torch.empty(x.shape).stride())
+        return x.sum((2, 3))
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad[:, :, None, None].expand(ctx.shape)
+
+
 class BytesReadAsDouble(Function):
     """The length of a vector comes from its bytes, read as double precision whatever they are.
 

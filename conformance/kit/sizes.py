@@ -1,0 +1,74 @@
+"""Samples of other sizes: one row, a row shorter by one, a row longer than the blocks that kernels work in.
+
+A subject need not take them. What it takes it must differentiate as it does the sample that it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from conformance.kit.calls import Case
+from conformance.kit.tensors import is_strided
+
+#: More elements than the blocks of kernels have, and an odd number of them.
+LONG = 1031
+#: A sample of more elements than this would take long.
+MOST = 2**20
+
+#: New sizes for a sample: which dimension of its first input they start from, and what becomes of its size.
+SIZES: dict[str, tuple[int, Callable[[int], int]]] = {
+    "one along the first dimension": (0, lambda size: 1),
+    "one fewer along the last dimension": (-1, lambda size: size - 1),
+    f"{LONG} along the last dimension": (-1, lambda size: max(size, LONG)),
+}
+
+
+def resized(case: Case, kind: str) -> Case | None:
+    """The sample with another size wherever a tensor has that of one dimension of the first input.
+
+    None where that changes nothing, or where what else is passed may be tied to the sizes: whole numbers equal to the
+    size or to a number of elements, tensors that are not differentiated, such as indices and masks, and objects.
+    """
+    dim, change = SIZES[kind]
+    tensors = {at: value for at, value in enumerate(case.values) if isinstance(value, torch.Tensor)}
+    if set(tensors) != set(case.active) or not all(map(is_strided, tensors.values())):
+        return None
+    first: torch.Tensor = case.values[case.active[0]]
+    size = first.shape[dim] if first.dim() else 1
+    sizes = {size, *(value.numel() for value in tensors.values())}
+    if size < 2 or change(size) == size or any(_is_tied(value, sizes) for value in case.values):
+        return None
+    made = {at: _sized(value.detach(), size, change(size)) for at, value in tensors.items()}
+    if sum(value.numel() for value in made.values()) > MOST:
+        return None
+    return replace(case.having(made), label=f"{case.label}, {kind}")
+
+
+def _is_tied(value: Any, sizes: set[int]) -> bool:
+    plain = isinstance(value, (torch.Tensor, bool, int, float, str, torch.dtype)) or value is None
+    return not plain or (isinstance(value, int) and value in sizes)
+
+
+def _sized(value: torch.Tensor, old: int, new: int) -> torch.Tensor:
+    for dim, size in enumerate(value.shape):
+        if size == old:
+            value = value.narrow(dim, 0, new) if new < old else _stretched(value, dim, new)
+    return value.clone(memory_format=torch.contiguous_format)
+
+
+def _stretched(value: torch.Tensor, dim: int, size: int) -> torch.Tensor:
+    """Longer by interpolation, so that signs, bounds and order stay.
+
+    >>> _stretched(torch.tensor([1.0, 3.0]), 0, 3)
+    tensor([1., 2., 3.])
+    """
+    last = value.shape[dim] - 1
+    at = torch.linspace(0, last, size, dtype=torch.float64, device=value.device)
+    before = at.long().clamp(max=last - 1)
+    shape = [size if other == dim else 1 for other in range(value.dim())]
+    weight = (at - before).to(value.dtype).view(shape)
+    return value.index_select(dim, before) * (1 - weight) + value.index_select(dim, before + 1) * weight

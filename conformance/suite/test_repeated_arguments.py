@@ -1,0 +1,68 @@
+"""One tensor passed for two arguments, as attention to itself does."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import torch
+from torch.utils import _pytree as pytree
+
+from conformance.kit import expect, seeds
+from conformance.kit.calls import Case, Run
+from conformance.kit.deviations import need
+from conformance.kit.marks import clause
+from conformance.kit.subject import Subject
+from conformance.kit.tensors import is_strided
+from conformance.kit.variants import attempt, same_outputs, steady
+from conformance.kit.world import World
+
+
+@clause("Function.backward.gradient")
+def test_gradients_of_a_repeated_argument_add_up(subject: Subject, world: World) -> None:
+    """One tensor passed for two arguments gets the sum of what two equal tensors get."""
+    tried = 0
+    for case in steady(subject, world):
+        for first, second in _alike(case):
+            both = case.having({second: case.values[first]})
+            apart = attempt(both.run, world)
+            shared = attempt(lambda: _sharing(both, first, second), world)  # noqa: B023
+            if apart is None or shared is None or not same_outputs(apart, shared, world):
+                continue
+            cotangents = apart.cotangents(world)
+            actual = attempt(lambda: _gradient(shared, cotangents, [first]), world)  # noqa: B023
+            right = attempt(lambda: _gradient(apart, cotangents, [first, second]), world)  # noqa: B023
+            if actual is None or right is None:
+                continue
+            tried += 1
+            what = f"gradient of one tensor passed for {case.names[first]} and {case.name(second)}"
+            expect.close(actual, right, f"{what}, against the sum for two that are equal")
+    need(tried, "no sample has two inputs of one shape and dtype that it only reads and takes from one tensor")
+
+
+def _alike(case: Case) -> list[tuple[int, int]]:
+    """The pairs of differentiated arguments that one tensor could be passed for."""
+    own = [at for at in case.active if at in case.top and is_strided(case.values[at])]
+    return [(one, other) for one, other in combinations(own, 2) if _form(case, one) == _form(case, other)]
+
+
+def _form(case: Case, at: int) -> tuple[object, ...]:
+    value: torch.Tensor = case.values[at]
+    return type(value), value.shape, value.stride(), value.dtype, value.device
+
+
+def _sharing(case: Case, first: int, second: int) -> Run | None:
+    """Call the subject with one tensor at two places; None where it changes any argument in place."""
+    leaves = {at: case.values[at].detach().clone().requires_grad_() for at in case.active if at != second}
+    values = [leaves[at].clone() if at in leaves else plain for at, plain in enumerate(case.plain)]
+    values[second] = values[first]
+    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+    versions = [tensor._version for tensor in tensors]
+    seeds.seed(0)
+    run = Run.of(case, tuple(pytree.tree_unflatten(values, case.structure)), leaves)
+    return run if [tensor._version for tensor in tensors] == versions else None
+
+
+def _gradient(run: Run, cotangents: list[torch.Tensor], places: list[int]) -> torch.Tensor:
+    """The gradients of some inputs, added up."""
+    found = dict(zip(run.leaves, run.filled(run.gradients(cotangents)), strict=True))
+    return torch.stack([found[at] for at in places]).sum(0)

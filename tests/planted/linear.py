@@ -1,0 +1,51 @@
+"""Bugs of backward that show for other incoming gradients alone: larger ones, or zeros for one of the outputs."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+SPEC = "Function"
+
+
+def inputs():
+    yield (torch.rand(4, dtype=torch.float64, requires_grad=True),)
+
+
+class ClampsTheGradient(Function):
+    """Large incoming gradients, such as a scaled loss gives, are clamped.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.square()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad.clamp(-100, 100)
+
+
+class ZerosEndBackward(Function):
+    """Returns early where the gradient of the first output is zero, whatever that of the second is.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin(), x.cos()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad_sin, grad_cos):
+        (x,) = ctx.saved_tensors
+        if not grad_sin.any():
+            return torch.zeros_like(x)
+        return grad_sin * x.cos() - grad_cos * x.sin()
