@@ -1,4 +1,4 @@
-"""Bugs that show at other sizes than those of the sample: one, odd, or longer than a block of a kernel."""
+"""Bugs that show at other sizes than those of the sample: one, no multiple of four, or longer than a kernel's block."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class FirstBlockAlone(_Sine):
         return gradient
 
 
-class LastOfAnOddRowForgotten(_Sine):
-    """Works on pairs of elements, and forgets the last one of a row that is no pair.
+class LastOfARowForgotten(_Sine):
+    """Works on four elements at a time, and forgets the last ones of a row that are not four.
 
     Breaks: Function.backward.gradient
     """
@@ -53,9 +53,9 @@ class LastOfAnOddRowForgotten(_Sine):
     @once_differentiable
     def backward(ctx, grad):
         (x,) = ctx.saved_tensors
-        pairs = x.shape[-1] // 2 * 2
+        fours = x.shape[-1] // 4 * 4
         gradient = torch.zeros_like(x)
-        gradient[..., :pairs] = (grad * x.cos())[..., :pairs]
+        gradient[..., :fours] = (grad * x.cos())[..., :fours]
         return gradient
 
 

@@ -1,0 +1,32 @@
+"""Correct Functions that work on halves of a row, or on pairs in it: they are made for rows of an even length."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch.autograd import Function
+
+SPEC = "Function"
+
+
+def inputs():
+    yield (torch.randn(3, 4, dtype=torch.float64, requires_grad=True), 0.3)
+
+
+class RotatesHalves(Function):
+    """Rotary embedding of one angle: one half of a row against the other."""
+
+    @staticmethod
+    def forward(ctx, x, angle):
+        ctx.angle = angle
+        return _rotated(x, angle)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return _rotated(grad, -ctx.angle), None
+
+
+def _rotated(x, angle):
+    one, other = x.chunk(2, -1)
+    return x * math.cos(angle) + torch.cat([-other, one], -1) * math.sin(angle)
