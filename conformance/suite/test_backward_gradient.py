@@ -14,10 +14,9 @@ from conformance.kit.sizes import resized
 from conformance.kit.slopes import Comparison, compare, directions, epsilon, inner, nearby, paired, reach, typical
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_strided
-from conformance.kit.variants import attempt, draws, farthest, shaken, steady
+from conformance.kit.variants import OWN, attempt, draws, farthest, shaken, steady
 from conformance.kit.world import World
 
-OWN = "its spec says what the gradient is, and has clauses for it"
 ROUGH = "too rough around every sample for differences to tell a derivative"
 #: Gradients of at most this many elements are shown whole beside those by differences.
 SHOWN_WHOLE = 64
