@@ -42,8 +42,16 @@ def tensors_on(ctx: Any, foreign: Iterable[Any] = ()) -> Iterator[tuple[str, tor
     seen = {id(value) for value in foreign if not isinstance(value, torch.Tensor | list | tuple | dict | set)}
     for name, value in vars(ctx).items():
         yield from _walk(f"ctx.{name}", value, DEPTH, seen)
-    for key, value in getattr(ctx, "metadata", {}).items():
+    for key, value in _metadata(ctx).items():
         yield from _walk(f"ctx.metadata[{key!r}]", value, DEPTH, seen)
+
+
+def _metadata(ctx: Any) -> Mapping[str, Any]:
+    """What anomaly mode keeps with a node; nothing once the node is gone, which PyTorch says by an error until 2.12."""
+    try:
+        return getattr(ctx, "metadata", {})
+    except RuntimeError:
+        return {}
 
 
 def _walk(way: str, value: Any, depth: int, seen: set[int]) -> Iterator[tuple[str, torch.Tensor]]:

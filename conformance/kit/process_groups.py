@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import torch.distributed as dist
@@ -46,8 +48,14 @@ def group_of(world: World, members: Sequence[int]) -> Any:
     """The group of some ranks of the world, in their order. Every rank asks for it, and it is made once."""
     key = "group", tuple(members)
     if key not in world.known:
-        world.known[key] = dist.new_group(list(members), sort_ranks=False)
+        making = partial(dist.new_group, sort_ranks=False) if orders_groups() else dist.new_group
+        world.known[key] = making(list(members))
     return world.known[key]
+
+
+def orders_groups() -> bool:
+    """Whether ranks of a group can stand in another order than in the world, as PyTorch lets them from 2.12 on."""
+    return "sort_ranks" in inspect.signature(dist.new_group).parameters
 
 
 def all_ranks(world: World) -> Ranks:

@@ -221,6 +221,8 @@ def main(descriptor: int, library: str = "") -> None:
 
         load(Path(library))
     torch.set_num_threads(1)
+    # Python 3.12 warns of every fork beside idle threads, such as those that NumPy's OpenBLAS keeps.
+    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     gc.collect()
     gc.freeze()  # forks share these pages for as long as nobody's collector writes to them
     server = Server(primary)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import re
@@ -96,5 +97,22 @@ def _backends() -> dict[str, Any]:
         for name in dist.Backend.backend_list
         if name not in {dist.Backend.UNDEFINED, "fake"}
     }
-    nccl = torch.cuda.nccl.version() if dist.is_nccl_available() else ()
-    return {"backends": backends, "built": [*filter(dist.is_backend_available, backends)], "nccl": tuple(nccl)}
+    nccl = _nccl() or tuple(torch.cuda.nccl.version()) if dist.is_nccl_available() else ()
+    return {"backends": backends, "built": [*filter(dist.is_backend_available, backends)], "nccl": nccl}
+
+
+def _nccl() -> tuple[int, ...]:
+    """The version of the library in this process; PyTorch tells the one that it was compiled with."""
+    number = ctypes.c_int()
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL("libnccl.so.2", os.RTLD_NOLOAD).ncclGetVersion(ctypes.byref(number))
+    return as_version(number.value)
+
+
+def as_version(number: int) -> tuple[int, ...]:
+    """NCCL's number of its release, taken apart; nothing for 0.
+
+    >>> as_version(23007), as_version(0)
+    ((2, 30, 7), ())
+    """
+    return (number // 10000, number // 100 % 100, number % 100) if number else ()
