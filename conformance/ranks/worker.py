@@ -70,7 +70,6 @@ class Rank:
         self.configuration = configuration
         self.subject: Subject | None = None
         self.around: dict[str, Any] | None = None
-        self.memory = isolation.Memory()
         self.log = Log(log)
         self.world = World(
             rank=configuration["rank"],
@@ -82,6 +81,7 @@ class Rank:
         take(self.world.device)
         if configuration["group"]:
             self.join(listener)
+        self.memory = isolation.Memory()  # what a driver and a backend take is not what tests leave behind
         collectives.record(self.log)
 
     def join(self, listener: int | None) -> None:
