@@ -22,6 +22,8 @@ ROOT = Path(__file__).parents[1]
 DATA = ROOT / "docs" / "data"
 GATHER = ("spec_impl.ksuit:AllGatherGradAutograd", "--spec", "AllGatherGradAutograd")
 FEW = ("-k", "one_value_for_each_input", "--spec", "AllGatherGradAutograd")
+#: Where there are fewer GPUs than ranks, ranks share one: NCCL lets them from 2.30 on.
+SHARED = {"NCCL_MULTI_RANK_GPU_ENABLE": "1"}
 #: What a rehearsal makes do with: the steps are the same, and take a minute instead of an hour.
 SHORT = {
     "published": ("torch.utils.checkpoint",),
@@ -41,19 +43,19 @@ class Step:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def owed(device: str, data: Path) -> tuple[Step, ...]:
+def owed(device: str, data: Path, workers: str) -> tuple[Step, ...]:
     """The steps, on a type of device."""
     python, into = sys.executable, str(data)
-    run = (python, "-m", "conformance", "run")
-    shared = {"NCCL_MULTI_RANK_GPU_ENABLE": "1"}  # NCCL takes several ranks of one GPU from 2.30 on
+    run = (python, "-m", "conformance", "run", "-n", workers)
+    alone = {"CUDA_VISIBLE_DEVICES": "0"}
     return (
         Step("reference", (*run, "--device", device)),
         Step("reference-second-device", (*run, "--device", f"{device}:1", "--ranks", "1")),
         Step("reference-gloo-cpu", (*run, "--device", "cpu")),  # the same machine, to tell the device's part
-        Step("gathers-sharing-a-device", (*run, *GATHER, "--device", device, "--ranks", "2,4"), environment=shared),
+        Step("gathers-sharing-a-device", (*run, *GATHER, "--device", device, "--ranks", "2,4"), environment=alone),
         Step(
             "published",
-            (python, "-m", "published", "--device", device, "--update", "--into", into),
+            (python, "-m", "published", "--device", device, "--update", "--into", into, "--jobs", workers),
             f"public-{device}.json",
         ),
         Step("faults", (python, "benchmarks/faults.py", "--device", device, "--into", into), f"faults-{device}.json"),
@@ -70,11 +72,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda", help="cuda (default), or emulated for a rehearsal")
     parser.add_argument("--into", type=Path, help="one folder for everything, instead of docs/results and docs/data")
+    parser.add_argument("-n", dest="workers", default="2", help="tests and packages side by side (default 2)")
     parser.add_argument("--short", action="store_true", help="a few tests of each step")
     parser.add_argument("names", nargs="*", metavar="NAME", help="steps; all where none is named")
     given = parser.parse_args(argv)
     data, reports = given.into or DATA, given.into or results.RESULTS
-    steps = {step.name: step for step in owed(given.device, data)}
+    steps = {step.name: step for step in owed(given.device, data, given.workers)}
     unknown = [name for name in given.names if name not in steps]
     if unknown:
         parser.error(f"there is no step {unknown[0]}; there are {', '.join(steps)}")
@@ -87,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _done(step: Step, data: Path, reports: Path, short: bool) -> bool:
     """Carry out one step; whether it has left its file."""
     print(f"== {step.name}", flush=True)
-    environment = {**os.environ, **step.environment}
+    environment = {**os.environ, **SHARED, **step.environment}
     if step.file:
         words = SHORT[step.name] if short else ()
         subprocess.run([*step.command, *words], cwd=ROOT, env=environment, check=False)
