@@ -25,6 +25,8 @@ from conformance.ranks.starter import IMPORTING, Key, Starter, told
 
 #: How long the second look at a failure may take (seconds).
 SECOND_LOOK = 3.0
+#: What the groups that a test makes may take to start, by NCCL and its like: a second or two each (seconds).
+GROUPS_ON_DEVICES = 10.0
 
 
 class Preflight(NamedTuple):
@@ -176,7 +178,13 @@ class Pool(Owner):
             "arguments": item.test.arguments,
             "cases": dict(item.case),
         }
-        return self.group.request(request, min(item.test.deadline or self.settings.timeout, self.settings.timeout))
+        return self.group.request(request, self._deadline(item.test.deadline))
+
+    def _deadline(self, own: float | None) -> float:
+        """How long a test may take: its own deadline where that is shorter than the run's, with what groups take."""
+        limit = self.settings.timeout
+        starting = 0.0 if self.settings.device == "cpu" else GROUPS_ON_DEVICES
+        return limit if own is None else min(own + starting, limit)
 
     def _replace(self, key: Key) -> list[RankOutcome] | None:
         """Have fresh ranks for ``key``; return their outcomes if the subject cannot be loaded there."""
