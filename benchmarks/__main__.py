@@ -12,6 +12,7 @@ from typing import Any
 
 from benchmarks import docs_build, growth, harness, leaks, start, watching
 from benchmarks.measure import ROOT, machine
+from benchmarks.place import Place
 
 DATA = ROOT / "docs" / "data"
 
@@ -31,7 +32,6 @@ def main() -> int:
 
     def gathers() -> Any:
         from benchmarks.gathers import SIZES, measure
-        from benchmarks.place import Place
 
         sizes = arguments.sizes.split(",") if arguments.sizes else list(SIZES)
         return measure(worlds, Place.of(arguments.device), sizes)
@@ -48,6 +48,8 @@ def main() -> int:
     for name in arguments.parts or parts:
         print(f"measuring {name}", flush=True)
         data = {"machine": machine(), "figures": parts[name]()}
+        if name == "gathers" and (note := Place.of(arguments.device).sharing(worlds)):
+            data["note"] = note
         arguments.into.mkdir(parents=True, exist_ok=True)
         device = "" if arguments.device == "cpu" else f"-{arguments.device}"
         file = arguments.into / f"bench-{name}{device}.json"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+SHARED = "much of each time is what a device takes to turn from one process to another"
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,15 @@ class Place:
             load(self.library)
         torch.accelerator.set_device_index(rank % torch.accelerator.device_count())
         return self.device
+
+    def sharing(self, worlds: Sequence[int]) -> str:
+        """What is to be known of times that were taken with fewer devices than ranks."""
+        if self.device == "cpu" or self.library:
+            return ""
+        import torch
+
+        there = torch.accelerator.device_count()
+        return f"Ranks shared devices, {max(worlds)} of them {there}: {SHARED}." if max(worlds) > there else ""
 
     def wait(self) -> None:
         """Let the device finish what it was given."""
