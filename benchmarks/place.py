@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+#: Goes on after how many ranks there were, and how many devices.
 SHARED = "much of each time is what a device takes to turn from one process to another"
 
 
@@ -47,7 +48,11 @@ class Place:
         import torch
 
         there = torch.accelerator.device_count()
-        return f"Ranks shared devices, {max(worlds)} of them {there}: {SHARED}." if max(worlds) > there else ""
+        return (
+            f"Up to {max(worlds)} ranks shared {there} device{'s' * (there > 1)}: {SHARED}."
+            if max(worlds) > there
+            else ""
+        )
 
     def wait(self) -> None:
         """Let the device finish what it was given."""
