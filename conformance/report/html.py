@@ -79,7 +79,7 @@ class Section:
         found = [
             (len(self.broken), "broken"),
             (len(self.expected), "broken as expected"),
-            (len(self.told), "noted"),
+            (len(self.told), "notes"),
             (counts["consequence"], "not judged because of that"),
             (sum(clause.verdict == "skipped" and clause.asked for clause in self.part.clauses), "skipped"),
             (counts["pass"], "passed"),

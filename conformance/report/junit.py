@@ -65,7 +65,7 @@ def _case(clause: ClauseResult, test: TestOutcome) -> Xml.Element:
     elif element and clause.expected:
         Xml.SubElement(case, "skipped", message=_xml(f"expected: {clause.expected.reason}"))
     elif element in {"failure", "error"} and clause.told:
-        Xml.SubElement(case, "skipped", message=_xml(f"told alone: {one_line(test.message)}"))
+        Xml.SubElement(case, "skipped", message=_xml(f"note: {one_line(test.message)}"))
     elif element == "skipped":
         Xml.SubElement(case, element, message=_xml(f"{test.outcome}: {test.reason or test.message}"))
     elif element:
