@@ -79,7 +79,7 @@ class Section:
         found = [
             (len(self.broken), "broken"),
             (len(self.expected), "broken as expected"),
-            (len(self.told), "notes"),
+            (len(self.told), "note" if len(self.told) == 1 else "notes"),
             (counts["consequence"], "not judged because of that"),
             (sum(clause.verdict == "skipped" and clause.asked for clause in self.part.clauses), "skipped"),
             (counts["pass"], "passed"),
