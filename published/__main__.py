@@ -25,16 +25,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyError as error:
         print(f"no package {error} in the table; there are {', '.join(e.key for e in PACKAGES)}", file=sys.stderr)
         return 4
+    results, table = Path(given.into) / file_of(given.device), []
     with ThreadPoolExecutor(given.jobs) as workers:
-        found = [result for results in workers.map(lambda one: _one(one, given), chosen) for result in results]
-    table = [row for result in found for row in rows(result)]
-    if given.device != "cpu":
-        table = beyond(table, _on_record(RESULTS))
+        for found in workers.map(lambda one: _one(one, given), chosen):
+            own = [row for result in found for row in rows(result)]
+            if given.device != "cpu":
+                own = beyond(own, _on_record(RESULTS))
+            if given.update:  # as soon as it is known: a run over all packages takes long, and may be ended
+                merge(own, results)
+            if given.report:
+                for result in found:
+                    result.keep(Path(given.report))
+            table += own
     show(table)
-    if given.report:
-        for result in found:
-            result.keep(Path(given.report))
-    return _recorded(table, Path(given.into) / file_of(given.device), given.update)
+    return 0 if given.update else _news(table, results)
 
 
 def file_of(device: str) -> str:
@@ -56,11 +60,9 @@ def _on_record(results: Path) -> dict[str, Row]:
     return {row.reference: row for row in Row.read(results)} if results.exists() else {}
 
 
-def _recorded(table: list[Row], results: Path, update: bool) -> int:
+def _news(table: list[Row], results: Path) -> int:
+    """Say where a verdict is not the one on record; the status is 1 then."""
     known = _on_record(results)
-    if update:
-        merge(table, results)
-        return 0
     news = [row for row in table if row.reference not in known or not row.same_as(known[row.reference])]
     for row in news:
         before = known[row.reference].summary if row.reference in known else "not on record"
