@@ -44,7 +44,7 @@ def place(group: Any) -> tuple[int, int]:
 
 def dense(x: torch.Tensor) -> torch.Tensor:
     """``x`` with its elements lying in logical order; a copy only where they do not lie so already."""
-    return x.detach().resolve_conj().resolve_neg().contiguous()
+    return x.resolve_conj().resolve_neg().contiguous()
 
 
 def agree(x: torch.Tensor, group: Any) -> list[torch.Tensor]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-import torch.autograd.forward_ad as fwd
 
 from conformance.kit import expect
 from conformance.kit.claims import Claim, by_types, claims, signature_of
@@ -11,8 +10,8 @@ from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause, deadline
 from conformance.kit.process_groups import all_ranks, whole
 from conformance.kit.slopes import compare, epsilon, inner, paired, reach
-from conformance.kit.spmd.values import direction
 from conformance.kit.subject import Subject
+from conformance.kit.tensor_calls import tangents
 from conformance.kit.transforms import Direction
 from conformance.kit.world import World
 
@@ -28,23 +27,11 @@ def test_tangents_are_those_of_all_ranks(subject: Subject, world: World) -> None
         signature, look = signature_of(claim), claim.look
         assert look is not None
         mine = [x.detach() for x in by_types(all_ranks(world).agreed(claim.call.samples()), signature, world.rank)]
-        moving = {
-            at: direction(kind, mine[at], world.rank, at)
-            for at, kind in enumerate(signature.arguments)
-            if claim.call.tensors[at].requires_grad
-        }
-        actual = _tangents(claim, mine, moving)
+        moving = claim.directions(mine, world.rank)
+        actual = tangents(claim.call.in_group(whole()), mine, moving)
         for at in look.differentiable:
             agreed += _agrees(claim, mine, moving, at, actual[at], world)
     need(agreed, "too rough around every sample for differences to tell a derivative")
-
-
-def _tangents(claim: Claim, mine: list[torch.Tensor], moving: Direction) -> list[torch.Tensor]:
-    """The tangent of every result on this rank; zeros where one has none."""
-    with fwd.dual_level():
-        duals = [fwd.make_dual(x, moving[at]) if at in moving else x for at, x in enumerate(mine)]
-        parts = [fwd.unpack_dual(y) for y in claim.call.in_group(whole())(duals)]
-        return [torch.zeros_like(y) if tangent is None else tangent.detach().clone() for y, tangent in parts]
 
 
 def _agrees(

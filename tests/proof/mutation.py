@@ -83,14 +83,17 @@ def _imports(file: Path) -> str:
 def _likeliest_first(items: Sequence[PlannedTest]) -> list[PlannedTest]:
     """The tests of a class by how soon they are likely to notice something; worlds stay together.
 
-    Several ranks come before one, the spec's own tests before those of every Function, which need one world only. The
-    compiler is left out: it takes seconds, and what it compiles is as wrong as before.
+    Several ranks come before one, the spec's own tests before those of every Function, which need one world only: one
+    rank where they are asked there. The compiler is left out: it takes seconds, and what it compiles is as wrong as
+    before.
     """
     registry, first = clauses.registry(), set()
+    alone = {item.test for item in items if item.subject and item.size == 1}
     own = []
     for item in items:
         general = registry[item.test.clause].spec == "Function"
-        if not item.subject or item.why_not or item.test.compiles or (general and item.size > 1):
+        asked_alone = general and item.size > 1 and item.test in alone
+        if not item.subject or item.why_not or item.test.compiles or asked_alone:
             continue
         again = (item.test, item.size) in first
         first.add((item.test, item.size))
