@@ -131,8 +131,6 @@ def sum_parts(parts: Sequence[torch.Tensor], group: Any) -> torch.Tensor:
 def _send_and_receive(outgoing: Sequence[torch.Tensor], incoming: Sequence[torch.Tensor], group: Any) -> None:
     """Send ``outgoing[s]`` to every other rank s, and write what it sends into ``incoming[s]``."""
     rank, size = place(group)
-    if outgoing[rank].numel() == 0:
-        return
     if outgoing[rank].nbytes <= _SMALL:
         packed = torch.cat([_raw(part) for part in outgoing])
         arrived = torch.empty_like(packed)
