@@ -229,7 +229,7 @@ def _gather(tensor: torch.Tensor, place: _Place) -> torch.Tensor:
 
 
 def _own_rows(grad: torch.Tensor, place: _Place) -> torch.Tensor:
-    """This rank's rows, as a copy: a view would keep all ranks' rows alive."""
+    """The rows of this rank, as a copy: a view would keep all ranks' rows alive."""
     if place.world_size == 1:
         return grad
     rows = grad.shape[0] // place.world_size
