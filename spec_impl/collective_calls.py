@@ -6,6 +6,7 @@ of its own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -20,10 +21,8 @@ def summed(x: torch.Tensor, group: Any) -> torch.Tensor:
     Raises:
         ValueError: on every rank, where shapes or dtypes differ.
     """
-    total = _packed(x)
-    if exchange.place(group)[1] > 1:
-        exchange.agree(total, group)
-        dist.all_reduce(total, group=group)
+    total = _agreed(_packed(x), group)
+    dist.all_reduce(total, group=group)
     return total
 
 
@@ -33,10 +32,8 @@ def from_source(x: torch.Tensor, source: int, group: Any) -> torch.Tensor:
     Raises:
         ValueError: on every rank, where shapes or dtypes differ or there is no such rank.
     """
-    received = _packed(x)
-    if _size_with(source, group) > 1:
-        exchange.agree(received, group)
-        dist.broadcast(_raw(received), group=group, group_src=source)
+    received = _agreed(_packed(x), group)
+    dist.broadcast(_raw(received), group=group, group_src=_within(group, source))
     return received
 
 
@@ -46,10 +43,8 @@ def to_source(x: torch.Tensor, source: int, group: Any) -> torch.Tensor:
     Raises:
         ValueError: on every rank, where shapes or dtypes differ or there is no such rank.
     """
-    total = _packed(x)
-    if _size_with(source, group) > 1:
-        exchange.agree(total, group)
-        dist.reduce(total, group=group, group_dst=source)
+    total = _agreed(_packed(x), group)
+    dist.reduce(total, group=group, group_dst=_within(group, source))
     return total if exchange.place(group)[0] == source else total.zero_()
 
 
@@ -70,14 +65,10 @@ def joined_rows(x: torch.Tensor, group: Any) -> torch.Tensor:
     Raises:
         ValueError: on every rank, where shapes or dtypes differ or ``x`` has no rows.
     """
-    _, size = exchange.place(group)
     own = exchange.dense(x)
-    starts = exchange.agree(own, group) if size > 1 else []
-    refuse_scalars(x.dim())
-    if size == 1:
-        return _packed(x)
-    joined = x.new_empty((size * len(x), *x.shape[1:]))
-    exchange.gather_into(joined.view(size, *x.shape).unbind(), own, starts, group)
+    starts = exchange.agree(own, group)
+    joined = x.new_empty((len(starts) * _rows(x.shape), *x.shape[1:]))
+    exchange.gather_into(joined.view(len(starts), *x.shape).unbind(), own, starts, group)
     return joined
 
 
@@ -100,10 +91,7 @@ def traded_rows(x: torch.Tensor, group: Any) -> torch.Tensor:
     """
     parts = _parts(x, group)
     received = torch.empty_like(parts)
-    if len(parts) == 1 or parts.numel() == 0:
-        received.copy_(parts)
-    else:
-        dist.all_to_all_single(_raw(received), _raw(parts), group=group)
+    dist.all_to_all_single(_raw(received), _raw(parts), group=group)
     return received.view(x.shape)
 
 
@@ -119,7 +107,7 @@ class SeparateForm(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
         """Keep the arguments after ``x``, and the anchor."""
         x, *ctx.rest = inputs
-        anchor = x.detach().reshape(-1)[:0].clone()
+        anchor = x.new_empty(0)
         ctx.save_for_backward(anchor)
         ctx.save_for_forward(anchor)
 
@@ -139,19 +127,18 @@ def mapped(function: Any, x: torch.Tensor, dim: int | None, *rest: Any) -> tuple
 
 def mapped_rows(function: Any, x: torch.Tensor, dim: int | None, group: Any) -> tuple[torch.Tensor, int]:
     """The same for a Function that needs rows, which are not to be taken from the samples."""
-    refuse_scalars(x.dim() - 1)
+    _rows(x.shape[1:])  # of a sample: it must have some
     return mapped(function, x, dim, group)
-
-
-def refuse_scalars(dimensions: int) -> None:
-    """Raise where there are no rows."""
-    if dimensions == 0:
-        raise ValueError("a 0-d tensor has no rows; give it a dimension 0 with unsqueeze(0)")
 
 
 def _packed(x: torch.Tensor) -> torch.Tensor:
     """A contiguous copy: backends read and write memory in order, whatever the strides say."""
-    return torch.empty(x.shape, dtype=x.dtype, device=x.device).copy_(x.detach())
+    return torch.empty(x.shape, dtype=x.dtype, device=x.device).copy_(x)
+
+
+def _agreed(own: torch.Tensor, group: Any) -> torch.Tensor:
+    exchange.agree(own, group)
+    return own
 
 
 def _raw(x: torch.Tensor) -> torch.Tensor:
@@ -162,21 +149,26 @@ def _raw(x: torch.Tensor) -> torch.Tensor:
 def _parts(x: torch.Tensor, group: Any) -> torch.Tensor:
     """The rows of ``x``, contiguous, with a dimension in front that counts the ranks they go to."""
     _, size = exchange.place(group)
-    own = exchange.dense(x)
-    if size > 1:
-        exchange.agree(own, group)
+    own = _agreed(exchange.dense(x), group)
     return own.view(size, _rows_for_each(x, size), *x.shape[1:])
 
 
+def _rows(shape: Sequence[int]) -> int:
+    if not shape:
+        raise ValueError("a 0-d tensor has no rows; give it a dimension 0 with unsqueeze(0)")
+    return shape[0]
+
+
 def _rows_for_each(x: torch.Tensor, size: int) -> int:
-    refuse_scalars(x.dim())
-    if len(x) % size:
-        raise ValueError(f"{len(x)} rows cannot be shared out evenly among {size} ranks")
-    return len(x) // size
+    rows = _rows(x.shape)
+    if rows % size:
+        raise ValueError(f"{rows} rows cannot be shared out evenly among {size} ranks")
+    return rows // size
 
 
-def _size_with(source: int, group: Any) -> int:
+def _within(group: Any, source: int) -> int:
+    """``source``, which is a rank within the group."""
     _, size = exchange.place(group)
     if not 0 <= source < size:
         raise ValueError(f"source {source} is no rank of a process group of {size}; it is a rank within the group")
-    return size
+    return source

@@ -64,7 +64,7 @@ class Copy(torch.autograd.Function):
             ValueError: this process is not in the group.
         """
         ctx.group = group
-        return _viewed(x, group)
+        return _as_it_is(x, group)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, None]:
@@ -103,7 +103,7 @@ class CopySeparate(SeparateForm):
     @staticmethod
     def forward(x: torch.Tensor, group: Any = None) -> torch.Tensor:
         """As in the combined form."""
-        return _viewed(x, group)
+        return _as_it_is(x, group)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, None]:
@@ -219,6 +219,6 @@ class ReduceSeparate(SeparateForm):
         return mapped(ReduceSeparate, x, in_dims[0], group)
 
 
-def _viewed(x: torch.Tensor, group: Any) -> torch.Tensor:
+def _as_it_is(x: torch.Tensor, group: Any) -> torch.Tensor:
     exchange.place(group)  # a process that is not in the group is told so here, not in backward
-    return x.view_as(x)
+    return x

@@ -44,7 +44,7 @@ def place(group: Any) -> tuple[int, int]:
 
 def dense(x: torch.Tensor) -> torch.Tensor:
     """``x`` with its elements lying in logical order; a copy only where they do not lie so already."""
-    return x.detach().resolve_conj().resolve_neg().contiguous()
+    return x.resolve_conj().resolve_neg().contiguous()
 
 
 def agree(x: torch.Tensor, group: Any) -> list[torch.Tensor]:
@@ -131,8 +131,6 @@ def sum_parts(parts: Sequence[torch.Tensor], group: Any) -> torch.Tensor:
 def _send_and_receive(outgoing: Sequence[torch.Tensor], incoming: Sequence[torch.Tensor], group: Any) -> None:
     """Send ``outgoing[s]`` to every other rank s, and write what it sends into ``incoming[s]``."""
     rank, size = place(group)
-    if outgoing[rank].numel() == 0:
-        return
     if outgoing[rank].nbytes <= _SMALL:
         packed = torch.cat([_raw(part) for part in outgoing])
         arrived = torch.empty_like(packed)

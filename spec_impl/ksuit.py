@@ -190,7 +190,7 @@ class AllGatherGradAutogradSeparate(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
         """Keep the group, and an empty tensor that is mapped by vmap where ``x`` is."""
         x, ctx.group = inputs
-        ctx.save_for_backward(_anchor(x))
+        ctx.save_for_backward(x.new_empty(0))
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, None]:
@@ -278,10 +278,6 @@ def _gather(x: torch.Tensor, group: Any) -> tuple[torch.Tensor, ...]:
     gathered = [torch.empty_like(x) for _ in range(size)]
     exchange.gather_into(gathered, x, starts, group)
     return tuple(gathered)
-
-
-def _anchor(x: torch.Tensor) -> torch.Tensor:
-    return x.detach().reshape(-1)[:0].clone()
 
 
 def _batch_first(x: torch.Tensor, dim: int | None, batch_size: int) -> torch.Tensor:

@@ -229,8 +229,8 @@ def _gather(tensor: torch.Tensor, place: _Place) -> torch.Tensor:
 
 
 def _own_rows(grad: torch.Tensor, place: _Place) -> torch.Tensor:
-    """A copy, since a view would keep all ranks' rows alive."""
+    """The rows of this rank, as a copy: a view would keep all ranks' rows alive."""
     if place.world_size == 1:
-        return grad.clone(memory_format=torch.contiguous_format)
+        return grad
     rows = grad.shape[0] // place.world_size
     return grad.narrow(0, place.local_rank * rows, rows).clone(memory_format=torch.contiguous_format)

@@ -100,6 +100,38 @@ def test_a_function_that_needs_a_group_is_asked_to_say_so_and_is_not_accused(fun
     assert "needs a process group" in reasons.pop()
 
 
+class ReturnsNothing(torch.autograd.Function):
+    """Its backward is never called."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return None
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+
+class ReturnsANumber(ReturnsNothing):
+    """The result is no tensor, and has no graph."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return float(x.sum())
+
+
+@pytest.mark.parametrize("function", [ReturnsNothing, ReturnsANumber])
+def test_a_function_that_returns_no_tensor_does_not_conform_by_default(function):
+    with pytest.raises(ConformanceError) as caught:
+        check(function, (torch.ones(3, requires_grad=True),))
+    (subject,) = caught.value.report.subjects
+    assert subject.verdict == "incomplete"
+    assert not [clause.id for clause in subject.clauses if clause.broken]
+    reasons = {clause.reason for clause in subject.clauses if clause.verdict == "skipped"}
+    assert len(reasons) == 1
+    assert "returns no tensor" in reasons.pop()
+
+
 def test_a_warning_filter_that_comes_with_an_import_is_no_change_of_state() -> None:
     """sympy adds one of its own category when it is first imported, and torch imports it in the middle of a call."""
 

@@ -287,6 +287,17 @@ def test_vmap_is_the_loop(name, dim):
     world().run(mapped, (0, 1, 2), name, dim)
 
 
+def mapped_vectors(ranks, group, name):
+    run = function(name, group, "Separate")
+    x = torch.arange(12.0 * ranks.size).view(3, -1)
+    assert torch.equal(torch.vmap(run)(x), torch.stack([run(one) for one in x]))
+
+
+@every_name
+def test_vectors_can_be_mapped(name):
+    world().run(mapped_vectors, (0, 1), name)
+
+
 def constant_on_one_rank(ranks, group, name):
     """Mapped and looped, where the gradient handed in is one for all samples on rank 0 and differs on the others."""
     run = function(name, group, "Separate")

@@ -10,7 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.kit import seeds
-from conformance.kit.deviations import NotApplicable, need
+from conformance.kit.deviations import NotApplicable, Skipped, need
 from conformance.kit.gradients import Gradients, leaf_gradients
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import dense, is_strided
@@ -18,6 +18,9 @@ from conformance.kit.world import World
 
 #: Backward passes draw the same random numbers every time.
 BACKWARD_SEED = 1
+NO_TENSOR = (
+    "with its samples it returns no tensor, so its backward is never called; give samples for which it returns one"
+)
 
 
 @dataclass(frozen=True)
@@ -184,9 +187,12 @@ def differentiated(subject: Subject, world: World) -> list[tuple[Case, Run]]:
 
     Raises:
         NotApplicable: no result can.
+        Skipped: no result has a tensor at all, so the backward that the class defines is never called.
     """
     need(has_backward(subject), "the class defines neither backward nor vjp")
     runs = [(case, case.run()) for case in cases(subject, world)]
+    if not any(run.tensors for _, run in runs):
+        raise Skipped(NO_TENSOR)
     found = [(case, run) for case, run in runs if run.outputs]
     if not found:
         raise NotApplicable("no output of any sample requires grad")

@@ -14,7 +14,7 @@ from conformance.kit.spmd.hooks import declared, has_hook
 from conformance.kit.spmd.keeps import Finding, find, judge
 from conformance.kit.spmd.observation import Observation, differs, observe
 from conformance.kit.spmd.owed import Run
-from conformance.kit.spmd.values import Ranks, argument, reshared
+from conformance.kit.spmd.values import Ranks, argument, direction, reshared
 from conformance.kit.subject import Subject
 from conformance.kit.tensor_calls import TensorCall, refused, tensor_calls
 from conformance.kit.typed_samples import claimed
@@ -58,6 +58,11 @@ class Claim:
             if pair:
                 return result, pair
         return None
+
+    def directions(self, mine: Sequence[torch.Tensor], rank: int) -> dict[int, torch.Tensor]:
+        """A tangent for each argument that is differentiated, of what a rank holds; by its type, alike on all ranks."""
+        kinds = enumerate(signature_of(self).arguments)
+        return {at: direction(kind, mine[at], rank, at) for at, kind in kinds if self.call.tensors[at].requires_grad}
 
 
 def claims(subject: Subject, world: World, dtype: str = "float64") -> list[Claim]:

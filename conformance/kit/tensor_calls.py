@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+import torch.autograd.forward_ad as fwd
 from torch.utils import _pytree as pytree
 
 from conformance.kit import seeds
@@ -119,6 +120,15 @@ class TensorCall:
             return given.clone()
         # A copy: a Function may change what it is given.
         return grown(given, own).to(self._dtype(own), copy=True)
+
+
+def tangents(run: Run, values: Sequence[torch.Tensor], moving: Mapping[int, torch.Tensor]) -> list[torch.Tensor]:
+    """The tangent of every result on this rank, zeros where it has none, with tangents for some of the arguments."""
+    plain = [value.detach() for value in values]
+    with fwd.dual_level():
+        duals = [fwd.make_dual(value, moving[at]) if at in moving else value for at, value in enumerate(plain)]
+        parts = [fwd.unpack_dual(result) for result in run(duals)]
+        return [torch.zeros_like(y) if tangent is None else tangent.detach().clone() for y, tangent in parts]
 
 
 def shrunk(tensor: torch.Tensor) -> torch.Tensor:

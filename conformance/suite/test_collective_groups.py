@@ -15,12 +15,12 @@ from conformance.kit.process_groups import all_ranks, among, group_of, orders_gr
 from conformance.kit.spmd.owed import backward
 from conformance.kit.spmd.values import Ranks, cotangent, differentiable
 from conformance.kit.subject import Subject
-from conformance.kit.tensor_calls import refused
+from conformance.kit.tensor_calls import refused, tangents
 from conformance.kit.world import World
 
 NO_GROUP = "GROUP is not among its arguments: it works in the group of all ranks alone"
-#: Every rank's results and gradients, in the order of a group.
-Everyones = list[list[torch.Tensor | None]]
+#: What a call gave: what each tensor is, and every rank's tensors, in the order of a group.
+Seen = tuple[list[str], list[list[torch.Tensor | None]]]
 
 
 @clause("Collective.group.subgroup")
@@ -36,7 +36,8 @@ def test_right_in_a_subgroup(subject: Subject, world: World, kind: str) -> None:
         need(claim.call.takes_a_group, NO_GROUP)
         signature_of(claim)
         alike = tuple(range(len(members)))
-        expected = world.exchange(None) and among(world, alike, lambda r, g, c=claim: _seen(c, r, g))  # type: ignore[misc]
+        world.exchange(None)
+        expected = among(world, alike, lambda r, g, c=claim: _seen(c, r, g))  # type: ignore[misc]
         actual = among(world, members, lambda r, g, c=claim: _seen(c, r, g))  # type: ignore[misc]
         why = among(world, members, lambda r, g, c=claim: _why_not(c, r, g))  # type: ignore[misc]
         shapes = world.exchange([tuple(tensor.shape) for tensor in claim.call.tensors])
@@ -58,8 +59,8 @@ def _named(members: Sequence[int]) -> str:
     return ", ".join(map(str, members))
 
 
-def _seen(claim: Claim, members: Ranks, group: Any) -> Everyones:
-    """Every member's results and gradients."""
+def _seen(claim: Claim, members: Ranks, group: Any) -> Seen:
+    """Every member's results and gradients, and tangents where there is a jvp."""
     run = claim.call.in_group(group)
     mine = by_types(members.agreed(claim.call.samples()), signature_of(claim), members.rank)
     results = run(mine)
@@ -68,7 +69,11 @@ def _seen(claim: Claim, members: Ranks, group: Any) -> Everyones:
         cotangent(kind, result, members.rank, at) if differentiable(result) else None
         for at, (kind, result) in enumerate(zip(kinds, results, strict=True))
     ]
-    return members.tensors([*results, *backward(run, mine, given)])
+    gradients = backward(run, mine, given)
+    pushed = tangents(run, mine, claim.directions(mine, members.rank)) if claim.call.subject.defines("jvp") else []
+    found = {"result": results, "the gradient of argument": gradients, "the tangent of result": pushed}
+    names = [f"{what} {at}" for what, tensors in found.items() for at in range(len(tensors))]
+    return names, members.tensors([tensor for tensors in found.values() for tensor in tensors])
 
 
 def _why_not(claim: Claim, members: Ranks, group: Any) -> str:
@@ -79,18 +84,15 @@ def _why_not(claim: Claim, members: Ranks, group: Any) -> str:
     return found.why
 
 
-def _compare(
-    claim: Claim, members: Sequence[int], world: World, actual: Everyones | None, expected: Everyones | None
-) -> None:
+def _compare(claim: Claim, members: Sequence[int], world: World, actual: Seen | None, expected: Seen | None) -> None:
     """Hold what a group gave against what the first ranks gave; both are known to those that were in both."""
     wrong = ""
     if actual is not None and expected is not None:
-        for place, (one, other) in enumerate(zip(actual, expected, strict=True)):
-            for at, (a, b) in enumerate(zip(one, other, strict=True)):
+        names, everyones = actual
+        for place, (one, other) in enumerate(zip(everyones, expected[1], strict=True)):
+            for name, a, b in zip(names, one, other, strict=True):
                 if not wrong and not _near(a, b):
-                    results = len(one) - len(claim.call.tensors)
-                    what = f"result {at}" if at < results else f"the gradient of argument {at - results}"
-                    wrong = f"{what} on rank {members[place]}, rank {place} of the group\n{shown(a)}\n{shown(b)}"
+                    wrong = f"{name} on rank {members[place]}, rank {place} of the group\n{shown(a)}\n{shown(b)}"
     told = next(filter(None, world.exchange(wrong)), "")
     if told:
         where, was, right = told.split("\n")

@@ -11,6 +11,7 @@ from conformance.kit.claims import (
     SINGLE,
     Claim,
     claims,
+    held,
     in_other_shares,
     instead,
     signature_of,
@@ -19,11 +20,26 @@ from conformance.kit.claims import (
 from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.expect import shown
 from conformance.kit.marks import cases, clause, ranks
+from conformance.kit.process_groups import whole
 from conformance.kit.subject import Subject
+from conformance.kit.tensor_calls import tensor_calls
 from conformance.kit.world import World
 
 #: An element may be so far from the expected one, next to the largest of all, in units of the precision.
 NEAR = 64
+
+
+@clause("Collective.forward.types")
+@ranks(2, 3)
+def test_every_result_is_a_tensor(subject: Subject, world: World) -> None:
+    """A call returns tensors, since the signature gives each of its results a type."""
+    need(subject.types, "no types were given")
+    for call in tensor_calls(subject, world):
+        returned = call.in_group(whole())(held(call, world))
+        if not returned:
+            raise Deviation(
+                f"tensors that a call with {call.label} returns", "none", f'one for each result of "{subject.types}"'
+            )
 
 
 @clause("Collective.forward.types")

@@ -67,6 +67,19 @@ class FirstShareTimesSize(right.Reduce):
         return gathered(x, group)[0] * dist.get_world_size(group)
 
 
+class SumWithoutResult(right.Reduce):
+    """Adds up, and returns nothing.
+
+    Breaks: Collective.forward.types
+    """
+
+    TYPES = "P -> I"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        summed(x, group)
+
+
 class CopyWithoutSum(right.Copy):
     """Each rank keeps its own gradient: the backward of the other half of the pair.
 

@@ -6,6 +6,7 @@ import torch.distributed as dist
 from torch.autograd.function import once_differentiable
 
 from tests.correct import collective as right
+from tests.correct import collective_tangents as tangents
 from tests.correct._collectives import dense, matrix_and_group, summed
 
 SPEC = "Collective"
@@ -41,6 +42,19 @@ class GroupForgotten(right.Reduce):
     @staticmethod
     def forward(ctx, x, group):
         return summed(x, None)
+
+
+class TangentOfTheWorld(tangents.Reduce):
+    """Adds up tangents over the world.
+
+    Breaks: Collective.group.subgroup
+    """
+
+    TYPES = "P -> I"
+
+    @staticmethod
+    def jvp(ctx, tangent, _):
+        return summed(tangent, None)
 
 
 class DividesByTheWorld(right.Copy):

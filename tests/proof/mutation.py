@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from conformance.core import catalog, clauses
+from conformance.core.options import RunOptions
 from conformance.core.plan import PlannedTest, plan
+from conformance.emulated import DEVICE
 from conformance.ranks.client import Forkserver
 from conformance.ranks.settings import Settings
+from conformance.run.emulation import emulated_library
 from conformance.run.session import outcomes_of, reference_subjects
 from tests.proof.matrix import BROKEN, TIMEOUT
 from tests.proof.mutants import Mutant, mutants
@@ -20,6 +25,10 @@ from tests.proof.workers import Hasty
 #: Two ranks show most of what three would, at half the cost; not how tensors travel, which shared modules see to.
 RANKS = (1, 2)
 RANKS_OF_SHARED = (1, 3)
+#: What a module says that does one thing on the CPU and another on an accelerator.
+DEVICES_APART = ".device.type"
+#: It takes no part in derivatives and batches: the specs of the gathers ask for all that it does.
+MOVES_TENSORS = "exchange"
 SPEC_IMPL = Path(__file__).parents[2] / "spec_impl"
 
 
@@ -56,12 +65,11 @@ def items_for() -> Callable[[Mutant], list[PlannedTest]]:
     for subject in reference_subjects():
         module, _, name = subject.reference.partition(":")
         homes.setdefault(module.rpartition(".")[2], []).append(name)
-    users = {file.stem: _users(file.stem, homes) for file in SPEC_IMPL.glob("*.py")}
 
     def items(mutant: Mutant) -> list[PlannedTest]:
         if mutant.module not in homes:
-            own = [item for name in users[mutant.module] for item in by_class_shared[name]]
-            return [item for item in own if registry[item.test.clause].spec != "Function"]
+            own = [item for name in _users(mutant, homes) for item in by_class_shared[name]]
+            return _of_specs(own) if mutant.module == MOVES_TENSORS else own
         owner = mutant.function.partition(".")[0]
         names = [owner] if owner in by_class else homes[mutant.module]
         return [item for name in names for item in by_class[name]]
@@ -69,10 +77,12 @@ def items_for() -> Callable[[Mutant], list[PlannedTest]]:
     return items
 
 
-def _users(module: str, homes: Mapping[str, Sequence[str]]) -> list[str]:
-    """The classes that a shared module works for. The separate forms do all that the others do, and more."""
-    using = [home for home in homes if f" {module}" in _imports(SPEC_IMPL / f"{home}.py")]
-    return [name for home in using for name in homes[home] if name.endswith("Separate")]
+def _users(mutant: Mutant, homes: Mapping[str, Sequence[str]]) -> list[str]:
+    """The classes that a shared module works for, by its function or as a whole; only the separate forms do it all."""
+    imported = {home: set(re.findall(r"\w+", _imports(SPEC_IMPL / f"{home}.py"))) for home in homes}
+    by_function = [home for home, names in imported.items() if mutant.function.partition(".")[0] in names]
+    by_module = [home for home, names in imported.items() if mutant.module in names]
+    return [name for home in by_function or by_module for name in homes[home] if name.endswith("Separate")]
 
 
 def _imports(file: Path) -> str:
@@ -83,14 +93,17 @@ def _imports(file: Path) -> str:
 def _likeliest_first(items: Sequence[PlannedTest]) -> list[PlannedTest]:
     """The tests of a class by how soon they are likely to notice something; worlds stay together.
 
-    Several ranks come before one, the spec's own tests before those of every Function, which need one world only. The
-    compiler is left out: it takes seconds, and what it compiles is as wrong as before.
+    Several ranks come before one, the spec's own tests before those of every Function, which need one world only: one
+    rank where they are asked there. The compiler is left out: it takes seconds, and what it compiles is as wrong as
+    before.
     """
     registry, first = clauses.registry(), set()
+    alone = {item.test for item in items if item.subject and item.size == 1}
     own = []
     for item in items:
         general = registry[item.test.clause].spec == "Function"
-        if not item.subject or item.why_not or item.test.compiles or (general and item.size > 1):
+        asked_alone = general and item.size > 1 and item.test in alone
+        if not item.subject or item.why_not or item.test.compiles or asked_alone:
             continue
         again = (item.test, item.size) in first
         first.add((item.test, item.size))
@@ -111,12 +124,29 @@ def _fate(mutant: Mutant, items: Sequence[PlannedTest], forkserver: Forkserver) 
         # All other modules are found where they are, and need not be compiled again.
         (home / "__init__.py").write_text(f"__path__.append({str(SPEC_IMPL)!r})\n", encoding="utf-8")
         (home / f"{mutant.module}.py").write_text(mutant.source, encoding="utf-8")
-        pool = Hasty(forkserver, Settings(timeout=TIMEOUT, path=(folder,)))
-        try:
-            return Fate(mutant, _killer(pool, items))
-        finally:
-            pool.close()
+        killer = _killer(forkserver, "cpu", folder, items)
+        if not killer and DEVICES_APART in mutant.source:
+            with closing(Forkserver(emulated_library(DEVICE))) as other:  # ranks of the CPU are to have no accelerator
+                killer = _killer(other, DEVICE, folder, _own_once(items))
+        return Fate(mutant, killer)
 
 
-def _killer(pool: Hasty, items: Sequence[PlannedTest]) -> str:
-    return next((outcome.nodeid for outcome in outcomes_of(pool, items) if outcome.outcome in BROKEN), "")
+def _own_once(items: Sequence[PlannedTest]) -> list[PlannedTest]:
+    """Each test of several ranks that is the spec's own, in one case: enough to see whether another way is wrong."""
+    own = [item for item in _of_specs(items) if item.size > 1]
+    return list({(item.label, item.test.function): item for item in reversed(own)}.values())[::-1]
+
+
+def _of_specs(items: Sequence[PlannedTest]) -> list[PlannedTest]:
+    """The tests of clauses that are not those of every Function."""
+    registry = clauses.registry()
+    return [item for item in items if registry[item.test.clause].spec != "Function"]
+
+
+def _killer(forkserver: Forkserver, device: str, folder: str, items: Sequence[PlannedTest]) -> str:
+    options = RunOptions(device=device).checked(())
+    pool = Hasty(forkserver, Settings(options.backend, options.device, TIMEOUT, (folder,)))
+    try:
+        return next((outcome.nodeid for outcome in outcomes_of(pool, items) if outcome.outcome in BROKEN), "")
+    finally:
+        pool.close()

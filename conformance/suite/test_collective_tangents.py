@@ -1,0 +1,65 @@
+"""Collective, forward mode: tangents, all ranks taken together."""
+
+from __future__ import annotations
+
+import torch
+
+from conformance.kit import expect
+from conformance.kit.claims import Claim, by_types, claims, signature_of
+from conformance.kit.deviations import Deviation, need
+from conformance.kit.marks import clause, deadline
+from conformance.kit.process_groups import all_ranks, whole
+from conformance.kit.slopes import compare, epsilon, inner, paired, reach
+from conformance.kit.subject import Subject
+from conformance.kit.tensor_calls import tangents
+from conformance.kit.transforms import Direction
+from conformance.kit.world import World
+
+
+@clause("Function.jvp.tangent")
+@deadline(10)
+def test_tangents_are_those_of_all_ranks(subject: Subject, world: World) -> None:
+    """The tangent of every result is what differences of forward say where the arguments of all ranks move at once."""
+    need(subject.is_typed, "its tensors have no SPMD types")
+    need(subject.defines("jvp"), "the class defines no jvp")
+    agreed = 0
+    for claim in claims(subject, world):
+        signature, look = signature_of(claim), claim.look
+        assert look is not None
+        mine = [x.detach() for x in by_types(all_ranks(world).agreed(claim.call.samples()), signature, world.rank)]
+        moving = claim.directions(mine, world.rank)
+        actual = tangents(claim.call.in_group(whole()), mine, moving)
+        for at in look.differentiable:
+            agreed += _agrees(claim, mine, moving, at, actual[at], world)
+    need(agreed, "too rough around every sample for differences to tell a derivative")
+
+
+def _agrees(
+    claim: Claim, mine: list[torch.Tensor], moving: Direction, at: int, tangent: torch.Tensor, world: World
+) -> bool:
+    """Whether a result's tangent is its derivative, as far as differences can tell.
+
+    Raises:
+        Deviation: it is not.
+    """
+    weight = world.tensor(world.rank, tuple(tangent.shape), tangent.dtype, "weight", at)
+
+    def moved(step: float) -> torch.Tensor:
+        run = claim.call.in_group(whole())
+        return run([x + step * moving[place] if place in moving else x for place, x in enumerate(mine)])[at]
+
+    def loss(step: float) -> tuple[float, float]:
+        return paired([weight], [moved(step)])
+
+    precision = max(claim.call.precision, epsilon([tangent]))
+    seen = compare(world, loss, inner(weight, tangent), precision, reach([weight], moving.values()))
+    if seen.verdict == "differs":
+        step = precision ** (1 / 3)
+        expected = (moved(step) - moved(-step)).detach() / (2 * step)
+        raise Deviation(
+            f"tangent of result {at} of {claim.call.label} on rank {world.rank} of {world.size}, where the arguments "
+            f"of all ranks have tangents; added up over the ranks its slope is {seen.analytic:.9g} by jvp and "
+            f"{seen.by_differences} by differences of forward",
+            *expect.shown_apart(tangent, expected),
+        )
+    return seen.verdict == "agrees"

@@ -1,0 +1,71 @@
+"""Collectives with a jvp: tangents that move between the ranks as values do; nothing may accuse them."""
+
+from __future__ import annotations
+
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from tests.correct import collective as right
+from tests.correct._collectives import dense, gathered, matrix_and_group, summed
+
+SPEC = "Collective"
+
+
+def inputs():
+    return matrix_and_group()
+
+
+class Reduce(right.Reduce):
+    """The tangent of a sum is the sum of the tangents."""
+
+    TYPES = "P -> I"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.group = group
+        return summed(x, group)
+
+    @staticmethod
+    def jvp(ctx, tangent, _):
+        return summed(tangent, ctx.group)
+
+
+class FirstOfAll(Function):
+    """The first rank's tensor, which all ranks have. All have the tangent too, and nothing has to be sent."""
+
+    TYPES = "I -> I"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        return gathered(x, group)[0]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return dense(grad), None
+
+    @staticmethod
+    def jvp(ctx, tangent, _):
+        return tangent.clone()
+
+
+class SquareOfEach(Function):
+    """Not linear, and each rank works alone."""
+
+    TYPES = "V -> V"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.save_for_backward(x)
+        ctx.save_for_forward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad, None
+
+    @staticmethod
+    def jvp(ctx, tangent, _):
+        (x,) = ctx.saved_tensors
+        return 2 * x * tangent

@@ -1,0 +1,53 @@
+"""Planted bugs: collectives whose jvp is not the derivative of all ranks together."""
+
+from __future__ import annotations
+
+import torch.distributed as dist
+
+from tests.correct import collective_tangents as right
+from tests.correct._collectives import matrix_and_group, summed
+
+SPEC = "Collective"
+
+
+def inputs():
+    return matrix_and_group()
+
+
+class TangentNotAddedUp(right.Reduce):
+    """The sum gets this rank's own tangent.
+
+    Breaks: Function.jvp.tangent
+    """
+
+    TYPES = "P -> I"
+
+    @staticmethod
+    def jvp(ctx, tangent, _):
+        return tangent.clone()
+
+
+class MeanOfTangents(right.Reduce):
+    """The mean of the tangents, for a sum of the values.
+
+    Breaks: Function.jvp.tangent
+    """
+
+    TYPES = "P -> I"
+
+    @staticmethod
+    def jvp(ctx, tangent, _):
+        return summed(tangent, ctx.group) / dist.get_world_size(ctx.group)
+
+
+class NoTangent(right.Reduce):
+    """jvp returns None for a sum that has a derivative.
+
+    Breaks: Function.jvp.tangent
+    """
+
+    TYPES = "P -> I"
+
+    @staticmethod
+    def jvp(ctx, tangent, _):
+        return None
