@@ -162,7 +162,7 @@ def _same_gradient(
     expected = _by_differences(run, cotangents, at)
     what = f"gradient of {run.case.name(at)}"
     if gradient is None:
-        raise Deviation(what, "None: no gradient at all", expect.shown(expected), "the gradient was dropped")
+        raise Deviation(what, "None: no gradient at all", expect.shown(expected))
     actual, right = expect.shown_apart(gradient, expected)
     raise Deviation(
         what,

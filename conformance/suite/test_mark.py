@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from conformance.kit import collectives, expect
+from conformance.kit import expect
+from conformance.kit.collectives import unseen_change
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
@@ -120,11 +121,7 @@ def _how_changed(look: Look, call: Call, place: int) -> str:
     """Tell a change through an alias from one by a collective: neither counts as a new version of the tensor."""
     if call.inputs[place]._version > 1:
         return ""
-    with collectives.counted() as started:
-        look.case.run()
-    if started:
-        return f"changed by a collective: {', '.join(dict.fromkeys(started))}"
-    return "changed through .data, .numpy() or another alias, which autograd does not see"
+    return unseen_change(look.case.run)
 
 
 def _outputs(output: Any) -> tuple[Any, ...]:
