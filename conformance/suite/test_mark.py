@@ -57,8 +57,8 @@ def test_only_inputs_are_marked_dirty_and_all_are_returned(subject: Subject, wor
 
 @clause("Function.mark_dirty.complete")
 def test_every_changed_input_is_marked_dirty(subject: Subject, world: World) -> None:
-    """Every input that holds other values after forward than before is given to mark_dirty, in any dtype."""
-    looks = watched(subject, world, everything=True, dtypes=True)
+    """Every input that holds other values after forward than before is given to mark_dirty, in any dtype and of longer samples."""
+    looks = watched(subject, world, everything=True, derived=True)
     for look in looks:
         for call in look.witness.calls:
             if call.function.__module__ == GENERATED:
