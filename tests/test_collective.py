@@ -131,7 +131,10 @@ def test_a_hundred_elements_are_moved_along_directions():
     ("types", "said"),
     [
         ("V=>R", '"V=>R" has no arrow; write "V -> R"'),
-        ("V, V -> R", 'names 2 arguments, and the call has 1; one letter for each: "V -> R"'),
+        (
+            "V, V -> R",
+            'collective:Copy: "V, V -> R" names 2 arguments, and the call has 1; one letter for each: "V -> R"',
+        ),
         (3, 'types are text such as "V, R -> V, I", not 3'),
     ],
 )

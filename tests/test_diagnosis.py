@@ -107,7 +107,18 @@ def test_a_gradient_that_is_wrong_is_named_as_what_it_looks_like(how, said):
 def test_single_precision_is_told_from_rounding():
     right = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64) / 7
     assert likely_cause(right.float().double(), right, {}) == "right to five digits: float32 on the way"
-    assert likely_cause(right * (1 + 1e-7), right, {}) == "right to five digits: rounded on the way"
+    assert likely_cause(right * (1 + 1e-7), right, {}) == "right to five digits"
+
+
+def test_rounding_to_the_dtype_of_the_result_is_no_cause():
+    right = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64) / 7
+    assert likely_cause(right.float() * (1 + 1e-6), right, {}) == "right to five digits"
+    assert likely_cause(right.half() * 1.005, right, {}) == ""
+
+
+def test_what_would_be_rounded_to_itself_tells_nothing():
+    right = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
+    assert likely_cause(right + torch.tensor([0.0, 0.0, 2.0**-17]), right, {}) == "right to five digits"
 
 
 def test_a_stale_buffer_is_named_where_a_test_knows_what_was_there_before():

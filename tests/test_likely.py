@@ -220,6 +220,23 @@ class Zeros(Square):
         return x * x if x.is_contiguous() else torch.zeros_like(x)
 
 
+class ScalesTheGradient(Square):
+    """Backward works in place on the gradient."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.mul_(2) * ctx.saved_tensors[0]
+
+
+class ScalesTheData(Square):
+    """Backward works in place on an alias of the gradient."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        grad.data.mul_(2)
+        return grad * ctx.saved_tensors[0]
+
+
 BESIDE = "a tensor that was kept beside save_for_backward"
 IN_ORDER = "takes memory for contiguous"
 BUFFER = "share a buffer"
@@ -232,6 +249,8 @@ NAMED = [
     (SavesInOrder, "test_layout_of_inputs_makes_no_difference", f"backward {IN_ORDER}"),
     (Normalizes, "test_zeros_give_zeros", "the size of the whole gradient"),
     (DividesByEach, "test_zeros_give_zeros", "elements of the gradient"),
+    (ScalesTheGradient, "test_incoming_gradients_are_left_alone", "works in place on the gradient"),
+    (ScalesTheData, "test_incoming_gradients_are_left_alone", "through .data"),
     (OneBuffer, "test_a_gradient_survives_the_next_backward", BUFFER),
     (OneOutput, "test_outputs_survive_the_next_call", BUFFER),
     (Rounded, "test_gradient_is_the_derivative", "float16 on the way"),
@@ -245,6 +264,8 @@ NOT_NAMED = [
     (OtherGradientElsewhere, "test_layout_of_inputs_makes_no_difference", IN_ORDER),
     (DividesByEach, "test_zeros_give_zeros", "the size of the whole gradient"),
     (Normalizes, "test_zeros_give_zeros", "elements of the gradient"),
+    (ScalesTheData, "test_incoming_gradients_are_left_alone", "works in place on the gradient"),
+    (ScalesTheGradient, "test_incoming_gradients_are_left_alone", "through .data"),
     (ClearsTheLast, "test_a_gradient_survives_the_next_backward", BUFFER),
     (ClearsTheLastOutput, "test_outputs_survive_the_next_call", BUFFER),
     (Damped, "test_gradient_is_the_derivative", "on the way"),

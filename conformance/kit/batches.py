@@ -15,6 +15,7 @@ from conformance.kit import expect, seeds
 from conformance.kit.calls import Case, every_case, smooth
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.generated_rule import LOSSES, NO_DIRTY, without_losses
+from conformance.kit.precision import working_epsilon
 from conformance.kit.subject import Subject
 from conformance.kit.transforms import apart, outputs, tensors
 from conformance.kit.world import World
@@ -36,6 +37,8 @@ class Batch:
     case: Case
     in_dims: InDims
     samples: tuple[Values, ...]
+    #: The machine epsilon that a call works in inside, where its dtypes promise a finer one.
+    precision: float = 0.0
 
     @property
     def whole(self) -> dict[int, torch.Tensor]:
@@ -90,8 +93,9 @@ def batches(subject: Subject, world: World, few: bool = False) -> Iterator[Batch
         values = variants(case)
         every = choices(case)
         step = max(1, len(every) // FEW) if few else 1
+        precision = working_epsilon(case, world)
         for in_dims in islice(every, 0, None, step):
-            yield batch(case, in_dims, values)
+            yield replace(batch(case, in_dims, values), precision=precision)
 
 
 def batch(case: Case, in_dims: InDims, values: Sequence[Values]) -> Batch:
@@ -174,7 +178,7 @@ class Comparison:
     def judge(self, actual: Sequence[torch.Tensor]) -> None:
         """Assert that the batch gives what its samples give, and say where the generated rule alone is to blame."""
         try:
-            expect_batch(actual, self.expected, self.what)
+            expect_batch(actual, self.expected, self.what, self.batch.precision)
         except Deviation as deviation:
             deviation.likely = LOSSES if self._is_right_without_losses() else deviation.likely
             raise
@@ -185,7 +189,7 @@ class Comparison:
             return False
         batch = replace(self.batch, case=replace(self.batch.case, subject=spared))
         try:
-            expect_batch(self.compute(batch), self.expected, self.what)
+            expect_batch(self.compute(batch), self.expected, self.what, batch.precision)
         except Exception:
             return False
         return True
@@ -204,7 +208,9 @@ def expect_batches(comparisons: Sequence[Comparison]) -> None:
     need(all(actual is not None for _, actual in found), LOSSES)
 
 
-def expect_batch(actual: Sequence[torch.Tensor], expected: Sequence[Sequence[torch.Tensor]], what: str) -> None:
+def expect_batch(
+    actual: Sequence[torch.Tensor], expected: Sequence[Sequence[torch.Tensor]], what: str, precision: float
+) -> None:
     """Assert that each batched tensor has the values that the samples gave one by one."""
     expect.that(len(actual) == len(expected[0]), f"{what}: how many tensors", len(actual), len(expected[0]))
     for place, whole in enumerate(actual):
@@ -217,6 +223,7 @@ def expect_batch(actual: Sequence[torch.Tensor], expected: Sequence[Sequence[tor
             f"{what} {place}" if len(actual) > 1 else what,
             rtol=near,
             atol=near * (1 + largest),
+            precision=precision,
             alternatives={"every sample got what belongs to sample 0": right[:1].expand_as(right)},
         )
 

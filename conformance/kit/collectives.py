@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -29,6 +29,15 @@ def counted() -> Iterator[list[str]]:
     mode = _Counting()
     with mode:
         yield mode.calls
+
+
+def unseen_change(action: Callable[[], object]) -> str:
+    """What changed a tensor that counts no new version: a collective that ``action`` starts, or an alias."""
+    with counted() as started:
+        action()
+    if started:
+        return f"changed by a collective: {', '.join(dict.fromkeys(started))}"
+    return "changed through .data, .numpy() or another alias, which autograd does not see"
 
 
 class _Counting(TorchDispatchMode):

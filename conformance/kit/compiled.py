@@ -11,7 +11,7 @@ import os
 import traceback
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from unittest import mock
 
@@ -22,6 +22,7 @@ import torch._inductor.pattern_matcher  # what the first call would import, whil
 from torch._dynamo.backends import debugging  # noqa: F401
 
 from conformance.kit.calls import Case
+from conformance.kit.collectives import NAMESPACES
 from conformance.kit.subject import Subject
 
 BACKEND = "aot_eager"
@@ -41,12 +42,33 @@ def compiling() -> Iterator[None]:
     # It empties the processor's caches to time every guard, for a log that nobody reads here.
     untimed = mock.patch.object(torch._dynamo.guards, "profile_guard_manager", return_value=0.0, create=True)
     try:
-        with untimed, warnings.catch_warnings():
+        with untimed, _traced_collectives(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the compiler looks at things that warn, whatever the user's filters
             yield
     finally:
         log.setLevel(level)
         torch.compiler.reset()
+
+
+@contextmanager
+def _traced_collectives() -> Iterator[None]:
+    """Collectives are traced, and never started while tracing.
+
+    PyTorch calls an operator for real where it knows the values of all its tensors, such as a length that ranks
+    exchange: a rank that traces more often than another would send more often, and what waits for Gloo then may hold
+    the interpreter lock that Gloo needs. Operators that draw random numbers are left alone.
+    """
+    with ExitStack() as undo:
+        for operator in _collectives():
+            tags = [*operator.tags, torch.Tag.nondeterministic_seeded]
+            undo.enter_context(mock.patch.object(operator, "_tags", tags))
+        yield
+
+
+def _collectives() -> list[torch._ops.OpOverload]:
+    names = (name.partition("::") for name in torch._C._dispatch_get_all_op_names())
+    found = [(namespace, *name.partition(".")) for namespace, _, name in names if namespace in NAMESPACES]
+    return [getattr(getattr(getattr(torch.ops, space), name), kind or "default") for space, name, _, kind in found]
 
 
 def compiled(subject: Subject, whole: bool = False) -> Subject:

@@ -30,15 +30,14 @@ def likely_cause(actual: Any, expected: Any, alternatives: Mapping[str, Any]) ->
     for name, wrong in alternatives.items():
         if isinstance(wrong, torch.Tensor) and wrong.shape == actual.shape and _near(one, _wide(wrong)):
             return name
-    return _generic(one, other)
+    return _generic(one, other, actual.dtype)
 
 
-def _generic(actual: torch.Tensor, expected: torch.Tensor) -> str:
+def _generic(actual: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype) -> str:
     if not bool(torch.isfinite(actual.abs()).all()):
         return "not a number or infinite"
     if _near(actual, expected):
-        single = actual.to(torch.complex64 if actual.dtype.is_complex else torch.float32)
-        return f"right to five digits: {'float32' if bool((actual == single).all()) else 'rounded'} on the way"
+        return f"right to five digits{_rounding(actual, expected, dtype, torch.float32)}"
     if bool((actual == 0).all()):
         return "all zeros" if bool((expected != 0).any()) else ""
     if _near(actual, -expected):
@@ -53,15 +52,23 @@ def _generic(actual: torch.Tensor, expected: torch.Tensor) -> str:
     if actual.dim() and _is_roll(actual, expected):
         return "shifted by one or more entries"
     if torch.allclose(actual, expected, rtol=1e-2, atol=1e-3):
-        return _lower_precision(actual)
+        rounding = _rounding(actual, expected, dtype, torch.float16, torch.bfloat16)
+        return f"right to a few digits{rounding}" if rounding else ""
     return ""
 
 
-def _lower_precision(actual: torch.Tensor) -> str:
-    """Name the half precision that all numbers fit into, which those of a wider one do not."""
-    parts = torch.view_as_real(actual) if actual.dtype.is_complex else actual
-    found = (dtype for dtype in (torch.float16, torch.bfloat16) if bool((parts == parts.to(dtype)).all()))
-    return next((f"right to a few digits: {dtype}".replace("torch.", "") + " on the way" for dtype in found), "")
+def _rounding(actual: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype, *narrower: torch.dtype) -> str:
+    """Name the dtype, narrower than their own, that all numbers were rounded to: the right ones do not fit into it."""
+    for kind in narrower:
+        is_told = dtype.itemsize > kind.itemsize * (2 if dtype.is_complex else 1)
+        if is_told and _fits(actual, kind) and not _fits(expected, kind):
+            return f": {str(kind).removeprefix('torch.')} on the way"
+    return ""
+
+
+def _fits(tensor: torch.Tensor, dtype: torch.dtype) -> bool:
+    parts = torch.view_as_real(tensor) if tensor.dtype.is_complex else tensor
+    return bool((parts == parts.to(dtype)).all())
 
 
 def _factor(actual: torch.Tensor, expected: torch.Tensor) -> str:

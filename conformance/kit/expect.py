@@ -16,6 +16,8 @@ __all__ = ["close", "equal", "no_error", "raises", "shown", "shown_apart", "that
 
 #: Elements of a tensor that a message shows, and the digits of each: more where fewer do not tell two tensors apart.
 ELEMENTS, DIGITS = 6, (6, 9, 12, 17)
+#: How many times the machine epsilon two ways to compute the same may be apart.
+_MARGIN = 64
 
 
 def shown(value: object, digits: int = DIGITS[0], start: int = 0) -> str:
@@ -129,6 +131,7 @@ def close(
     *,
     rtol: float | None = None,
     atol: float | None = None,
+    precision: float = 0.0,
     alternatives: Mapping[str, Any] | None = None,
     likely: str | Callable[[], str] = "",
 ) -> None:
@@ -140,6 +143,7 @@ def close(
         what: what is being compared, for the message.
         rtol: relative tolerance; 64 times the epsilon of the coarser dtype where it is not given.
         atol: absolute tolerance; the same.
+        precision: the machine epsilon that they were computed in, where their dtypes promise a finer one.
         alternatives: wrong values worth naming, by the mistake that leads to them.
         likely: the likely cause of a failure; one that takes a test of its own is a function, called then.
 
@@ -154,6 +158,9 @@ def close(
     tolerance = max(_tolerance(actual.dtype), _tolerance(expected.dtype))
     one, other = dense(actual.detach()).to(wide), dense(expected.detach()).to(actual.device, wide)
     rtol, atol = rtol or tolerance, atol or tolerance
+    if precision:
+        rtol = max(rtol, _MARGIN * precision)
+        atol = max(atol, rtol * _largest(other))
     if not torch.allclose(one, other, rtol=rtol, atol=atol, equal_nan=True):
         _deviate(actual, expected, f"{what} (to {rtol:.2g} of its size, or {atol:.2g})", alternatives, likely)
 
@@ -226,10 +233,14 @@ def _same_bits(actual: torch.Tensor, expected: torch.Tensor) -> bool:
     return bool(torch.equal(one, other))
 
 
+def _largest(tensor: torch.Tensor) -> float:
+    return float(tensor.abs().nan_to_num(posinf=0.0).max()) if tensor.numel() else 0.0
+
+
 def _tolerance(dtype: torch.dtype) -> float:
     if not (dtype.is_floating_point or dtype.is_complex):
         return 0.0
-    return float(max(torch.finfo(dtype).eps * 64, 1e-9))
+    return float(max(torch.finfo(dtype).eps * _MARGIN, 1e-9))
 
 
 def _deviate(

@@ -12,7 +12,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.core.errors import UsageError
-from conformance.kit.seeds import default_generator, seeded
+from conformance.kit.seeds import default_in_place_of, seeded
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,9 @@ def prepared(given: Iterable[tuple[str, tuple[Any, ...]]], device: str) -> list[
 def fresh(args: tuple[Any, ...], device: str = "cpu") -> tuple[Any, ...]:
     """Copy every tensor and array of an argument tuple, however nested, onto a device.
 
-    A tensor's copy is a leaf, and has its shape, strides, dtype and requires_grad. In place of a random generator
-    comes the default one, which is seeded before every call. Other objects are handed on; a module too, unless it has
-    to move. Nothing moves where the device is the CPU.
+    A tensor's copy is a leaf, and has its shape, strides, dtype and requires_grad. In place of a random generator of
+    PyTorch, NumPy or Python comes the default one there, which is seeded before every call. Other objects are handed
+    on; a module too, unless it has to move. Nothing moves where the device is the CPU.
 
     >>> x = torch.zeros(2, 3).t()
     >>> (copy,) = fresh((x,))
@@ -67,7 +67,7 @@ def fresh(args: tuple[Any, ...], device: str = "cpu") -> tuple[Any, ...]:
     """
     place = None if device == "cpu" else torch.device(device)
     copied = pytree.tree_map_only(torch.Tensor, lambda tensor: _copied(tensor, place or tensor.device), args)
-    copied = pytree.tree_map_only(torch.Generator, lambda drawn: default_generator(place or drawn.device), copied)
+    copied = pytree.tree_map(lambda value: default_in_place_of(value, place), copied)
     if place is not None:
         copied = pytree.tree_map_only(torch.nn.Module, lambda module: deepcopy(module).to(place), copied)
     if "numpy" in sys.modules:

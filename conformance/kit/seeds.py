@@ -69,6 +69,32 @@ def default_generator(device: torch.device) -> torch.Generator:
     return defaults[device.index or 0] if defaults else torch.Generator(device)
 
 
+def default_in_place_of(generator: Any, place: torch.device | None = None) -> Any:
+    """The generator of the same kind that :func:`seed` starts; what is no generator is given back.
+
+    Args:
+        generator: one of PyTorch, NumPy or Python, whose own state no seed puts back.
+        place: the device to draw on, where that is not the generator's own.
+
+    >>> draws = default_in_place_of(random.Random(5))
+    >>> with seeded(3):
+    ...     first = draws.random()
+    >>> with seeded(3):
+    ...     first == draws.random()
+    True
+    """
+    if isinstance(generator, torch.Generator):
+        return default_generator(place or generator.device)
+    if type(generator) is random.Random:
+        return random._inst
+    numpy = _numpy_random()
+    if numpy and isinstance(generator, numpy.Generator):
+        return numpy.Generator(numpy.mtrand._rand._bit_generator)
+    if numpy and isinstance(generator, numpy.RandomState):
+        return numpy.mtrand._rand
+    return generator
+
+
 def devices_in_use() -> list[Any]:
     """The modules of the accelerators that are in use: asking whether there are others would start them."""
     modules = (getattr(torch, name, None) for name in ("cuda", "xpu", torch._C._get_privateuse1_backend_name()))

@@ -20,11 +20,12 @@ LONG = 1030
 #: A sample of more elements than this would take long.
 MOST = 2**20
 
+LONGER = "over a thousand along the last dimension"
 #: New sizes for a sample: which dimension of its first input they start from, and what becomes of its size.
 SIZES: dict[str, tuple[int, Callable[[int], int]]] = {
     "one along the first dimension": (0, lambda size: 1),
     "two fewer along the last dimension": (-1, lambda size: size - 2),
-    "over a thousand along the last dimension": (-1, lambda size: max(size, LONG + size % 2)),
+    LONGER: (-1, lambda size: max(size, LONG + size % 2)),
 }
 
 

@@ -19,7 +19,8 @@ from conformance.kit.world import World
 Loss = Callable[[float], tuple[float, float]]
 #: Precisions that a Function may work in inside, whatever its inputs are in.
 COARSER = (1.2e-7, 1e-3)
-
+#: A step that double precision can tell, and single precision cannot.
+TINY = 1e-9
 
 #: What gradcheck forgives by default in each element of a Jacobian: so much of any, or so much of its own size.
 GRADCHECK_ATOL, GRADCHECK_RTOL = 1e-5, 1e-3
@@ -97,10 +98,17 @@ def _confirmed(world: World, loss: Loss, seen: Comparison, precision: float) -> 
     again = _judged(world, loss, seen.analytic, precision, 0.37)
     if again.verdict != "differs":
         return Comparison("unclear", seen.analytic)
-    if precision < 1e-12 and max(seen.roughness, again.roughness) > 1e-4:
+    is_rough = max(seen.roughness, again.roughness) > 1e-4
+    if precision < 1e-12 and (_is_lost_on_tiny_steps(world, loss, seen) or is_rough):
         coarse = _judged(world, loss, seen.analytic, COARSER[0])
         return coarse if coarse.verdict == "agrees" else seen
     return seen
+
+
+def _is_lost_on_tiny_steps(world: World, loss: Loss, seen: Comparison) -> bool:
+    """Whether a tiny step shows another slope, as it does where numbers are rounded to single precision inside."""
+    (right, left), _ = _together(world, loss, TINY, -TINY)
+    return abs((right - left) / (2 * TINY) - seen.numeric) > 0.1 * abs(seen.analytic - seen.numeric)
 
 
 def _judged(world: World, loss: Loss, slope: float, precision: float, shrink: float = 1.0) -> Comparison:

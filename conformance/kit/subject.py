@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 from conformance.core.errors import UsageError
 from conformance.core.references import check_reference
-from conformance.core.signatures import parse
+from conformance.core.signatures import BadTypes, parse
 from conformance.core.worlds import are_world_sizes
 from conformance.kit.declared import Formula
 from conformance.kit.deviations import NotApplicable, Skipped
@@ -199,8 +199,17 @@ class Subject:
         return self._spec.typed
 
     def samples(self, world: Any) -> list[Sample]:
-        """Fresh sample arguments, the same at every call; each rank of the ``world`` has its own."""
-        return typed(self.examples(world), self.types, world) if self.is_typed else self.examples(world)
+        """Fresh sample arguments, the same at every call; each rank of the ``world`` has its own.
+
+        Raises:
+            UsageError: the inputs cannot be used, or the types do not fit them.
+        """
+        if not self.is_typed:
+            return self.examples(world)
+        try:
+            return typed(self.examples(world), self.types, world)
+        except BadTypes as error:
+            raise BadTypes(f"{self.label}: {error}") from None
 
     def examples(self, world: Any) -> list[Sample]:
         """Fresh sample arguments as they were given; a typed subject's are the same on every rank of the ``world``."""

@@ -20,6 +20,8 @@ from conformance.kit.world import World
 
 #: A tensor of more elements is moved along so many random directions, not element by element.
 MANY, DIRECTIONS = 6, 4
+#: More elements than most buffers and blocks have, in a tensor that is made longer.
+LONG = 1030
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,21 @@ class TensorCall:
     def converted(self, dtype: torch.dtype | None) -> TensorCall:
         """The same call with tensors of another dtype; complex ones stay complex."""
         return replace(self, dtype=dtype)
+
+    def lengthened(self) -> TensorCall | None:
+        """The call with over a thousand elements in the first tensor, and as many more rows in all with as many rows.
+
+        None where something else is passed that may be tied to the sizes: whole numbers, indices, objects.
+        """
+        if not all(map(_is_untied, self.values)) or not self.tensors or self.tensors[0].numel() == 0:
+            return None
+        first = self.tensors[0]
+        rows, times = first.shape[:1], -(-LONG // first.numel())
+        longer = [
+            _repeated(value, times) if isinstance(value, torch.Tensor) and value.shape[:1] == rows else value
+            for value in self.values
+        ]
+        return replace(self, label=f"{self.label}, made longer", values=tuple(longer)) if rows and times > 1 else None
 
     @property
     def tensors(self) -> list[torch.Tensor]:
@@ -129,6 +146,20 @@ def tangents(run: Run, values: Sequence[torch.Tensor], moving: Mapping[int, torc
         duals = [fwd.make_dual(value, moving[at]) if at in moving else value for at, value in enumerate(plain)]
         parts = [fwd.unpack_dual(result) for result in run(duals)]
         return [torch.zeros_like(y) if tangent is None else tangent.detach().clone() for y, tangent in parts]
+
+
+def _is_untied(value: Any) -> bool:
+    """Whether a value would mean the same next to longer tensors."""
+    if isinstance(value, torch.Tensor):
+        return differentiable(value) and value.layout == torch.strided
+    is_small = isinstance(value, int) and value in (0, 1)
+    return value is None or value is GROUP or is_small or isinstance(value, (float, str))
+
+
+def _repeated(tensor: torch.Tensor, times: int) -> torch.Tensor:
+    """The rows over and over again, each time a little smaller, so that no two are equal and most bounds hold."""
+    parts = [tensor.detach() * (1 - 0.5 * at / times) for at in range(times)]
+    return torch.cat(parts).to(tensor.dtype).requires_grad_(tensor.requires_grad)
 
 
 def shrunk(tensor: torch.Tensor) -> torch.Tensor:

@@ -15,6 +15,7 @@ from conformance.kit.calls import Case, Run, every_case
 from conformance.kit.deviations import need
 from conformance.kit.gradients import leaf_gradients
 from conformance.kit.graph import functions_behind
+from conformance.kit.sizes import LONGER, resized
 from conformance.kit.subject import Subject
 from conformance.kit.variants import in_dtype
 from conformance.kit.watching import watching
@@ -40,7 +41,7 @@ class Look:
 DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
-def watched(subject: Subject, world: World, everything: bool = False, dtypes: bool = False) -> list[Look]:
+def watched(subject: Subject, world: World, everything: bool = False, derived: bool = False) -> list[Look]:
     """Call every sample forward and backward under the witness; an exception in backward does not end it.
 
     A world calls them once, however many tests look at what was seen.
@@ -49,7 +50,7 @@ def watched(subject: Subject, world: World, everything: bool = False, dtypes: bo
         subject: what to call.
         world: the ranks.
         everything: also without gradients, in forward mode where there is a jvp, and differentiated twice.
-        dtypes: also with the samples in other dtypes that the subject takes.
+        derived: also with the samples in other dtypes and made longer, where the subject takes that.
 
     Raises:
         NotApplicable: no Function class is at work.
@@ -64,8 +65,8 @@ def watched(subject: Subject, world: World, everything: bool = False, dtypes: bo
     )
     if everything:
         looks = looks + _once(world, (subject.label, "else"), lambda: _otherwise(subject, world, functions, samples))
-    if dtypes:
-        looks = looks + _once(world, (subject.label, "dtypes"), lambda: _in_dtypes(world, functions, samples))
+    if derived:
+        looks = looks + _once(world, (subject.label, "derived"), lambda: _derived(world, functions, samples))
     for look in looks:
         # What is raised after forward is for other clauses to say.
         if look.error is not None and not any(call.complete for call in look.witness.calls):
@@ -73,13 +74,13 @@ def watched(subject: Subject, world: World, everything: bool = False, dtypes: bo
     return looks
 
 
-def watched_forward_mode(subject: Subject, world: World, dtypes: bool = False) -> list[Look]:
+def watched_forward_mode(subject: Subject, world: World, derived: bool = False) -> list[Look]:
     """Call every sample in forward mode under the witness; an exception there does not end it.
 
     Args:
         subject: what to call.
         world: the ranks.
-        dtypes: also with the samples in other dtypes that the subject takes.
+        derived: also with the samples in other dtypes and made longer, where the subject takes that.
 
     Raises:
         NotApplicable: no Function class is at work, or none that defines jvp.
@@ -88,9 +89,9 @@ def watched_forward_mode(subject: Subject, world: World, dtypes: bool = False) -
     functions = _functions(subject, world, samples)
     need(any(map(_has_jvp, functions)), "the class defines no jvp")
     looks = _once(world, (subject.label, "forward mode"), lambda: _duals(functions, samples))
-    if dtypes:
-        others = _in_other_dtypes(samples)
-        looks = looks + _once(world, (subject.label, "forward mode, dtypes"), lambda: _duals(functions, others))
+    if derived:
+        others = _derived_from(samples)
+        looks = looks + _once(world, (subject.label, "forward mode, derived"), lambda: _duals(functions, others))
     return looks
 
 
@@ -129,15 +130,16 @@ def _otherwise(subject: Subject, world: World, functions: tuple[type, ...], samp
     return looks
 
 
-def _in_dtypes(world: World, functions: tuple[type, ...], samples: list[Case]) -> list[Look]:
-    cases = _in_other_dtypes(samples)
+def _derived(world: World, functions: tuple[type, ...], samples: list[Case]) -> list[Look]:
+    cases = _derived_from(samples)
     return [_look(functions, case, lambda run: _backward(run, world), lenient=True) for case in cases]
 
 
-def _in_other_dtypes(samples: list[Case]) -> list[Case]:
+def _derived_from(samples: list[Case]) -> list[Case]:
     named = ((case, dtype, str(dtype).removeprefix("torch.")) for case in samples for dtype in DTYPES)
-    derived = ((in_dtype(case, dtype), f"{case.label} in {name}") for case, dtype, name in named)
-    return [replace(case, label=label) for case, label in derived if case is not None]
+    converted = ((in_dtype(case, dtype), f"{case.label} in {name}") for case, dtype, name in named)
+    longer = (resized(case, LONGER) for case in samples if case.active)
+    return [*(replace(case, label=label) for case, label in converted if case is not None), *filter(None, longer)]
 
 
 def steps(looks: list[Look], method: str) -> Iterator[tuple[Look, Call, Step]]:

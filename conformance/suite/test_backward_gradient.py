@@ -10,6 +10,7 @@ from conformance.kit.deviations import Deviation, need
 from conformance.kit.diagnosis import likely_cause
 from conformance.kit.formula import declared_gradients
 from conformance.kit.marks import cases, clause
+from conformance.kit.precision import working_epsilon
 from conformance.kit.sizes import resized
 from conformance.kit.slopes import Comparison, compare, directions, epsilon, inner, nearby, paired, reach, typical
 from conformance.kit.subject import Subject
@@ -161,7 +162,7 @@ def _same_gradient(
     expected = _by_differences(run, cotangents, at)
     what = f"gradient of {run.case.name(at)}"
     if gradient is None:
-        raise Deviation(what, "None: no gradient at all", expect.shown(expected), "the gradient was dropped")
+        raise Deviation(what, "None: no gradient at all", expect.shown(expected))
     actual, right = expect.shown_apart(gradient, expected)
     raise Deviation(
         what,
@@ -209,8 +210,10 @@ def test_gradient_is_the_declared_one(subject: Subject, world: World) -> None:
     for case, run in differentiated(subject, world):
         cotangents = run.cotangents(world)
         actual = dict(zip(run.leaves, run.filled(run.gradients(cotangents)), strict=True))
+        precision = working_epsilon(case, world)
         for at, right in declared_gradients(run, cotangents).items():
-            expect.close(actual[at], right, f"gradient of {case.name(at)}, against the declared formula")
+            what = f"gradient of {case.name(at)}, against the declared formula"
+            expect.close(actual[at], right, what, precision=precision)
 
 
 @clause("Function.backward.gradient")

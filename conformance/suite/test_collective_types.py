@@ -106,7 +106,6 @@ def _told_apart(
                     "were dealt out anew with the same sum",
                     shown(actual),
                     f"{shown(expected)}, as before",
-                    "a share is used by itself, not in the sum",
                 )
     return None
 

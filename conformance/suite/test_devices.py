@@ -19,7 +19,6 @@ from conformance.kit.world import World
 
 #: How far a device may be from the CPU, next to the size of a value: what is looked for is wrong and not imprecise.
 NEAR, NEAR_IN_HALF = 0.01, 0.5
-LATE = "it reads what the device has not computed yet: wait for the stream, or do not compute in another one"
 STREAM = "it computes in the default stream, which does not wait for the caller's"
 
 Named = Iterator[tuple[str, torch.Tensor]]
@@ -38,9 +37,7 @@ def test_same_on_the_device_as_on_the_cpu(subject: Subject, world: World) -> Non
         right = attempt(lambda case=case: list(_results(_on_the_cpu(case), there)), world)  # type: ignore[misc]
         if right is not None:
             compared += 1
-            _expect_same(
-                list(_results(case, world)), right, f"on {world.device}, against the same call on the CPU", LATE
-            )
+            _expect_same(list(_results(case, world)), right, f"on {world.device}, against the same call on the CPU")
     need(compared, "it does not run on the CPU, or draws random numbers")
 
 
@@ -77,7 +74,7 @@ def _on_the_cpu(case: Case) -> Case:
 
 
 def _expect_same(
-    actual: Sequence[tuple[str, torch.Tensor]], right: Sequence[tuple[str, torch.Tensor]], how: str, likely: str
+    actual: Sequence[tuple[str, torch.Tensor]], right: Sequence[tuple[str, torch.Tensor]], how: str, likely: str = ""
 ) -> None:
     for (name, one), (_, other) in zip(actual, right, strict=True):
         is_half = one.dtype.is_floating_point and torch.finfo(one.dtype).bits < 32

@@ -9,6 +9,7 @@ from conformance.kit import expect
 from conformance.kit.calls import Case, differentiated
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
+from conformance.kit.precision import working_epsilon
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_strided
 from conformance.kit.transforms import Tensors, outputs
@@ -27,6 +28,7 @@ def test_transforms_give_the_gradients_of_autograd(subject: Subject, world: Worl
             continue
         cotangents = run.cotangents(world)
         right = run.filled(run.gradients(cotangents))
+        precision = working_epsilon(case, world)
         # Ranks that compute a row at once add up their rows: a Jacobian is one rank's affair.
         for transform in (_by_vjp, _by_grad) if world.size > 1 else (_by_vjp, _by_grad, _by_jacrev):
             found = attempt(lambda: transform(case, run.places, cotangents), world)  # noqa: B023
@@ -35,7 +37,7 @@ def test_transforms_give_the_gradients_of_autograd(subject: Subject, world: Worl
             compared += 1
             for at, one, other in zip(run.leaves, found, right, strict=True):
                 what = f"gradient of {case.name(at)} by torch.func.{transform.__name__.removeprefix('_by_')}"
-                expect.close(one, other, f"{what}, against that of autograd")
+                expect.close(one, other, f"{what}, against that of autograd", precision=precision)
     need(compared, "torch.func refuses it, or it draws random numbers")
 
 

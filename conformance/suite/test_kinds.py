@@ -12,6 +12,7 @@ from conformance.kit.calls import Case, Run, differentiated, every_case
 from conformance.kit.deviations import NotApplicable, need
 from conformance.kit.gradients import Gradients, leaf_gradients
 from conformance.kit.marks import clause
+from conformance.kit.precision import working_epsilon
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import freed, is_strided
 from conformance.kit.variants import attempt, draws
@@ -35,12 +36,13 @@ def test_lazily_negated_gradients_are_taken_as_they_read(subject: Subject, world
         if actual is None:
             continue
         compared += 1
+        precision = working_epsilon(case, world)
         by_memory = attempt(lambda: turned.filled(_gradients(turned, [_by_memory(g) for g in plain])), world) or right  # noqa: B023
         for at, gradient, other, mistaken in zip(run.leaves, run.filled(actual), right, by_memory, strict=True):
             kind = "conjugated" if any(cotangent.is_conj() for cotangent in lazy) else "negated"
             what = f"gradient of {case.name(at)}, incoming gradients {kind} lazily"
             mistakes = {"backward reads memory as if it were plain": mistaken}
-            expect.close(gradient, other, f"{what}, against plain ones", alternatives=mistakes)
+            expect.close(gradient, other, f"{what}, against plain ones", precision=precision, alternatives=mistakes)
     need(compared, "it refuses them, draws random numbers, or its results are sparse or in a dtype without them")
 
 

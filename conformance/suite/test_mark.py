@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from conformance.kit import collectives, expect
+from conformance.kit import expect
+from conformance.kit.collectives import unseen_change
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
@@ -56,8 +57,8 @@ def test_only_inputs_are_marked_dirty_and_all_are_returned(subject: Subject, wor
 
 @clause("Function.mark_dirty.complete")
 def test_every_changed_input_is_marked_dirty(subject: Subject, world: World) -> None:
-    """Every input that holds other values after forward than before is given to mark_dirty, in any dtype."""
-    looks = watched(subject, world, everything=True, dtypes=True)
+    """Every input that holds other values after forward than before is given to mark_dirty, in any dtype and of longer samples."""
+    looks = watched(subject, world, everything=True, derived=True)
     for look in looks:
         for call in look.witness.calls:
             if call.function.__module__ == GENERATED:
@@ -120,11 +121,7 @@ def _how_changed(look: Look, call: Call, place: int) -> str:
     """Tell a change through an alias from one by a collective: neither counts as a new version of the tensor."""
     if call.inputs[place]._version > 1:
         return ""
-    with collectives.counted() as started:
-        look.case.run()
-    if started:
-        return f"changed by a collective: {', '.join(dict.fromkeys(started))}"
-    return "changed through .data, .numpy() or another alias, which autograd does not see"
+    return unseen_change(look.case.run)
 
 
 def _outputs(output: Any) -> tuple[Any, ...]:

@@ -111,7 +111,7 @@ def test_batch_equals_its_samples(subject: Subject, world: World) -> None:
     """For every choice of in_dims the outputs are those of the samples, called one by one."""
     found = [(batch, batch.map(partial(outputs, batch.case)), _by_sample(batch)) for batch in batches(subject, world)]
     for batch, actual, expected in found:
-        expect_batch(actual, expected, f"{batch}: output")
+        expect_batch(actual, expected, f"{batch}: output", batch.precision)
 
 
 @clause("Function.vmap.batched")
@@ -122,12 +122,13 @@ def test_randomness_option_makes_no_difference(subject: Subject, world: World) -
             batch.map(partial(outputs, batch.case), randomness=option),
             _by_sample(batch),
             f"{batch}, {option!r}: output",
+            batch.precision,
         )
         for batch in batches(subject, world, few=True)
         for option in ("different", "same")
     ]
-    for actual, expected, what in found:
-        expect_batch(actual, expected, what)
+    for actual, expected, what, precision in found:
+        expect_batch(actual, expected, what, precision)
 
 
 @clause("Function.vmap.batched")
@@ -138,15 +139,15 @@ def test_nested_batches_equal_their_samples(subject: Subject, world: World) -> N
         actual = outer.map(lambda values, inner=inner[0]: inner.map(partial(outputs, inner.case), values))
         for place, row in enumerate(inner):
             what = f"{outer} outside and {row} inside: output"
-            found.append(([whole[place] for whole in actual], _by_sample(row), what))
-    for parts, expected, what in found:
-        expect_batch(parts, expected, what)
+            found.append(([whole[place] for whole in actual], _by_sample(row), what, outer.precision))
+    for parts, expected, what, precision in found:
+        expect_batch(parts, expected, what, precision)
 
 
 def _nested(subject: Subject, world: World) -> Iterator[tuple[Batch, list[Batch]]]:
     """Batches of batches: the outer one's samples are the inner ones, each with values of its own."""
-    cases = {id(batch.case): batch.case for batch in batches(subject, world, few=True)}
-    for case in cases.values():
+    cases = {id(batch.case): batch for batch in batches(subject, world, few=True)}
+    for case, precision in ((batch.case, batch.precision) for batch in cases.values()):
         every = choices(case)
         values = variants(case, 2 * SIZE)
         for outer, inner in (
@@ -159,7 +160,7 @@ def _nested(subject: Subject, world: World) -> Iterator[tuple[Batch, list[Batch]
                 for row in range(2)
             ]
             found = [make(case, inner, row) for row in rows]
-            yield Batch(case, outer, tuple(batch.whole for batch in found)), found
+            yield Batch(case, outer, tuple(batch.whole for batch in found), precision), found
 
 
 def _by_sample(batch: Batch) -> list[Tensors]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import torch
 import torch.distributed as dist
 from torch.autograd import Function
@@ -36,4 +38,37 @@ class GatherToOne(Function):
         first = dist.get_rank(ctx.group) == 0
         parts = [dense(part) for part in grad.chunk(dist.get_world_size(ctx.group))] if first else None
         dist.scatter(mine, parts, group=ctx.group, group_src=0)
+        return mine, None
+
+
+class GatherOfUnevenParts(Function):
+    """Gathers one row of rank 0, two of rank 1, and so on, padded while they travel; rank 0 says so in the log.
+
+    There the compiler gives up early. On the others it sends lengths while it traces, and once more when it gives up.
+    """
+
+    TYPES = "V -> R"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        rank, size = dist.get_rank(group), dist.get_world_size(group)
+        ctx.group, ctx.shape, own = group, x.shape, x[: rank + 1]
+        if rank == 0:
+            logging.getLogger(__name__).debug("gathering from %d ranks", size)
+        lengths = [torch.zeros(1, dtype=torch.long) for _ in range(size)]
+        dist.all_gather(lengths, torch.tensor([len(own)]), group=group)
+        ctx.lengths = [int(length) for length in lengths]
+        padded = x.new_zeros(max(ctx.lengths), *x.shape[1:])
+        padded[: len(own)] = own
+        parts = [torch.empty_like(padded) for _ in range(size)]
+        dist.all_gather(parts, padded, group=group)
+        return torch.cat([part[:length] for part, length in zip(parts, ctx.lengths, strict=True)])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        total, rank = dense(grad), dist.get_rank(ctx.group)
+        dist.all_reduce(total, group=ctx.group)
+        mine = grad.new_zeros(ctx.shape)
+        mine[: ctx.lengths[rank]] = total.split(ctx.lengths)[rank]
         return mine, None

@@ -90,3 +90,45 @@ class IndexOfTheMaximumOverflows(Function):
     def backward(ctx, grad):
         (places,) = ctx.saved_tensors
         return grad.new_zeros(ctx.shape).scatter(-1, places.long()[..., None], grad[..., None])
+
+
+class GradientOverwrittenWhereLong(_Sine):
+    """Saves memory by working in place on the incoming gradient, where that is large.
+
+    Breaks: Function.backward.grads-untouched
+    """
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad.mul_(x.cos()).clone() if grad.numel() > 16 else grad * x.cos()
+
+
+class InputOverwrittenWhereLong(_Sine):
+    """Saves memory by working in place on a long input, without a word.
+
+    Breaks: Function.mark_dirty.complete
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x.clone())
+        return x.sin_().clone() if x.numel() > 16 else x.sin()
+
+
+class TangentOverwrittenWhereLong(Function):
+    """The same in forward mode.
+
+    Breaks: Function.jvp.tangents-untouched
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_forward(x)
+        return x.sin()
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        (x,) = ctx.saved_tensors
+        return tangent.mul_(x.cos()).clone() if tangent.numel() > 16 else tangent * x.cos()

@@ -1,0 +1,58 @@
+"""Correct Functions that draw random numbers from a generator that they are given."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import torch
+from torch.autograd import Function
+
+SPEC = "Function"
+
+
+class DrawsFromNumpysGenerator(Function):
+    """Draws its mask from a generator of NumPy's."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(3, 4, dtype=torch.float64, requires_grad=True), np.random.default_rng(3)
+
+    @staticmethod
+    def forward(ctx, x, generator):
+        mask = torch.from_numpy(generator.random(tuple(x.shape)) < 0.5).to(x)
+        ctx.save_for_backward(mask)
+        return x * mask
+
+    @staticmethod
+    def backward(ctx, grad):
+        (mask,) = ctx.saved_tensors
+        return grad * mask, None
+
+
+class DrawsFromNumpysOldGenerator(DrawsFromNumpysGenerator):
+    """Draws normally distributed factors, which NumPy's older generator makes in pairs and may keep one of."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(3, 5, dtype=torch.float64, requires_grad=True), np.random.RandomState(3)
+
+    @staticmethod
+    def forward(ctx, x, generator):
+        factors = torch.from_numpy(generator.standard_normal(tuple(x.shape))).to(x)
+        ctx.save_for_backward(factors)
+        return x * factors
+
+
+class DrawsFromPythonsGenerator(DrawsFromNumpysGenerator):
+    """Draws its mask from a generator of Python's, which it finds in a dictionary."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(3, 4, dtype=torch.float64, requires_grad=True), {"generator": random.Random(3)}
+
+    @staticmethod
+    def forward(ctx, x, options):
+        mask = torch.tensor([options["generator"].random() < 0.5 for _ in range(x.numel())]).view(x.shape).to(x)
+        ctx.save_for_backward(mask)
+        return x * mask

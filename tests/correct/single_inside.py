@@ -1,0 +1,145 @@
+"""Correct Functions that work in a coarser precision inside than their inputs have."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function
+
+from conformance import Subject
+
+SPEC = "Function"
+
+
+def inputs():
+    yield (
+        torch.randn(5, 70, dtype=torch.float64, requires_grad=True),
+        torch.randn(70, 90, dtype=torch.float64, requires_grad=True),
+    )
+
+
+class MatmulInSingle(Function):
+    """A product of matrices in single precision, forward and backward."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x, w):
+        return (x.float() @ w.float()).double()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        return (grad.float() @ w.float().T).double(), (x.float().T @ grad.float()).double()
+
+
+class ScaledMatmulInSingle(MatmulInSingle):
+    """A product of matrices in single precision, scaled in double: the result does not fit into single."""
+
+    @staticmethod
+    def forward(x, w):
+        return 1.7 * MatmulInSingle.forward(x, w)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return tuple(1.7 * gradient for gradient in MatmulInSingle.backward(ctx, grad))
+
+
+class BackwardOfMatmulInSingle(MatmulInSingle):
+    """A product of matrices in double precision; only its backward is in single."""
+
+    @staticmethod
+    def forward(x, w):
+        return x @ w
+
+
+class MatmulInHalf(Function):
+    """A product of matrices in half precision, for inputs in single."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(5, 70, requires_grad=True), torch.randn(70, 90, requires_grad=True)
+
+    @staticmethod
+    def forward(x, w):
+        return (x.bfloat16() @ w.bfloat16()).to(x.dtype)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, w = (saved.bfloat16() for saved in ctx.saved_tensors)
+        return (grad.bfloat16() @ w.T).to(grad.dtype), (x.T @ grad.bfloat16()).to(grad.dtype)
+
+
+class ScaledRows(Function):
+    """Scales columns in single precision, and adds the gradient of the scales up over rows there."""
+
+    @staticmethod
+    def inputs():
+        yield (
+            torch.randn(50, 40, dtype=torch.float64, requires_grad=True),
+            torch.randn(40, dtype=torch.float64, requires_grad=True),
+        )
+
+    @staticmethod
+    def forward(x, scale):
+        return (x.float() * scale.float()).double()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, scale = ctx.saved_tensors
+        return (grad.float() * scale.float()).double(), (grad.float() * x.float()).sum(0).double()
+
+    @staticmethod
+    def jvp(ctx, x_tangent, scale_tangent):
+        x, scale = ctx.saved_tensors
+        return (x.float() * scale_tangent.float() + x_tangent.float() * scale.float()).double()
+
+
+class RootMeanSquareNorm(Function):
+    """Normalizes rows in single precision, and scales them in that of its inputs."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def inputs():
+        yield (
+            torch.randn(50, 70, dtype=torch.float64, requires_grad=True),
+            torch.randn(70, dtype=torch.float64, requires_grad=True),
+        )
+
+    @staticmethod
+    def forward(x, scale):
+        inverse = x.float().square().mean(-1, keepdim=True).rsqrt()
+        return (x.float() * inverse).to(x.dtype) * scale, inverse
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs, output[1])
+        ctx.mark_non_differentiable(output[1])
+
+    @staticmethod
+    def backward(ctx, grad, _):
+        x, scale, inverse = ctx.saved_tensors
+        normal = x.float() * inverse
+        inner = (grad * scale).float()
+        gradient = (inner - normal * (inner * normal).mean(-1, keepdim=True)) * inverse
+        return gradient.to(x.dtype), (grad * normal.to(grad.dtype)).sum(0)
+
+
+DeclaredMatmul = Subject(
+    MatmulInSingle, inputs=inputs, formula=lambda args, grads: (grads[0] @ args[1].T, args[0].T @ grads[0])
+)
