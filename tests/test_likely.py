@@ -305,3 +305,18 @@ def test_wrong_numbers_of_the_generated_rule_are_laid_to_what_it_loses(function,
     with pytest.raises(ConformanceError) as caught:
         check(Subject(function, inputs=function.inputs), only=test)
     assert "PyTorch's generated rule" in " ".join(str(caught.value).split())
+
+
+class LooksAtValues(vmap_generated.NamedTuple):
+    """A plain tuple, and a look at the values that no batch allows."""
+
+    @staticmethod
+    def forward(x):
+        return tuple(torch.topk(x, 2 if float(x.sum()) < torch.inf else 1))
+
+
+@pytest.mark.parametrize(("function", "said"), [(vmap_generated.NamedTuple, True), (LooksAtValues, False)])
+def test_a_named_tuple_is_blamed_where_a_plain_one_is_taken(function, said):
+    with pytest.raises(ConformanceError) as caught:
+        check(Subject(function, inputs=function.inputs), only="test_batch_equals_its_samples")
+    assert ("named tuple" in str(caught.value)) is said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice, product
 from math import prod
 from random import Random
@@ -14,7 +15,7 @@ import torch
 from conformance.kit import expect, seeds
 from conformance.kit.calls import Case, every_case, smooth
 from conformance.kit.deviations import Deviation, need
-from conformance.kit.generated_rule import LOSSES, NO_DIRTY, without_losses
+from conformance.kit.generated_rule import LOSSES, NAMED, NO_DIRTY, with_plain_tuples, without_losses
 from conformance.kit.precision import working_epsilon
 from conformance.kit.subject import Subject
 from conformance.kit.transforms import apart, outputs, tensors
@@ -94,8 +95,23 @@ def batches(subject: Subject, world: World, few: bool = False) -> Iterator[Batch
         every = choices(case)
         step = max(1, len(every) // FEW) if few else 1
         precision = working_epsilon(case, world)
+        if every and subject.generates_vmap and world.size == 1:
+            _expect_tuples(batch(case, every[0], values))
         for in_dims in islice(every, 0, None, step):
             yield replace(batch(case, in_dims, values), precision=precision)
+
+
+def _expect_tuples(first: Batch) -> None:
+    """Assert that a batch is not refused for the kind of tuple alone that forward returns."""
+    try:
+        first.map(partial(outputs, first.case))
+    except Exception as error:
+        case = replace(first.case, subject=with_plain_tuples(first.case.subject))
+        try:
+            first.map(partial(outputs, case))
+        except Exception:  # it is refused for another reason, which a test will meet
+            return
+        raise Deviation(str(first), f"{type(error).__name__}: {error}", "what its samples give", NAMED) from error
 
 
 def batch(case: Case, in_dims: InDims, values: Sequence[Values]) -> Batch:

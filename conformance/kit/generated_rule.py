@@ -19,6 +19,19 @@ LOSSES = (
     "dimensions of the last save alone, and loses what ctx.mark_non_differentiable was given"
 )
 
+NAMED = "forward returns a named tuple as it is, which PyTorch's generated rule does not take: return tuple(...) of it"
+
+
+def with_plain_tuples(subject: Subject) -> Subject:
+    """The subject on a subclass whose forward returns a plain tuple where the class returns a named one."""
+    function: Any = subject.function
+
+    def forward(*inputs: Any) -> Any:
+        found = function.forward(*inputs)
+        return tuple(found) if isinstance(found, tuple) else found
+
+    return replace(subject, target=type(function)(function.__name__, (function,), {"forward": staticmethod(forward)}))
+
 
 def without_losses(subject: Subject) -> Subject | None:
     """The subject on a subclass for which the generated rule loses nothing; None where it has a rule of its own.

@@ -201,8 +201,11 @@ class Subject:
     def samples(self, world: Any) -> list[Sample]:
         """Fresh sample arguments, the same at every call; each rank of the ``world`` has its own.
 
+        Args:
+            world: the ranks.
+
         Raises:
-            UsageError: the inputs cannot be used, or the types do not fit them.
+            BadTypes: the types do not fit the tensors of a sample.
         """
         if not self.is_typed:
             return self.examples(world)

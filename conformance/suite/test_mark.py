@@ -57,7 +57,7 @@ def test_only_inputs_are_marked_dirty_and_all_are_returned(subject: Subject, wor
 
 @clause("Function.mark_dirty.complete")
 def test_every_changed_input_is_marked_dirty(subject: Subject, world: World) -> None:
-    """Every input that holds other values after forward than before is given to mark_dirty, in any dtype and of longer samples."""
+    """Every input that forward changes, in any dtype and of longer samples too, is given to mark_dirty."""
     looks = watched(subject, world, everything=True, derived=True)
     for look in looks:
         for call in look.witness.calls:

@@ -21,7 +21,7 @@ UNREACHED = "its calls do not reach a jvp"
 
 @clause("Function.jvp.tangents-untouched")
 def test_tangents_are_left_alone(subject: Subject, world: World) -> None:
-    """The tangents handed to jvp hold the same values afterwards, in any dtype and of longer samples, unless the input is changed too."""
+    """The tangents handed to jvp, long ones too, hold the same values afterwards, unless the input is changed too."""
     seen = 0
     for look in watched_forward_mode(subject, world, derived=True):
         for call in look.witness.calls:

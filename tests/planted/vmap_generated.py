@@ -1,4 +1,4 @@
-"""Functions of which PyTorch's generated rule makes wrong numbers, without a word."""
+"""Functions of which PyTorch's generated rule makes wrong numbers, without a word, or which it refuses."""
 
 from __future__ import annotations
 
@@ -74,3 +74,31 @@ class AddsUpTheWholeBatch(Function):
     def jvp(ctx, tangent):
         (x,) = ctx.saved_for_forward
         return 2 * (tangent * x).sum()
+
+
+class NamedTuple(Function):
+    """Returns what torch.topk returned, as it is.
+
+    Breaks: Function.vmap.batched
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def inputs():
+        yield (_random(3, 5),)
+
+    @staticmethod
+    def forward(x):
+        return torch.topk(x, 2)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(output[1])
+        ctx.width = inputs[0].shape[-1]
+
+    @staticmethod
+    def backward(ctx, grad, _):
+        (places,) = ctx.saved_tensors
+        return grad.new_zeros((*grad.shape[:-1], ctx.width)).scatter(-1, places, grad)
