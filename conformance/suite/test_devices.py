@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.kit import expect
 from conformance.kit.calls import Case, cases, every_case
@@ -19,9 +20,10 @@ from conformance.kit.world import World
 
 #: How far a device may be from the CPU, next to the size of a value: what is looked for is wrong and not imprecise.
 NEAR, NEAR_IN_HALF = 0.01, 0.5
+LATE = "it reads what the device has not computed yet: wait for the stream, or do not compute in another one"
 STREAM = "it computes in the default stream, which does not wait for the caller's"
 
-Named = Iterator[tuple[str, torch.Tensor]]
+Result = tuple[str, torch.Tensor]
 
 
 @clause("Function.forward.device")
@@ -37,7 +39,9 @@ def test_same_on_the_device_as_on_the_cpu(subject: Subject, world: World) -> Non
         right = attempt(lambda case=case: list(_results(_on_the_cpu(case), there)), world)  # type: ignore[misc]
         if right is not None:
             compared += 1
-            _expect_same(list(_results(case, world)), right, f"on {world.device}, against the same call on the CPU")
+            actual = list(_results(case, world))
+            likely = LATE if _differs(actual, right) and _is_right_waiting(case, right, world) else ""
+            _expect_same(actual, right, f"on {world.device}, against the same call on the CPU", likely)
     need(compared, "it does not run on the CPU, or draws random numbers")
 
 
@@ -55,7 +59,7 @@ def test_same_in_another_stream(subject: Subject, world: World) -> None:
         _expect_same(actual, right, "called in another stream than the default one", STREAM)
 
 
-def _results(case: Case, world: World) -> Named:
+def _results(case: Case, world: World) -> Iterator[Result]:
     run = case.run()
     for index, tensor in enumerate(run.tensors):
         yield f"output {index} of {case.label}", tensor.detach().clone()
@@ -73,11 +77,37 @@ def _on_the_cpu(case: Case) -> Case:
     return replace(case, values=tuple(map(moved, case.values)))
 
 
-def _expect_same(
-    actual: Sequence[tuple[str, torch.Tensor]], right: Sequence[tuple[str, torch.Tensor]], how: str, likely: str = ""
-) -> None:
+class _Waiting(TorchDispatchMode):
+    """Waits for the device after every operation."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        torch.accelerator.synchronize()
+        return result
+
+
+def _is_right_waiting(case: Case, right: Sequence[Result], world: World) -> bool:
+    """Whether the call is right when it cannot read anything too early, whatever it does."""
+
+    def waiting() -> list[Result]:
+        with _Waiting():
+            return list(_results(case, world))
+
+    actual = attempt(waiting, world)
+    return actual is not None and not _differs(actual, right)
+
+
+def _differs(actual: Sequence[Result], right: Sequence[Result]) -> bool:
+    return any(_apart(one, other) for (_, one), (_, other) in zip(actual, right, strict=True))
+
+
+def _apart(one: torch.Tensor, other: torch.Tensor) -> bool:
+    is_half = one.dtype.is_floating_point and torch.finfo(one.dtype).bits < 32
+    gap, _ = farthest([one.cpu()], [other.cpu()])
+    return gap > (NEAR_IN_HALF if is_half else NEAR)
+
+
+def _expect_same(actual: Sequence[Result], right: Sequence[Result], how: str, likely: str) -> None:
     for (name, one), (_, other) in zip(actual, right, strict=True):
-        is_half = one.dtype.is_floating_point and torch.finfo(one.dtype).bits < 32
-        gap, _ = farthest([one.cpu()], [other.cpu()])
-        if gap > (NEAR_IN_HALF if is_half else NEAR):
+        if _apart(one, other):
             raise Deviation(f"{name}, {how}", *expect.shown_apart(one, other.to(one.device)), likely)
