@@ -53,7 +53,7 @@ class Forkserver(Owner):
     def _start(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         library = [str(self.library)] if self.library else []
-        with theirs:
+        with theirs, strays.STARTING:
             self.process = subprocess.Popen(
                 # -P: the current directory has no business on the path here; only subjects are looked for there.
                 [sys.executable, "-P", "-m", "conformance.ranks.forkserver", str(theirs.fileno()), *library],
@@ -62,7 +62,7 @@ class Forkserver(Owner):
                 env=_environment(),
                 start_new_session=True,
             )
-        strays.FORKSERVERS.add(self.process.pid)
+            strays.FORKSERVERS.add(self.process.pid)
         self.socket = ours
         self.ready = False
         self.imported: set[str] = set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import threading
 import time
 
 from conformance.ranks import procfs
@@ -13,6 +14,8 @@ from conformance.ranks import procfs
 END_LIMIT = 3.0
 #: Forkservers of this process that are to live; another thread may have one of its own.
 FORKSERVERS: set[int] = set()
+#: Held from when a forkserver is started until it stands there, and while processes are looked for and killed.
+STARTING = threading.Lock()
 
 
 class Strays:
@@ -35,13 +38,19 @@ class Strays:
     def sweep(self) -> None:
         """Kill every process that was adopted since, and what it leaves in turn."""
         limit = time.monotonic() + END_LIMIT
-        while (adopted := self._adopted()) and time.monotonic() < limit:
+        while self._killed() and time.monotonic() < limit:
+            time.sleep(0.005)
+
+    def _killed(self) -> bool:
+        """Kill those that are there; whether there were any."""
+        with STARTING:
+            adopted = self._adopted()
             for pid in adopted:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
-            time.sleep(0.005)
+        return bool(adopted)
 
     def _adopted(self) -> list[int]:
         own = os.getsid(0)
