@@ -205,7 +205,7 @@ class Subject:
             world: the ranks.
 
         Raises:
-            BadTypes: the types do not fit the tensors of a sample.
+            UsageError: the types do not fit the tensors of a sample.
         """
         if not self.is_typed:
             return self.examples(world)
