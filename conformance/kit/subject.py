@@ -212,7 +212,7 @@ class Subject:
         try:
             return typed(self.examples(world), self.types, world)
         except BadTypes as error:
-            raise BadTypes(f"{self.label}: {error}") from None
+            raise UsageError(f"{self.label}: {error}") from None
 
     def examples(self, world: Any) -> list[Sample]:
         """Fresh sample arguments as they were given; a typed subject's are the same on every rank of the ``world``."""
