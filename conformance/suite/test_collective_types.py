@@ -33,7 +33,7 @@ NEAR = 64
 @ranks(2, 3)
 def test_every_result_is_a_tensor(subject: Subject, world: World) -> None:
     """A call returns tensors, since the signature gives each of its results a type."""
-    need(subject.types, "no types were given")
+    _need_types(subject, world)
     for call in tensor_calls(subject, world):
         returned = call.in_group(whole())(held(call, world))
         if not returned:
