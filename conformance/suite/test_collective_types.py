@@ -33,7 +33,8 @@ NEAR = 64
 @ranks(2, 3)
 def test_every_result_is_a_tensor(subject: Subject, world: World) -> None:
     """A call returns tensors, since the signature gives each of its results a type."""
-    _need_types(subject, world)
+    if not subject.types:
+        _need_types(subject, world)
     for call in tensor_calls(subject, world):
         returned = call.in_group(whole())(held(call, world))
         if not returned:
