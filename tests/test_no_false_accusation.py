@@ -88,16 +88,20 @@ class AddsUpGradients(AddsUp):
         return x.view_as(x)
 
 
-@pytest.mark.parametrize("function", [AddsUp, AddsUpGradients])
-def test_a_function_that_needs_a_group_is_asked_to_say_so_and_is_not_accused(function):
+def why_incomplete(function):
+    """The one reason why nothing can be said of a Function; no clause is broken."""
     with pytest.raises(ConformanceError) as caught:
         check(function, (torch.ones(3, requires_grad=True),))
     (subject,) = caught.value.report.subjects
     assert subject.verdict == "incomplete"
     assert not [clause.id for clause in subject.clauses if clause.broken]
-    reasons = {clause.reason for clause in subject.clauses if clause.verdict == "skipped"}
-    assert len(reasons) == 1
-    assert "needs a process group" in reasons.pop()
+    (reason,) = {clause.reason for clause in subject.clauses if clause.verdict == "skipped"}
+    return reason
+
+
+@pytest.mark.parametrize("function", [AddsUp, AddsUpGradients])
+def test_a_function_that_needs_a_group_is_asked_to_say_so_and_is_not_accused(function):
+    assert "needs a process group" in why_incomplete(function)
 
 
 class ReturnsNothing(torch.autograd.Function):
@@ -122,14 +126,7 @@ class ReturnsANumber(ReturnsNothing):
 
 @pytest.mark.parametrize("function", [ReturnsNothing, ReturnsANumber])
 def test_a_function_that_returns_no_tensor_does_not_conform_by_default(function):
-    with pytest.raises(ConformanceError) as caught:
-        check(function, (torch.ones(3, requires_grad=True),))
-    (subject,) = caught.value.report.subjects
-    assert subject.verdict == "incomplete"
-    assert not [clause.id for clause in subject.clauses if clause.broken]
-    reasons = {clause.reason for clause in subject.clauses if clause.verdict == "skipped"}
-    assert len(reasons) == 1
-    assert "returns no tensor" in reasons.pop()
+    assert "returns no tensor" in why_incomplete(function)
 
 
 def test_a_warning_filter_that_comes_with_an_import_is_no_change_of_state() -> None:

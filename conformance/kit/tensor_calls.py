@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 from conformance.kit import seeds
 from conformance.kit.process_groups import GROUP, placed
 from conformance.kit.samples import Sample
+from conformance.kit.sizes import LONG
 from conformance.kit.spmd.owed import Run
 from conformance.kit.spmd.values import differentiable
 from conformance.kit.subject import Subject
@@ -20,8 +21,6 @@ from conformance.kit.world import World
 
 #: A tensor of more elements is moved along so many random directions, not element by element.
 MANY, DIRECTIONS = 6, 4
-#: More elements than most buffers and blocks have, in a tensor that is made longer.
-LONG = 1030
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,9 @@ def test_a_gather_keeps_its_clauses_on_several_ranks(tmp_path):
     assert all("int16" in reason for reason in refused)
 
 
+LATE = {("killed", "timeout"), ("lone_error", "timeout")}
+
+
 def test_what_is_owed_on_a_gpu_is_rehearsed(tmp_path):
     """``make gpu`` leaves a file for each of its steps; here with few tests, and without a GPU."""
     command = [sys.executable, "conf/gpu.py", "--device", "emulated", "--into", str(tmp_path), "--short"]
@@ -90,8 +93,9 @@ def test_what_is_owed_on_a_gpu_is_rehearsed(tmp_path):
     assert "pass" in {test["outcome"] for test in tests}
     assert {row["verdict"] for row in left["public-emulated"]["subjects"]} == {"conforms"}
     # On a busy machine a fault may be met by its deadline first; test_faults.py, which is patient, looks at verdicts.
-    told = {(row["fault"], row["verdict"] != "pass") for row in left["faults-emulated"]["ours"]}
-    assert told == {("killed", True), ("lone_error", True)}
+    told = {(row["fault"], row["verdict"]) for row in left["faults-emulated"]["ours"]} - LATE
+    assert told <= {("killed", "crash"), ("lone_error", "error")}
+    assert {row["fault"] for row in left["faults-emulated"]["ours"]} == {"killed", "lone_error"}
     memory = {row["form"]: row["peak_mib"] for row in left["bench-gathers-emulated"]["figures"]}
     assert memory["reference"] > 0
 
