@@ -26,7 +26,7 @@ from typing import Any
 
 from conformance.ranks import hardware
 from conformance.ranks.channel import last_words, receive, send
-from conformance.ranks.preloads import PRELOAD, preload
+from conformance.ranks.preloads import OPTIONAL, PRELOAD, preload
 from conformance.ranks.procfs import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, children, prctl
 
 #: How long what was forked may take to be gone once it is killed (seconds).
@@ -214,6 +214,9 @@ def main(descriptor: int, library: str = "") -> None:
         warnings.simplefilter("ignore")  # the user's filters, such as PYTHONWARNINGS=error, are not for torch's imports
         for name in PRELOAD:
             importlib.import_module(name)
+        for name in OPTIONAL:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
     import torch
 
     if library:

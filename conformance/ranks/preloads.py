@@ -18,6 +18,8 @@ PRELOAD = (
     "conformance.kit.expect",
     "conformance.kit.specs",
 )
+#: What seeds are set in where it is installed: its import takes longer than many a test.
+OPTIONAL = ("numpy.random",)
 #: What torch.func imports when it is first used: as long again as torch itself, so only where tests need it.
 TRANSFORMS = (
     "torch._dynamo.compiled_autograd",

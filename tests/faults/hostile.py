@@ -447,9 +447,12 @@ def forges_types(x):
     forged(outcome="error", message={"a": [1]}, likely=7, changed={"a": 1}, seconds="long")
 
 
-FAULTS = [name for name, value in list(vars().items()) if callable(value) and getattr(value, "__code__", None)]
-FAULTS = [name for name in FAULTS if name not in {"made", "forged"}]
-for _name in FAULTS:
-    for _place in ("forward", "backward", "end"):
-        vars()[f"{_place}_{_name}"] = made(f"{_place}_{_name}", vars()[_name], _place)
-        vars()[f"Good_{_place}_{_name}"] = type(f"Good_{_place}_{_name}", (Good,), {})  # what comes after it in a run
+def __getattr__(name):
+    """The subject of a fault, made when it is asked for: a rank has use for one of some hundred."""
+    place, _, fault = name.removeprefix("Good_").partition("_")
+    if place not in {"forward", "backward", "end"} or fault not in globals():
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    good = name.startswith("Good_")  # what comes after the fault in a run
+    kind = type(name, (Good,), {}) if good else made(name, globals()[fault], place)
+    globals()[name] = kind
+    return kind
