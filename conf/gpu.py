@@ -58,7 +58,11 @@ def owed(device: str, data: Path, workers: str) -> tuple[Step, ...]:
             (python, "-m", "published", "--device", device, "--update", "--into", into, "--jobs", workers),
             f"public-{device}.json",
         ),
-        Step("faults", (python, "benchmarks/faults.py", "--device", device, "--into", into), f"faults-{device}.json"),
+        Step(
+            "faults",
+            (python, "-m", "benchmarks.faults", "--device", device, "--into", into),
+            f"faults-{device}.json",
+        ),
         Step(
             "benchmarks",
             (python, "-m", "benchmarks", "gathers", "--device", device, "--into", into),
