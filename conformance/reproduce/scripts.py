@@ -36,6 +36,11 @@ SAMPLES = {
     "GradFactor": "[(torch.randn(3, 2, dtype=torch.float64, requires_grad=True), -2.0)]",
     "MakeViewlessTensor": "[(torch.randn(4, 3, dtype=torch.float64, requires_grad=True).view(3, 4), True)]",
 }
+#: What every script promises.
+STATUSES = (
+    "it prints what is wrong and exits with status 1 while the bug is there, with 0 once it is fixed, and with 2 where "
+    "it could not come to its end."
+)
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,8 @@ class Wanted:
     failure: Failure
     item: PlannedTest
     torch: str
+    device: str = "cpu"
+    backend: str = "gloo"
 
 
 def write_scripts(
@@ -86,18 +93,19 @@ def write_scripts(
 def bodies(wanted: Wanted, timeout: float) -> tuple[str, str]:
     """What follows the docstring: a few lines, or nothing where none are enough, and the suite's own test."""
     hangs = wanted.failure.test.outcome in {"crash", "timeout"}
-    return _short(wanted), whole_script(wanted.item, timeout, hangs)
+    return _short(wanted), whole_script(wanted.item, timeout, hangs, wanted.device, wanted.backend)
 
 
 def _wanted(report: Report, inputs: str | None, types: str | None) -> Iterator[Wanted]:
-    version = str(report.environment.get("torch", ""))
+    usual = {"torch": "", "device": "cpu", "backend": "gloo"}
+    there = {name: str(report.environment.get(name, value)) for name, value in usual.items()}
     for part in report.parts:
         broken = [clause for clause in part.clauses if clause.broken]
         items = _items(part, report.environment.get("ranks", ()), inputs, types) if broken else {}
         for clause in broken:
             for failure in failures(clause):
                 if failure.test.nodeid in items:
-                    yield Wanted(part, clause, failure, items[failure.test.nodeid], version)
+                    yield Wanted(part, clause, failure, items[failure.test.nodeid], **there)
 
 
 def _items(part: SubjectResult, ranks: Sequence[int], inputs: str | None, types: str | None) -> dict[str, PlannedTest]:
@@ -126,7 +134,7 @@ def docstring(wanted: Wanted) -> str:
     test = wanted.failure.test
     name = wanted.part.subject or "PyTorch itself"
     said = [f"    {line}" for line in visible(test.message).splitlines()[:24]]
-    needs = f"torch and {name.partition('.')[0].partition(':')[0]}" if wanted.part.subject else "torch"
+    needs = f"This script needs {' and '.join(_needs(wanted))}. Run it where those can be imported:"
     lines = [
         *textwrap.wrap(f"{wanted.clause.id}: {wanted.clause.text}", 100),
         "",
@@ -134,11 +142,21 @@ def docstring(wanted: Wanted) -> str:
         "",
         *said,
         "",
-        f"This script needs {needs}. Run it where those can be imported: it prints what is wrong and exits with",
-        "status 1 while the bug is there, with 0 once it is fixed, and with 2 where it could not come to its end.",
+        *textwrap.wrap(f"{needs} {STATUSES}", 110),
     ]
     text = visible("\n".join(lines)).replace("\\", "\\\\").replace('"""', "'''").rstrip('"')
     return f'"""{text}\n"""\n\n'
+
+
+def _needs(wanted: Wanted) -> Iterator[str]:
+    yield "torch"
+    if wanted.part.subject:
+        yield re.split(r"[.:]", wanted.part.subject)[0]
+    device = wanted.device.partition(":")[0]
+    if device == "emulated":
+        yield "the emulated device of autograd-conformance"
+    elif device != "cpu":
+        yield f"the device {device}"
 
 
 def _short(wanted: Wanted) -> str:

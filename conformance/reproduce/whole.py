@@ -37,13 +37,17 @@ def check(*cases, **options):
 """
 
 
-def whole_script(planned: PlannedTest, timeout: float, hangs: bool = False) -> str:
+def whole_script(
+    planned: PlannedTest, timeout: float, hangs: bool = False, device: str = "cpu", backend: str = "gloo"
+) -> str:
     """What follows the docstring of a script that runs one test of the suite.
 
     Args:
         planned: the test.
         timeout: its deadline in seconds, counted from when all ranks have begun.
         hangs: whether the bug shows as a rank that hangs or crashes, and not as a rank that says so.
+        device: what its tensors are on.
+        backend: of the process group.
     """
     subject, test = planned.subject, planned.test
     values = {
@@ -56,6 +60,8 @@ def whole_script(planned: PlannedTest, timeout: float, hangs: bool = False) -> s
         "ARGUMENTS": tuple(test.arguments),
         "SIZE": planned.size,
         "GROUP": planned.group,
+        "DEVICE": device,
+        "BACKEND": backend,
         "TIMEOUT": timeout,
         "HANGS": hangs,
     }

@@ -105,3 +105,18 @@ def test_a_step_that_is_not_there_is_refused():
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 2
     assert "there is no step refernce; there are reference, " in ended.stderr
+
+
+def test_a_script_shows_the_bug_on_the_device_where_it_was_seen(tmp_path):
+    mistaken = "tests.emulated.mistakes:HostTensorInForward"
+    words = (mistaken, "--inputs", "tests.emulated.mistakes:inputs", "--device", "emulated", "--no-compile")
+    run(*words, "-k", "one_value_for_each_input", "--reproduce", str(tmp_path))
+    (script,) = tmp_path.iterdir()
+    assert "the emulated device of autograd-conformance" in " ".join(script.read_text("utf-8").split())
+    assert _status(script) == 1
+    script.write_text(script.read_text("utf-8").replace("HostTensorInForward", "Square"), "utf-8")
+    assert _status(script) == 0
+
+
+def _status(script: Path) -> int:
+    return subprocess.run([sys.executable, script], cwd=ROOT, capture_output=True, timeout=120, check=False).returncode

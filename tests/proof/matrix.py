@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from conformance.core import catalog, clauses
@@ -134,12 +134,16 @@ def task(implementation: Implementation) -> Callable[[Forkserver], Row]:
     """What it takes to compute one row."""
 
     def work(forkserver: Forkserver) -> Row:
-        with contextlib.ExitStack() as stack:
-            if implementation.device != "cpu":  # ranks of the CPU are to have no accelerator
-                forkserver = Forkserver(emulated_library(implementation.device))
-                stack.callback(forkserver.close)
-            pool = Hasty(forkserver, settings_of(implementation))
-            stack.callback(pool.close)
+        with pool_for(implementation, forkserver) as pool:
             return held_against(pool, implementation)
 
     return work
+
+
+@contextlib.contextmanager
+def pool_for(implementation: Implementation, forkserver: Forkserver) -> Iterator[Hasty]:
+    """The ranks of an implementation, on its device."""
+    with contextlib.ExitStack() as stack:
+        if implementation.device != "cpu":  # ranks of the CPU are to have no accelerator
+            forkserver = stack.enter_context(Forkserver(emulated_library(implementation.device)))
+        yield stack.enter_context(Hasty(forkserver, settings_of(implementation)))

@@ -22,7 +22,7 @@ from conformance.report.failures import Failure
 from conformance.report.model import SubjectResult
 from conformance.reproduce.scripts import Wanted, bodies, docstring
 from tests.proof.implementations import Implementation
-from tests.proof.matrix import items_of, result_of, settings_of
+from tests.proof.matrix import items_of, pool_for, result_of, settings_of
 from tests.proof.workers import Hasty
 
 #: The deadline of a test in a script (seconds): bugs that hang cost this much.
@@ -76,13 +76,17 @@ class Alone:
         with suppress(OSError):
             self._process.communicate()
 
-    def run(self, text: str, setup: str = "") -> tuple[int, str]:
-        """Run a script; its status and the last it said."""
+    def run(self, text: str, setup: str = "", device: str = "cpu") -> tuple[int, str]:
+        """Run a script; its status and the last it said. The suite can be imported for its emulated device alone."""
         assert self._process.stdin and self._process.stdout
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "script.py")
             path.write_text(text, "utf-8")
-            print(json.dumps({"script": str(path), "setup": setup}), file=self._process.stdin, flush=True)
+            print(
+                json.dumps({"script": str(path), "setup": setup, "suite": device != "cpu"}),
+                file=self._process.stdin,
+                flush=True,
+            )
             answer = json.loads(self._process.stdout.readline())
         return answer["status"], answer["said"]
 
@@ -91,11 +95,8 @@ def task(implementation: Implementation) -> Callable[[Forkserver], Wanted | None
     """What it takes to see a bug caught by its clause; nothing comes of it where it is not."""
 
     def work(forkserver: Forkserver) -> Wanted | None:
-        pool = Hasty(forkserver, settings_of(implementation))
-        try:
+        with pool_for(implementation, forkserver) as pool:
             return _first_failure(pool, implementation)
-        finally:
-            pool.close()
 
     return work
 
@@ -113,7 +114,8 @@ def _wanted(implementation: Implementation, item: PlannedTest, failure: Failure)
     clause = result_of(implementation.breaks, [failure.test])
     name = "" if implementation.engine else implementation.reference
     part = SubjectResult(name, implementation.spec, "fails", (clause,))
-    return Wanted(part, clause, failure, item, torch.__version__)
+    settings = settings_of(implementation)
+    return Wanted(part, clause, failure, item, torch.__version__, settings.device, settings.backend)
 
 
 def shown(caught: Sequence[tuple[Implementation, Wanted]], said: Callable[[Shown], None]) -> list[Shown]:
@@ -140,6 +142,6 @@ def _shown(alone: Alone, implementation: Implementation, wanted: Wanted) -> Show
     status, said = alone.run(head + short) if short else (0, "")
     is_short = status == SHOWN  # as with --reproduce, where a short one that shows nothing gives way
     if not is_short:
-        status, said = alone.run(head + whole, setup)
+        status, said = alone.run(head + whole, setup, implementation.device)
     innocent = alone.run(head + whole)[0] if setup else 0
     return Shown(implementation, wanted.item.name, is_short, status, said, innocent)

@@ -11,6 +11,7 @@ TEST = ("module", "function")
 CASE: dict[str, Any] = {}
 ARGUMENTS: tuple[str, ...] = ()
 SIZE, GROUP = 1, False
+DEVICE, BACKEND = "cpu", "gloo"
 TIMEOUT = 30.0
 #: Whether the bug shows as a rank that hangs or crashes.
 HANGS = False

@@ -16,7 +16,9 @@ import torch.multiprocessing as mp
 
 from conformance.reproduce.pieces.planned import (
     ARGUMENTS,
+    BACKEND,
     CASE,
+    DEVICE,
     GROUP,
     HANGS,
     INPUTS,
@@ -34,8 +36,22 @@ START = 300.0
 BROKEN, UNFINISHED = 1, 2
 
 
+def taken(rank: int) -> str:
+    """The device of a rank, made the current one."""
+    if DEVICE == "cpu":
+        return DEVICE
+    if DEVICE.startswith("emulated"):
+        from conformance.emulated import build, load
+
+        load(build())
+    device = DEVICE if ":" in DEVICE else f"{DEVICE}:{rank % torch.accelerator.device_count()}"
+    torch.accelerator.set_device_index(torch.device(device).index)
+    return device
+
+
 def rank_main(rank: int, port: int, status: Any, begun: Any) -> None:
     """One rank: the test with its arguments, and what came of it."""
+    device = taken(rank)
     sys.meta_path.insert(0, Sources())
     sys.path.insert(0, os.getcwd())
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo" if sys.platform == "linux" else "lo0")
@@ -52,9 +68,9 @@ def rank_main(rank: int, port: int, status: Any, begun: Any) -> None:
         return [json.loads(store.get(f"{count}/{other}")) for other in range(SIZE)]
 
     if GROUP:
-        dist.init_process_group("gloo", store=dist.PrefixStore("group", store), rank=rank, world_size=SIZE)
+        dist.init_process_group(BACKEND, store=dist.PrefixStore("group", store), rank=rank, world_size=SIZE)
     try:
-        offered: dict[str, Any] = {"world": World(rank=rank, size=SIZE, exchange=exchange), **CASE}
+        offered: dict[str, Any] = {"world": World(rank=rank, size=SIZE, device=device, exchange=exchange), **CASE}
         if SUBJECT:
             from conformance.kit.subject import resolve
 
