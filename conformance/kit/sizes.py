@@ -6,6 +6,7 @@ even or odd: one that is made of two halves is cut somewhere else by a Function 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -45,10 +46,30 @@ def resized(case: Case, kind: str) -> Case | None:
     new = change(size)
     if size < 2 or new in {0, size} or any(_is_tied(value, sizes) for value in case.values):
         return None
-    made = {at: _sized(value.detach(), size, new) for at, value in tensors.items()}
-    if sum(value.numel() for value in made.values()) > MOST:
+    shapes = ([new if own == size else own for own in value.shape] for value in tensors.values())
+    if sum(map(math.prod, shapes)) > MOST:
         return None
+    made = {at: _sized(value.detach(), size, new) for at, value in tensors.items()}
     return replace(case.having(made), label=f"{case.label}, {kind}")
+
+
+def is_read(case: Case, other: Case) -> bool:
+    """Whether the results at another size depend on what was added there to a sample.
+
+    Where they do not, the dimension has a meaning, such as real and imaginary part, and more of it has none.
+    """
+    made = {at: _moved_beyond(case.values[at], other.values[at]) for at in case.active}
+    pairs = zip(other.run().outputs, other.having(made).run().outputs, strict=True)
+    return any(not torch.equal(here, there) for here, there in pairs)
+
+
+def _moved_beyond(small: torch.Tensor, large: torch.Tensor) -> torch.Tensor:
+    """What lies beyond the sizes of a smaller tensor moved halfway to its last, so that bounds and order stay."""
+    moved = large.detach().clone()
+    for dim, size in enumerate(small.shape):
+        beyond = moved.narrow(dim, size, max(0, moved.shape[dim] - size))
+        beyond.copy_((beyond + moved.narrow(dim, -1, 1)) / 2)
+    return moved
 
 
 def _is_tied(value: Any, sizes: set[int]) -> bool:
