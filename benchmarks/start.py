@@ -8,10 +8,13 @@ from typing import Any
 from benchmarks.measure import ROOT, figures, in_turn, ratios
 
 PYTHON = sys.executable
+RUN = [PYTHON, "-m", "conformance", "run"]
+#: The group of whole runs: all clauses that concern a subject, from the shell.
+WHOLE = "of a whole run against import torch"
 
 
 def measure(rounds: int) -> dict[str, Any]:
-    """Two groups: what needs no torch against ``python -c pass``, what does against ``import torch``."""
+    """What needs no torch against ``python -c pass``, what does and whole runs against ``import torch``."""
     light = {
         "python -c pass": [PYTHON, "-c", "pass"],
         "conformance --help": [PYTHON, "-m", "conformance", "--help"],
@@ -29,12 +32,22 @@ def measure(rounds: int) -> dict[str, Any]:
         "import torch": [PYTHON, "-c", "import torch"],
         "one gather test, 1 rank": [PYTHON, peer, "1", "1"],
         "one gather test, 2 ranks": [PYTHON, peer, "2", "1"],
-        "conformance run, one spec": [PYTHON, "-m", "conformance", "run", *subject],
+        "conformance run, one spec": [*RUN, *subject],
+    }
+    bare = "--no-compile"
+    whole = {
+        "import torch": heavy["import torch"],
+        "a Function": [*RUN, "benchmarks.subjects:function"],
+        "a Function, not compiled": [*RUN, "benchmarks.subjects:function", bare],
+        "a collective, 1 to 3 ranks": [*RUN, "benchmarks.subjects:collective"],
+        "a collective, 1 to 3 ranks, not compiled": [*RUN, "benchmarks.subjects:collective", bare],
+        "a published gather, 1 to 3 ranks": [*RUN, "published.torch_distributed:all_gather", "--ranks", "1,2,3"],
     }
     return {
         "against python -c pass": _group(light, "python -c pass", rounds),
         "against pytest alone": _group(pytests, "pytest without the plugin", rounds),
         "against import torch": _group(heavy, "import torch", rounds),
+        WHOLE: _group(whole, "import torch", rounds),
     }
 
 
