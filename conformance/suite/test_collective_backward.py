@@ -156,18 +156,21 @@ def _is_refused(run: Run, samples: Sequence[torch.Tensor], world: World) -> bool
         Deviation: it raises on some, and not on the others.
     """
     mine = [x.detach().clone().requires_grad_(x.requires_grad) for x in samples]
+    refusal = ""
     try:
         rooted = [y for y in run(mine) if y.requires_grad]
-        raised = not rooted
         if rooted:
             loss = torch.stack([y.abs().square().sum() for y in rooted]).sum()
             torch.autograd.backward(loss)
-    except Exception:  # of the gradient with a graph, or of its own
-        raised = True
-    everywhere = world.exchange(raised)
+        else:
+            refusal = "no gradient has a graph"
+    except Exception as error:  # of the gradient with a graph, or of its own
+        refusal = f"{type(error).__name__}: {error}"
+    everywhere = world.exchange(refusal)
     if any(everywhere) and not all(everywhere):
-        refusing, other = everywhere.index(True), everywhere.index(False)
-        raise Deviation("ranks that refuse a second derivative", f"rank {refusing}, not rank {other}", "all or none")
+        refusing = next(rank for rank, why in enumerate(everywhere) if why)
+        actual = f"rank {refusing}, not rank {everywhere.index('')}: {everywhere[refusing]}"
+        raise Deviation("ranks that refuse a second derivative", actual, "all or none")
     return all(everywhere)
 
 
