@@ -22,7 +22,7 @@ PUT_LIMIT = 5.0
 
 
 #: What a reply may hold beside its outcome, and of what type.
-TEXTS, LISTS = ("message", "likely", "spec"), ("changed", "files")
+TEXTS, LISTS = ("message", "likely", "spec", "types"), ("changed", "files")
 
 
 def is_reply(message: dict[str, Any], loading: bool) -> bool:

@@ -140,13 +140,18 @@ class Rank:
                 setup = resolve_callable(reference)
                 setup()
             self.subject = named(request)
-            if self.subject is not None and request.get("sample"):
+            if self.subject is not None and request.get("look") == "samples":
                 self.subject.samples(self.world)
+            if self.subject is not None and request.get("look") == "types":
+                from conformance.kit.claims import expect_fitting_types
+
+                expect_fitting_types(self.subject, self.world)
 
         known = set(sys.modules)
         done = asdict(attempted(importing))
         if self.subject is not None:
-            done |= {"spec": self.subject.spec, "ranks": list(self.subject.ranks or ())}
+            subject = self.subject
+            done |= {"spec": subject.spec, "types": subject.types or "", "ranks": list(subject.ranks or ())}
         done["files"] = files_of(set(sys.modules) - known)
         self.around = None
         self.channel.send({"event": "done", "serial": request["serial"], **done})
