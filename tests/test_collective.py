@@ -22,6 +22,7 @@ from conformance.run.references import reference_subjects
 from tests.correct import collective as right
 from tests.correct import collective_hooks as right_hooks
 from tests.planted import collective as wrong
+from tests.planted import collective_compiled as wrong_compiled
 from tests.planted import collective_hooks as wrong_hooks
 
 ROOT = Path(__file__).parents[1]
@@ -190,22 +191,34 @@ class NeverCopies(torch.autograd.Function):
         return grad, None
 
 
+def test_what_the_compiler_refuses_on_one_rank_alone_is_told_and_no_timeout():
+    with pytest.raises(ConformanceError) as error:
+        check(
+            wrong_compiled.RefusedOnOneRank,
+            (matrix(), GROUP),
+            spec="Collective",
+            types="P -> I",
+            ranks=2,
+            only="Function.compile.agrees",
+            strict=True,
+        )
+    assert "FAIL Function.compile.agrees" in _flat(error)
+    assert "rank 1 of 2" in _flat(error)
+    assert "a call that raises on this rank, while other ranks wait for it in a collective" in _flat(error)
+    assert "TorchRuntimeError" in _flat(error)
+
+
 def test_the_compiler_is_not_kept_from_collectives_by_the_notes_that_are_taken_of_them():
     report = check(
-        Reduces, (matrix(), GROUP), spec="Collective", types="P -> I", ranks=2, only="Function.compile.fullgraph"
+        wrong_compiled._Reduce,
+        (matrix(), GROUP),
+        spec="Collective",
+        types="P -> I",
+        ranks=2,
+        only="Function.compile.fullgraph",
     )
     (clause,) = (clause for clause in report.subjects[0].clauses if clause.id == "Function.compile.fullgraph")
     assert (clause.verdict, clause.reason) == ("pass", "")
-
-
-class Reduces(right.Reduce):
-    """Calls a function of torch.distributed that the compiler traces."""
-
-    @staticmethod
-    def forward(ctx, x, group):
-        total = x.clone()
-        torch.distributed.all_reduce(total, group=group)
-        return total
 
 
 def test_bad_types_on_the_command_line():

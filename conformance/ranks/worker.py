@@ -20,7 +20,7 @@ from conformance.core.outcomes import clipped
 from conformance.kit import isolation
 from conformance.kit.attempt import Attempt, attempt, call_body, explain
 from conformance.kit.subject import Subject, check_subject, resolve
-from conformance.kit.world import SPOILED, World
+from conformance.kit.world import SPOILED, LeftAlone, World
 from conformance.ranks import collectives
 from conformance.ranks.call_log import Log
 from conformance.ranks.channel import Channel
@@ -123,12 +123,18 @@ class Rank:
         while (request := self.channel.receive()) is not None:
             operations[request["op"]](request)
 
-    def exchange(self, value: Any) -> list[Any]:
-        """Trade a plain value with all ranks of the world, through the controller."""
-        self.channel.send({"event": "exchange", "value": value})
+    def exchange(self, value: Any, raised: bool = False) -> list[Any]:
+        """Trade a plain value with all ranks of the world, through the controller.
+
+        Raises:
+            LeftAlone: this rank has raised, and the others wait for it elsewhere.
+        """
+        self.channel.send({"event": "exchange", "value": value, "raised": raised})
         answer = self.channel.receive()
         if answer is None:
             os._exit(0)
+        if "values" not in answer:
+            raise LeftAlone
         return list(answer["values"])
 
     def load(self, request: dict[str, Any]) -> None:
