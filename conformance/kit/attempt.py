@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
@@ -21,6 +22,8 @@ _FOREIGN = (
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
     os.path.dirname(os.path.abspath(torch.__file__)),
 )
+#: What PyTorch says before the words of an assertion of its own: the condition, its place, and a plea for a report.
+_ASSERTION = re.compile(r"^.* INTERNAL ASSERT FAILED at .*?, please report a bug to PyTorch\. ")
 #: So many frames are shown at most, half from each end.
 _FRAMES = 24
 
@@ -77,9 +80,9 @@ def call_body(module: str, function: str, arguments: Iterable[str], offered: Map
 
 
 def text_of(error: BaseException) -> str:
-    """An exception's text, even where its ``__str__`` raises."""
+    """An exception's text, even where its ``__str__`` raises; of an assertion inside PyTorch only what it says."""
     try:
-        return str(error)
+        return _ASSERTION.sub("an assertion inside PyTorch failed: ", str(error), count=1)
     except BaseException as inner:
         return f"<{name_of(error)}, whose __str__ raised {name_of(inner)}>"
 
