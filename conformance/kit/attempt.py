@@ -68,7 +68,7 @@ def _ending(action: Callable[[], object]) -> tuple[str, str, str]:
     except BaseException as error:  # a Function that calls sys.exit is at fault, and ends nobody else
         try:
             return "error", explain(error), ""
-        except MemoryError:  # none is left, not even for a traceback
+        except Exception:  # no memory is left for a traceback, or the subject broke what it is made with
             return "error", text_of(error), ""
     return "pass", "", ""
 

@@ -46,7 +46,10 @@ class World:
     known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def any_raised(self, error: Exception | None) -> bool:
-        """Whether any rank raised; every rank says what it caught itself, if anything.
+        """Whether any rank raised; every rank asks, after something that may raise.
+
+        Args:
+            error: what this rank caught; None where nothing was raised here.
 
         Raises:
             Deviation: this rank raised, and the others wait for it in a collective.
