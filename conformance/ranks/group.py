@@ -166,7 +166,7 @@ class RankGroup(Owner):
 
     def _tell_who_is_alone(self, now: float) -> None:
         """Tell ranks that raised, and ask what became of the others, when these only wait for them."""
-        raised = [rank for rank in self._unfinished if rank.raised]
+        raised = [rank for rank in self._unfinished if rank.raised and rank.offered]
         others = [rank for rank in self._unfinished if not rank.offered]
         if self.stillness.of([rank.pid for rank in others] if raised else [], now):
             for rank in raised:
