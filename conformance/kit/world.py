@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 from zlib import crc32
 
 import torch
@@ -19,6 +18,13 @@ SPOILED = "spoiled"
 
 class LeftAlone(Exception):
     """The other ranks do not come to an exchange: they wait for something that this rank, which raised, never does."""
+
+
+class Exchange(Protocol):
+    """How a rank gives a value and gets that of every rank; ``raised`` says that it caught something before."""
+
+    def __call__(self, value: Any, raised: bool = False) -> list[Any]:
+        """Wait for all ranks."""
 
 
 def _alone(value: Any, raised: bool = False) -> list[Any]:
@@ -41,7 +47,7 @@ class World:
     size: int = 1
     backend: str = "gloo"
     device: str = "cpu"
-    exchange: Callable[..., list[Any]] = field(default=_alone, compare=False)
+    exchange: Exchange = field(default=_alone, compare=False)
     #: What tests found out about the subject that other tests ask as well.
     known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
