@@ -52,6 +52,7 @@ UNDOCUMENTED = {
     "Call",
     "Case",
     "DocumentedSpec",
+    "Exchange",
     "Form",
     "Formula",
     "GROUP",
