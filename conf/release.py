@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -23,25 +25,43 @@ def main(argv: Sequence[str]) -> int:
     if len(argv) != 1 or not re.fullmatch(r"v\d+\.\d+\.\d+", argv[0]):
         print("name the tag of the release, such as v0.1.0: make release-check TAG=v0.1.0", file=sys.stderr)
         return 4
-    missing = list(lacks(ROOT, argv[0].removeprefix("v")))
+    missing = list(lacks(ROOT, argv[0].removeprefix("v"), repository(ROOT)))
     for line in missing:
         print(line, file=sys.stderr)
     return 1 if missing or clause_ids.main(["--check"]) else 0
 
 
-def lacks(root: Path, version: str) -> Iterator[str]:
-    """What the files in ``root`` do not say yet about ``version``."""
+def lacks(root: Path, version: str, source: str) -> Iterator[str]:
+    """What the files in ``root`` do not say yet about ``version``, which is released from the repository ``source``."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     if project["version"] != version:
         yield f"pyproject.toml has version {project['version']}, not {version}"
     if f"version: {version}\n" not in (root / "CITATION.cff").read_text(encoding="utf-8"):
         yield f"CITATION.cff does not have version {version}"
+    urls = project["urls"]
+    if urls["Source"] != source:
+        where = source or "one that nobody else can reach"
+        yield f"[project.urls] of pyproject.toml has {urls['Source']}, and the repository is {where}"
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    for address in re.findall(r"https://[^\s)>]+", readme):
+        if project["name"] in address and not address.startswith((urls["Documentation"], urls["Source"])):
+            yield f"README.md has {address}, which is under no address of [project.urls]"
     dated = rf"^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)$"
     if not re.search(dated, (root / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE):
         yield f"CHANGELOG.md has no section such as '## {version} (2026-12-31)'"
     number = json.loads((root / SCHEMA).read_text(encoding="utf-8"))["properties"]["schema"]["enum"][0]
     if not (root / SCHEMAS / f"{number}.json").exists():
         yield f"the schema has a number that no release had: copy {SCHEMA} to {SCHEMAS / f'{number}.json'}"
+
+
+def repository(root: Path) -> str:
+    """The address of the repository: of the one that a workflow runs in, or of ``origin``; empty for a local one."""
+    if name := os.environ.get("GITHUB_REPOSITORY"):
+        return f"https://github.com/{name}"
+    command = ["git", "-C", str(root), "remote", "get-url", "origin"]
+    remote = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    address = re.sub(r"^git@([^:/]+):", r"https://\1/", remote).removesuffix(".git")
+    return address if address.startswith("https://") else ""
 
 
 def departures(report: dict[str, Any], schemas: Path = ROOT / SCHEMAS) -> Iterator[str]:

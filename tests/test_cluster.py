@@ -66,7 +66,7 @@ def attacks(what):
 
 def forge():
     frame = sys._getframe()
-    while not {"request", "self"} <= frame.f_locals.keys():
+    while not {"request", "self"}.issubset(frame.f_locals):
         frame = frame.f_back
     serial = frame.f_locals["request"]["serial"]
     frame.f_locals["self"].channel.send({"event": "done", "serial": serial, "outcome": ["pass"], "message": ""})

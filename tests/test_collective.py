@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pickle
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 from torch.distributed import _functional_collectives as functional
 
 from conformance import GROUP, ConformanceError, Subject, check
-from conformance.core.errors import UsageError
+from conformance.cli.commands import main
+from conformance.core.errors import BAD_USAGE, UsageError
 from conformance.core.options import RunOptions
 from conformance.core.signatures import parse
 from conformance.kit.process_groups import placed
@@ -20,8 +22,10 @@ from conformance.run.references import reference_subjects
 from tests.correct import collective as right
 from tests.correct import collective_hooks as right_hooks
 from tests.planted import collective as wrong
+from tests.planted import collective_compiled as wrong_compiled
 from tests.planted import collective_hooks as wrong_hooks
 
+ROOT = Path(__file__).parents[1]
 SPECS = ("Function", "Collective")
 
 
@@ -142,6 +146,79 @@ def test_bad_types_are_said_before_anything_runs(types, said):
     with pytest.raises(UsageError) as error:
         check(right.Copy, (matrix(), GROUP), spec="Collective", types=types, ranks=2)
     assert said in str(error.value)
+
+
+ONE_RESULT = '"I -> R, R" names 2 results, and the call has 1; one letter for each: "I -> R"'
+
+
+def test_types_that_name_more_results_than_come_are_said_before_anything_is_judged():
+    with pytest.raises(UsageError) as error:
+        check(right.Copy, (matrix(), GROUP), spec="Collective", types="I -> R, R", ranks=2)
+    assert str(error.value) == f"tests.correct.collective:Copy in a world of 2 ranks: {ONE_RESULT}"
+
+
+def test_a_command_with_types_that_name_more_results_than_come_is_bad_usage(tmp_path, capsys, monkeypatch):
+    (tmp_path / "layers.py").write_text(
+        "from conformance import GROUP, Subject\n"
+        "from tests.correct.collective import Copy, inputs\n"
+        "COPY = Subject(Copy, spec='Collective', types='I -> R, R', inputs=inputs)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    assert main(["run", "layers:COPY", "--ranks", "2"]) == BAD_USAGE
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert f"layers:COPY in a world of 2 ranks: {ONE_RESULT}" in " ".join(said.err.split())
+
+
+def test_what_raises_in_a_call_is_no_matter_of_its_types():
+    with pytest.raises(ConformanceError, match="no copies today"):
+        gradient_of(NeverCopies, types="I -> R, R")
+
+
+class NeverCopies(torch.autograd.Function):
+    """Raises on one rank alone, before any collective."""
+
+    @staticmethod
+    def forward(ctx, x, group):
+        if torch.distributed.get_rank() == 1:
+            raise ValueError("no copies today")
+        torch.distributed.all_reduce(x.clone(), group=group)
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, None
+
+
+def test_what_the_compiler_refuses_on_one_rank_alone_is_told_and_no_timeout():
+    with pytest.raises(ConformanceError) as error:
+        check(
+            wrong_compiled.RefusedOnOneRank,
+            (matrix(), GROUP),
+            spec="Collective",
+            types="P -> I",
+            ranks=2,
+            only="Function.compile.agrees",
+            strict=True,
+        )
+    assert "FAIL Function.compile.agrees" in _flat(error)
+    assert "rank 1 of 2" in _flat(error)
+    assert "a call that raises on this rank, while other ranks wait for it in a collective" in _flat(error)
+    assert "TorchRuntimeError" in _flat(error)
+
+
+def test_the_compiler_is_not_kept_from_collectives_by_the_notes_that_are_taken_of_them():
+    report = check(
+        wrong_compiled._Reduce,
+        (matrix(), GROUP),
+        spec="Collective",
+        types="P -> I",
+        ranks=2,
+        only="Function.compile.fullgraph",
+    )
+    (clause,) = (clause for clause in report.subjects[0].clauses if clause.id == "Function.compile.fullgraph")
+    assert (clause.verdict, clause.reason) == ("pass", "")
 
 
 def test_bad_types_on_the_command_line():

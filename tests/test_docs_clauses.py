@@ -13,7 +13,7 @@ from tests.site import ROOT
 pytest.importorskip("sphinx", reason="building pages needs conf/requirements-docs.txt")
 pytest.importorskip("jinja2")
 sys.path.insert(0, str(ROOT / "conf"))
-from clause_pages import exports, locations, published, record  # noqa: E402
+from clause_pages import exports, locations, published, record, scanned  # noqa: E402
 
 CONF = f"""
 import sys
@@ -94,6 +94,45 @@ def test_a_figure_is_taken_from_the_data(tmp_path):
     assert build(tmp_path, "There are :figure:`clauses` clauses.") == ""
     text = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert f"There are {len(record.read().registry)} clauses." in text
+
+
+SAMPLE = {
+    "packages": {"a": {"set": "seen", "functions": 2, "files": 3}, "b": {"set": "later", "functions": 1, "files": 4}},
+    "sample": [
+        {"package": "a", "set": "seen", "clause": KNOWN, "confidence": "certain", "verdict": "true"},
+        {"package": "a", "set": "seen", "clause": KNOWN, "confidence": "certain", "verdict": "false"},
+        {"package": "b", "set": "later", "clause": KNOWN, "confidence": "likely", "verdict": "true"},
+        {"package": "b", "set": "later", "clause": KNOWN, "confidence": "possible", "verdict": "meant"},
+    ],
+}
+
+
+def test_what_the_scan_was_found_to_say_is_counted_from_its_sample():
+    assert scanned.scan_figures(SAMPLE) == {
+        "scan-packages": 2,
+        "scan-functions": 3,
+        "scan-files": 7,
+        "scan-seen": 1,
+        "scan-held-out": 0,
+        "scan-later": 1,
+        "scan-sure": 3,
+        "scan-sure-true": 2,
+        "scan-sure-later": 1,
+        "scan-sure-later-true": 1,
+        "scan-most-of-one-package": 2,
+    }
+    assert [(rule.sure, *rule.said) for rule in scanned._rules(SAMPLE["sample"])] == [
+        ("certain", "1 of 2 true", "", ""),
+        ("likely", "", "", "1 of 1 true"),
+        ("possible", "", "", "0 of 1 true, 1 meant"),
+    ]
+
+
+def test_the_table_of_judged_findings_is_on_the_page_that_asks_for_it(tmp_path):
+    assert build(tmp_path, ".. scanned::") == ""
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    rules = {(finding["clause"], finding["confidence"]) for finding in record.read().scanned["sample"]}
+    assert page.count('<th scope="row">') == len(rules)
 
 
 def test_a_warning_names_the_docstring_and_not_the_page_made_of_it(site_sources):

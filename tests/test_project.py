@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -18,6 +19,7 @@ sys.path.insert(0, str(ROOT / "conf"))
 import release  # noqa: E402
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+SOURCE = PROJECT["urls"]["Source"]
 NUMBER = json.loads((ROOT / release.SCHEMA).read_text("utf-8"))["properties"]["schema"]["enum"][0]
 REPORT = json.loads((ROOT / "docs" / "results" / "reference.json").read_text("utf-8"))
 JOBS = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text("utf-8"))["jobs"]
@@ -48,7 +50,7 @@ def test_the_citation_has_the_version_of_the_project():
 @pytest.fixture
 def project(tmp_path) -> Path:
     """The files that a release is told from."""
-    for name in ("pyproject.toml", "CITATION.cff", "CHANGELOG.md", str(release.SCHEMA)):
+    for name in ("pyproject.toml", "CITATION.cff", "CHANGELOG.md", "README.md", str(release.SCHEMA)):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / release.SCHEMAS).mkdir(parents=True)
@@ -57,7 +59,7 @@ def project(tmp_path) -> Path:
 
 def test_a_release_is_told_what_it_lacks(project):
     (project / "CHANGELOG.md").write_text("# Changelog\n\n## Unreleased\n")
-    assert list(release.lacks(project, "9.8.7")) == [
+    assert list(release.lacks(project, "9.8.7", SOURCE)) == [
         f"pyproject.toml has version {PROJECT['version']}, not 9.8.7",
         "CITATION.cff does not have version 9.8.7",
         "CHANGELOG.md has no section such as '## 9.8.7 (2026-12-31)'",
@@ -68,7 +70,44 @@ def test_a_release_is_told_what_it_lacks(project):
 def test_a_release_that_lacks_nothing_is_told_nothing(project):
     (project / "CHANGELOG.md").write_text(f"# Changelog\n\n## {PROJECT['version']} (2026-12-31)\n")
     shutil.copy(ROOT / release.SCHEMA, project / release.SCHEMAS / f"{NUMBER}.json")
-    assert list(release.lacks(project, PROJECT["version"])) == []
+    assert list(release.lacks(project, PROJECT["version"], SOURCE)) == []
+
+
+def test_a_release_has_the_address_of_the_repository_that_it_is_made_from(project):
+    told = [line for line in release.lacks(project, PROJECT["version"], "https://github.com/a/b") if "urls" in line]
+    assert told == [f"[project.urls] of pyproject.toml has {SOURCE}, and the repository is https://github.com/a/b"]
+    (told,) = [line for line in release.lacks(project, PROJECT["version"], "") if "urls" in line]
+    assert told.endswith("the repository is one that nobody else can reach")
+
+
+def test_the_readme_has_no_other_addresses_of_the_project_than_pyproject(project):
+    text = (project / "pyproject.toml").read_text()
+    (project / "pyproject.toml").write_text(text.replace("https://autograd-conformance.github.io", "https://a.org"))
+    told = [line for line in release.lacks(project, PROJECT["version"], SOURCE) if "README" in line]
+    assert told[0].startswith("README.md has https://autograd-conformance.github.io/")
+    assert told[0].endswith(", which is under no address of [project.urls]")
+
+
+@pytest.mark.parametrize(
+    ("remote", "address"),
+    [
+        ("git@github.com:a/b.git", "https://github.com/a/b"),
+        ("https://github.com/a/b.git", "https://github.com/a/b"),
+        ("/some/folder", ""),
+        (None, ""),
+    ],
+)
+def test_the_repository_is_the_one_that_origin_names(tmp_path, monkeypatch, remote, address):
+    monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    if remote:
+        subprocess.run(["git", "-C", str(tmp_path), "remote", "add", "origin", remote], check=True)
+    assert release.repository(tmp_path) == address
+
+
+def test_a_workflow_says_which_repository_it_runs_in(tmp_path, monkeypatch):
+    monkeypatch.setenv("GITHUB_REPOSITORY", "a/b")
+    assert release.repository(tmp_path) == "https://github.com/a/b"
 
 
 def test_reports_keep_to_the_schema_that_was_released_with_their_number():

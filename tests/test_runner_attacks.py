@@ -156,6 +156,6 @@ def test_inputs_that_raise_send_no_control_characters_to_the_terminal(tmp_path: 
 
 
 def test_a_forged_spec_is_refused(pool: Pool) -> None:
-    outcome, said, _ = pool.preflight(SubjectRef("forges_on_import:Gather", SPEC))
+    outcome, said, *_ = pool.preflight(SubjectRef("forges_on_import:Gather", SPEC))
     assert outcome == "crash", said
     json.dumps(said)

@@ -10,6 +10,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxRole
 
 from clause_pages.record import Record, record_of
+from clause_pages.scanned import scan_figures
 
 log = logging.getLogger(__name__)
 
@@ -54,5 +55,6 @@ def figures(record: Record) -> Mapping[str, int]:
         "scripts-short": record.scripts.get("short", 0),
         "published": len(record.published),
         "packages": len({row["package"] for row in record.published}),
+        **scan_figures(record.scanned),
         **{f"published-{verdict}": verdicts.count(verdict) for verdict in ("conforms", "deviates", "fails")},
     }

@@ -80,6 +80,8 @@ class Record:
     peers: Mapping[str, Any]
     #: What came of each bug's script, with torch alone.
     scripts: Mapping[str, Any]
+    #: The findings of ``conformance scan`` that somebody judged, and the packages they are from.
+    scanned: Mapping[str, Any]
     #: A row for each class of a published package, as ``docs/data/public.json`` has it.
     published: Sequence[Mapping[str, Any]]
     #: The files it was read from: data of the proof and of published packages, and reports.
@@ -130,8 +132,8 @@ def read() -> Record:
     tests: dict[str, list[Test]] = defaultdict(list)
     for test in catalog.suite():
         tests[test.clause].append(test)
-    files = ("kill-matrix", "mutants", "peers", "scripts")
-    matrix, mutants, peers, scripts = (DOCS / "data" / f"{name}.json" for name in files)
+    files = ("kill-matrix", "mutants", "peers", "scripts", "scan-sample")
+    matrix, mutants, peers, scripts, scanned = (DOCS / "data" / f"{name}.json" for name in files)
     rows = _json(matrix).get("rows", ())
     reports = [
         path
@@ -144,9 +146,9 @@ def read() -> Record:
     # What becomes of a clause of level may accuses nobody.
     accused = [name for name, broken in good.items() if any(registry[clause].level != "may" for clause in broken)]
     runs = [run for path in reports for run in _runs(path)]
-    data = [path for path in (matrix, mutants, peers, scripts, PUBLISHED) if path.exists()]
+    data = [path for path in (matrix, mutants, peers, scripts, scanned, PUBLISHED) if path.exists()]
     published = _json(PUBLISHED).get("subjects", ())
-    more = _json(mutants), _json(peers), _json(scripts), published, data, reports
+    more = _json(mutants), _json(peers), _json(scripts), _json(scanned), published, data, reports
     return Record(registry, tests, bugs, list(good), accused, runs, *more)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
@@ -21,6 +22,8 @@ _FOREIGN = (
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
     os.path.dirname(os.path.abspath(torch.__file__)),
 )
+#: What PyTorch says before the words of an assertion of its own: the condition, its place, and a plea for a report.
+_ASSERTION = re.compile(r"^.* INTERNAL ASSERT FAILED at .*?, please report a bug to PyTorch\. ")
 #: So many frames are shown at most, half from each end.
 _FRAMES = 24
 
@@ -65,7 +68,7 @@ def _ending(action: Callable[[], object]) -> tuple[str, str, str]:
     except BaseException as error:  # a Function that calls sys.exit is at fault, and ends nobody else
         try:
             return "error", explain(error), ""
-        except MemoryError:  # none is left, not even for a traceback
+        except Exception:  # no memory is left for a traceback, or the subject broke what it is made with
             return "error", text_of(error), ""
     return "pass", "", ""
 
@@ -77,9 +80,9 @@ def call_body(module: str, function: str, arguments: Iterable[str], offered: Map
 
 
 def text_of(error: BaseException) -> str:
-    """An exception's text, even where its ``__str__`` raises."""
+    """An exception's text, even where its ``__str__`` raises; of an assertion inside PyTorch only what it says."""
     try:
-        return str(error)
+        return _ASSERTION.sub("an assertion inside PyTorch failed: ", str(error), count=1)
     except BaseException as inner:
         return f"<{name_of(error)}, whose __str__ raised {name_of(inner)}>"
 

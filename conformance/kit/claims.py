@@ -79,6 +79,19 @@ def claims(subject: Subject, world: World, dtype: str = "float64") -> list[Claim
     return found
 
 
+def expect_fitting_types(subject: Subject, world: World) -> None:
+    """Call a subject with each sample, and count the tensors that come.
+
+    Raises:
+        BadTypes: its types name another number of them.
+    """
+    for call in calls_in(subject, world):
+        samples = all_ranks(world).agreed(call.samples())
+        results = len(call.in_group(whole())(by_types(samples, None, world.rank)))
+        if results:  # a call without any is judged by a clause
+            claimed(subject.types, len(samples), results)
+
+
 def calls_in(subject: Subject, world: World, dtype: str = "float64") -> list[TensorCall]:
     """Every sample's call in a dtype. Double precision may be refused: then each tensor keeps its own.
 

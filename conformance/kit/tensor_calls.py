@@ -193,9 +193,9 @@ def refused(world: World, action: Callable[[], object]) -> bool:
     >>> refused(World(), lambda: 1 / 0)
     True
     """
+    error = None
     try:
         action()
-        raised = False
-    except Exception:
-        raised = True
-    return any(world.exchange(raised))
+    except Exception as raised:
+        error = raised
+    return world.any_raised(error)

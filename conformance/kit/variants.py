@@ -179,11 +179,12 @@ def draws(case: Case, world: World) -> bool:
 
 def attempt(action: Callable[[], Any], world: World) -> Any:
     """The result of an action; None on every rank if it raises on any."""
+    found, error = None, None
     try:
         found = action()
-    except Exception:  # the subject need not take what it was not made for
-        found = None
-    return None if any(world.exchange(found is None)) else found
+    except Exception as raised:  # the subject need not take what it was not made for
+        error = raised
+    return None if world.any_raised(error) else found
 
 
 def everywhere(case: Case, world: World, look: Callable[[Case], Any]) -> Any:

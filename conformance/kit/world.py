@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 from zlib import crc32
 
 import torch
+
+from conformance.kit.deviations import Deviation
 
 __all__ = ["World"]
 
@@ -15,7 +16,18 @@ __all__ = ["World"]
 SPOILED = "spoiled"
 
 
-def _alone(value: Any) -> list[Any]:
+class LeftAlone(Exception):
+    """The other ranks do not come to an exchange: they wait for something that this rank, which raised, never does."""
+
+
+class Exchange(Protocol):
+    """How a rank gives a value and gets that of every rank; ``raised`` says that it caught something before."""
+
+    def __call__(self, value: Any, raised: bool = False) -> list[Any]:
+        """Wait for all ranks."""
+
+
+def _alone(value: Any, raised: bool = False) -> list[Any]:
     return [value]
 
 
@@ -35,9 +47,33 @@ class World:
     size: int = 1
     backend: str = "gloo"
     device: str = "cpu"
-    exchange: Callable[[Any], list[Any]] = field(default=_alone, compare=False)
+    exchange: Exchange = field(default=_alone, compare=False)
     #: What tests found out about the subject that other tests ask as well.
     known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def any_raised(self, error: Exception | None) -> bool:
+        """Whether any rank raised; every rank asks, after something that may raise.
+
+        Args:
+            error: what this rank caught; None where nothing was raised here.
+
+        Raises:
+            Deviation: this rank raised, and the others wait for it in a collective.
+
+        >>> World().any_raised(ValueError("no half precision"))
+        True
+        """
+        if error is None:
+            return any(self.exchange(False))
+        try:
+            return any(self.exchange(True, raised=True))
+        except LeftAlone:
+            line = next(iter(str(error).splitlines()), "")
+            raise Deviation(
+                "a call that raises on this rank, while other ranks wait for it in a collective",
+                f"{type(error).__name__}: {line}",
+                "an exception on every rank, or on none",
+            ) from error
 
     def seeded(self, rank: int, *key: object) -> torch.Generator:
         """A generator that depends on ``rank`` and ``key`` alone, so that any rank can compute what another one holds.

@@ -40,6 +40,8 @@ def record(log: Log) -> None:
 def _noted(function: Callable[..., Any], name: str, log: Log, skip: int) -> Callable[..., Any]:
     @functools.wraps(function)
     def noted(*args: Any, **options: Any) -> Any:
+        if torch.compiler.is_compiling():  # traced, not started; the compiler would stop at the note
+            return function(*args, **options)
         log.note(f"{name}({', '.join(_described(args[skip:]))}){_among(args[0]) if skip else ''}")
         return function(*args, **options)
 

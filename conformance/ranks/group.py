@@ -17,6 +17,7 @@ from conformance.ranks.devices import device_of
 from conformance.ranks.owner import Owner
 from conformance.ranks.place import Place, this_machine
 from conformance.ranks.process import RankProcess
+from conformance.ranks.stillness import Stillness
 
 #: Once one rank has failed, how long the others may take before they count as stuck because of it: many times as long
 #: as that rank took, which a slow machine draws out by itself, and between these bounds (seconds).
@@ -55,6 +56,7 @@ class RankGroup(Owner):
         self.usable = True
         self.knows_transforms = forkserver.knows_transforms
         self.ranks: list[RankProcess] = []
+        self.stillness = Stillness()
         common = {"size": size, "backend": backend, "device": device, "group": group, "debug": debug}
         with contextlib.ExitStack() as undo:
             self.selector = undo.enter_context(selectors.DefaultSelector())
@@ -131,6 +133,7 @@ class RankGroup(Owner):
                     handler, rank = key.data
                     handler(rank)
             self._exchange()
+            self._tell_who_is_alone(clock.read())
         return ""
 
     @property
@@ -160,6 +163,14 @@ class RankGroup(Owner):
             values = [rank.offered.pop(0) for rank in self.ranks]
             for rank in self.ranks:
                 rank.put({"values": values})
+
+    def _tell_who_is_alone(self, now: float) -> None:
+        """Tell ranks that raised, and ask what became of the others, when these only wait for them."""
+        raised = [rank for rank in self._unfinished if rank.raised and rank.offered]
+        others = [rank for rank in self._unfinished if not rank.offered]
+        if self.stillness.of([rank.pid for rank in others] if raised else [], now):
+            for rank in raised:
+                rank.leave_alone()
 
     def _ask_for_stacks(self) -> None:
         late = [rank for rank in self.ranks if not rank.finished]

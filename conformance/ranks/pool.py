@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 from conformance.core.clauses import specs
 from conformance.core.errors import ForkserverDied, StartFailed
 from conformance.core.joining import at_odds, joined
-from conformance.core.outcomes import Outcome, RankOutcome, TestOutcome
+from conformance.core.outcomes import OUTCOMES, Outcome, RankOutcome, TestOutcome
 from conformance.core.plan import PlannedTest, SubjectRef
 from conformance.core.worlds import are_world_sizes
 from conformance.ranks.client import Forkserver
@@ -32,11 +32,12 @@ GROUPS_ON_DEVICES = 10.0
 class Preflight(NamedTuple):
     """What came of a first look at a subject: an outcome with its message, or ``pass`` with the spec.
 
-    ``ranks`` are the worlds that it is judged in; none where it names none.
+    ``types`` are those that it claims, ``ranks`` the worlds that it is judged in; none where it names none.
     """
 
     outcome: str
     said: str
+    types: str = ""
     ranks: tuple[int, ...] = ()
 
 
@@ -119,9 +120,10 @@ class Pool(Owner):
         self.forkserver.strays.note()
         try:
             with self.starter.start(Key(subject, 1, False), self.settings) as group:
-                (found,) = self.starter.load(group, subject, self.settings, sample=True)
+                (found,) = self.starter.load(group, subject, self.settings, look="samples")
                 details = group.details()[0]
                 spec, ranks = details.get("spec", subject.spec), details.get("ranks", ())
+                types = details.get("types", "")
         except ForkserverDied as error:
             self._begin_again(error)
             found = RankOutcome(0, "crash", f"{IMPORTING}: the process that ranks are forked from was killed")
@@ -134,7 +136,22 @@ class Pool(Owner):
         if found.outcome != "pass":
             return Preflight(found.outcome, found.message)
         # What a rank says is the subject's word.
-        return Preflight("pass", spec, tuple(ranks) if are_world_sizes(ranks) else ())
+        return Preflight("pass", spec, types, tuple(ranks) if are_world_sizes(ranks) else ())
+
+    def misfit(self, subject: SubjectRef, size: int) -> str:
+        """How the types that a subject claims do not fit what it returns in a world; empty where it does not return."""
+        self.forkserver.strays.note()
+        try:
+            with self.starter.start(Key(subject, size, True), self.settings) as group:
+                outcomes = self.starter.load(group, subject, self.settings, look="types")
+        except ForkserverDied as error:
+            self._begin_again(error)
+            return ""
+        except StartFailed:
+            return ""
+        outcomes = self._put_back(outcomes)
+        # A fault elsewhere is for the tests to judge.
+        return next((found.message for found in outcomes if found.outcome not in OUTCOMES), "")
 
     def close(self) -> None:
         """End the present ranks."""

@@ -22,7 +22,7 @@ PUT_LIMIT = 5.0
 
 
 #: What a reply may hold beside its outcome, and of what type.
-TEXTS, LISTS = ("message", "likely", "spec"), ("changed", "files")
+TEXTS, LISTS = ("message", "likely", "spec", "types"), ("changed", "files")
 
 
 def is_reply(message: dict[str, Any], loading: bool) -> bool:
@@ -61,6 +61,7 @@ class RankProcess:
     output: bytearray = field(default_factory=bytearray)
     reply: dict[str, Any] | None = None
     offered: list[Any] = field(default_factory=list)
+    raised: bool = False  # before it offered that
     seen: list[str] | None = None  # the collectives entered by the deadline
     loading: bool = False
     broke: str = ""
@@ -83,6 +84,7 @@ class RankProcess:
         self.reply = None
         self.output.clear()
         self.offered.clear()
+        self.raised = False
         os.ftruncate(self.stack_file, 0)
         os.ftruncate(self.log_file, 0)
         self.seen = None
@@ -124,6 +126,7 @@ class RankProcess:
         event = message.get("event")
         if event == "exchange" and not self.offered:
             self.offered.append(message.get("value"))
+            self.raised = message.get("raised") is True
         elif event == "ready" and self.serial == 0:
             self.reply = {"outcome": "pass", "message": ""}
         elif event == "broke" and isinstance(message.get("message"), str):
@@ -176,6 +179,12 @@ class RankProcess:
     def collectives(self) -> list[str]:
         """The collectives that the rank has entered since the last request."""
         return read_log(self.log_file) if self.seen is None else self.seen
+
+    def leave_alone(self) -> None:
+        """Tell the rank, which raised, that nobody comes to the exchange that it asked for."""
+        self.offered.clear()
+        self.raised = False
+        self.put({})
 
     def note_deadline(self) -> None:
         """From here on nothing counts: the signal that asks for a stack may wake what was stuck."""

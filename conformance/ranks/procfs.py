@@ -35,6 +35,31 @@ def state(pid: int) -> bytes:
     return b""
 
 
+def ticks(pid: int) -> int:
+    """The processor time of all threads of a process, in clock ticks; 0 once it is gone.
+
+    >>> ticks(os.getpid()) > 0
+    True
+    """
+    with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/stat", "rb") as file:
+        return sum(map(int, file.read().rpartition(b") ")[2].split()[11:13]))
+    return 0
+
+
+def would_run(pid: int) -> bool:
+    """Whether any thread of a process runs, or waits for a processor or a disk.
+
+    >>> would_run(os.getpid())
+    True
+    """
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/stat", "rb") as file:
+                if file.read().rpartition(b") ")[2][:1] in b"RD":
+                    return True
+    return False
+
+
 def children(pid: int) -> set[int]:
     """The processes that a process has started or adopted."""
     found: list[bytes] = []

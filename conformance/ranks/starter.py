@@ -7,7 +7,7 @@ import errno
 import resource
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from conformance.core.errors import StartFailed
 from conformance.core.outcomes import RankOutcome
@@ -88,9 +88,13 @@ class Starter:
         return group
 
     def load(
-        self, group: RankGroup, subject: SubjectRef | None, settings: Settings, sample: bool = False
+        self,
+        group: RankGroup,
+        subject: SubjectRef | None,
+        settings: Settings,
+        look: Literal["", "samples", "types"] = "",
     ) -> list[RankOutcome]:
-        """Have ranks import a subject and, where asked for, take its samples."""
+        """Have ranks import a subject and, where asked for, take its samples, or hold its types against a call."""
         request = {
             "op": "load",
             "path": settings.path,
@@ -100,7 +104,7 @@ class Starter:
             "inputs": subject.inputs if subject else None,
             "types": subject.types if subject else None,
             "payload": subject.payload if subject else "",
-            "sample": sample,
+            "look": look,
         }
         outcomes = group.request(request, settings.timeout)
         self.files.update(file for details in group.details() for file in details.get("files", ()))

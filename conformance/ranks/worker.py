@@ -20,7 +20,7 @@ from conformance.core.outcomes import clipped
 from conformance.kit import isolation
 from conformance.kit.attempt import Attempt, attempt, call_body, explain
 from conformance.kit.subject import Subject, check_subject, resolve
-from conformance.kit.world import SPOILED, World
+from conformance.kit.world import SPOILED, LeftAlone, World
 from conformance.ranks import collectives
 from conformance.ranks.call_log import Log
 from conformance.ranks.channel import Channel
@@ -123,12 +123,18 @@ class Rank:
         while (request := self.channel.receive()) is not None:
             operations[request["op"]](request)
 
-    def exchange(self, value: Any) -> list[Any]:
-        """Trade a plain value with all ranks of the world, through the controller."""
-        self.channel.send({"event": "exchange", "value": value})
+    def exchange(self, value: Any, raised: bool = False) -> list[Any]:
+        """Trade a plain value with all ranks of the world, through the controller.
+
+        Raises:
+            LeftAlone: this rank has raised, and the others wait for it elsewhere.
+        """
+        self.channel.send({"event": "exchange", "value": value, "raised": raised})
         answer = self.channel.receive()
         if answer is None:
             os._exit(0)
+        if "values" not in answer:
+            raise LeftAlone
         return list(answer["values"])
 
     def load(self, request: dict[str, Any]) -> None:
@@ -140,13 +146,18 @@ class Rank:
                 setup = resolve_callable(reference)
                 setup()
             self.subject = named(request)
-            if self.subject is not None and request.get("sample"):
+            if self.subject is not None and request.get("look") == "samples":
                 self.subject.samples(self.world)
+            if self.subject is not None and request.get("look") == "types":
+                from conformance.kit.claims import expect_fitting_types
+
+                expect_fitting_types(self.subject, self.world)
 
         known = set(sys.modules)
         done = asdict(attempted(importing))
         if self.subject is not None:
-            done |= {"spec": self.subject.spec, "ranks": list(self.subject.ranks or ())}
+            subject = self.subject
+            done |= {"spec": subject.spec, "types": subject.types or "", "ranks": list(subject.ranks or ())}
         done["files"] = files_of(set(sys.modules) - known)
         self.around = None
         self.channel.send({"event": "done", "serial": request["serial"], **done})

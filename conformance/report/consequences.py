@@ -26,6 +26,8 @@ from conformance.report.text import first_line
 _TOLD_BY_PYTORCH = (
     (re.compile("returned an incorrect number of gradients"), "Function.backward.count"),
     (re.compile("jvp returned an invalid number of forward gradients"), "Function.jvp.count"),
+    (re.compile(r"expected Variable or None \(got list\)$"), "Function.backward.count"),
+    (re.compile(r"expected Variable or None \(got list\) for grad output"), "Function.jvp.count"),
     (re.compile("save_for_backward can only save variables"), "Function.save_for_backward.only-tensors"),
     (re.compile("marked as dirty during the forward method were not returned"), "Function.mark_dirty.only-inputs"),
     (re.compile("both generate_vmap_rule=True and an overridden vmap"), "Function.vmap.not-both"),

@@ -211,7 +211,10 @@ def check(
     planned = without_compiler(plan(catalog.suite(), registry, [named], sizes), compile or bool(only))
     tests = [test for test in planned if test.subject]
     chosen = arguments.chosen(only, tests)
-    outcomes = _on_ranks(chosen, named, sizes, seconds) if on_ranks else list(in_process(chosen, subject))
+    if on_ranks:
+        outcomes = _on_ranks(chosen, named, subject.types or "", sizes, seconds)
+    else:
+        outcomes = list(in_process(chosen, subject))
     report = report_on(
         tests,
         outcomes,
@@ -225,11 +228,12 @@ def check(
 
 
 def _on_ranks(
-    tests: Sequence[PlannedTest], subject: SubjectRef, sizes: tuple[int, ...], timeout: float
+    tests: Sequence[PlannedTest], subject: SubjectRef, types: str, sizes: tuple[int, ...], timeout: float
 ) -> list[TestOutcome]:
     """Run tests on rank processes, which look for modules where the caller does."""
     options = RunOptions(ranks=sizes, timeout=timeout)
     with Session(options, subjects=[subject], path=[*filter(None, sys.path)]) as session:
+        session.expect_fitting_types(subject, types)
         return list(session.run(tests))
 
 

@@ -15,6 +15,7 @@ from conformance.core.catalog import Test
 from conformance.core.errors import UsageError
 from conformance.core.options import RunOptions
 from conformance.core.plan import PlannedTest, SubjectRef, plan, without_compiler
+from conformance.core.signatures import parse
 from conformance.ranks.client import Forkserver
 from conformance.ranks.devices import check_names, missing, taken
 from conformance.ranks.group import RankGroup
@@ -131,12 +132,27 @@ class Session:
 
     def _looked_at(self, reference: str) -> SubjectRef:
         subject = SubjectRef(reference, self.options.spec or "", self.options.inputs, types=self.options.types)
-        outcome, said, ranks = self.pool.preflight(subject)
+        outcome, said, types, ranks = self.pool.preflight(subject)
         if outcome == "bad-subject":
             raise UsageError(said)
         # A subject whose import raises or never ends is judged like any other: its tests say so.
         spec = said if outcome == "pass" else self.options.spec or "Function"
-        return replace(subject, spec=spec, ranks=ranks)
+        found = replace(subject, spec=spec, ranks=ranks)
+        self.expect_fitting_types(found, types)
+        return found
+
+    def expect_fitting_types(self, subject: SubjectRef, types: str) -> None:
+        """See that a call returns as many tensors as the types of a subject name.
+
+        Raises:
+            UsageError: it returns more or fewer.
+        """
+        if not types or len(parse(types).results) == 1:
+            return  # one type stands for any number of results
+        for size in subject.worlds(self.options.ranks):
+            wrong = "" if size == 1 or self._missing(size, True) else self.pool.misfit(subject, size)
+            if wrong:
+                raise UsageError(f"{subject.label or subject.reference} in a world of {size} ranks: {wrong}")
 
     @cached_property
     def tests(self) -> list[PlannedTest]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import Case, Run, differentiated, in_double
+from conformance.kit.calls import Case, Run, differentiate, differentiated, in_double
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.diagnosis import likely_cause
 from conformance.kit.formula import declared_gradients
 from conformance.kit.marks import cases, clause
 from conformance.kit.precision import working_epsilon
+from conformance.kit.returned import explained
 from conformance.kit.sizes import LONGER, is_read, resized
 from conformance.kit.slopes import Comparison, compare, directions, epsilon, inner, nearby, paired, reach, typical
 from conformance.kit.subject import Subject
@@ -35,7 +36,8 @@ def test_gradient_is_the_derivative(subject: Subject, world: World) -> None:
     """The gradient of every input is what differences of forward say, along several directions."""
     need(subject.gradient_kind != "spec", OWN)
     need(subject.gradient_kind == "numeric", "its gradient is a declared one")
-    told = sum(_expect_derivative(in_double(case), world) for case, _ in differentiated(subject, world))
+    with explained(subject, world, "backward", differentiate):
+        told = sum(_expect_derivative(in_double(case), world) for case, _ in differentiated(subject, world))
     need(told, ROUGH)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from conformance.kit import expect, isolation
@@ -11,6 +13,7 @@ from conformance.kit.deviations import Deviation, need
 from conformance.kit.gradients import Gradients, leaf_gradients
 from conformance.kit.marks import clause
 from conformance.kit.memory import kept_alive
+from conformance.kit.recording import recording
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import share_memory
 from conformance.kit.watched import watched
@@ -58,8 +61,18 @@ def test_memory_is_freed_with_the_outputs(subject: Subject, world: World) -> Non
             f"memory of {case.label} after {'forward and backward' if backward else 'forward'}, outputs deleted",
             f"still alive: {'; '.join(left)}",
             "nothing",
-            why,
+            (_kept_by_setup_context(case, world) or why) if left else "",
         )
+
+
+def _kept_by_setup_context(case: Case, world: World) -> str:
+    """Say so where setup_context returns something, which stays alive for good."""
+    if world.size > 1 or not case.subject.defines("setup_context"):
+        return ""
+    watched_subject, notes = recording(case.subject, "setup_context")
+    replace(case, subject=watched_subject).run()
+    returns = any(noted.returned is not None for noted in notes.of("setup_context"))
+    return "setup_context returns a value, which PyTorch never lets go of: return nothing" if returns else ""
 
 
 def _once(case: Case, world: World, backward: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 
@@ -13,6 +14,7 @@ from conformance.kit.diagnosis import likely_cause
 from conformance.kit.formula import declared_gradients
 from conformance.kit.marks import clause
 from conformance.kit.recording import many, recording
+from conformance.kit.returned import explained
 from conformance.kit.slopes import Comparison, compare, epsilon, inner, nearby, paired, reach
 from conformance.kit.subject import Subject
 from conformance.kit.transforms import Direction, Tensors, outputs, tangents
@@ -38,6 +40,8 @@ def test_one_value_for_each_output(subject: Subject, world: World) -> None:
         raise error
     need(returned, "its call does not reach the jvp of the class under test")
     for forward, jvp in zip(notes.of("forward"), returned, strict=False):
+        is_list = isinstance(jvp.returned, list)
+        expect.that(not is_list, "jvp: a value, or a tuple of values", "a list", "a tuple")
         actual, expected = len(many(jvp.returned)), len(many(forward.returned))
         expect.that(actual == expected, "number of values that jvp returns, against the outputs", actual, expected)
 
@@ -48,24 +52,25 @@ def test_tangent_is_the_directional_derivative(subject: Subject, world: World) -
     need(subject.defines("jvp"), NO_JVP)
     need(subject.gradient_kind == "numeric", "its derivative is not meant to be that of forward")
     agreed = 0
-    for case in _in_double(subject, world):
-        for point in nearby(case, world):
-            clear = []
-            for direction in directions(point, world):
-                found = list(_compared(point, world, direction))
-                for place, tangent, seen in found:
-                    if seen.verdict == "differs":
-                        expected = _by_differences(point, direction, place)
-                        raise Deviation(
-                            f"tangent of output {place} of {point.label}{_of(point, direction)}; its slope is "
-                            f"{seen.analytic:.9g} by jvp and {seen.by_differences} by differences of forward",
-                            *expect.shown_apart(tangent, expected),
-                            likely_cause(tangent, expected, {}),
-                        )
-                clear.append(all(seen.verdict == "agrees" for _, _, seen in found))
-            agreed += any(clear)
-            if all(clear):
-                break
+    with explained(subject, world, "jvp", partial(_pushed, world=world)):
+        for case in _in_double(subject, world):
+            for point in nearby(case, world):
+                clear = []
+                for direction in directions(point, world):
+                    found = list(_compared(point, world, direction))
+                    for place, tangent, seen in found:
+                        if seen.verdict == "differs":
+                            expected = _by_differences(point, direction, place)
+                            raise Deviation(
+                                f"tangent of output {place} of {point.label}{_of(point, direction)}; its slope is "
+                                f"{seen.analytic:.9g} by jvp and {seen.by_differences} by differences of forward",
+                                *expect.shown_apart(tangent, expected),
+                                likely_cause(tangent, expected, {}),
+                            )
+                    clear.append(all(seen.verdict == "agrees" for _, _, seen in found))
+                agreed += any(clear)
+                if all(clear):
+                    break
     need(agreed, "too rough around every sample for differences to tell a derivative")
 
 
@@ -100,23 +105,29 @@ def test_jvp_and_backward_share_one_jacobian(subject: Subject, world: World) -> 
     need(subject.defines("jvp"), NO_JVP)
     need(subject.defines("backward") or subject.defines("vjp"), "the class defines no backward to agree with")
     need(world.size == 1, "across ranks the gather's own clauses judge its tangent")
-    for case in _in_double(subject, world):
-        for direction in directions(case, world):
-            actual = tangents(case, direction)
-            run = case.run()
-            cotangents = run.cotangents(world)
-            need(cotangents, "no output of the sample requires grad")
-            gradients = _gradients(case, cotangents)
-            pairs = [(v, actual[place]) for v, place in zip(cotangents, run.places, strict=True)]
-            forward = sum(inner(v, t) for v, t in pairs)
-            backward = sum(inner(gradients[at], u) for at, u in direction.items())
-            scale = 1 + abs(backward) + sum(float((v.abs() * t.abs()).sum()) for v, t in pairs)
-            expect.that(
-                abs(forward - backward) <= max(1e-6, 10 * epsilon([*actual, *cotangents]) ** 0.5) * scale,
-                f"tangents of {case.label}, multiplied with gradients of the outputs{_of(case, direction)}",
-                f"{forward:.9g} by jvp",
-                f"{backward:.9g} by {'the declared formula' if case.subject.formula else 'backward'}",
-            )
+    with explained(subject, world, "jvp", partial(_pushed, world=world)):
+        for case in _in_double(subject, world):
+            for direction in directions(case, world):
+                actual = tangents(case, direction)
+                run = case.run()
+                cotangents = run.cotangents(world)
+                need(cotangents, "no output of the sample requires grad")
+                gradients = _gradients(case, cotangents)
+                pairs = [(v, actual[place]) for v, place in zip(cotangents, run.places, strict=True)]
+                forward = sum(inner(v, t) for v, t in pairs)
+                backward = sum(inner(gradients[at], u) for at, u in direction.items())
+                scale = 1 + abs(backward) + sum(float((v.abs() * t.abs()).sum()) for v, t in pairs)
+                expect.that(
+                    abs(forward - backward) <= max(1e-6, 10 * epsilon([*actual, *cotangents]) ** 0.5) * scale,
+                    f"tangents of {case.label}, multiplied with gradients of the outputs{_of(case, direction)}",
+                    f"{forward:.9g} by jvp",
+                    f"{backward:.9g} by {'the declared formula' if case.subject.formula else 'backward'}",
+                )
+
+
+def _pushed(case: Case, world: World) -> None:
+    """Send a tangent through a sample."""
+    tangents(case, next(directions(case, world)))
 
 
 def _in_double(subject: Subject, world: World) -> list[Case]:

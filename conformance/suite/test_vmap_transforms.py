@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from conformance.kit import expect
 from conformance.kit.batches import Batch, Comparison, Values, batches, expect_batches
 from conformance.kit.calls import Case
 from conformance.kit.deviations import need
@@ -61,7 +62,7 @@ def _backward(batch: Batch, places: tuple[int, ...], weights: Tensors) -> Tensor
     whole = batch.whole
     leaves = {at: whole[at].clone().requires_grad_() for at in batch.case.active}
     results = batch.map(partial(outputs, batch.case), {**whole, **leaves})
-    pairs = zip((results[place] for place in places), weights, strict=True)
+    pairs = zip(_at(places, results), weights, strict=True)
     used = [(result, weight) for result, weight in pairs if result.requires_grad]
     gradients = _gradients_of(used, list(leaves.values()))
     dense = [torch.zeros_like(leaf) if g is None else g for leaf, g in zip(leaves.values(), gradients, strict=True)]
@@ -134,8 +135,7 @@ def test_tangents_through_a_batch(subject: Subject, world: World) -> None:
 def _whole(batch: Batch, places: tuple[int, ...], moving: Batch) -> Tensors:
     def function(*active: torch.Tensor) -> Tensors:
         values = {**batch.whole, **dict(zip(batch.case.active, active, strict=True))}
-        results = batch.map(partial(outputs, batch.case), values)
-        return tuple(results[place] for place in places)
+        return _at(places, batch.map(partial(outputs, batch.case), values))
 
     primals = tuple(batch.whole[at] for at in batch.case.active)
     tangent = tuple(moving.whole[at] for at in batch.case.active)
@@ -153,12 +153,18 @@ def _differentiable(subject: Subject, world: World) -> Iterator[tuple[Batch, tup
     need(found, "no output of any sample requires grad")
 
 
+def _at(places: tuple[int, ...], results: Tensors) -> Tensors:
+    """The differentiable ones of the tensors that a batch gave."""
+    expect.that(len(results) > max(places), "tensors that a batch gives", len(results), f"at least {max(places) + 1}")
+    return tuple(results[place] for place in places)
+
+
 def _of_active(case: Case, places: tuple[int, ...], values: Values) -> tuple[Callable[..., Tensors], Tensors]:
     """The differentiable outputs as a function of the differentiable inputs, and the values of those."""
 
     def function(*active: torch.Tensor) -> Tensors:
         results = outputs(case, {**values, **dict(zip(case.active, active, strict=True))})
-        return tuple(results[place] for place in places)
+        return _at(places, results)
 
     return function, tuple(values[at] for at in case.active)
 

@@ -424,7 +424,7 @@ def leaves_daemon_and_kills_parent(x):
 def forged(**reply):
     """Answers the present request through the rank's own connection."""
     frame = sys._getframe()
-    while not {"request", "self"} <= frame.f_locals.keys():
+    while not {"request", "self"}.issubset(frame.f_locals):
         frame = frame.f_back
     serial = frame.f_locals["request"]["serial"]
     frame.f_locals["self"].channel.send({"event": "done", "serial": serial, "message": "", **reply})

@@ -61,7 +61,7 @@ def rank_main(rank: int, port: int, status: Any, begun: Any) -> None:
     store = dist.TCPStore("127.0.0.1", port)
     count = 0
 
-    def exchange(value: Any) -> list[Any]:
+    def exchange(value: Any, raised: bool = False) -> list[Any]:
         nonlocal count
         count += 1
         store.set(f"{count}/{rank}", json.dumps(value))

@@ -1,0 +1,54 @@
+"""Planted bugs: collectives that are right until they are compiled."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+
+from tests.correct import collective as right
+from tests.correct._collectives import matrix_and_group
+
+SPEC = "Collective"
+
+
+def inputs():
+    return matrix_and_group()
+
+
+class _Reduce(right.Reduce):
+    """A sum by a function of torch.distributed that the compiler traces."""
+
+    @staticmethod
+    def forward(ctx, x, group):
+        total = x.clone()
+        dist.all_reduce(total, group=group)
+        return total
+
+
+class RefusedOnOneRank(_Reduce):
+    """The compiler refuses it on the second rank, whose view does not fit; the first one waits in the sum.
+
+    Breaks: Function.compile.agrees
+    """
+
+    TYPES = "P -> I"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        if torch.compiler.is_compiling() and dist.get_rank() == 1:
+            x = x.view(x.numel() + 1)
+        return _Reduce.forward(ctx, x, group)
+
+
+class MeanWhenCompiled(_Reduce):
+    """Averages where it is compiled, and sums elsewhere.
+
+    Breaks: Function.compile.agrees
+    """
+
+    TYPES = "P -> I"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        total = _Reduce.forward(ctx, x, group)
+        return total / dist.get_world_size(group) if torch.compiler.is_compiling() else total

@@ -1,0 +1,71 @@
+"""A rank that raised is told that it is alone once the others only wait: not while they compute, nor afterwards."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from conformance.ranks.group import RankGroup
+from conformance.ranks.stillness import LONG, Stillness
+
+WAITS = "import time; print('ready', flush=True); time.sleep(60)"
+WORKS = "print('ready', flush=True)\nwhile True: pass"
+
+
+@pytest.fixture
+def process(request):
+    """A process that waits, or works."""
+    with subprocess.Popen([sys.executable, "-c", request.param], stdout=subprocess.PIPE) as started:
+        started.stdout.readline()
+        time.sleep(0.2)
+        yield started.pid
+        started.kill()
+
+
+@pytest.mark.parametrize(("process", "still"), [(WAITS, True), (WORKS, False)], indirect=["process"])
+def test_a_process_is_still_where_it_takes_no_time_and_wants_none(process, still):
+    stillness = Stillness()
+    assert not stillness.of([process], 10.0)
+    assert not stillness.of([process], 10.0 + LONG / 2)
+    assert stillness.of([process], 10.1 + LONG) is still
+
+
+@pytest.mark.parametrize("process", [WORKS], indirect=True)
+def test_a_process_that_gets_no_time_but_would_take_it_is_not_still(process):
+    os.kill(process, signal.SIGSTOP)
+    stillness = Stillness()
+    stillness.of([process], 0.0)
+    os.kill(process, signal.SIGCONT)
+    assert not stillness.of([process], 2 * LONG)
+
+
+def test_no_process_is_not_still():
+    assert not Stillness().of([], 2 * LONG)
+
+
+def rank(**state):
+    told = []
+    return SimpleNamespace(pid=0, finished=False, told=told, leave_alone=lambda: told.append("alone"), **state)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "told"),
+    [
+        ({"raised": True, "offered": [1]}, {"raised": False, "offered": []}, ["alone"]),
+        ({"raised": False, "offered": [1]}, {"raised": False, "offered": []}, []),
+        ({"raised": True, "offered": []}, {"raised": False, "offered": []}, []),  # it has had its answer since
+        ({"raised": True, "offered": [1]}, {"raised": False, "offered": [1]}, []),
+    ],
+)
+def test_a_rank_that_raised_and_waits_for_an_answer_is_told(first, second, told):
+    group = RankGroup.__new__(RankGroup)
+    group.ranks, group.stillness = [rank(**first), rank(**second)], Stillness()
+    for now in (10.0, 10.1 + LONG):  # no process has the id 0, so none takes any time
+        group._tell_who_is_alone(now)
+    assert group.ranks[0].told == told
