@@ -178,13 +178,13 @@ def draws(case: Case, world: World) -> bool:
 
 
 def attempt(action: Callable[[], Any], world: World) -> Any:
-    """The result of an action; None on every rank if it raises on any."""
+    """The result of an action; None on every rank if it raises, or gives None, on any."""
     found, error = None, None
     try:
         found = action()
     except Exception as raised:  # the subject need not take what it was not made for
         error = raised
-    return None if world.any_raised(error) else found
+    return None if world.any_raised(error, found is None) else found
 
 
 def everywhere(case: Case, world: World, look: Callable[[Case], Any]) -> Any:

@@ -51,11 +51,12 @@ class World:
     #: What tests found out about the subject that other tests ask as well.
     known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
-    def any_raised(self, error: Exception | None) -> bool:
-        """Whether any rank raised; every rank asks, after something that may raise.
+    def any_raised(self, error: Exception | None, came_to_nothing: bool = False) -> bool:
+        """Whether any rank raised or came to nothing; every rank asks, after something that may raise.
 
         Args:
             error: what this rank caught; None where nothing was raised here.
+            came_to_nothing: whether this rank, which did not raise, cannot go on either.
 
         Raises:
             Deviation: this rank raised, and the others wait for it in a collective.
@@ -64,7 +65,7 @@ class World:
         True
         """
         if error is None:
-            return any(self.exchange(False))
+            return any(self.exchange(came_to_nothing))
         try:
             return any(self.exchange(True, raised=True))
         except LeftAlone:
