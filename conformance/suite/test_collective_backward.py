@@ -97,7 +97,8 @@ def test_second_derivative_is_right_or_refused(subject: Subject, world: World) -
         if not any(finding.kept for finding in found):
             raise Deviation(
                 f"differentiating the gradient of {claim.call.label} gives wrong numbers, which no error announced: "
-                f"it takes and gives {found[0].signature}, and {found[0].why}",
+                "with the gradients that come in as its last arguments "
+                f"it is {found[0].signature}, and {found[0].why}",
                 likely=_collectives_in_backward(claim, run, samples),
             )
 
@@ -150,25 +151,25 @@ def _incoming(look: Observation, world: World) -> list[torch.Tensor]:
 
 
 def _is_refused(run: Run, samples: Sequence[torch.Tensor], world: World) -> bool:
-    """Whether differentiating the gradient raises on all ranks.
+    """Whether no rank can differentiate the gradient: it raises, or the gradient has no graph.
 
     Raises:
-        Deviation: it raises on some, and not on the others.
+        Deviation: it raises on some ranks, and others differentiate it.
     """
     mine = [x.detach().clone().requires_grad_(x.requires_grad) for x in samples]
     try:
         rooted = [y for y in run(mine) if y.requires_grad]
-        raised = not rooted
+        how = "differentiates" if rooted else "has no graph"
         if rooted:
             loss = torch.stack([y.abs().square().sum() for y in rooted]).sum()
             torch.autograd.backward(loss)
     except Exception:  # of the gradient with a graph, or of its own
-        raised = True
-    everywhere = world.exchange(raised)
-    if any(everywhere) and not all(everywhere):
-        refusing, other = everywhere.index(True), everywhere.index(False)
+        how = "raises"
+    everywhere = world.exchange(how)
+    if "raises" in everywhere and "differentiates" in everywhere:
+        refusing, other = everywhere.index("raises"), everywhere.index("differentiates")
         raise Deviation("ranks that refuse a second derivative", f"rank {refusing}, not rank {other}", "all or none")
-    return all(everywhere)
+    return "differentiates" not in everywhere
 
 
 def _gradient_signatures(signature: Signature, asked: Sequence[int], look: Observation) -> Iterator[Signature]:
