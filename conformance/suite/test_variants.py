@@ -48,7 +48,8 @@ class Mismatch:
     likely: str = ""
 
     def __str__(self) -> str:
-        return f"{self.what}: off by {self.gap:.2g} of its size, where {self.tolerance:.2g} is let pass; expected that"
+        gap, tolerance = f"{self.gap:.2g}", f"{self.tolerance:.2g}"
+        return f"{self.what}: off by {gap} of its size, where {tolerance} is allowed; expected is that"
 
 
 @clause("Function.backward.gradient")
