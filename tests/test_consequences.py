@@ -91,6 +91,17 @@ def test_ranks_that_died_in_the_same_way_may_have_died_of_different_things(word)
     assert [found[name][0] for name in (COUNT, SUM)] == [word, word]
 
 
+def test_ranks_that_died_in_the_same_collective_are_told_once():
+    died = "killed by SIGABRT; the last collective it entered: {}(4x2 float64, 5x2 float64)"
+    one, other = died.format("all_to_all_single"), died.format("allreduce")
+    found = verdicts(
+        outcome(SUM, "crash", message=one),
+        outcome(COUNT, "crash", message=one.replace("64", "32")),
+        outcome(LAYOUT, "crash", message=other),
+    )
+    assert [found[name][0] for name in (SUM, COUNT, LAYOUT)] == ["crash", "consequence", "crash"]
+
+
 def test_an_assertion_that_failed_is_never_a_consequence():
     tests = [outcome(COUNT, "error", message=RAISED), outcome(SUM, "error", message=RAISED)]
     found = verdicts(*tests, outcome(SUM, "fail", node="other", message="gradient of x"))

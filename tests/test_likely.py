@@ -237,6 +237,25 @@ class ScalesTheData(Square):
         return grad * ctx.saved_tensors[0]
 
 
+class TransposesItsInput(Square):
+    """Forward transposes the input itself, in place."""
+
+    @staticmethod
+    def forward(ctx, x):
+        y = x.t_() * 1
+        ctx.save_for_backward(y.t())
+        return (y * y).t()
+
+
+class ScalesItsInputsData(Square):
+    """Forward changes an alias of its input."""
+
+    @staticmethod
+    def forward(ctx, x):
+        x.data.mul_(2)
+        return Square.forward(ctx, x)
+
+
 BESIDE = "a tensor that was kept beside save_for_backward"
 IN_ORDER = "takes memory for contiguous"
 BUFFER = "share a buffer"
@@ -255,6 +274,8 @@ NAMED = [
     (OneOutput, "test_outputs_survive_the_next_call", BUFFER),
     (Rounded, "test_gradient_is_the_derivative", "float16 on the way"),
     (IgnoresTheFlag, "test_lazily_negated_gradients_are_taken_as_they_read", "as if it were plain"),
+    (TransposesItsInput, "test_every_changed_input_is_marked_dirty", "shape or strides were changed"),
+    (ScalesItsInputsData, "test_every_changed_input_is_marked_dirty", "through .data"),
 ]
 #: The neighbour, the test that sees it, and what must not be said of it.
 NOT_NAMED = [
@@ -271,6 +292,8 @@ NOT_NAMED = [
     (Damped, "test_gradient_is_the_derivative", "on the way"),
     (ThreeForAFlag, "test_lazily_negated_gradients_are_taken_as_they_read", "as if it were plain"),
     (Zeros, "test_layout_of_inputs_makes_no_difference", "gradient"),
+    (TransposesItsInput, "test_every_changed_input_is_marked_dirty", "through .data"),
+    (ScalesItsInputsData, "test_every_changed_input_is_marked_dirty", "shape or strides"),
 ]
 
 

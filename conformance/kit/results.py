@@ -35,3 +35,13 @@ def assembled(entries: Sequence[torch.Tensor], form: Form | None, dim: int) -> A
     if form == "tuple":
         return tuple(entries)
     return torch.cat(list(entries), dim) if form == "joined" else torch.stack(list(entries), dim)
+
+
+def has_place(tensor: torch.Tensor, form: Form | None, dim: int) -> bool:
+    """Whether tensors like this one can be joined along ``dim``, or stacked along a new dimension there.
+
+    >>> has_place(torch.ones(()), "joined", -1), has_place(torch.ones(()), "stacked", -1)
+    (False, True)
+    """
+    dimensions = tensor.dim() + (form == "stacked")
+    return form == "tuple" or -dimensions <= dim < dimensions

@@ -61,6 +61,23 @@ def seeded(number: int) -> Iterator[None]:
         yield
 
 
+def states() -> dict[str, Any]:
+    """The state of each generator on the CPU that a Function may draw from, under the name that a message gives it.
+
+    >>> with seeded(3):
+    ...     one = states()
+    >>> with seeded(3):
+    ...     one == states()
+    True
+    """
+    found = {"PyTorch's": torch.get_rng_state().tolist(), "Python's": random.getstate()}
+    numpy = _numpy_random()
+    if numpy:
+        algorithm, keys, *rest = numpy.get_state()
+        found["NumPy's"] = (algorithm, keys.tolist(), *rest)
+    return found
+
+
 def default_generator(device: torch.device) -> torch.Generator:
     """The generator of a device that :func:`seed` starts."""
     if device.type == "cpu":

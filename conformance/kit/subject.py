@@ -22,7 +22,7 @@ from conformance.core.signatures import BadTypes, parse
 from conformance.core.worlds import are_world_sizes
 from conformance.kit.declared import Formula
 from conformance.kit.deviations import NotApplicable, Skipped
-from conformance.kit.results import FORMS, Form, assembled, entries_of
+from conformance.kit.results import FORMS, Form, assembled, entries_of, has_place
 from conformance.kit.samples import Sample, prepared, taken
 from conformance.kit.specs import GRADIENT_KINDS, SPECS, GradientKind, Spec, SpecName
 from conformance.kit.typed_samples import typed
@@ -103,6 +103,10 @@ class Subject:
     def _is_documented(self) -> bool:
         return (self.form, self.dim) == (self._spec.result, 0)
 
+    def _takes(self, *args: Any) -> bool:
+        """Whether the form of its result leaves room for such arguments."""
+        return self._is_documented or has_place(args[0], self.form, self.dim)
+
     @property
     def form(self) -> Form | None:
         """The form in which a gather gives what it gathered; None for what is no gather."""
@@ -112,10 +116,11 @@ class Subject:
         """Call it with ``args``, and give the result in its own form, not in the documented one.
 
         Raises:
-            NotApplicable: it joins along a dimension that the tensor does not have.
+            NotApplicable: it joins or stacks along a dimension that the tensor does not have.
         """
-        if self.form == "joined" and not self._is_documented and args[0].dim() <= self.dim:
-            raise NotApplicable(f"it joins along dimension {self.dim}, which the tensor does not have")
+        if not self._takes(*args):
+            joins = "joins" if self.form == "joined" else "stacks"
+            raise NotApplicable(f"it {joins} along dimension {self.dim}, which the tensor does not have")
         with self.asking_for_its_group():
             return self.called(*args)
 
@@ -219,9 +224,7 @@ class Subject:
         rank = 0 if self.is_typed else world.rank
         if self.inputs is None:
             given = self._spec.inputs(rank, world.size)
-            if self.form == "joined" and not self._is_documented:
-                given = ((label, args) for label, args in given if args[0].dim() > self.dim)
-            return prepared(given, world.device)
+            return prepared(((label, args) for label, args in given if self._takes(*args)), world.device)
         return taken(self.inputs, self.label, rank, world.device)
 
 

@@ -5,7 +5,7 @@ the same subject explains that ending, the clause is a consequence and accuses n
 
 - PyTorch's own words, where they name the promise that was broken;
 - an assertion that failed and quotes the very exception;
-- the same ending, at the same line of code or while the subject was imported.
+- the same ending, at the same line of code, while the subject was imported, or in the same collective.
 
 An assertion that failed is never a consequence, and a cause is of the same level or a stricter one: so a
 consequence never makes the verdict on a subject better.
@@ -35,6 +35,7 @@ _TOLD_BY_PYTORCH = (
     (re.compile(r"vmap staticmethod returned an incompatible \(output, out_dims\) tuple"), "Function.vmap.out-dims"),
 )
 _ON_IMPORT = "while the subject was imported: "
+_IN_A_COLLECTIVE = "; the last collective it entered: "
 _FRAME = re.compile(r'^ *File "(.+)", line (\d+)', re.MULTILINE)
 _SUITE = str(Path(__file__).parents[1])
 
@@ -50,7 +51,7 @@ class Accident:
     @property
     def telling(self) -> bool:
         """Whether another accident that is equal has the same cause; a bare signal may have many."""
-        return bool(self.place) or self.words.startswith(_ON_IMPORT)
+        return bool(self.place) or self.words.startswith(_ON_IMPORT) or _IN_A_COLLECTIVE in self.words
 
 
 def with_consequences(clauses: Sequence[ClauseResult]) -> tuple[ClauseResult, ...]:

@@ -7,10 +7,12 @@ from typing import Any
 import torch
 
 from conformance.kit import expect
+from conformance.kit.calls import Run
 from conformance.kit.collectives import unseen_change
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
+from conformance.kit.tensors import is_strided
 from conformance.kit.watched import Look, steps, watched
 from conformance.kit.witness import EARLY, Call
 from conformance.kit.world import World
@@ -121,7 +123,15 @@ def _how_changed(look: Look, call: Call, place: int) -> str:
     """Tell a change through an alias from one by a collective: neither counts as a new version of the tensor."""
     if call.inputs[place]._version > 1:
         return ""
-    return unseen_change(look.case.run)
+    runs: list[Run] = []
+    how = unseen_change(lambda: runs.append(look.case.run()))
+    if [_layout(value) for value in runs[0].values] != [_layout(value) for value in look.case.values]:
+        return "its shape or strides were changed, as t_() and unsqueeze_() do"
+    return how
+
+
+def _layout(value: Any) -> tuple[Any, ...]:
+    return (value.shape, value.stride()) if isinstance(value, torch.Tensor) and is_strided(value) else ()
 
 
 def _outputs(output: Any) -> tuple[Any, ...]:

@@ -117,7 +117,7 @@ def test_attributes_of_arguments_are_left_alone(subject: Subject, world: World) 
     for case in every_case(subject, world):
         for chosen in ((), case.active) if case.active else ((),):
             # Leaves, as parameters are: an inner backward would leave its gradient on them.
-            leaves = [value.requires_grad_() if at in chosen else value for at, value in enumerate(case.plain)]
+            leaves = [_parameter(value) if at in chosen else value for at, value in enumerate(case.plain)]
             tensors = {at: value for at, value in enumerate(leaves) if isinstance(value, torch.Tensor)}
             before = {at: _attributes(tensor) for at, tensor in tensors.items()}
             if not _called_and_differentiated(case, leaves, chosen, world):
@@ -131,6 +131,14 @@ def test_attributes_of_arguments_are_left_alone(subject: Subject, world: World) 
                     before[at],
                 )
     need(compared, "it works in place, and takes no leaves that require grad")
+
+
+def _parameter(value: torch.Tensor) -> torch.Tensor:
+    """Make a leaf of it, on which an earlier backward pass has left a gradient."""
+    leaf = value.requires_grad_()
+    if is_strided(leaf) and not freed(leaf):
+        leaf.grad = torch.ones_like(leaf)
+    return leaf
 
 
 def _called_and_differentiated(case: Case, leaves: list[Any], chosen: tuple[int, ...], world: World) -> bool:
@@ -149,7 +157,7 @@ def _called_and_differentiated(case: Case, leaves: list[Any], chosen: tuple[int,
 def _attributes(tensor: torch.Tensor) -> dict[str, Any]:
     return {
         "requires_grad": tensor.requires_grad,
-        "grad": None if not tensor.is_leaf or tensor.grad is None else "a gradient",
+        "grad": None if not tensor.is_leaf or tensor.grad is None else expect.shown(tensor.grad),
         "shape": tuple(tensor.shape),
         "strides": tensor.stride() if is_strided(tensor) else None,
         "dtype": str(tensor.dtype),

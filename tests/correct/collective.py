@@ -182,6 +182,21 @@ class SplitWithoutGraph(Split):
         return joined.detach(), None
 
 
+class FirstRankAlone(Function):
+    """Only the first rank has a result that is not zero, so the gradient of the others is a constant."""
+
+    TYPES = "V -> V"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.is_first = dist.get_rank(group) == 0
+        return 2 * x if ctx.is_first else torch.zeros_like(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * grad if ctx.is_first else torch.zeros_like(grad), None
+
+
 class TwoGathers(Function):
     """Two results, of which a rank may use either."""
 

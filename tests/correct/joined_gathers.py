@@ -45,8 +45,34 @@ class _Stacked(Function):
         return total[rank()].clone()
 
 
+class _JoinedLast(_Joined):
+    DIM = -1
+
+
+class _StackedLast(Function):
+    DIM = -1
+
+    @classmethod
+    def forward(cls, ctx, x):
+        return torch.stack(gathered(x), cls.DIM)
+
+    @classmethod
+    @once_differentiable
+    def backward(cls, ctx, grad):
+        total = dense(grad)
+        dist.all_reduce(total)
+        return total.select(cls.DIM, rank()).clone(memory_format=torch.contiguous_format)
+
+
+class _StackedSecond(_StackedLast):
+    DIM = 1
+
+
 Joined = Subject(_Joined, spec="AllGatherGradAutograd", result="joined")
 JoinedColumns = Subject(_JoinedColumns, spec="AllGatherGradAutograd", result="joined", dim=1)
+JoinedLast = Subject(_JoinedLast, spec="AllGatherGradAutograd", result="joined", dim=-1)
+StackedLast = Subject(_StackedLast, spec="AllGatherGradAutograd", result="stacked", dim=-1)
+StackedSecond = Subject(_StackedSecond, spec="AllGatherGradAutograd", result="stacked", dim=1)
 Stacked = Subject(_Stacked, spec="AllGatherGradAutograd", result="stacked")
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import os
+import random
 from dataclasses import dataclass
 from typing import Any
 
+import numpy
 import torch
 from torch.autograd import Function  # noqa: F401
 
@@ -220,6 +222,30 @@ class SeedsTheGeneratorInBackward(Square):
     @staticmethod
     def backward(ctx, grad):
         torch.manual_seed(1234)
+        return Square.backward(ctx, grad)
+
+
+class SeedsNumpysGenerator(Square):
+    """Seeds NumPy's global generator, as research code does.
+
+    Breaks: Function.forward.deterministic
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        numpy.random.seed(0)
+        return Square.forward(ctx, x)
+
+
+class SeedsPythonsGeneratorInBackward(Square):
+    """Seeds the generator of Python's random module, in backward.
+
+    Breaks: Function.forward.deterministic
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        random.seed(0)
         return Square.backward(ctx, grad)
 
 

@@ -128,3 +128,17 @@ class InnerBackwardIntoTheCaller(Square):
             torch.autograd.backward(y, grad, inputs=[x])
             return x.grad
         return torch.autograd.grad(y, x, grad)[0]
+
+
+class ForgetsTheCallersGradient(Square):
+    """backward sets the grad of its input to None, and with it what earlier passes had added up there.
+
+    Breaks: Function.forward.flags-untouched
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        if x.is_leaf:
+            x.grad = None
+        return Square.backward(ctx, grad)
