@@ -65,8 +65,8 @@ def _ending(action: Callable[[], object]) -> tuple[str, str, str]:
     except BaseException as error:  # a Function that calls sys.exit is at fault, and ends nobody else
         try:
             return "error", explain(error), ""
-        except MemoryError:  # none is left, not even for a traceback
-            return "error", text_of(error), ""
+        except (Exception, SystemExit):  # no memory is left for a traceback, or the error has none that can be read
+            return "error", f"{name_of(error)}: {text_of(error)}", ""
     return "pass", "", ""
 
 
@@ -77,9 +77,9 @@ def call_body(module: str, function: str, arguments: Iterable[str], offered: Map
 
 
 def text_of(error: BaseException) -> str:
-    """An exception's text, even where its ``__str__`` raises."""
+    """An exception's text, even where its ``__str__`` raises or gives a string with ideas of its own."""
     try:
-        return str(error)
+        return str.__str__(str(error))
     except BaseException as inner:
         return f"<{name_of(error)}, whose __str__ raised {name_of(inner)}>"
 
