@@ -45,6 +45,12 @@ def test_what_some_rank_never_said_is_an_error(word, heard):
     assert join([RankOutcome(rank, word) for rank in heard], 3)[0] == "error"
 
 
+def test_a_rank_that_ended_is_named_before_those_that_lost_their_connection_to_it():
+    ended = RankOutcome(1, "error", "the suite's own code on this rank raised OSError", exitcode=70)
+    lost = RankOutcome(0, "error", "RuntimeError: Connection closed by peer")
+    assert join([lost, ended], 2)[1].startswith("rank 1 of 2: the suite's own code")
+
+
 def test_the_rank_that_broke_decides_the_word_and_is_named_first():
     found = joined(plan(SUM), [WAITED, RAISED], 0.5)
     assert found.outcome == "error"

@@ -94,6 +94,27 @@ def test_limits_that_a_subject_set_on_the_controller_are_set_back(pool: Pool) ->
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == before
 
 
+def test_limits_of_the_controller_that_cannot_be_set_back_are_named_once(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = resource.prlimit
+
+    def refused(pid: int, kind: int, *limits: tuple[int, int]) -> tuple[int, int]:
+        if limits:
+            raise PermissionError("not yours to set")
+        return asked(pid, kind)
+
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert run_item(pool, "Good", "test_calm", 1).outcome == "pass"
+    monkeypatch.setattr(resource, "prlimit", refused)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before[0] - 1, before[1]))
+        changed = [run_item(pool, "Good", "test_calm", 1).ranks[0].changed for _ in range(2)]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert changed == [("limits of the controller",), ()]
+
+
 def test_subjects_that_attack_when_they_are_imported_cost_no_other_subject(tmp_path: Path) -> None:
     words = ("kills_on_import:Gather", "forges_on_import:Gather", "hostile:Good")
     status, out, err = run("run", *words, *GATHER, "--report", "out", cwd=tmp_path)

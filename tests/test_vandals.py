@@ -59,7 +59,7 @@ FAULTS: dict[str, tuple[set[str], str]] = {
     "waits_for_children": (PASSES, "signal handlers"),
     "sigusr1_ignored_and_hangs": (HANGS, ""),
     "all_signals_blocked_and_hangs": (HANGS, ""),
-    "nice": (PASSES, "scheduling priority"),
+    "nice": (PASSES, "scheduling"),
     "new_session": (PASSES, ""),
     "limit_of_files": (PASSES, "limits"),
     "limit_of_file_size": (PASSES, "limits"),

@@ -47,7 +47,8 @@ def join(outcomes: Sequence[RankOutcome], world: int) -> tuple[Outcome, str]:
     silent = sorted(set(range(world)) - {found.rank for found in outcomes})
     if silent and outcome in {"pass", "not-applicable"}:
         return "error", f"no outcome came from rank {', '.join(map(str, silent))} of {world}"
-    first = next((cause for cause in _deciding(outcomes) if cause.outcome == outcome), None)
+    deciding = sorted(_deciding(outcomes), key=lambda found: found.exitcode is None)  # what ended may end the others
+    first = next((cause for cause in deciding if cause.outcome == outcome), None)
     if first is None:
         return outcome, "no rank gave an outcome"
     if outcome not in BROKEN or len(outcomes) == 1:

@@ -68,8 +68,8 @@ def _ending(action: Callable[[], object]) -> tuple[str, str, str]:
     except BaseException as error:  # a Function that calls sys.exit is at fault, and ends nobody else
         try:
             return "error", explain(error), ""
-        except Exception:  # no memory is left for a traceback, or the subject broke what it is made with
-            return "error", text_of(error), ""
+        except (Exception, SystemExit):  # no memory is left for a traceback, or the error has none that can be read
+            return "error", f"{name_of(error)}: {text_of(error)}", ""
     return "pass", "", ""
 
 
@@ -80,9 +80,12 @@ def call_body(module: str, function: str, arguments: Iterable[str], offered: Map
 
 
 def text_of(error: BaseException) -> str:
-    """An exception's text, even where its ``__str__`` raises; of an assertion inside PyTorch only what it says."""
+    """An exception's text, even where its ``__str__`` raises or gives a string with ideas of its own.
+
+    Of an assertion inside PyTorch only what it says.
+    """
     try:
-        return _ASSERTION.sub("an assertion inside PyTorch failed: ", str(error), count=1)
+        return _ASSERTION.sub("an assertion inside PyTorch failed: ", str.__str__(str(error)), count=1)
     except BaseException as inner:
         return f"<{name_of(error)}, whose __str__ raised {name_of(inner)}>"
 

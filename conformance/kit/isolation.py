@@ -31,7 +31,10 @@ GROWTH = 512 << 20
 MANY_FILES = 100
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 LIMITS = tuple(value for name, value in sorted(vars(resource).items()) if name.startswith("RLIMIT_"))
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD, signal.SIGSEGV, signal.SIGABRT, signal.SIGHUP)
+SIGNALS = (
+    signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD, signal.SIGSEGV, signal.SIGABRT, signal.SIGHUP,
+    signal.SIGPIPE, signal.SIGUSR1, signal.SIGUSR2,
+)  # fmt: skip
 
 
 def _sweeping_filters() -> list[Any]:
@@ -109,6 +112,16 @@ def _deterministic() -> tuple[bool, ...]:
     )
 
 
+def _switches() -> tuple[bool, ...]:
+    return (
+        torch._C._is_multithreading_enabled(),
+        torch._C._is_view_replay_enabled(),
+        torch._C._get_mkldnn_enabled(),
+        torch.sparse.check_sparse_tensor_invariants.is_enabled(),
+        torch.is_warn_always_enabled(),
+    )
+
+
 def _print_options() -> dict[str, Any]:
     """How tensors are printed, which every message with a tensor in it depends on."""
     return dict(vars(torch._tensor_str.PRINT_OPTS))
@@ -126,15 +139,22 @@ def _running_threads() -> list[str]:
 
 def _interpreter() -> list[Any]:
     """Settings of the interpreter that no import changes."""
-    hooks = (sys.excepthook, sys.unraisablehook, threading.excepthook)
-    collector = (gc.get_threshold(), len(gc.callbacks))
+    hooks = (sys.excepthook, sys.unraisablehook, threading.excepthook, threading.gettrace(), threading.getprofile())
+    collector = (gc.get_threshold(), len(gc.callbacks), gc.get_debug())
     return [
         *map(id, hooks),
         *collector,
         sys.getswitchinterval(),
         tracemalloc.is_tracing(),
+        faulthandler.is_enabled(),
         locale.setlocale(locale.LC_ALL),
     ]
+
+
+def _scheduling() -> tuple[int, set[int]]:
+    """The process's priority, and the processors that it may run on where the system can tell."""
+    processors: Callable[[int], set[int]] = getattr(os, "sched_getaffinity", lambda _: set())
+    return os.getpriority(os.PRIO_PROCESS, 0), processors(0)
 
 
 def _memory() -> int:
@@ -159,6 +179,7 @@ FACTS: dict[str, Callable[[], Any]] = {
     "autocast": _autocast,
     "current device or stream": _current_devices,
     "saved-tensor hooks": _saved_tensor_hooks,
+    "switches of torch": _switches,
     "matmul precision": lambda: (torch.get_float32_matmul_precision(), torch._C._get_cudnn_allow_tf32()),
     "print options": _print_options,
     "warning filters": _sweeping_filters,
@@ -184,15 +205,16 @@ FACTS: dict[str, Callable[[], Any]] = {
     "names of the suite": lambda: Names(SUITE),
     "imported modules": held_modules,
     "import path": lambda: _AtLeast([*sys.path, *sys.meta_path, *sys.path_hooks]),
-    "scheduling priority": lambda: os.getpriority(os.PRIO_PROCESS, 0),
+    "scheduling": _scheduling,
+    "user and group": lambda: (os.geteuid(), os.getegid()),
 }
 
 
-def _behind(descriptor: int) -> tuple[int, int] | None:
-    """Which file a descriptor leads to; None where it is closed."""
+def _behind(descriptor: int) -> tuple[int, int, bool] | None:
+    """Which file a descriptor leads to, and whether writing waits for it; None where it is closed."""
     with contextlib.suppress(OSError):
         status = os.fstat(descriptor)
-        return status.st_dev, status.st_ino
+        return status.st_dev, status.st_ino, os.get_blocking(descriptor)
     return None
 
 

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
+import copy
+import functools
+import gc
 import importlib
+import inspect
 import io
+import itertools
 import json
+import linecache
+import math
+import operator
 import os
 import random
+import re
 import socket
+import struct
 import sys
 import time
 import traceback
 import types
+import weakref
 from collections.abc import Sequence
 from operator import is_
 from typing import Any
@@ -27,14 +39,25 @@ TORCH = (
     torch,
     torch.Tensor,
     torch.autograd,
+    torch.autograd.forward_ad,
     torch.autograd.function,
+    torch.autograd.function.FunctionCtx,
+    torch.autograd.function.FunctionMeta,
+    torch.autograd.functional,
+    torch.autograd.graph,
     torch.autograd.Function,
     dist,
+    torch.func,
+    torch.linalg,
     torch.nn.functional,
     torch.testing,
+    torch.utils.checkpoint,
 )
 #: What the suite, and the rank that runs it, stand on: modules that keep nothing in their names that comes later.
-LIBRARY = (io, json, random, socket, time, traceback, types)
+LIBRARY = (
+    contextlib, copy, functools, gc, inspect, io, itertools, json, linecache, math, operator, random, re, socket,
+    struct, time, traceback, types, weakref,
+)  # fmt: skip
 SUITE = tuple(
     importlib.import_module(f"conformance.{name}")
     for name in (

@@ -18,7 +18,9 @@ FRAME_LIMIT = 8 << 20
 #: A rank is given so much at a time (bytes), so that each part has its own time limit.
 PART = 1 << 20
 MESSAGE_LIMIT = 65_536
-#: How much of an error a rank that cannot go on still tells (characters).
+#: How a rank ends that cannot go on: it has told the controller why, or its last line of output does.
+BROKE = 70
+#: How much of an error such a rank still tells (characters).
 LAST_WORDS = 2000
 MAX_DESCRIPTORS = 250
 

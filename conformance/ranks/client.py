@@ -160,8 +160,11 @@ class Forkserver(Owner):
         A forkserver that cannot be mended is replaced when it is next needed.
         """
         found = []
-        if limits.put_back(0, self.own_limits) is not False:
+        own = limits.put_back(0, self.own_limits)
+        if own is not False:
             found.append("limits of the controller")
+        if own is None:  # the run has to live with them, and no later test is to be named for them
+            self.own_limits = limits.limits_of(0)
         if self.ready:
             mended = limits.put_back(self.process.pid, self.limits)
             if mended is not False:

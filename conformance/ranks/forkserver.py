@@ -7,7 +7,6 @@ that socket closes, whatever was forked is killed: no rank outlives the controll
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import importlib
 import os
@@ -20,24 +19,23 @@ import time
 import traceback
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from conformance.ranks import hardware
-from conformance.ranks.channel import last_words, receive, send
+from conformance.ranks.channel import BROKE, last_words, receive, send
 from conformance.ranks.preloads import OPTIONAL, PRELOAD, preload
 from conformance.ranks.procfs import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, children, prctl
 
 #: How long what was forked may take to be gone once it is killed (seconds).
 END_LIMIT = 3.0
-#: How a rank ends that cannot go on, for a reason that the controller was told.
-BROKE = 70
 
 
 def _go_first_when_memory_ends() -> None:
     """Have the kernel, when it must kill something for its memory, take a rank and not the controller."""
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
 
 
@@ -131,16 +129,16 @@ class Server:
             rank = importlib.import_module("conformance.ranks.worker")
             status = rank.main(configuration, own)
         except BaseException as error:
-            with contextlib.suppress(BaseException):
+            with suppress(BaseException):
                 last_words(own["control"], f"{type(error).__name__}: {error}")
-            with contextlib.suppress(BaseException):
+            with suppress(BaseException):
                 traceback.print_exc()
         finally:
             os._exit(status)
 
     def reap(self, _: object) -> None:
         """Tell the requesters which of their ranks ended, and how; end what these ranks left running."""
-        with contextlib.suppress(BlockingIOError):
+        with suppress(BlockingIOError):
             os.read(self.wakeup, 4096)
         while True:
             try:
@@ -161,7 +159,7 @@ class Server:
     def tell(self, child: Child, status: int) -> None:
         """Report an exit status; the requester may be gone."""
         if child.owner.fileno() >= 0:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 send(child.owner, {"exit": child.pid, "status": os.waitstatus_to_exitcode(status)})
 
     def kill(self, pids: Sequence[int]) -> None:
@@ -173,9 +171,9 @@ class Server:
     @staticmethod
     def end_group(pid: int) -> None:
         """Kill a rank and every process of its group."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
+        with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
 
     def end_strays(self) -> None:
@@ -215,7 +213,7 @@ def main(descriptor: int, library: str = "") -> None:
         for name in PRELOAD:
             importlib.import_module(name)
         for name in OPTIONAL:
-            with contextlib.suppress(ImportError):
+            with suppress(ImportError):
                 importlib.import_module(name)
     import torch
 
@@ -231,7 +229,7 @@ def main(descriptor: int, library: str = "") -> None:
     server = Server(primary)
     there = hardware.found()
     facts = {"torch": torch.__version__, "cuda": torch.version.cuda or ""}
-    with contextlib.suppress(BrokenPipeError):  # the run was called off before we were ready
+    with suppress(BrokenPipeError):  # the run was called off before we were ready
         send(primary, {"ready": os.getpid(), "environment": facts, "hardware": there.to_json()})
     server.run()
     server.end()

@@ -187,9 +187,10 @@ class RankGroup(Owner):
         behind = min((len(rank.collectives) for rank in self.ranks), default=0)
         outcomes = []
         for rank in self.ranks:
+            status = self._exit_of(rank, exits_by) if rank.gone else None
             rank.drain()
             if rank.gone:
-                outcomes.append(rank.ended(self._exit_of(rank, exits_by)))
+                outcomes.append(rank.ended(status))
             elif rank.reply is not None:
                 outcomes.append(rank.said())
             elif late == "timeout":

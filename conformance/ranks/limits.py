@@ -1,28 +1,46 @@
-"""Resource limits of the controller and the forkserver, which a subject may change: prlimit reaches any process."""
+"""What the system grants the controller and the forkserver, which a subject may change: any process may be reached."""
 
 from __future__ import annotations
 
+import os
 import resource
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 KINDS = tuple(value for name, value in sorted(vars(resource).items()) if name.startswith("RLIMIT_"))
-Limits = Mapping[int, tuple[int, int]]
 
 
-def limits_of(pid: int) -> Limits:
-    """Every limit of a process, 0 for this one; empty where that cannot be asked, or the process is gone."""
+@dataclass(frozen=True)
+class Limits:
+    """Resource limits of a process, its priority, and the processors that it may run on."""
+
+    resources: Mapping[int, tuple[int, int]]
+    priority: int
+    processors: frozenset[int]
+
+
+def limits_of(pid: int) -> Limits | None:
+    """The limits of a process, 0 for this one; None where they cannot be asked, or the process is gone."""
     try:
-        return {kind: resource.prlimit(pid, kind) for kind in KINDS}
+        resources = {kind: resource.prlimit(pid, kind) for kind in KINDS}
+        return Limits(resources, os.getpriority(os.PRIO_PROCESS, pid), frozenset(os.sched_getaffinity(pid)))
     except (AttributeError, OSError):
-        return {}
+        return None
 
 
-def put_back(pid: int, before: Limits) -> bool | None:
+def put_back(pid: int, before: Limits | None) -> bool | None:
     """Set changed limits back: True where some had changed, False where none had, None where they cannot be set."""
-    changed = {kind: before[kind] for kind, now in limits_of(pid).items() if kind in before and now != before[kind]}
+    now = limits_of(pid)
+    if before is None or now is None or now == before:
+        return False
     try:
-        for kind, limits in changed.items():
-            resource.prlimit(pid, kind, limits)
+        for kind, limits in before.resources.items():
+            if now.resources[kind] != limits:
+                resource.prlimit(pid, kind, limits)
+        if now.priority != before.priority:
+            os.setpriority(os.PRIO_PROCESS, pid, before.priority)
+        if now.processors != before.processors:
+            os.sched_setaffinity(pid, before.processors)
     except (OSError, ValueError):
         return None
-    return bool(changed)
+    return True

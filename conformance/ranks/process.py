@@ -11,7 +11,7 @@ from typing import Any, cast
 from conformance.core.outcomes import OUTCOMES, Outcome, RankOutcome, clipped
 from conformance.ranks import procfs
 from conformance.ranks.call_log import read_log
-from conformance.ranks.channel import Frames, Garbled, give
+from conformance.ranks.channel import BROKE, Frames, Garbled, give
 
 #: How much of what a rank prints is kept: the end of it (bytes).
 OUTPUT_KEPT = 16_384
@@ -196,6 +196,11 @@ class RankProcess:
         entered = self.collectives
         return f"; the last collective it entered: {entered[-1]}" if entered else ""
 
+    @property
+    def last_line(self) -> str:
+        """The last line that the rank printed."""
+        return clipped("".join(self.output.decode("utf-8", "backslashreplace").splitlines()[-1:]))
+
     def said(self) -> RankOutcome:
         """What the rank itself says of the request."""
         reply = self.reply or {}
@@ -217,8 +222,9 @@ class RankProcess:
 
     def ended(self, status: int | None) -> RankOutcome:
         """The outcome of a rank that exited; ``status`` is None where it only closed its connection."""
-        if self.broke:
-            return self.found("error", f"the suite's own code on this rank raised {self.broke}", exitcode=status)
+        broke = self.broke or (self.last_line if status == BROKE else "")
+        if broke:
+            return self.found("error", f"the suite's own code on this rank raised {broke}", exitcode=status)
         if self.garbled:
             return self.found("crash", self.garbled, exitcode=status)
         if status is None:

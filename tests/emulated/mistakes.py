@@ -76,6 +76,45 @@ class HostGenerator(Square):
         return x * x + 0 * noise
 
 
+class PinnedBuffer(Square):
+    """Forward squares in a pinned buffer, before the copy that fills it has arrived."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        buffer = torch.zeros(x.shape, dtype=x.dtype, pin_memory=x.device.type != "cpu")
+        buffer.copy_(x, non_blocking=True)
+        return buffer.mul_(buffer).to(x.device, non_blocking=True)
+
+
+class EventBeforeTheWork(Square):
+    """Forward has its caller's stream wait for an event that comes before the work it stands for."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        if x.device.type == "cpu":
+            return x * x
+        stream, event = torch.Stream(x.device), torch.Event(x.device)
+        outer = torch.accelerator.current_stream(x.device)
+        stream.wait_stream(outer)
+        with stream:
+            stream.record_event(event)
+            y = x * x
+        outer.wait_event(event)
+        return y
+
+
+class CudaByName(Square):
+    """Backward takes every accelerator for a GPU."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        two = torch.tensor(2.0, dtype=x.dtype)
+        return (two if x.device.type == "cpu" else two.cuda()) * x * grad
+
+
 class MemoryTakenForZero(Square):
     """Backward adds to memory that nobody has cleared: on the CPU it is often zero, on a device it is anything."""
 

@@ -74,11 +74,23 @@ def test_a_host_read_of_device_memory_ends_the_process():
     assert ending(read_by_the_host, build())[0] == -signal.SIGSEGV
 
 
-@pytest.mark.parametrize("name", ["ReadTooEarly", "StreamWithoutWaiting"])
+@pytest.mark.parametrize("name", ["ReadTooEarly", "StreamWithoutWaiting", "EventBeforeTheWork"])
 @on_device
 def test_what_is_read_too_early_is_wrong(name):
     y, _ = values_of(getattr(mistakes, name), "emulated")
     assert y.isnan().all()
+
+
+@on_device
+def test_a_buffer_that_is_read_too_early_has_what_it_had_before():
+    y, _ = values_of(mistakes.PinnedBuffer, "emulated")
+    assert not torch.allclose(y, X * X)
+
+
+@on_device
+def test_the_device_is_no_gpu():
+    with pytest.raises((AssertionError, RuntimeError), match="CUDA"):
+        values_of(mistakes.CudaByName, "emulated")
 
 
 @on_device
