@@ -63,4 +63,4 @@ def judged(
 def _not_loadable(session: Session, entries: Sequence[Entry]) -> dict[Entry, str]:
     """Subjects that cannot be imported: the adapter or a missing dependency is at fault, not the class."""
     found = {entry: session.pool.preflight(SubjectRef(entry.reference, "")) for entry in entries}
-    return {entry: said for entry, (outcome, said, _) in found.items() if outcome != "pass"}
+    return {entry: look.said for entry, look in found.items() if look.outcome != "pass"}
