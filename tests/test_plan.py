@@ -10,7 +10,7 @@ from conformance.core import catalog, clauses
 from conformance.core.errors import UsageError
 from conformance.core.options import RunOptions
 from conformance.core.plan import SubjectRef, plan
-from conformance.kit.subject import check_subject
+from conformance.kit.loading import check_subject
 from conformance.run.references import reference_subjects
 from conformance.run.session import Session
 from tests.correct import collective as right

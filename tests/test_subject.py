@@ -13,9 +13,9 @@ import torch
 from conformance import ConformanceError, Subject, check
 from conformance.core.errors import UsageError
 from conformance.kit.deviations import NotApplicable
+from conformance.kit.loading import check_subject, load, resolve
 from conformance.kit.samples import fresh
 from conformance.kit.specs import SPECS, SpecName
-from conformance.kit.subject import check_subject, load, resolve
 from conformance.kit.world import World
 from conformance.run.check import DocumentedSpec
 

@@ -19,7 +19,8 @@ from conformance.core.errors import UsageError
 from conformance.core.outcomes import clipped
 from conformance.kit import isolation
 from conformance.kit.attempt import Attempt, attempt, call_body, explain
-from conformance.kit.subject import Subject, check_subject, resolve
+from conformance.kit.loading import check_subject, load, resolve
+from conformance.kit.subject import Subject
 from conformance.kit.world import SPOILED, LeftAlone, World
 from conformance.ranks import collectives
 from conformance.ranks.call_log import Log
@@ -225,8 +226,6 @@ def files_of(modules: set[str]) -> list[str]:
 
 def resolve_callable(reference: str) -> Callable[[], object]:
     """Import ``module:callable``, something to be called once on each rank before any subject is imported."""
-    from conformance.kit.subject import load
-
     target = load(reference)
     if not callable(target):
         raise UsageError(f"{reference!r} is a {type(target).__name__}, not a callable")

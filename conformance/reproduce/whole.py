@@ -19,6 +19,7 @@ PACKAGES = (
     "published",
 )
 ALWAYS = (
+    "conformance.kit.loading",
     "conformance.kit.subject",
     "conformance.kit.deviations",
     "conformance.kit.world",

@@ -10,7 +10,8 @@ from typing import Any
 from conformance.core.errors import UsageError
 from conformance.core.options import LONGEST_TIMEOUT, MOST_RANKS
 from conformance.core.plan import PlannedTest
-from conformance.kit.subject import Subject, Target, check_subject, named
+from conformance.kit.loading import check_subject, named
+from conformance.kit.subject import Subject, Target
 from conformance.kit.world import World
 
 

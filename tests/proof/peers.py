@@ -20,8 +20,9 @@ from torch.utils import _pytree as pytree
 
 from conformance.kit.calls import Case, every_case, has_backward, in_double
 from conformance.kit.deviations import NotApplicable, need
+from conformance.kit.loading import resolve
 from conformance.kit.seeds import seed
-from conformance.kit.subject import Subject, resolve
+from conformance.kit.subject import Subject
 from conformance.kit.world import World
 from tests.proof.implementations import Implementation, correct, planted
 

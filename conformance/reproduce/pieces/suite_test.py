@@ -72,7 +72,7 @@ def rank_main(rank: int, port: int, status: Any, begun: Any) -> None:
     try:
         offered: dict[str, Any] = {"world": World(rank=rank, size=SIZE, device=device, exchange=exchange), **CASE}
         if SUBJECT:
-            from conformance.kit.subject import resolve
+            from conformance.kit.loading import resolve
 
             offered["subject"] = resolve(SUBJECT, SPEC, INPUTS, TYPES)
         body = getattr(importlib.import_module(TEST[0]), TEST[1])

@@ -1,0 +1,119 @@
+"""Names become subjects: imports what a command line names, and refuses what cannot be tested as it stands."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import reduce
+from typing import Any, cast
+
+from conformance.core.errors import UsageError
+from conformance.core.references import check_reference
+from conformance.core.signatures import parse
+from conformance.core.worlds import are_world_sizes
+from conformance.kit.results import FORMS
+from conformance.kit.specs import GRADIENT_KINDS, SPECS, SpecName
+from conformance.kit.subject import Subject
+
+
+def attribute(path: str, root: Any) -> Any:
+    """Follow a dotted path.
+
+    >>> import math; attribute("pi", math)
+    3.141592653589793
+    """
+    return reduce(getattr, path.split("."), root)
+
+
+def load(reference: str) -> Any:
+    """Import ``module:attribute``. Whatever the import raises is passed on; a malformed reference is a UsageError.
+
+    >>> load("math:pi")
+    3.141592653589793
+    """
+    check_reference(reference)
+    module, _, path = reference.partition(":")
+    try:
+        imported = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name and (module == error.name or module.startswith(f"{error.name}.")):
+            raise UsageError(f"no module named {error.name!r} (from {reference!r})") from None
+        raise
+    try:
+        return attribute(path, imported)
+    except AttributeError:
+        raise UsageError(f"module {module!r} has no attribute {path!r}") from None
+
+
+def named(reference: str) -> Subject:
+    """The Subject of a name, or one made of the class or callable of that name, which nothing has checked yet."""
+    target = load(reference)
+    if not isinstance(target, Subject):
+        return Subject(target, name=reference)
+    found = load(target.target) if isinstance(target.target, str) else target.target
+    return replace(target, target=found, name=target.name or reference)
+
+
+def resolve(reference: str, spec: str | None, inputs: str | None, types: str | None = None) -> Subject:
+    """Make the subject that a command line names; on a rank.
+
+    Raises:
+        UsageError: with one line that says what was given and what would be right.
+    """
+    subject = named(reference)
+    if spec:
+        subject = replace(subject, spec=cast(SpecName, spec))
+    if inputs is not None:
+        subject = replace(subject, inputs=inputs)
+    if types is not None:
+        subject = replace(subject, types=types)
+    return check_subject(subject)
+
+
+def check_subject(subject: Subject) -> Subject:
+    """Return the subject, its inputs imported where they are given by name.
+
+    Raises:
+        UsageError: it cannot be tested as it stands.
+    """
+    reference = subject.label
+    if not callable(subject.target):
+        kind = type(subject.target).__name__
+        raise UsageError(f"{reference!r} is a {kind}, not a Function class, a callable or a Subject")
+    if isinstance(subject.target, type) and subject.function is None:
+        raise UsageError(f"{reference!r} is a class, but no subclass of torch.autograd.Function")
+    for name in ("call", "formula"):
+        given = getattr(subject, name)
+        if given is not None and not callable(given):
+            raise UsageError(f"{reference!r}: {name}= is a {type(given).__name__}, not a function")
+    subject = replace(subject, inputs=_checked_inputs(subject))
+    if subject.spec not in SPECS:
+        raise UsageError(f"no spec named {subject.spec!r}; there are {', '.join(SPECS)}")
+    if subject.result and (subject.result not in FORMS or not subject.gathers):
+        raise UsageError(f"{reference!r}: result is one of {', '.join(FORMS)}, for a spec that gathers")
+    if subject.gradient_kind not in GRADIENT_KINDS:
+        raise UsageError(f"{reference!r}: gradient is 'numeric', 'declared' or 'spec', not {subject.gradient!r}")
+    if subject.gradient_kind == "declared" and subject.formula is None:
+        raise UsageError(f"{reference!r}: gradient='declared' needs formula=, a function of (args, grads)")
+    if subject.types is not None:
+        parse(subject.types)
+        if not subject.is_typed:
+            raise UsageError(f"{reference!r}: types are for spec Collective, not for spec {subject.spec}")
+    if subject.ranks is not None and not are_world_sizes(subject.ranks):
+        raise UsageError(f"{reference!r}: ranks= are world sizes of 1 or more, such as ranks=(2, 3)")
+    if subject.spec in {"Function", "Collective"} and subject.inputs is None:
+        ways = "--inputs module:callable, Subject(inputs=...), or check(function, (x, 2.0))"
+        raise UsageError(f"{reference!r} needs sample inputs, tuples of arguments: {ways}")
+    return subject
+
+
+def _checked_inputs(subject: Subject) -> Any:
+    """The inputs as they are needed: a callable, or tuples that can be gone through more than once."""
+    inputs = load(subject.inputs) if isinstance(subject.inputs, str) else subject.inputs
+    if inputs is None or callable(inputs):
+        return inputs
+    if not isinstance(inputs, Iterable):
+        kind = type(inputs).__name__
+        raise UsageError(f"the inputs of {subject.label} are a {kind}; give a callable that yields tuples of arguments")
+    return tuple(inputs)
