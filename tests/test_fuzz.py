@@ -61,9 +61,10 @@ def test_no_command_line_gives_a_traceback(arguments: list[str]) -> None:
 
 def refused(arguments: list[str]) -> bool:
     """Whether these arguments are refused before anything is started."""
+    own = arguments[: arguments.index("--")] if "--" in arguments else arguments  # the rest is for pytest
     with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
         try:
-            given = parser().parse_args(arguments)
+            given = parser().parse_args(own)
             RunOptions.from_text(vars(given)).checked(("Function",))
         except (SystemExit, UsageError):
             return True

@@ -169,3 +169,27 @@ def test_what_torch_changes_when_its_compiler_is_first_imported_is_no_change_of_
     outcomes = [(test["outcome"], test["message"]) for test in reported(tmp_path / "out" / "report.json", "lazy:Lazy")]
     assert ("pass", "") in outcomes
     assert {word for word, _ in outcomes} == {"pass", "skip"}, outcomes
+
+
+class LeavesADefaultDevice(torch.autograd.Function):
+    """Right in its numbers, and rude."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        torch.set_default_device("meta")
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad
+
+
+def test_a_default_device_that_a_function_leaves_is_no_wrong_gradient() -> None:
+    x = torch.linspace(1, 2, 6, dtype=torch.float64).requires_grad_()
+    report = check(LeavesADefaultDevice, (x,))
+    (subject,) = report.subjects
+    broken = {clause.id for clause in subject.clauses if clause.verdict in {"fail", "error"}}
+    assert "Function.forward.deterministic" in broken
+    assert subject.verdict == "deviates"

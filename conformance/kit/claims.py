@@ -210,7 +210,7 @@ def moved(samples: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 def _moved(sample: torch.Tensor, at: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(at)
-    drawn = torch.randn(sample.shape, dtype=sample.dtype, generator=generator).to(sample.device)
+    drawn = torch.randn(sample.shape, dtype=sample.dtype, generator=generator, device="cpu").to(sample.device)
     size = sample.detach().abs().square().mean().sqrt() or 1.0
     return (sample.detach() + 0.05 * size * drawn).requires_grad_()
 

@@ -177,7 +177,7 @@ def grown(given: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
 
 def _directions(like: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     generator = torch.Generator().manual_seed(0)
-    drawn = torch.randn(like.numel(), DIRECTIONS, dtype=dtype, generator=generator)
+    drawn = torch.randn(like.numel(), DIRECTIONS, dtype=dtype, generator=generator, device="cpu")
     size = like.detach().abs().double().square().mean().sqrt().clamp_min(1e-12)
     return (drawn * size.cpu()).to(like.device)
 

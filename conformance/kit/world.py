@@ -97,10 +97,11 @@ class World:
         >>> World().tensor(0, (2, 3), torch.float64, "x").shape
         torch.Size([2, 3])
         """
-        generator = self.seeded(rank, shape, *key)
+        # On the CPU, where the generator is, whatever device a Function has made the default.
+        drawn: dict[str, Any] = {"generator": self.seeded(rank, shape, *key), "device": "cpu"}
         if dtype == torch.bool:
-            return (torch.rand(shape, generator=generator) > 0.5).to(self.device)
+            return (torch.rand(shape, **drawn) > 0.5).to(self.device)
         if not (dtype.is_floating_point or dtype.is_complex):
-            return torch.randint(0, 100, shape, generator=generator).to(self.device, dtype)
+            return torch.randint(0, 100, shape, **drawn).to(self.device, dtype)
         wide = torch.complex128 if dtype.is_complex else torch.float64
-        return torch.randn(shape, dtype=wide, generator=generator).to(self.device, dtype)
+        return torch.randn(shape, dtype=wide, **drawn).to(self.device, dtype)

@@ -23,7 +23,7 @@ CAUGHT = {
     "HostRead": ("emulated", "SIGSEGV"),
     "ReadTooEarly": ("emulated", "nan"),
     "StreamWithoutWaiting": ("emulated", "nan"),
-    "PinnedBuffer": ("emulated", "against the same call on the CPU"),
+    "PinnedBuffer": ("emulated", "gradient of input 0"),
     "EventBeforeTheWork": ("emulated", "nan"),
     "CudaByName": ("emulated", "Torch not compiled with CUDA enabled"),
     "DefaultStream": ("emulated", "called in another stream than the default one"),

@@ -133,4 +133,4 @@ def _varied(value: torch.Tensor, rank: int, key: tuple[object, ...]) -> torch.Te
 def _drawn(like: torch.Tensor, draw: Callable[..., torch.Tensor], *key: object) -> torch.Tensor:
     wide = torch.complex128 if like.is_complex() else torch.float64
     seed = crc32(repr((tuple(like.shape), *key)).encode())
-    return draw(tuple(like.shape), dtype=wide, generator=torch.Generator().manual_seed(seed))
+    return draw(tuple(like.shape), dtype=wide, generator=torch.Generator().manual_seed(seed), device="cpu")
