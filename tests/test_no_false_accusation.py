@@ -11,6 +11,8 @@ import torch.distributed as dist
 
 from conformance import ConformanceError, check
 from conformance.kit import isolation
+from conformance.kit.world import World
+from conformance.suite.test_collective_backward import _is_refused
 from tests.faults.command import reported, run
 
 
@@ -193,3 +195,16 @@ def test_a_default_device_that_a_function_leaves_is_no_wrong_gradient() -> None:
     broken = {clause.id for clause in subject.clauses if clause.verdict in {"fail", "error"}}
     assert "Function.forward.deterministic" in broken
     assert subject.verdict == "deviates"
+
+
+def test_a_rank_that_refuses_a_second_derivative_once_is_asked_again():
+    """Gloo's thread and autograd race where a result that nobody can differentiate is written."""
+    refusals = [RuntimeError("a view was modified in place")]
+
+    def gradient(samples):
+        if refusals:
+            raise refusals.pop()
+        return [sample * sample for sample in samples]
+
+    other = World(size=2, exchange=lambda value: [value, ""])
+    assert _is_refused(gradient, [torch.ones(2, requires_grad=True)], other) is False
