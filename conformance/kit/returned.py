@@ -54,11 +54,10 @@ def _refused(
             if not notes.of("forward") or not notes.of(member):
                 return None
             forward, given = notes.of("forward")[-1], notes.of(member)[-1].returned
-            if isinstance(given, list):  # the clause on the number of values says so
+            inputs = forward.args if subject.separate else forward.args[1:]  # in the combined form ctx comes first
+            returned, like = many(given), many(forward.returned) if member == "jvp" else inputs
+            if isinstance(given, list) or len(returned) != len(like):  # the clause on the number of values says so
                 return None
-            returned = many(given)
-            # In the combined form ctx comes before the inputs.
-            like = many(forward.returned) if member == "jvp" else forward.args[-len(returned) :]
             return _wrong(returned, like, f"what {member} returns for", "output" if member == "jvp" else "input", case)
     return None
 
