@@ -19,7 +19,7 @@ from conformance.core.sources import by_words
 
 def tests_of(identifier: str) -> list[Test]:
     """The tests that assert a clause."""
-    return [test for test in catalog.suite() if test.clause == identifier]
+    return list(catalog.about(identifier))
 
 
 def as_data(clause: Clause) -> dict[str, object]:

@@ -61,6 +61,12 @@ def suite(folder: Path = SUITE) -> tuple[Test, ...]:
     return tuple(test for file in sorted(folder.glob("test_*.py")) for test in read(file))
 
 
+def about(clause: str, folder: Path = SUITE) -> tuple[Test, ...]:
+    """The tests of one clause, from the modules that name it: reading all of them takes a tenth of a second."""
+    files = (file for file in sorted(folder.glob("test_*.py")) if clause in file.read_text(encoding="utf-8"))
+    return tuple(test for file in files for test in read(file) if test.clause == clause)
+
+
 @cache
 def read(file: Path) -> tuple[Test, ...]:
     """The tests of one module."""
