@@ -19,7 +19,7 @@ from conformance.core.sources import by_words
 
 def tests_of(identifier: str) -> list[Test]:
     """The tests that assert a clause."""
-    return list(catalog.about(identifier))
+    return [test for test in catalog.suite() if test.clause == identifier]
 
 
 def as_data(clause: Clause) -> dict[str, object]:
@@ -89,7 +89,7 @@ def explain(identifier: str) -> int:
     print()
     for name, value in rows:
         print(textwrap.fill(value, width, initial_indent=f"  {name:<11}", subsequent_indent=" " * 13))
-    tests = tests_of(identifier)
+    tests = list(catalog.about(identifier))
     print(f"\n  {len(tests)} test{'s' if len(tests) != 1 else ''}")
     for test in tests:
         print(f"    {test.file.name}:{test.line} {test.function}")
