@@ -89,7 +89,7 @@ def explain(identifier: str) -> int:
     print()
     for name, value in rows:
         print(textwrap.fill(value, width, initial_indent=f"  {name:<11}", subsequent_indent=" " * 13))
-    tests = list(catalog.about(identifier))
+    tests = catalog.about(identifier)
     print(f"\n  {len(tests)} test{'s' if len(tests) != 1 else ''}")
     for test in tests:
         print(f"    {test.file.name}:{test.line} {test.function}")

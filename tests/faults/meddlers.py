@@ -22,7 +22,7 @@ import threading
 import time
 
 import torch
-from hostile import made
+from hostile import made, rank_at_work
 
 # Names and switches of PyTorch and Python.
 
@@ -154,10 +154,8 @@ def ends_parent(x):
 
 
 def connection():
-    frame = sys._getframe()
-    while not {"request", "self"} <= frame.f_locals.keys():
-        frame = frame.f_back
-    return frame.f_locals["self"].channel.sock.fileno()
+    rank, _ = rank_at_work()
+    return rank.channel.sock.fileno()
 
 
 def connection_closed(x):
