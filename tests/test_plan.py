@@ -49,6 +49,14 @@ def test_a_clause_about_one_rank_is_judged_all_the_same():
     assert worlds(SubjectRef("a:B", "Function", ranks=(2,)), 1, 2)["Function.backward.count"] == {1}
 
 
+def test_what_is_only_told_is_looked_at_in_the_largest_world_alone():
+    found = worlds(SubjectRef("a:B", "AllGather"), 1, 2, 3)
+    assert found["AllGather.forward.mismatch"] == {3}
+    assert found["AllGather.forward.concatenates"] == {1, 2, 3}
+    assert worlds(SubjectRef("a:B", "AllGather"), 2)["AllGather.forward.mismatch"] == {2}
+    assert found["Function.compile.fullgraph"] == {1, 2}
+
+
 def test_no_world_in_common_is_said():
     items = plan(catalog.suite(), clauses.registry(), [SubjectRef("a:B", "Collective", ranks=(2, 3))], (4,))
     (item,) = (item for item in items if item.test.function == "test_alike_gradients_are_alike")

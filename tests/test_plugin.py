@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -67,6 +68,37 @@ def test_workers_of_xdist_take_the_options(tmp_path: Path) -> None:
     done = run_pytest(tmp_path, *asked, "-n", "2", "-k", "GradFactor", "--ranks", "1")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "passed" in done.stdout
+
+
+#: Two subjects, each on ranks of its own; these note the policy of their process, and what they find imported.
+NOTES = """
+import os, sys, torch
+from conformance import Subject
+
+MODULES = ["conformance.suite.test_state", "conformance.suite.test_calls"]
+
+class Copy(torch.autograd.Function):
+    forward = staticmethod(lambda ctx, x: x.clone())
+    backward = staticmethod(lambda ctx, g: g)
+
+def inputs():
+    with open("noted", "a") as file:
+        print([name for name in MODULES if name in sys.modules], os.sched_getscheduler(0), file=file)
+    yield (torch.ones(2, dtype=torch.float64, requires_grad=True),)
+
+first, second = Subject(Copy, inputs=inputs), Subject(Copy, inputs=inputs)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="Linux alone has this policy: run it on Linux")
+@pytest.mark.parametrize("more", [(), ("-n", "1")], ids=["alone", "with workers"])
+def test_ranks_find_the_suite_imported_and_wait_in_line(tmp_path: Path, more: tuple[str, ...]) -> None:
+    (tmp_path / "notes.py").write_text(NOTES)
+    asked = ("--pyargs", "conformance.suite", "--subject", "notes:first", "--subject", "notes:second", "--ranks", "1")
+    done = run_pytest(tmp_path, *asked, *more, "-k", "test_state.py or test_calls.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    last = (tmp_path / "noted").read_text().splitlines()[-1]
+    assert last == f"['conformance.suite.test_state', 'conformance.suite.test_calls'] {os.SCHED_BATCH}"
 
 
 def test_what_is_only_told_of_a_subject_fails_no_run(tmp_path: Path) -> None:

@@ -58,6 +58,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in in_order(items) if item.nodeid not in done]
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Called once the tests are selected, in each worker of pytest-xdist too: ranks find their modules imported."""
+    if SESSION in session.config.stash:
+        from conformance.plugin.items import planned
+
+        session.config.stash[SESSION].pool.look_ahead(planned(session.items))
+
+
 @pytest.fixture(scope="session")
 def conformance_check() -> Any:
     """:func:`conformance.check`, imported when a test first asks for it.

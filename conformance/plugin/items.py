@@ -80,6 +80,11 @@ def told(outcome: TestOutcome) -> str:
     return "\n".join(lines).encode("utf-8", "backslashreplace").decode()
 
 
+def planned(items: Iterable[pytest.Item]) -> list[PlannedTest]:
+    """The planned tests of the suite's items."""
+    return [item.planned for item in items if isinstance(item, RankItem)]
+
+
 def in_order(items: list[pytest.Item]) -> list[pytest.Item]:
     """Put the suite's items into the order of the plan; other items keep their places."""
     ours = iter(sorted((item for item in items if isinstance(item, RankItem)), key=lambda item: item.place))

@@ -13,7 +13,7 @@ import pytest
 
 from conformance.core.joining import joined
 from conformance.core.outcomes import RankOutcome, TestOutcome
-from conformance.plugin.items import RankItem
+from conformance.plugin.items import RankItem, planned
 from conformance.plugin.stash import SESSION
 from conformance.report.model import Report
 from conformance.run.journal import Journal
@@ -52,9 +52,7 @@ class Recorder:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Called once the tests are selected."""
-        tests = [item.planned for item in session.items if isinstance(item, RankItem)]
-        self.session.pool.look_ahead(tests)
-        self._start({test.nodeid for test in tests})
+        self._start({test.nodeid for test in planned(session.items)})
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:

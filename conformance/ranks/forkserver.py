@@ -39,6 +39,17 @@ def _go_first_when_memory_ends() -> None:
         file.write("1000")
 
 
+def _wait_in_line_for_a_processor() -> None:
+    """Have the kernel let whoever computes go on, when a thread of this rank wakes up.
+
+    A thread of Gloo looks without pause for bytes of a rank that is ahead. Woken, it would take the processor from the
+    rank that is behind, for which it waits: on two processors, collectives of four ranks took eight times as long.
+    """
+    if hasattr(os, "SCHED_BATCH") and os.sched_getscheduler(0) == os.SCHED_OTHER:
+        with suppress(OSError):
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+
+
 @dataclass(frozen=True)
 class Child:
     """A forked rank and the connection that asked for it."""
@@ -115,6 +126,7 @@ class Server:
             os.setsid()
             prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             _go_first_when_memory_ends()
+            _wait_in_line_for_a_processor()
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash leaves no file behind
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGCHLD, signal.SIGTERM):

@@ -17,13 +17,15 @@ from conformance.ranks.devices import device_of
 from conformance.ranks.owner import Owner
 from conformance.ranks.place import Place, this_machine
 from conformance.ranks.process import RankProcess
-from conformance.ranks.stillness import Stillness
+from conformance.ranks.stillness import LONG_AFTER_DEATH, Stillness
 
 #: Once one rank has failed, how long the others may take before they count as stuck because of it: many times as long
 #: as that rank took, which a slow machine draws out by itself, and between these bounds (seconds).
 GRACE, GRACE_LEAST, GRACE_TIMES = 2.0, 0.5, 20
-#: The same once a rank is dead: nothing that the others wait for can come any more.
+#: The same once a rank is dead: nothing that the others wait for can come any more. Ranks that do nothing have none.
 LAST_WORDS = 0.5
+#: How often to look whether they do anything (seconds).
+LOOK_EVERY = 0.02
 #: How long a stuck rank gets to write its stack (seconds).
 STACK_WAIT = 0.5
 #: How long the exit status of ranks that are gone may take to arrive (seconds).
@@ -109,7 +111,7 @@ class RankGroup(Owner):
 
     def _wait(self, deadline: float) -> str:
         """Serve the ranks until all are finished; return why some are not, if so."""
-        clock = RunningTime()
+        clock, last_words = RunningTime(), Stillness(LONG_AFTER_DEATH)
         broken_at: float | None = None
         while self._unfinished:
             now = clock.read()
@@ -119,14 +121,14 @@ class RankGroup(Owner):
             dead = elsewhere == "crash" or any(rank.gone for rank in self.ranks)
             grace = LAST_WORDS if dead else min(GRACE, max(GRACE_LEAST, GRACE_TIMES * (broken_at or now)))
             limit = deadline if broken_at is None else min(deadline, broken_at + grace)
-            if now >= limit:
+            if now >= limit or (dead and last_words.of([rank.pid for rank in self._unfinished], now)):
                 for rank in self._unfinished:
                     rank.hear_all()
                 if not self._unfinished:
                     break
                 self._ask_for_stacks()
-                return "timeout" if limit == deadline else "left alone"
-            for key, _ in self.selector.select(min(limit - now, self.pause, TICK)):
+                return "timeout" if now >= deadline else "left alone"
+            for key, _ in self.selector.select(min(limit - now, self.pause, LOOK_EVERY if dead else TICK)):
                 if key.data is None:
                     self.forkserver.take_exits()
                 else:

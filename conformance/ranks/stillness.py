@@ -8,12 +8,15 @@ from conformance.ranks import procfs
 
 #: Processes that take no processor time for so long only wait (seconds).
 LONG = 1.0
+#: The same for ranks whose peer is dead: its connections are closed, and who waits for it wakes up at once.
+LONG_AFTER_DEATH = 0.1
 
 
 class Stillness:
     """How long some processes have done nothing, as far as it was looked at."""
 
-    def __init__(self) -> None:
+    def __init__(self, long: float = LONG) -> None:
+        self.long = long
         self.since = 0.0
         self.taken: list[int] = []
 
@@ -24,4 +27,4 @@ class Stillness:
         if not pids or taken != self.taken or any(map(procfs.would_run, pids)):
             self.since, self.taken = now, taken
             return False
-        return now - self.since > LONG
+        return now - self.since > self.long
