@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import docs_build, growth, harness, leaks, start, watching
+from benchmarks import clause_cost, docs_build, growth, harness, leaks, start, watching
 from benchmarks.measure import ROOT, machine
 from benchmarks.place import Place
 
@@ -20,7 +20,9 @@ DATA = ROOT / "docs" / "data"
 def main() -> int:
     """Measure the parts that are asked for."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("parts", nargs="*", help="start, harness, gathers, growth, leaks, watch, docs (default: all)")
+    parser.add_argument(
+        "parts", nargs="*", help="start, harness, gathers, growth, clauses, leaks, watch, docs (default: all)"
+    )
     parser.add_argument("--rounds", type=int, default=5, help="counted runs of each command")
     parser.add_argument("--worlds", default="2,4,8", help="numbers of ranks")
     parser.add_argument("--device", default="cpu", help="where the gathers compute; the other parts know the CPU alone")
@@ -41,6 +43,7 @@ def main() -> int:
         "harness": lambda: harness.measure(arguments.rounds, worlds, (1, 20, 100, 1000)),
         "gathers": gathers,
         "growth": lambda: growth.measure(min(arguments.rounds, 3)),
+        "clauses": lambda: clause_cost.measure(min(arguments.rounds, 3)),
         "leaks": leaks.measure,
         "watch": lambda: watching.measure(arguments.rounds),
         "docs": lambda: docs_build.measure(min(arguments.rounds, 3)),

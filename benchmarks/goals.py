@@ -127,13 +127,14 @@ def _growth(data: Any) -> Iterator[Goal]:
     best = min(ladder, key=lambda name: ladder[name]["median"])
     suffix = "" if best == "none" else f" with -n {best}"
     what = "the whole reference run, worlds 1 to 4"
-    yield _at_most(what, ladder[best]["median"], 15, " s", WHY["reference"], suffix)
+    yield _at_most(what, ladder[best]["median"], 12, " s", WHY["reference"], suffix)
 
 
 def _watch(data: Any) -> Iterator[Goal]:
     for spec, figure in (data["figures"] if data else {}).items():
+        most = 0.2 if spec == "GradFactor" else 0.5
         yield _at_most(
-            f"`watch`: from a save to the verdict, {spec}, 2 ranks", figure["median"], 0.5, " s", WHY["watch"]
+            f"`watch`: from a save to the verdict, {spec}, 2 ranks", figure["median"], most, " s", WHY["watch"]
         )
 
 

@@ -166,6 +166,36 @@ def _growth(ladders: dict[str, Any]) -> list[str]:
     return parts
 
 
+def _clauses(figures: dict[str, Any]) -> list[str]:
+    rows = []
+    for name, cell in figures.items():
+        more = (cell["all"]["median"] - cell["one"]["median"]) / (cell["clauses"] - 1)
+        rows.append((name, str(cell["clauses"]), f"{short(cell['all']['median'])} s", f"{short(1000 * more)} ms"))
+    rows += [_cost_in_proof(_data("kill-matrix")), *_cost_in_docs(_data("bench-docs"))]
+    text = "Processor time of all clauses, and of one more on average.\n"
+    return ["## What one more clause costs\n", text, _table(("of", "clauses", "all", "one more"), rows)]
+
+
+def _cost_in_proof(matrix: dict[str, Any]) -> tuple[str, ...]:
+    count, seconds = matrix["clauses"], matrix["processor_seconds"]
+    what = f"the kill matrix, {len(matrix['rows'])} implementations"
+    return what, str(count), f"{short(seconds)} s", f"{short(seconds / count)} s"
+
+
+def _cost_in_docs(data: dict[str, Any]) -> list[tuple[str, ...]]:
+    (few, one), (many, ten) = (
+        (int(count), kinds["the first"]["cpu"]["median"]) for count, kinds in data["figures"].items()
+    )
+    return [
+        (
+            "the site, built for the first time",
+            str(few),
+            f"{short(one)} s",
+            f"{short(1000 * (ten - one) / (many - few))} ms",
+        )
+    ]
+
+
 def _leaks(rows: list[dict[str, int]]) -> list[str]:
     names = [name for name in rows[0] if name != "tests"]
     cells = [
@@ -184,6 +214,7 @@ PARTS: dict[str, Callable[[Any], list[str]]] = {
     "harness": _harness,
     "gathers": _gathers,
     "growth": _growth,
+    "clauses": _clauses,
     "leaks": _leaks,
     "watch": _watch,
     "docs": _docs,

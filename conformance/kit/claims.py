@@ -200,7 +200,7 @@ def wrong_gradient(claim: Claim, world: World) -> str:
         (second,) = find(ranks, run, values, claim.results, [claim.signature], precision)
         if second.kept:
             return ""
-    return why.replace("at element", "along random direction") if claim.call.is_along_directions else why
+    return claim.call.told(why)
 
 
 def moved(samples: Sequence[torch.Tensor]) -> list[torch.Tensor]:

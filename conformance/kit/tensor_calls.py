@@ -21,6 +21,8 @@ from conformance.kit.world import World
 
 #: A tensor of more elements is moved along so many random directions, not element by element.
 MANY, DIRECTIONS = 6, 4
+#: As many where it is enough to know that something is wrong.
+TWO = 2
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ class TensorCall:
         structure: how they are nested.
         places: which of the values are tensors.
         dtype: what every tensor that can be differentiated is made into before the call; None leaves each its own.
+        most: a tensor of more elements is moved along random directions, not element by element.
+        directions: along how many.
     """
 
     subject: Subject
@@ -42,6 +46,8 @@ class TensorCall:
     structure: Any
     places: tuple[int, ...]
     dtype: torch.dtype | None = None
+    most: int = MANY
+    directions: int = DIRECTIONS
 
     @classmethod
     def of(cls, subject: Subject, sample: Sample) -> TensorCall:
@@ -55,6 +61,10 @@ class TensorCall:
     def converted(self, dtype: torch.dtype | None) -> TensorCall:
         """The same call with tensors of another dtype; complex ones stay complex."""
         return replace(self, dtype=dtype)
+
+    def along_two(self) -> TensorCall:
+        """The same call with each tensor moved along two directions: a fraction of the calls, and no element named."""
+        return replace(self, most=TWO, directions=TWO)
 
     def lengthened(self) -> TensorCall | None:
         """The call with over a thousand elements in the first tensor, and as many more rows in all with as many rows.
@@ -79,7 +89,11 @@ class TensorCall:
     @property
     def is_along_directions(self) -> bool:
         """Whether some tensor has too many elements to be moved one by one."""
-        return any(differentiable(tensor) and tensor.numel() > MANY for tensor in self.tensors)
+        return any(differentiable(tensor) and tensor.numel() > self.most for tensor in self.tensors)
+
+    def told(self, why: str) -> str:
+        """What is wrong with a gradient, in words that fit how the tensors were moved."""
+        return why.replace("at element", "along random direction") if self.is_along_directions else why
 
     @property
     def takes_a_group(self) -> bool:
@@ -105,7 +119,20 @@ class TensorCall:
         if not differentiable(tensor):
             return tensor
         wide = tensor.detach().to(torch.complex128 if tensor.is_complex() else torch.float64)
-        return shrunk(wide).requires_grad_(tensor.requires_grad)
+        return self.shrunk(wide).requires_grad_(tensor.requires_grad)
+
+    def shrunk(self, tensor: torch.Tensor) -> torch.Tensor:
+        """What to differentiate by in place of a tensor: itself, or steps along some directions where it is large."""
+        if tensor.numel() <= self.most:
+            return tensor.detach().clone()
+        return torch.zeros(self.directions, dtype=tensor.dtype, device=tensor.device)
+
+    def grown(self, given: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
+        """The tensor that such a value stands for, differentiable."""
+        if own.numel() <= self.most:
+            return given
+        directions = _directions(own, given.dtype, self.directions)
+        return own.detach().to(given.dtype) + (directions @ given).reshape(own.shape)
 
     def in_group(self, group: Any) -> Run:
         """The call as a function of :meth:`samples`, in a process group."""
@@ -135,7 +162,7 @@ class TensorCall:
         if not differentiable(own):
             return given.clone()
         # A copy: a Function may change what it is given.
-        return grown(given, own).to(self._dtype(own), copy=True)
+        return self.grown(given, own).to(self._dtype(own), copy=True)
 
 
 def tangents(run: Run, values: Sequence[torch.Tensor], moving: Mapping[int, torch.Tensor]) -> list[torch.Tensor]:
@@ -161,23 +188,9 @@ def _repeated(tensor: torch.Tensor, times: int) -> torch.Tensor:
     return torch.cat(parts).to(tensor.dtype).requires_grad_(tensor.requires_grad)
 
 
-def shrunk(tensor: torch.Tensor) -> torch.Tensor:
-    """What to differentiate by in place of a tensor: itself, or steps along some directions where it is large."""
-    if tensor.numel() <= MANY:
-        return tensor.detach().clone()
-    return torch.zeros(DIRECTIONS, dtype=tensor.dtype, device=tensor.device)
-
-
-def grown(given: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
-    """The tensor that such a value stands for, differentiable."""
-    if own.numel() <= MANY:
-        return given
-    return own.detach().to(given.dtype) + (_directions(own, given.dtype) @ given).reshape(own.shape)
-
-
-def _directions(like: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def _directions(like: torch.Tensor, dtype: torch.dtype, count: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(0)
-    drawn = torch.randn(like.numel(), DIRECTIONS, dtype=dtype, generator=generator, device="cpu")
+    drawn = torch.randn(like.numel(), count, dtype=dtype, generator=generator, device="cpu")
     size = like.detach().abs().double().square().mean().sqrt().clamp_min(1e-12)
     return (drawn * size.cpu()).to(like.device)
 

@@ -19,7 +19,7 @@ from conformance.kit.spmd.owed import Cotangents, Run, backward, owed
 from conformance.kit.spmd.reasons import problem
 from conformance.kit.spmd.values import cotangent
 from conformance.kit.subject import Subject
-from conformance.kit.tensor_calls import grown, shrunk
+from conformance.kit.tensor_calls import TensorCall
 from conformance.kit.world import World
 
 #: The types that the gradient of a tensor may have. Of a share of a sum it is the same on every rank: R or I.
@@ -57,23 +57,22 @@ def _partial_losses(signature: Signature, look: Observation, world: World) -> It
 
 
 def _gradients_by(claim: Claim, signature: Signature, used: Sequence[int], world: World) -> None:
-    everyone, run = all_ranks(world), claim.call.in_group(whole())
-    mine = by_types(everyone.agreed(claim.call.samples()), signature, world.rank)
+    call = claim.call.along_two()
+    everyone, run = all_ranks(world), call.in_group(whole())
+    mine = by_types(everyone.agreed(call.samples()), signature, world.rank)
     results = run(mine)
     given = [
         cotangent(kind, result, world.rank, at) if at in used else None
         for at, (kind, result) in enumerate(zip(signature.results, results, strict=True))
     ]
     gradients = everyone.tensors(backward(run, mine, given))
-    slopes = owed(
-        everyone, signature, run, [x.detach() for x in mine], _with_zeros(given, results), claim.call.precision
-    )
+    slopes = owed(everyone, signature, run, [x.detach() for x in mine], _with_zeros(given, results), call.precision)
     own_losses = any(signature.results[at].loss_differs for at in used)
     for at, (kind, slope) in enumerate(zip(signature.arguments, slopes, strict=True)):
         if slope is not None and mine[at].requires_grad:
-            name = f"the gradient of argument {at} of {claim.call.label}"
+            name = f"the gradient of argument {at} of {call.label}"
             why = problem(kind, slope, [rank[at] for rank in gradients], own_losses, name)
-            expect.that(not why, f"where ranks use only some of the results: {why}")
+            expect.that(not why, f"where ranks use only some of the results: {call.told(why)}")
 
 
 def _with_zeros(given: Cotangents, results: Sequence[torch.Tensor]) -> Cotangents:
@@ -91,42 +90,42 @@ def test_second_derivative_is_right_or_refused(subject: Subject, world: World) -
         need(look.differentiable, "no result has a gradient")
         need(not wrong_gradient(claim, world), "its gradient is wrong, and backward.gradient says so")
         need(_one_shape_each(look), "a result has other shapes on other ranks")
-        drawn = _incoming(look, world)
-        run = _gradient(claim.call.in_group(whole()), asked, look, drawn)
-        samples = [*all_ranks(world).agreed(claim.call.samples()), *(shrunk(g).requires_grad_() for g in drawn)]
+        drawn, call = _incoming(look, world), claim.call.along_two()
+        run = _gradient(call, asked, look, drawn)
+        samples = [*all_ranks(world).agreed(call.samples()), *(call.shrunk(g).requires_grad_() for g in drawn)]
         if _is_refused(run, samples, world):
             continue
         choices = list(_gradient_signatures(signature, asked, look))
-        found = kept_of(all_ranks(world), run, samples, len(asked), claim.call.precision, choices)
+        found = kept_of(all_ranks(world), run, samples, len(asked), call.precision, choices)
         if not any(finding.kept for finding in found):
             raise Deviation(
                 f"differentiating the gradient of {claim.call.label} gives wrong numbers, which no error announced: "
                 "with the gradients that come in as its last arguments "
-                f"it is {found[0].signature}, and {found[0].why}",
-                likely=_collectives_in_backward(claim, run, samples),
+                f"it is {found[0].signature}, and {call.told(found[0].why)}",
+                likely=_collectives_in_backward(call, run, samples),
             )
 
 
-def _collectives_in_backward(claim: Claim, run: Run, samples: Sequence[torch.Tensor]) -> str:
+def _collectives_in_backward(call: TensorCall, run: Run, samples: Sequence[torch.Tensor]) -> str:
     """Name the collectives that backward starts: their plain forms have no gradient. Every rank has to ask."""
     with counted() as ahead:
-        claim.call.in_group(whole())(list(samples[: len(claim.call.tensors)]))
+        call.in_group(whole())(list(samples[: len(call.tensors)]))
     with counted() as started:
         run(samples)
     names = ", ".join(dict.fromkeys(started[len(ahead) :]))
     return f"backward starts {names}, which autograd may not see" if names else ""
 
 
-def _gradient(run: Run, asked: Sequence[int], look: Observation, drawn: Sequence[torch.Tensor]) -> Run:
+def _gradient(call: TensorCall, asked: Sequence[int], look: Observation, drawn: Sequence[torch.Tensor]) -> Run:
     """The gradients by the arguments that ask for one, as a function of the arguments and the cotangents."""
 
     def gradient(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         count = len(tensors) - len(look.differentiable)
         inputs = list(tensors[:count])
-        given = [grown(steps, own) for steps, own in zip(tensors[count:], drawn, strict=True)]
+        given = [call.grown(steps, own) for steps, own in zip(tensors[count:], drawn, strict=True)]
         for at in asked:  # leaves would do as well, but those of a caller have no graph
             inputs[at] = inputs[at] if inputs[at].requires_grad else inputs[at].detach().requires_grad_()
-        results = run(inputs)
+        results = call.in_group(whole())(inputs)
         roots = [results[at] for at in look.differentiable]
         pairs = [(y, g.to(y.dtype)) for y, g in zip(roots, given, strict=True) if y.requires_grad]
         found = torch.autograd.grad(

@@ -78,10 +78,11 @@ def _seen(claim: Claim, members: Ranks, group: Any) -> Seen:
 
 def _why_not(claim: Claim, members: Ranks, group: Any) -> str:
     """What is wrong with the gradients in a group."""
-    run, samples = claim.call.in_group(group), members.agreed(claim.call.samples())
+    call = claim.call.along_two()
+    run, samples = call.in_group(group), members.agreed(call.samples())
     signature = in_smaller_group(claim, len(run(by_types(samples, signature_of(claim), members.rank))))
-    (found,) = kept_of(members, run, samples, len(signature.results), claim.call.precision, [signature])
-    return found.why
+    (found,) = kept_of(members, run, samples, len(signature.results), call.precision, [signature])
+    return call.told(found.why)
 
 
 def _compare(claim: Claim, members: Sequence[int], world: World, actual: Seen | None, expected: Seen | None) -> None:

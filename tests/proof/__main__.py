@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import sys
 import time
 from collections import Counter
@@ -70,6 +71,7 @@ def _peers(only: str, write: bool) -> int:
 
 def _matrix(only: str, write: bool) -> list[str]:
     wanted = [one for one in (*implementations.planted(), *implementations.correct()) if only in one.reference]
+    before = _processor_seconds()
     rows = side_by_side([matrix.task(one) for one in wanted], _dot)
     print()
     bugs = [row for row in rows if row.implementation.breaks]
@@ -83,8 +85,15 @@ def _matrix(only: str, write: bool) -> list[str]:
     print(f"{len(bugs)} planted bugs: {caught} caught, {alone} of them break that clause alone")
     print(f"{len(good)} correct implementations, false alarms: {alarms}")
     if write:
-        _write(MATRIX.name, {"ranks": list(matrix.RANKS), "rows": [_row(row) for row in rows]})
+        cost = {"clauses": len(clauses.registry()), "processor_seconds": round(_processor_seconds() - before)}
+        _write(MATRIX.name, {"ranks": list(matrix.RANKS), **cost, "rows": [_row(row) for row in rows]})
     return problems
+
+
+def _processor_seconds() -> float:
+    """Of this process, and of all that it has waited for."""
+    usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def wrong(row: Row, known: Sequence[str] | None) -> list[str]:
