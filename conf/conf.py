@@ -48,6 +48,18 @@ python_display_short_literal_types = True
 
 # The API pages, made from our sources alone: astroid would spend seconds on others', and no page shows what is there.
 AstroidManager.brain["module_denylist"] = _Foreign()  # which every manager is made with
+#: What the site shows as pages of their own, and what signatures and tables link to.
+source_pages = [
+    "spec_impl/*.py",
+    "conformance/*.py",
+    "conformance/core/*.py",
+    "conformance/kit/*.py",
+    "conformance/run/*.py",
+    "conformance/suite/*.py",
+    "tests/planted/*.py",
+    "tests/correct/*.py",
+    "docs/public/*.py",
+]
 autoapi_dirs = [str(ROOT / "spec_impl"), str(ROOT / "conformance")]
 autoapi_root = "api"
 autoapi_template_dir = str(HERE / "templates")

@@ -77,8 +77,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     ):  # fmt: skip
         part.setup(app)
     app.add_config_value("clause_files", [], "env")
-    app.connect("config-inited", _name_the_files)
-    app.connect("builder-inited", _read_record, priority=100)
+    app.connect("config-inited", _read_record)
     app.connect("builder-inited", _forget_pages, priority=100)
     app.connect("builder-inited", _keep_times, priority=900)
     app.setup_extension("sphinx.ext.napoleon")  # the form of our docstrings
@@ -91,24 +90,16 @@ def setup(app: Sphinx) -> dict[str, Any]:
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
 
 
-def _name_the_files(app: Sphinx, config: Any) -> None:
-    # A data file that comes or goes concerns every page, and so does a change of this extension.
-    parts = [*Path(__file__).parent.glob("*.py"), *template.FOLDER.glob("*.html"), *members.CONF.glob("*.toml")]
-    found = _read()
-    own = b"".join(path.read_bytes() for path in sorted(parts))
-    config.clause_files = [sha256(own).hexdigest(), *(path.name for path in (*found.data, *found.reports))]
-
-
-def _read_record(app: Sphinx) -> None:
-    app.clause_record = _read()  # type: ignore[attr-defined]
-
-
-def _read() -> record.Record:
+def _read_record(app: Sphinx, config: Any) -> None:
     """Read what is known of the clauses. Exit on a mistake: for an exception Sphinx asks to open an issue with it."""
     try:
-        return record.read()
+        found = app.clause_record = record.read()  # type: ignore[attr-defined]
     except (ClauseError, SuiteError, ValueError) as error:
         raise SystemExit(f"{error}\nthe site was not built") from None
+    # A data file that comes or goes concerns every page, and so does a change of this extension.
+    parts = [*Path(__file__).parent.glob("*.py"), *template.FOLDER.glob("*.html"), *members.CONF.glob("*.toml")]
+    own = b"".join(path.read_bytes() for path in sorted(parts))
+    config.clause_files = [sha256(own).hexdigest(), *(path.name for path in (*found.data, *found.reports))]
 
 
 def _forget_pages(app: Sphinx) -> None:

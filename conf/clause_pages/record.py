@@ -115,8 +115,12 @@ class Record:
 
     def published_name(self, run: Run) -> str:
         """What a reader knows a published class by: package, version and name."""
-        rows = [row for row in self.published if (row["reference"], row["spec"]) == (run.implementation, run.spec)]
-        return " ".join(filter(None, (rows[0][key] for key in ("package", "version", "subject")))) if rows else run.name
+        row = self._row_of.get((run.implementation, run.spec))
+        return " ".join(filter(None, (row[key] for key in ("package", "version", "subject")))) if row else run.name
+
+    @cached_property
+    def _row_of(self) -> Mapping[tuple[str, str], Mapping[str, Any]]:
+        return {(row["reference"], row["spec"]): row for row in reversed(self.published)}
 
 
 def record_of(directive: SphinxDirective | SphinxRole, *, reports: bool) -> Record:
@@ -135,20 +139,17 @@ def read() -> Record:
     files = ("kill-matrix", "mutants", "peers", "scripts", "scan-sample")
     matrix, mutants, peers, scripts, scanned = (DOCS / "data" / f"{name}.json" for name in files)
     rows = _json(matrix).get("rows", ())
-    reports = [
-        path
-        for path in sorted((DOCS / "results").rglob("*.json"))
-        if {"environment", "engine", "subjects"} <= _json(path).keys()
-    ]
+    reports = {path: _json(path) for path in sorted((DOCS / "results").rglob("*.json"))}
+    reports = {path: data for path, data in reports.items() if {"environment", "engine", "subjects"} <= data.keys()}
     bugs = [_bug(row) for row in rows if row["breaks"]]
     registry = clauses.registry()
     good = {row["implementation"]: row["broken"] for row in rows if not row["breaks"]}
     # What becomes of a clause of level may accuses nobody.
     accused = [name for name, broken in good.items() if any(registry[clause].level != "may" for clause in broken)]
-    runs = [run for path in reports for run in _runs(path)]
+    runs = [run for path, report in reports.items() for run in _runs(path, report)]
     data = [path for path in (matrix, mutants, peers, scripts, scanned, PUBLISHED) if path.exists()]
     published = _json(PUBLISHED).get("subjects", ())
-    more = _json(mutants), _json(peers), _json(scripts), _json(scanned), published, data, reports
+    more = _json(mutants), _json(peers), _json(scripts), _json(scanned), published, data, list(reports)
     return Record(registry, tests, bugs, list(good), accused, runs, *more)
 
 
@@ -162,8 +163,7 @@ def _bug(row: Mapping[str, Any]) -> Bug:
     return Bug(row["implementation"], row["text"], row["breaks"], also, *judged, row["spec"], row.get("ranks", 0))
 
 
-def _runs(path: Path) -> Iterator[Run]:
-    data = _json(path)
+def _runs(path: Path, data: Mapping[str, Any]) -> Iterator[Run]:
     around = data["environment"]
     environment = f"PyTorch {around['torch']}, {around['backend']}, {around['device']}"
     date, file = data.get("started", "")[:10], path.relative_to(DOCS).as_posix()

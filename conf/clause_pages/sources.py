@@ -16,27 +16,16 @@ from sphinx.application import Sphinx
 from clause_pages.record import ROOT
 from clause_pages.template import link
 
-SHOWN = (
-    "spec_impl/*.py",
-    "conformance/*.py",
-    "conformance/core/*.py",
-    "conformance/kit/*.py",
-    "conformance/run/*.py",
-    "conformance/suite/*.py",
-    "tests/planted/*.py",
-    "tests/correct/*.py",
-    "docs/public/*.py",
-)
-
 
 def setup(app: Sphinx) -> None:
     """Write the pages with the others; add the links while pages are read."""
+    app.add_config_value("source_pages", [], "html", types=[list])
     app.connect("html-collect-pages", _pages)
     app.connect("doctree-read", _link_signatures)
 
 
 def _pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
-    for path in sorted(path for pattern in SHOWN for path in ROOT.glob(pattern)):
+    for path in sorted(path for pattern in app.config.source_pages for path in ROOT.glob(pattern)):
         name = path.relative_to(ROOT).as_posix()
         target = Path(app.outdir) / "source" / f"{name}.html"
         if target.exists() and target.stat().st_mtime > path.stat().st_mtime:
