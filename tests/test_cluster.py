@@ -337,5 +337,5 @@ def test_a_first_process_that_gives_no_sign_of_life_is_waited_for_no_longer(
     posts: tuple[Post, Post], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("conformance.ranks.cluster.store.SILENCE", 0.3)
-    with pytest.raises(LeaderSilent, match="no sign of life for 0.3 s"):
+    with pytest.raises(LeaderSilent, match=r"no sign of life for 0\.3 s"):
         posts[1].await_order("order/1/1")

@@ -160,7 +160,7 @@ def closes_at_random(x):
 
 def descriptors_leak(x):
     for _ in range(200):
-        KEPT.append(open(os.devnull))  # noqa: SIM115
+        KEPT.append(open(os.devnull))
 
 
 def descriptors_end(x):
@@ -178,7 +178,7 @@ def null_bytes_on_stdout(x):
 
 
 def logs_to_closed_stream(x):
-    stream = open(os.devnull, "w")  # noqa: SIM115
+    stream = open(os.devnull, "w")
     handler = logging.StreamHandler(stream)
     logging.getLogger().addHandler(handler)
     stream.close()

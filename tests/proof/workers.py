@@ -57,7 +57,7 @@ def side_by_side(
                 said(results[place])
         except queue.Empty:
             pass
-        except BaseException as problem:  # noqa: BLE001 - handed to the main thread
+        except BaseException as problem:  # for the main thread
             problems.append(problem)
         finally:
             forkserver.close()
