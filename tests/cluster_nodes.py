@@ -133,7 +133,7 @@ def two_nodes(folder: Path) -> Iterator[Nodes]:
 
 
 @contextlib.contextmanager
-def hub(folder: Path, count: int, processes: int, delay: float = 0.0) -> Iterator[Nodes]:
+def hub(folder: Path, count: int, processes: int, delay: float) -> Iterator[Nodes]:
     """Nodes on a hub, where every frame takes a while (seconds).
 
     Raises:
