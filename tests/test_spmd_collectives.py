@@ -339,8 +339,6 @@ def raised(ranks, group, name, case):
         x = torch.tensor(1.0)
     elif case == "rows":
         x = torch.ones(ranks.size + 1, 2)
-    elif case == "0-d samples":
-        torch.vmap(function(name, group, "Separate"))(torch.ones(ranks.size))
     try:
         function(name, group)(x)
     except ValueError as error:
