@@ -86,9 +86,9 @@ def current() -> frozenset[str]:
     return frozenset(registry())
 
 
-def read_published(file: Path = PUBLISHED) -> frozenset[str]:
+def read_published() -> frozenset[str]:
     """The ids that some release had."""
-    return frozenset(file.read_text(encoding="utf-8").split())
+    return frozenset(PUBLISHED.read_text(encoding="utf-8").split())
 
 
 def read_retired(file: Path = RETIRED) -> dict[str, Retired]:

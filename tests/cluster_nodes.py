@@ -24,9 +24,10 @@ LIMIT = 150.0
 
 
 def environment() -> dict[str, str]:
-    """What launched processes see: this checkout, one thread each."""
-    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "CONFORMANCE_KEY": "for these tests alone"}
+    """What launched processes see: this checkout, with gathers that do harm in every call; one thread each."""
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "faults"), os.environ.get("PYTHONPATH", "")])
+    own = {"PYTHONPATH": path, "HOSTILE_MARK": "0", "OMP_NUM_THREADS": "1", "CONFORMANCE_KEY": "for these tests alone"}
+    return {**os.environ, **own}
 
 
 def finish(process: subprocess.Popen[str], limit: float = LIMIT) -> tuple[int, str]:
@@ -133,7 +134,7 @@ def two_nodes(folder: Path) -> Iterator[Nodes]:
 
 
 @contextlib.contextmanager
-def hub(folder: Path, count: int, processes: int, delay: float = 0.0) -> Iterator[Nodes]:
+def hub(folder: Path, count: int, processes: int, delay: float) -> Iterator[Nodes]:
     """Nodes on a hub, where every frame takes a while (seconds).
 
     Raises:

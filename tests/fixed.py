@@ -16,7 +16,7 @@ from conformance.core.clauses import registry
 from spec_impl import ksuit, megatron, nested_io, nesting, torchlogix, towhee
 from tests.correct import collective
 from tests.correct._collectives import gathered, own_part
-from tests.planted._square import Square
+from tests.planted._square import Square, SquareSeparate, SquareWithRule
 
 FIXES = tomllib.loads((Path(__file__).parents[1] / "conf" / "fixes.toml").read_text("utf-8"))
 
@@ -67,25 +67,6 @@ class Sorted(torch.autograd.Function):
     def backward(ctx, grad, *_):
         (places,) = ctx.saved_tensors
         return torch.zeros_like(grad).scatter(-1, places, grad)
-
-
-class SquareSeparate(torch.autograd.Function):
-    @staticmethod
-    def forward(x):
-        return x * x
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs)
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return 2 * x * grad
-
-
-class SquareWithRule(SquareSeparate):
-    generate_vmap_rule = True
 
 
 class LocalRows(towhee.AllGather):

@@ -13,35 +13,16 @@ import pytest
 import torch
 
 from conformance import ConformanceError, Subject, check
+from tests.planted._square import SquareWithJvp
 
 GATHER = "AllGatherGradAutograd"
 FACTOR = "Function.backward.gradient"
-COUNT = "Function.backward.count"
 
 
-class Square(torch.autograd.Function):
+class Square(SquareWithJvp):
     """Right in every respect, with rules for every transform."""
 
     generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x):
-        return x * x
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs)
-        ctx.save_for_forward(*inputs)
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return 2 * x * grad
-
-    @staticmethod
-    def jvp(ctx, tangent):
-        (x,) = ctx.saved_tensors
-        return 2 * x * tangent
 
 
 class WrongTwice(torch.autograd.Function):

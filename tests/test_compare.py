@@ -26,7 +26,7 @@ def said(comparison, width=100):
 
 def test_a_report_is_no_worse_than_itself():
     comparison = compare(made(outcome(SUM, "fail")), made(outcome(SUM, "fail")))
-    assert comparison.exit_status == 0
+    assert not comparison.worse
     assert comparison.to_json() == {"verdicts": [], "clauses": [], "differences": [], "worse": False}
     assert said(comparison) == "No verdict changed.\n"
 
@@ -48,7 +48,7 @@ def test_a_report_is_no_worse_than_itself():
 def test_a_clause(old, new, effect):
     comparison = compare(made(outcome(SUM, old)), made(outcome(SUM, new, message="words")))
     assert [(change.clause, change.effect) for change in comparison.clauses] == [(SUM, effect)]
-    assert comparison.exit_status == (effect == "worse")
+    assert comparison.worse == (effect == "worse")
     assert f"{SUM} (must), mypkg.dist:Gather" in said(comparison)
 
 
@@ -69,15 +69,15 @@ def test_a_verdict():
 
 def test_the_engine_is_compared_too():
     comparison = compare(made(), made(outcome("Function.backward.receives", "fail", subject=None)))
-    assert comparison.exit_status == 1
+    assert comparison.worse
     assert "PyTorch itself: conforms -> fails" in said(comparison)
 
 
 def test_a_subject_that_is_gone_is_worse_and_a_new_one_is_not():
     other = subject_ref("other:Gather")
     one, two = made(), made(outcome(SUM, "fail", subject=other), subjects=[SUBJECT, other])
-    assert compare(one, two).exit_status == 0
-    assert compare(two, one).exit_status == 1
+    assert not compare(one, two).worse
+    assert compare(two, one).worse
     assert "conforms -> absent" not in said(compare(one, two))
 
 
@@ -85,10 +85,10 @@ def test_a_clause_that_is_gone_is_worse_unless_the_registry_changed():
     whole = made()
     part = whole.subjects[0]
     less = replace(whole, subjects=(replace(part, clauses=part.clauses[:-1]),))
-    assert compare(whole, less).exit_status == 1
-    assert compare(less, whole).exit_status == 0
+    assert compare(whole, less).worse
+    assert not compare(less, whole).worse
     retired = replace(less, suite={"version": "0.2.0", "clauses_sha256": "1" * 64})
-    assert compare(whole, retired).exit_status == 0
+    assert not compare(whole, retired).worse
     assert "made with different clauses (suite 0.1.0 -> 0.2.0)" in said(compare(whole, retired))
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.site import ROOT
 
 sys.path.insert(0, str(ROOT / "conf"))
-import departures  # noqa: E402
+import departures
 
 
 @pytest.mark.parametrize("departure", departures.DEPARTURES, ids=lambda departure: departure.__name__)

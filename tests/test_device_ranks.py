@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from conformance.core.outcomes import RankOutcome
-from conformance.kit import isolation
+from conformance.kit import growth
 from conformance.ranks import worker
 from conformance.ranks.group import RankGroup
 from conformance.ranks.pool import GROUPS_ON_DEVICES, Pool
@@ -61,16 +61,16 @@ def test_what_a_driver_and_a_backend_take_is_not_what_tests_leave_behind(monkeyp
     memory = {"host": 0, "device": 0}
 
     def grow(*_: object) -> None:
-        memory["host"] += isolation.GROWTH + 1
-        memory["device"] += isolation.GROWTH + 1
+        memory["host"] += growth.MUCH_MEMORY + 1
+        memory["device"] += growth.MUCH_MEMORY + 1
 
-    monkeypatch.setattr(isolation, "_memory", lambda: memory["host"])
-    monkeypatch.setattr(isolation, "_device_memory", lambda: memory["device"])
+    monkeypatch.setattr(growth, "_memory", lambda: memory["host"])
+    monkeypatch.setattr(growth, "_device_memory", lambda: memory["device"])
     monkeypatch.setattr(worker, "take", grow)  # a device that is made the current one starts its driver
     monkeypatch.setattr(worker.Rank, "join", grow)
     monkeypatch.setattr(worker.collectives, "record", Mock())  # it would stay in this process
     configuration = {"rank": 0, "size": 2, "backend": "nccl", "device": "cuda:0", "group": True}
     rank = worker.Rank(Mock(), configuration, os.memfd_create("log"), None)
-    assert rank.memory.differences() == []
+    assert rank.growth.differences() == []
     grow()
-    assert rank.memory.differences() == ["memory", "device memory"]
+    assert rank.growth.differences() == ["memory", "device memory"]

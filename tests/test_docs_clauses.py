@@ -13,7 +13,7 @@ from tests.site import ROOT
 pytest.importorskip("sphinx", reason="building pages needs conf/requirements-docs.txt")
 pytest.importorskip("jinja2")
 sys.path.insert(0, str(ROOT / "conf"))
-from clause_pages import exports, locations, published, record, scanned  # noqa: E402
+from clause_pages import exports, locations, published, record, scanned
 
 CONF = f"""
 import sys

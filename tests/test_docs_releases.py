@@ -14,9 +14,9 @@ from tests.site import ROOT
 
 sys.path.insert(0, str(ROOT / "conf"))
 pytest.importorskip("sphinx", reason="building pages needs conf/requirements-docs.txt")
-from clause_pages.record import ENGINE, Run  # noqa: E402
-from clause_pages.releases import order  # noqa: E402
-from clause_pages.results import columns_of  # noqa: E402
+from clause_pages.record import ENGINE, Run
+from clause_pages.releases import order
+from clause_pages.results import columns_of
 
 
 def run(environment: str, **verdicts: str) -> Run:

@@ -49,7 +49,7 @@ def within(module: str, tree: ast.Module, names: set[str] | None) -> Iterator[Na
     for node in tree.body:
         if not isinstance(node, ast.ClassDef | Function) or node.name.startswith("_"):
             continue
-        if names is not None and node.name not in names or "overload" in map(ast.unparse, node.decorator_list):
+        if (names is not None and node.name not in names) or "overload" in map(ast.unparse, node.decorator_list):
             continue
         yield Named(f"{module}.{node.name}", node)
         for part in node.body if isinstance(node, ast.ClassDef) else []:

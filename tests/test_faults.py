@@ -1,6 +1,6 @@
 """Faults of a subject on one rank: what the verdict is, what is said, and that no other test notices.
 
-Each fault is a function of :mod:`tests.faults.hostile`; it happens on the last rank.
+Each fault is a function of :mod:`tests.faults.hostile` or :mod:`tests.faults.changes`; it happens on the last rank.
 """
 
 from __future__ import annotations
@@ -11,14 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from conformance.core.outcomes import TestOutcome
 from conformance.ranks import group
 from conformance.ranks.client import Forkserver
 from conformance.ranks.pool import Pool
-from tests.faults.running import new_pool, run
+from tests.faults.running import HURRY, new_pool, run, run_among_others, words
 
-#: What a rank that hangs is given (seconds).
-HURRY = 0.6
 HANGS, DIES, RAISES, CHANGES = {"timeout"}, {"crash"}, {"error"}, {"pass"}
 #: Fault: the verdicts that fit, and words that the report must have of the last rank or of what it changed.
 FAULTS: dict[str, tuple[set[str], str]] = {
@@ -94,44 +91,23 @@ FAULTS: dict[str, tuple[set[str], str]] = {
 
 @pytest.fixture(scope="module")
 def forkserver() -> Iterator[Forkserver]:
-    forkserver = Forkserver()
-    yield forkserver
-    forkserver.close()
+    with Forkserver() as forkserver:
+        yield forkserver
 
 
 @pytest.fixture(scope="module")
 def pool(forkserver: Forkserver) -> Iterator[Pool]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(group, "GRACE", 0.4)
-        pool = new_pool(forkserver)
-        yield pool
-        pool.close()
-
-
-def words(outcome: TestOutcome) -> str:
-    """All that the report has of a test."""
-    said = [outcome.message]
-    for rank in outcome.ranks:
-        said += [rank.message, rank.stack, *rank.changed]
-    return "\n".join(said)
+        with new_pool(forkserver) as pool:
+            yield pool
 
 
 @pytest.mark.parametrize("size", [2, 4])
 @pytest.mark.parametrize("place", ["forward", "backward"])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_has_its_verdict_and_spoils_nothing_else(pool: Pool, fault: str, place: str, size: int) -> None:
-    fitting, said = FAULTS[fault]
-    subject = f"{place}_{fault}"
-    assert run(pool, subject, "test_calm", size).outcome == "pass"
-    deadline = HURRY if "timeout" in fitting else 30.0
-    began = time.monotonic()
-    outcome = run(pool, subject, "test_fault", size, deadline)
-    assert time.monotonic() - began < deadline + 5
-    later = run(pool, subject, "test_later", size)
-    assert later.outcome == "pass", words(later)
-    assert outcome.outcome in fitting, words(outcome)
-    assert said in words(outcome)
-    assert [rank.rank for rank in outcome.ranks] == list(range(size))
+    outcome = run_among_others(pool, f"{place}_{fault}", size, *FAULTS[fault])
     if outcome.outcome != "pass":
         assert all(rank.outcome == "pass" or rank.message or rank.stack for rank in outcome.ranks)
         assert outcome.reproduce
@@ -203,9 +179,7 @@ def processes(command: str) -> list[int]:
 
 
 def test_a_subject_may_kill_even_the_process_that_ranks_are_forked_from() -> None:
-    forkserver = Forkserver()
-    pool = new_pool(forkserver)
-    try:
+    with Forkserver() as forkserver, new_pool(forkserver) as pool:
         assert run(pool, "forward_kills_parent", "test_fault", 2).outcome == "crash"
         assert run(pool, "Good", "test_calm", 2).outcome == "pass"
         assert run(pool, "forward_kills_parent", "test_fault", 2).outcome == "crash"
@@ -213,24 +187,18 @@ def test_a_subject_may_kill_even_the_process_that_ranks_are_forked_from() -> Non
         assert given_up.outcome == "skip"
         assert "kills the process that ranks are forked from" in given_up.reason
         assert run(pool, "Good", "test_calm", 2).outcome == "pass"
-    finally:
-        pool.close()
-        forkserver.close()
 
 
 def test_a_subject_that_hangs_in_test_after_test_is_given_up(forkserver: Forkserver) -> None:
-    pool = new_pool(forkserver, timeout=HURRY)
-    try:
+    with new_pool(forkserver, timeout=HURRY) as pool:
         outcomes = [run(pool, "forward_endless_loop", "test_fault", 2) for _ in range(5)]
         assert [outcome.outcome for outcome in outcomes] == ["timeout"] * 3 + ["skip"] * 2
         assert "give a larger --timeout" in outcomes[-1].reason
         pool.settings = new_pool(forkserver).settings
         assert run(pool, "Good", "test_calm", 2).outcome == "pass"
-    finally:
-        pool.close()
 
 
-def test_memory_that_grows_costs_a_new_world_and_no_test(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_grows_costs_a_new_world_and_no_test(pool: Pool) -> None:
     outcomes = [run(pool, "forward_memory_jumps", "test_fault", 2) for _ in range(3)]
     assert [outcome.outcome for outcome in outcomes] == ["pass"] * 3
     assert any("memory" in rank.changed for outcome in outcomes for rank in outcome.ranks)

@@ -15,16 +15,14 @@ from tests.faults.running import SPEC, new_pool, run
 
 @pytest.fixture(scope="module")
 def forkserver() -> Iterator[Forkserver]:
-    forkserver = Forkserver()
-    yield forkserver
-    forkserver.close()
+    with Forkserver() as forkserver:
+        yield forkserver
 
 
 @pytest.fixture
 def pool(forkserver: Forkserver) -> Iterator[Pool]:
-    pool = new_pool(forkserver, timeout=30.0)
-    yield pool
-    pool.close()
+    with new_pool(forkserver, timeout=30.0) as pool:
+        yield pool
 
 
 def test_a_slow_import_is_only_slow(pool: Pool) -> None:
@@ -48,14 +46,11 @@ def test_a_module_that_one_rank_cannot_import_is_an_error_of_that_rank(pool: Poo
 
 
 def test_a_module_that_hangs_is_waited_for_once(forkserver: Forkserver) -> None:
-    pool = new_pool(forkserver, timeout=0.5)
-    try:
+    with new_pool(forkserver, timeout=0.5) as pool:
         assert pool.preflight(SubjectRef("hangs_on_import:Gather", SPEC))[0] == "timeout"
         began = time.monotonic()
         outcomes = [run(pool, "hangs_on_import:Gather", "test_calm", size) for size in (1, 2, 4)]
         assert time.monotonic() - began < 0.4
-    finally:
-        pool.close()
     assert [outcome.outcome for outcome in outcomes] == ["timeout"] * 3
     assert [len(outcome.ranks) for outcome in outcomes] == [1, 2, 4]
     assert "while the subject was imported: not finished after 0.5 s" in outcomes[0].message
@@ -63,10 +58,7 @@ def test_a_module_that_hangs_is_waited_for_once(forkserver: Forkserver) -> None:
 
 
 def test_a_module_that_hangs_on_one_rank_names_that_rank(forkserver: Forkserver) -> None:
-    pool = new_pool(forkserver, timeout=1.5)
-    try:
+    with new_pool(forkserver, timeout=1.5) as pool:
         outcome = run(pool, "hangs_on_one:Gather", "test_calm", 2)
-    finally:
-        pool.close()
     assert outcome.outcome == "timeout"
     assert outcome.message.startswith("rank 1 of 2: while the subject was imported: not finished after 1.5 s")

@@ -24,7 +24,6 @@ from conformance.ranks.channel import FRAME_LIMIT, HEAD, Frames, Garbled, pack
 from conformance.ranks.process import RankProcess
 from conformance.run.journal import JOURNAL, Journal
 
-KEYS = ("event", "outcome", "serial", "message", "changed", "files", "likely", "spec", "value")
 few = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 texts = st.text(max_size=40)
 values = st.recursive(

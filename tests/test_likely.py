@@ -6,26 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from torch.autograd import Function
 
 from conformance import ConformanceError, Subject, check
 from tests.planted import vmap_generated
+from tests.planted._square import Square
 
 REMEMBERED: dict[str, Any] = {}
-
-
-class Square(Function):
-    """No bug: x squared."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return 2 * grad * x
 
 
 class KeptBeside(Square):

@@ -12,8 +12,7 @@ import pytest
 
 from conformance.ranks.client import Forkserver
 from conformance.ranks.pool import Pool
-from tests.faults.running import new_pool, run
-from tests.test_faults import HURRY, words
+from tests.faults.running import new_pool, run, run_among_others
 
 PASSES, RAISES, DIES, HANGS = {"pass"}, {"error"}, {"crash"}, {"timeout"}
 LIBRARY, TORCH, SWITCHES = "names of Python's library", "names of torch", "switches of torch"
@@ -79,15 +78,7 @@ def test_what_a_subject_meddles_with_is_named_and_no_other_test_notices(
     fitting, said = FAULTS[fault]
     if fault in OF_ROOT and os.geteuid():
         fitting, said = RAISES, "PermissionError"
-    subject = f"meddlers:{place}_{fault}"
-    assert run(pool, subject, "test_calm", size).outcome == "pass"
-    outcome = run(pool, subject, "test_fault", size, HURRY if "timeout" in fitting else None)
-    later, other = run(pool, subject, "test_later", size), run(pool, "Good", "test_calm", size)
-    assert later.outcome == "pass", words(later)
-    assert other.outcome == "pass", words(other)
-    assert outcome.outcome in fitting, words(outcome)
-    assert said.format(size=size, last=size - 1) in words(outcome)
-    assert [rank.rank for rank in outcome.ranks] == list(range(size))
+    run_among_others(pool, f"meddlers:{place}_{fault}", size, fitting, said)
 
 
 @pytest.mark.parametrize("fault", ["backward_in_one_thread", "view_replay"])

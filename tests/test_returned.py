@@ -4,44 +4,19 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch.autograd import Function
 
 from conformance import ConformanceError, check
 from conformance.kit.attempt import attempt
-
-
-class Sine(Function):
-    """Right; the classes below each return something else from one of its methods."""
-
-    @staticmethod
-    def forward(x):
-        return x.sin()
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs)
-        ctx.save_for_forward(*inputs)
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad * ctx.saved_tensors[0].cos()
-
-    @staticmethod
-    def jvp(ctx, tangent):
-        return tangent * ctx.saved_tensors[0].cos()
-
-    @staticmethod
-    def vmap(info, in_dims, x):
-        return Sine.apply(x), in_dims[0]
+from tests.correct.vmap import ByHand
 
 
 def with_other(member, change):
     """The class with another value returned by one of its methods."""
 
     def other(*args):
-        return change(getattr(Sine, member)(*args))
+        return change(getattr(ByHand, member)(*args))
 
-    return type("Other", (Sine,), {member: staticmethod(other)})
+    return type("Other", (ByHand,), {member: staticmethod(other)})
 
 
 def broken_by(function):

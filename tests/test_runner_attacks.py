@@ -171,7 +171,7 @@ def test_no_size_of_a_sample_is_the_functions_fault() -> None:
 
 
 def test_inputs_that_raise_send_no_control_characters_to_the_terminal(tmp_path: Path) -> None:
-    status, out, err = run("run", "hostile:Good", "--inputs", "out_of_reach:inputs", cwd=tmp_path)
+    _, out, err = run("run", "hostile:Good", "--inputs", "out_of_reach:inputs", cwd=tmp_path)
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", out + err)
     assert "red" in out + err
 

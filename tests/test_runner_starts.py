@@ -52,7 +52,7 @@ def test_too_few_open_files_are_said(tmp_path: Path, most: int, size: int) -> No
 
 def test_warnings_that_are_errors_for_the_user_are_not_for_torch(tmp_path: Path) -> None:
     words = ("run", "hostile:Good", *GATHER, "--report", "out")
-    status, out, err = run(*words, cwd=tmp_path, env={"PYTHONWARNINGS": "error"})
+    _, out, err = run(*words, cwd=tmp_path, env={"PYTHONWARNINGS": "error"})
     assert err == "", out
     assert {test["outcome"] for test in reported(tmp_path / "out" / "report.json")} == {"pass", "skip"}
 

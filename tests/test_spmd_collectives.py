@@ -1,24 +1,31 @@
-"""The reference collectives: values, signatures, every derivative, vmap and errors, in both forms and in any group."""
+"""The reference collectives: signatures, values and every derivative, in both forms and in any group."""
 
 from __future__ import annotations
-
-import re
 
 import pytest
 import torch
 import torch.autograd.forward_ad as forward_ad
 
-from conformance.core.signatures import Type, candidates, parse
+from conformance.core.signatures import Type, candidates
 from conformance.kit.spmd.keeps import find
-from conformance.kit.spmd.values import argument, cotangent
-from spec_impl import collectives, collectives_exchange, collectives_gather, collectives_scatter, collectives_source
+from conformance.kit.spmd.values import cotangent
+from tests.spmd_reference import (
+    FORMS,
+    MORE,
+    NAMES,
+    ROWS,
+    SOURCE,
+    alone,
+    both_forms,
+    every_name,
+    every_world,
+    function,
+    held,
+    sample,
+    types,
+)  # fmt: skip
 from tests.spmd_world import world
 
-MODULES = (collectives, collectives_source, collectives_scatter, collectives_gather, collectives_exchange)
-SOURCE = 1
-#: The arguments between the tensor and the group.
-MORE = {"Broadcast": (SOURCE,), "ReduceToSource": (SOURCE,)}
-ROWS = ("Scatter", "GatherInvariant", "GatherReplicate", "ReduceScatter", "AllToAll")
 #: Every signature that each Function keeps, of the sixteen there are: its own, and those that its own one implies.
 KEPT = {
     "Copy": {"I -> R", "I -> V", "I -> P"},
@@ -31,9 +38,6 @@ KEPT = {
     "ReduceScatter": {"P -> V", "P -> P", "V -> V", "V -> P", "R -> V", "R -> P"},
     "AllToAll": {"V -> V", "V -> P", "R -> V", "R -> P"},
 }
-NAMES = tuple(KEPT)
-FORMS = ("", "Separate")
-WORLDS = [(0, 1), (0, 1, 2), (1, 2), (2, 0)]
 DUAL = {Type.R: Type.P, Type.P: Type.R, Type.V: Type.V, Type.I: Type.I}
 LAYOUTS = {
     "contiguous": lambda x: x,
@@ -42,37 +46,6 @@ LAYOUTS = {
     "expanded": lambda x: x[:1].expand(x.shape),
     "empty": lambda x: x[:, :0],
 }
-
-both_forms = pytest.mark.parametrize("form", FORMS, ids=["combined", "separate"])
-every_name = pytest.mark.parametrize("name", NAMES)
-# A group of one rank lacks the source.
-alone = pytest.mark.parametrize("name", [name for name in NAMES if name not in MORE])
-every_world = pytest.mark.parametrize("members", WORLDS, ids=str)
-
-
-def function(name, group, form=""):
-    (home,) = (module for module in MODULES if hasattr(module, name))
-    cls = getattr(home, name + form)
-    return lambda x: cls.apply(x, *MORE.get(name, ()), group)
-
-
-def types(name):
-    (home,) = (module for module in MODULES if hasattr(module, name))
-    return parse(getattr(home, name).TYPES)
-
-
-def sample(ranks, *key, dtype=torch.float64):
-    """The same on every rank: rows for every rank, twice."""
-    generator = torch.Generator().manual_seed(len(key))
-    if not (dtype.is_floating_point or dtype.is_complex):
-        return torch.randint(0, 9, (2 * ranks.size, 3), generator=generator).to(dtype)
-    wide = torch.complex128 if dtype.is_complex else torch.float64
-    return torch.randn(2 * ranks.size, 3, dtype=wide, generator=generator).to(dtype)
-
-
-def held(ranks, name, x):
-    """What every rank holds, by the type that the Function takes."""
-    return [argument(types(name).arguments[0], x, rank) for rank in range(ranks.size)]
 
 
 def expected(name, everyones, rank):
@@ -264,148 +237,3 @@ def adjoint(ranks, group, name, form):
 def test_tangents_are_adjoint_to_gradients(name, form, members):
     parts = world().run(adjoint, members, name, form)
     assert sum(forward for forward, _ in parts) == pytest.approx(sum(backward for _, backward in parts))
-
-
-def mapped(ranks, group, name, dim):
-    """Mapped and looped: results and gradients."""
-    run = function(name, group, "Separate")
-    samples = [held(ranks, name, sample(ranks, *[0] * at))[ranks.rank] for at in range(4)]
-    x = torch.stack(samples, dim)
-    assert torch.equal(torch.vmap(run, dim)(x), torch.stack([run(one) for one in samples]))
-
-    def gradient(one):
-        return torch.func.grad(lambda z: run(z).pow(3).sum())(one)
-
-    expected = torch.stack([gradient(one) for one in samples])
-    assert torch.allclose(torch.vmap(gradient, dim)(x), expected)
-    assert torch.allclose(torch.vmap(torch.vmap(gradient, dim), 0)(x[None])[0], expected)
-
-
-@pytest.mark.parametrize("dim", [0, 1, 2])
-@every_name
-def test_vmap_is_the_loop(name, dim):
-    world().run(mapped, (0, 1, 2), name, dim)
-
-
-def mapped_vectors(ranks, group, name):
-    run = function(name, group, "Separate")
-    x = torch.arange(12.0 * ranks.size).view(3, -1)
-    assert torch.equal(torch.vmap(run)(x), torch.stack([run(one) for one in x]))
-
-
-@every_name
-def test_vectors_can_be_mapped(name):
-    world().run(mapped_vectors, (0, 1), name)
-
-
-def constant_on_one_rank(ranks, group, name):
-    """Mapped and looped, where the gradient handed in is one for all samples on rank 0 and differs on the others."""
-    run = function(name, group, "Separate")
-    x = torch.stack([held(ranks, name, sample(ranks, *[0] * at))[ranks.rank] for at in range(4)])
-    scale = (lambda z: 1.0) if ranks.rank == 0 else (lambda z: z.detach().sum())
-
-    def gradient(one):
-        return torch.func.grad(lambda z: (scale(one) * run(z)).sum())(one)
-
-    assert torch.allclose(torch.vmap(gradient)(x), torch.stack([gradient(one) for one in x]))
-
-
-@every_name
-def test_vmap_of_gradients_that_are_constant_on_one_rank(name):
-    world().run(constant_on_one_rank, (0, 1, 2), name)
-
-
-def jacobians(ranks, group, name):
-    """Forward mode, and reverse mode: of what rank 0 gives alone, or all ranks together."""
-    x = held(ranks, name, sample(ranks)[:, :1])[ranks.rank]
-    run = function(name, group, "Separate")
-    return torch.func.jacfwd(run)(x), torch.func.jacrev(run)(x)
-
-
-@alone
-def test_jacobians_agree_on_one_rank(name):
-    ((forward, reverse),) = world().run(jacobians, (2,), name)
-    assert torch.equal(forward, reverse)
-    assert forward.any()
-
-
-def raised(ranks, group, name, case):
-    x = sample(ranks)
-    if case == "shapes":
-        x = x.repeat(1, 1 + ranks.rank)
-    elif case == "dtypes":
-        x = x.to(torch.float32 if ranks.rank else torch.float64)
-    elif case == "0-d":
-        x = torch.tensor(1.0)
-    elif case == "rows":
-        x = torch.ones(ranks.size + 1, 2)
-    elif case == "0-d samples":
-        torch.vmap(function(name, group, "Separate"))(torch.ones(ranks.size))
-    try:
-        function(name, group)(x)
-    except ValueError as error:
-        return str(error)
-
-
-COMMUNICATE = [name for name in NAMES if name not in ("Copy", "Scatter")]
-ERRORS = [
-    *[(name, "shapes", "do not agree.* rank 0 has .*rank 1 has") for name in COMMUNICATE],
-    *[(name, "dtypes", "do not agree.*torch.float64.*torch.float32") for name in COMMUNICATE],
-    *[(name, "0-d", "a 0-d tensor has no rows") for name in ROWS],
-    *[
-        (name, "rows", "3 rows cannot be shared out evenly among 2 ranks")
-        for name in ("Scatter", "ReduceScatter", "AllToAll")
-    ],
-]
-
-
-@pytest.mark.parametrize(("name", "case", "words"), ERRORS)
-def test_errors_are_raised_on_every_rank(name, case, words):
-    for message in world().run(raised, (0, 1), name, case):
-        assert re.search(words, message)
-
-
-def scalar_samples(ranks, group, name):
-    with pytest.raises(ValueError, match="a 0-d tensor has no rows"):
-        torch.vmap(function(name, group, "Separate"))(torch.ones(ranks.size))
-
-
-@pytest.mark.parametrize("name", ROWS)
-def test_samples_without_rows_are_not_given_those_of_vmap(name):
-    world().run(scalar_samples, (0, 1), name)
-
-
-def no_such_source(ranks, group, name):
-    cls = getattr(collectives_source, name)
-    with pytest.raises(ValueError, match="source 2 is no rank of a process group of 2"):
-        cls.apply(torch.ones(2), 2, group)
-
-
-@pytest.mark.parametrize("name", MORE)
-def test_a_source_must_be_a_rank_within_the_group(name):
-    world().run(no_such_source, (1, 2), name)
-
-
-def needs_nothing(ranks, group, name, form):
-    y = function(name, group, form)(sample(ranks))
-    return y.requires_grad
-
-
-@both_forms
-@every_name
-def test_what_needs_no_gradient_gets_no_graph(name, form):
-    assert world().run(needs_nothing, (0, 1), name, form) == [False, False]
-
-
-def outside(ranks, group, name):
-    import torch.distributed as dist
-
-    apart = dist.new_group([0])
-    if ranks.rank:
-        with pytest.raises(ValueError, match="not a rank of the process group"):
-            function(name, apart)(sample(ranks))
-
-
-@every_name
-def test_a_process_outside_the_group_is_told(name):
-    world().run(outside, (0, 1, 2), name)

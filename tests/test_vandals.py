@@ -1,6 +1,6 @@
 """Subjects that spoil what the suite itself stands on: no other test notices, and what was spoiled is named.
 
-Each fault is a function of :mod:`tests.faults.vandals`; it happens on the last rank.
+Each fault is a function of :mod:`tests.faults.vandals` or :mod:`tests.faults.processes`; it happens on the last rank.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import pytest
 
 from conformance.ranks.client import Forkserver
 from conformance.ranks.pool import Pool
-from tests.faults.running import new_pool, run
-from tests.test_faults import HURRY, words
+from tests.faults.running import new_pool, run_among_others
 
 ANY = {"pass", "fail", "error", "crash"}
 PASSES, RAISES, DIES, HANGS = {"pass"}, {"error"}, {"crash"}, {"timeout"}
@@ -101,13 +100,4 @@ def pool() -> Iterator[Pool]:
 def test_what_a_subject_spoils_is_named_and_no_other_test_notices(
     pool: Pool, fault: str, place: str, size: int
 ) -> None:
-    fitting, said = FAULTS[fault]
-    subject = f"vandals:{place}_{fault}"
-    assert run(pool, subject, "test_calm", size).outcome == "pass"
-    outcome = run(pool, subject, "test_fault", size, HURRY if "timeout" in fitting else None)
-    later, other = run(pool, subject, "test_later", size), run(pool, "Good", "test_calm", size)
-    assert later.outcome == "pass", words(later)
-    assert other.outcome == "pass", words(other)
-    assert outcome.outcome in fitting, words(outcome)
-    assert said in words(outcome)
-    assert [rank.rank for rank in outcome.ranks] == list(range(size))
+    run_among_others(pool, f"vandals:{place}_{fault}", size, *FAULTS[fault])

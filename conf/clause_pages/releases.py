@@ -23,7 +23,7 @@ from clause_pages.suite import Clause
 from clause_pages.template import render
 
 _State = TypeVar("_State")
-DEPARTURES = sorted((ROOT / "conf").glob("departures*.py"))
+DEPARTURES = sorted((ROOT / "conf" / "departures").glob("[!_]*.py"))
 
 
 def setup(app: Sphinx) -> None:
@@ -83,7 +83,7 @@ class Releases(SphinxDirective):
 
 
 class Departures(_FromReleases):
-    """Called once: the functions of ``departures.py`` by their docstrings, and which release does what they ask for."""
+    """Called once: what ``conf/departures`` asks, by its docstrings, and which releases do it."""
 
     def run(self) -> list[nodes.Node]:
         """Make the table; a docstring is Markdown, as the page is."""

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Sequence
 
 from conformance.core.errors import UsageError
-from conformance.core.options import RunOptions
 from conformance.core.output import complain, let_go_of_output, why
 from conformance.report import expectations, github
 from conformance.report.expectations import Expectation
@@ -16,31 +15,32 @@ from conformance.report.sheet import terminal
 from conformance.report.terminal import show
 from conformance.report.verdicts import exit_status
 from conformance.reproduce.scripts import write_scripts
+from conformance.run.session import Session
 
 
-def finish(options: RunOptions, report: Report, expected: Sequence[Expectation], broken: bool = False) -> int:
+def finish(session: Session, report: Report, expected: Sequence[Expectation], broken: bool = False) -> int:
     """Show and write the report, and return the exit status.
 
     If something cannot be written, the rest is done first and then one line says so.
 
     Args:
-        options: what was asked for.
+        session: the run.
         report: what came of it.
         expected: the deviations that are known.
         broken: whether the suite itself broke on the way.
     """
     report, problems = expectations.apply(report, expected)
-    unwritten = [not _done(work) for work in _works(options, report, problems)]
-    return exit_status(report, strict=options.strict, broken=broken or any(unwritten)) or int(bool(problems))
+    unwritten = [not _done(work) for work in _works(session, report, problems)]
+    return exit_status(report, strict=session.options.strict, broken=broken or any(unwritten)) or int(bool(problems))
 
 
-def _works(options: RunOptions, report: Report, problems: Sequence[str]) -> list[Callable[[], object]]:
-    console = terminal()
+def _works(session: Session, report: Report, problems: Sequence[str]) -> list[Callable[[], object]]:
+    options, console = session.options, terminal()
     folder, scripts, new_expect = options.report or options.resume, options.reproduce, options.write_expect
     works: list[Callable[[], object]] = [lambda: show(report, console, verbose=options.verbose)]
     works += [lambda: console.print("\n".join(problems), style="red")] if problems else []
     works += [lambda: write_all(report, folder)] if folder else []
-    works += [lambda: _reproduce(options, report, scripts)] if scripts else []
+    works += [lambda: _reproduce(session, report, scripts)] if scripts else []
     works += [lambda: expectations.write_expect(report, new_expect)] if new_expect else []
     return [*works, lambda: github.publish(report, sys.stdout), sys.stdout.flush]
 
@@ -58,7 +58,7 @@ def _done(work: Callable[[], object]) -> bool:
     return True
 
 
-def _reproduce(options: RunOptions, report: Report, folder: str) -> None:
-    scripts = write_scripts(report, folder, options.inputs, options.timeout, options.types)
+def _reproduce(session: Session, report: Report, folder: str) -> None:
+    scripts = write_scripts(report, session.tests, folder, session.options.timeout)
     many = "1 script" if len(scripts) == 1 else f"{len(scripts)} scripts"
     print(f"{many} in {folder}: what is broken, shown with torch alone", flush=True)

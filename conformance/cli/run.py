@@ -65,7 +65,7 @@ def _alone(options: RunOptions, passed_on: Sequence[str]) -> int:
     with interruptible():
         options, journal = _resumed(options)
         with Session(options) as session:  # early, so that torch is imported while we read on
-            return _run(options, passed_on, session, journal)
+            return _run(session, passed_on, journal)
 
 
 def _leading(launch: Launch, options: RunOptions, passed_on: Sequence[str]) -> int:
@@ -86,7 +86,7 @@ def _leading(launch: Launch, options: RunOptions, passed_on: Sequence[str]) -> i
             options = replace(options, ranks=sizes(options.ranks, launch.size))
             with Session(options, forkserver=forkserver, cluster=cluster) as session:
                 cluster.gather(forkserver)
-                status = _run(options, passed_on, session, journal)
+                status = _run(session, passed_on, journal)
     except UsageError:
         status = BAD_USAGE
         raise
@@ -107,7 +107,7 @@ def _resumed(options: RunOptions) -> tuple[RunOptions, Journal | None]:
     return options.resumed(asked), journal
 
 
-def _run(options: RunOptions, passed_on: Sequence[str], session: Session, journal: Journal | None) -> int:
+def _run(session: Session, passed_on: Sequence[str], journal: Journal | None) -> int:
     import pytest
 
     from conformance.cli.finish import finish
@@ -117,7 +117,7 @@ def _run(options: RunOptions, passed_on: Sequence[str], session: Session, journa
 
     progress = Progress(terminal(sys.stdout))  # pytest's own words go elsewhere
     said = io.StringIO()
-    expected, journal = _prepare(options, journal, under_launcher=session.cluster is not None)
+    expected, journal = _prepare(session, journal)
     recorder = Recorder(session, progress.start, progress.advance, journal)
     try:
         session.tests  # noqa: B018 - whatever is wrong with the subjects is said before pytest starts
@@ -125,7 +125,7 @@ def _run(options: RunOptions, passed_on: Sequence[str], session: Session, journa
             if not passed_on:
                 redirected.enter_context(contextlib.redirect_stdout(said))
                 redirected.enter_context(contextlib.redirect_stderr(said))
-            status = pytest.main(_pytest_arguments(options, passed_on), plugins=[recorder])
+            status = pytest.main(_pytest_arguments(session.options, passed_on), plugins=[recorder])
     except KeyboardInterrupt:
         session.take_unseen()
         status = pytest.ExitCode.INTERRUPTED
@@ -147,7 +147,7 @@ def _run(options: RunOptions, passed_on: Sequence[str], session: Session, journa
         complain(broken)
     if journal is not None and journal.lost:
         complain(journal.lost)
-    return finish(options, recorder.report(interrupted), expected, broken=bool(broken))
+    return finish(session, recorder.report(interrupted), expected, broken=bool(broken))
 
 
 def _broken(recorder: Recorder, said: str, interrupted: bool) -> str:
@@ -159,14 +159,13 @@ def _broken(recorder: Recorder, said: str, interrupted: bool) -> str:
     return ""
 
 
-def _prepare(
-    options: RunOptions, journal: Journal | None, under_launcher: bool
-) -> tuple[tuple[Expectation, ...], Journal | None]:
+def _prepare(session: Session, journal: Journal | None) -> tuple[tuple[Expectation, ...], Journal | None]:
     """Check, before anything runs, that every file to read can be read and every file to write can be written."""
     from conformance.core.clauses import registry
     from conformance.report.expectations import read_expect
     from conformance.report.files import prepare
 
+    options = session.options
     expected = read_expect(options.expect, registry()) if options.expect else ()
     folder = prepare(options.report) if options.report else None
     if options.reproduce:
@@ -174,7 +173,7 @@ def _prepare(
     if options.write_expect and Path(options.write_expect).exists():
         raise UsageError(f"--write-expect {options.write_expect!r}: there is such a file; give another name")
     if journal is None and folder is not None:
-        journal = Journal.begin(folder, options, launcher() if under_launcher else "")
+        journal = Journal.begin(folder, options, launcher() if session.cluster else "")
     return expected, journal
 
 

@@ -25,10 +25,6 @@ from conformance.kit.patches import LIBRARY, SUITE, TORCH, Names, held_modules
 
 #: What torch's compiler adds to the environment when it is first imported.
 CACHE = b"TORCHINDUCTOR_CACHE_DIR"
-#: A rank that has grown by more than this is replaced before the next test (bytes).
-GROWTH = 512 << 20
-#: The same for open files.
-MANY_FILES = 100
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 LIMITS = tuple(value for name, value in sorted(vars(resource).items()) if name.startswith("RLIMIT_"))
 SIGNALS = (
@@ -96,12 +92,6 @@ def _current_devices() -> _Devices:
     return _Devices((module.__name__, (module.current_device(), module.current_stream())) for module in modules)
 
 
-def _device_memory() -> int:
-    """Bytes that PyTorch holds on accelerators."""
-    readings = [getattr(module, "memory_reserved", None) for module in seeds.devices_in_use()]
-    return sum(reading() for reading in readings if reading)
-
-
 def _deterministic() -> tuple[bool, ...]:
     return (
         torch.are_deterministic_algorithms_enabled(),
@@ -157,14 +147,6 @@ def _scheduling() -> tuple[int, set[int]]:
     return os.getpriority(os.PRIO_PROCESS, 0), processors(0)
 
 
-def _memory() -> int:
-    """Bytes that are this process's alone."""
-    with contextlib.suppress(OSError), open("/proc/self/statm") as file:
-        pages = [int(word) for word in file.read().split()]
-        return (pages[1] - pages[2]) * resource.getpagesize()
-    return 0
-
-
 #: Each fact by the name that a report gives it.
 FACTS: dict[str, Callable[[], Any]] = {
     "default dtype": torch.get_default_dtype,
@@ -216,25 +198,6 @@ def _behind(descriptor: int) -> tuple[int, int, bool] | None:
         status = os.fstat(descriptor)
         return status.st_dev, status.st_ino, os.get_blocking(descriptor)
     return None
-
-
-def _open_files() -> int:
-    with contextlib.suppress(OSError):
-        return len(os.listdir("/proc/self/fd"))
-    return sys.maxsize  # there is no descriptor left to look with
-
-
-class Memory:
-    """Watches how far a rank has grown since it started; growth is no fault, but a rank cannot grow for ever."""
-
-    def __init__(self) -> None:
-        self.start, self.on_devices, self.files = _memory(), _device_memory(), _open_files()
-
-    def differences(self) -> list[str]:
-        """Name memory where there is too much of it, and open files where there are too many."""
-        grown = {"memory": _memory() - self.start, "device memory": _device_memory() - self.on_devices}
-        found = [name for name, bytes_more in grown.items() if bytes_more > GROWTH]
-        return found + (["open files"] if _open_files() - self.files >= MANY_FILES else [])
 
 
 def take() -> dict[str, Any]:

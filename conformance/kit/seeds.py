@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from conformance.kit import expect
+
 
 def seed(number: int) -> None:
     """Start every generator that a Function may draw from.
@@ -76,6 +78,21 @@ def states() -> dict[str, Any]:
         algorithm, keys, *rest = numpy.get_state()
         found["NumPy's"] = (algorithm, keys.tolist(), *rest)
     return found
+
+
+def expect_not_seeded(one: dict[str, Any], other: dict[str, Any], after: str) -> None:
+    """Assert that a call seeds no generator, by the :func:`states` after two calls that began with different seeds.
+
+    Drawing numbers moves a state on; only seeding takes two different states to the same one.
+    """
+    seeded = [name for name, state in one.items() if state == other.get(name)]
+    expect.that(
+        not seeded,
+        f"state of {' and '.join(seeded)} random number generator after {after}",
+        "the same, whatever it was before",
+        "moved on by what was drawn, or as it was",
+        "the Function seeds the generator",
+    )
 
 
 def default_generator(device: torch.device) -> torch.Generator:

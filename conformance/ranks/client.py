@@ -145,7 +145,7 @@ class Forkserver(Owner):
         """
         self._note(receive(self.socket)[0])
 
-    def exit_of(self, pid: int, within: float = 5.0) -> int | None:
+    def exit_of(self, pid: int, within: float) -> int | None:
         """The exit status of a process that is ending: negative for a signal, None when it does not come."""
         limit = time.monotonic() + within
         while pid not in self.exits and (left := limit - time.monotonic()) > 0:

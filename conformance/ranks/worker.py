@@ -19,6 +19,7 @@ from conformance.core.errors import UsageError
 from conformance.core.outcomes import clipped
 from conformance.kit import isolation
 from conformance.kit.attempt import Attempt, attempt, call_body, explain
+from conformance.kit.growth import Growth
 from conformance.kit.loading import check_subject, load, resolve
 from conformance.kit.subject import Subject
 from conformance.kit.world import SPOILED, LeftAlone, World
@@ -82,7 +83,7 @@ class Rank:
         take(self.world.device)
         if configuration["group"]:
             self.join(listener)
-        self.memory = isolation.Memory()  # what a driver and a backend take is not what tests leave behind
+        self.growth = Growth()  # what a driver and a backend take is not what tests leave behind
         collectives.record(self.log)
 
     def join(self, listener: int | None) -> None:
@@ -179,7 +180,7 @@ class Rank:
         if done["outcome"] == "bad-subject":  # its inputs, which were good before, now are not
             done["outcome"] = "error"
         self.around = isolation.take()  # as the next test finds it, too
-        done["changed"] = isolation.differences(before, self.around) + self.memory.differences()
+        done["changed"] = isolation.differences(before, self.around) + self.growth.differences()
         done["changed"] += ["memory that is not its own"] if self.world.known.pop(SPOILED, False) else []
         done["changed"] += [] if device.outcome == "pass" else ["the device, which no longer answers"]
         isolation.settle()

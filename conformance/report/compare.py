@@ -53,11 +53,6 @@ class Comparison:
         """Whether anything got worse."""
         return any(change.effect == "worse" for change in (*self.verdicts, *self.clauses))
 
-    @property
-    def exit_status(self) -> int:
-        """1 if something got worse, else 0."""
-        return int(self.worse)
-
     def to_json(self) -> dict[str, Any]:
         """Plain data, ready for :func:`json.dumps`."""
         data: dict[str, Any] = plain({**asdict(self), "worse": self.worse})

@@ -15,8 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from conformance.core import catalog, clauses
-from conformance.core.plan import PlannedTest, SubjectRef, plan
+from conformance.core.plan import PlannedTest
 from conformance.report.failures import Failure, failures
 from conformance.report.files import prepare, write
 from conformance.report.model import ClauseResult, Report, SubjectResult
@@ -56,21 +55,14 @@ class Wanted:
     backend: str = "gloo"
 
 
-def write_scripts(
-    report: Report,
-    folder: Path | str,
-    inputs: str | None = None,
-    timeout: float = 30.0,
-    types: str | None = None,
-) -> list[Path]:
+def write_scripts(report: Report, tests: Sequence[PlannedTest], folder: Path | str, timeout: float) -> list[Path]:
     """Write a script for every failure of a report.
 
     Args:
         report: of a run in this environment.
+        tests: what the run had planned.
         folder: where to; made where there is none.
-        inputs: the callable that ``--inputs`` named.
         timeout: the deadline of a test, in seconds.
-        types: the SPMD types that ``--types`` gave.
 
     Raises:
         UsageError: the folder or a script cannot be written.
@@ -78,7 +70,7 @@ def write_scripts(
     folder = prepare(folder)
     written: list[Path] = []
     known: set[tuple[str, str, str]] = set()
-    for wanted in _wanted(report, inputs, types):
+    for wanted in _wanted(report, tests):
         head, short, whole = docstring(wanted), *bodies(wanted, timeout)
         if short and (wanted.part.subject, wanted.clause.id, short) in known:
             continue  # the same lines show another way in which the clause was broken
@@ -96,27 +88,14 @@ def bodies(wanted: Wanted, timeout: float) -> tuple[str, str]:
     return _short(wanted), whole_script(wanted.item, timeout, hangs, wanted.device, wanted.backend)
 
 
-def _wanted(report: Report, inputs: str | None, types: str | None) -> Iterator[Wanted]:
+def _wanted(report: Report, tests: Sequence[PlannedTest]) -> Iterator[Wanted]:
+    planned = {test.nodeid: test for test in tests}
     usual = {"torch": "", "device": "cpu", "backend": "gloo"}
     there = {name: str(report.environment.get(name, value)) for name, value in usual.items()}
     for part in report.parts:
-        broken = [clause for clause in part.clauses if clause.broken]
-        items = _items(part, report.environment.get("ranks", ()), inputs, types) if broken else {}
-        for clause in broken:
-            for failure in failures(clause):
-                if failure.test.nodeid in items:
-                    yield Wanted(part, clause, failure, items[failure.test.nodeid], **there)
-
-
-def _items(part: SubjectResult, ranks: Sequence[int], inputs: str | None, types: str | None) -> dict[str, PlannedTest]:
-    """The tests that concern a subject, by their names."""
-    registry = clauses.registry()
-    subjects = []
-    if part.subject:
-        reference = part.subject.removesuffix(f" ({part.spec})")
-        subjects = [SubjectRef(reference, part.spec, inputs, part.subject, types=types)]
-    items = plan(catalog.suite(), registry, subjects, tuple(ranks))
-    return {item.nodeid: item for item in items if bool(item.subject) == bool(subjects)}
+        for clause in part.clauses:
+            for failure in failures(clause) if clause.broken else ():
+                yield Wanted(part, clause, failure, planned[failure.test.nodeid], **there)
 
 
 def _free(folder: Path, wanted: Wanted, written: Sequence[Path]) -> Path:

@@ -119,15 +119,7 @@ def test_global_state_is_left_as_found(subject: Subject, world: World) -> None:
         torch.set_grad_enabled(grad)
     expect.that(not changed, "global state after calls", f"changed: {', '.join(changed)}", "as it was before")
     for case, one, other in zip(all_cases, *states, strict=True):
-        # Drawing numbers moves the state on; only seeding takes two different states to the same one.
-        seeded = [name for name, state in one.items() if state == other.get(name)]
-        expect.that(
-            not seeded,
-            f"state of {' and '.join(seeded)} random number generator after {case.label}",
-            "the same, whatever it was before",
-            "moved on by what was drawn, or as it was",
-            "the Function seeds the generator",
-        )
+        seeds.expect_not_seeded(one, other, case.label)
 
 
 def _states_after(case: Case, world: World, seed: int) -> dict[str, Any]:

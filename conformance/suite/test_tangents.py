@@ -111,13 +111,7 @@ def test_jvp_seeds_no_generator(subject: Subject, world: World) -> None:
             continue
         compared += 1
         one, other = states
-        seeded = [name for name, state in one.items() if state == other.get(name)]
-        expect.that(
-            not seeded,
-            f"state of {' and '.join(seeded)} random number generator after jvp, {case.label}",
-            "the same, whatever it was before",
-            "moved on by what was drawn, or as it was",
-        )
+        seeds.expect_not_seeded(one, other, f"jvp, {case.label}")
     need(compared, UNREACHED)
 
 

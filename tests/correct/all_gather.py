@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 import torch.distributed as dist
-from torch.autograd import Function  # noqa: F401
+from torch.autograd import Function
 
 from tests.correct._gathers import agree, check, dense, gathered, joined, own_rows, rank, size
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch.autograd import Function
 
+from tests.planted._square import SquareWithJvp
+
 SPEC = "Function"
 
 
@@ -41,27 +43,8 @@ class NotesOnCtx(Function):
         return ctx.options["factor"] * grad.view(ctx.shape) * (ctx.rows > 0)
 
 
-class TangentToo(Function):
+class TangentToo(SquareWithJvp):
     """Defines jvp, which the compiler does not support by design: it falls back."""
-
-    @staticmethod
-    def forward(x):
-        return x * x
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs)
-        ctx.save_for_forward(*inputs)
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return 2 * x * grad
-
-    @staticmethod
-    def jvp(ctx, tangent):
-        (x,) = ctx.saved_tensors
-        return 2 * x * tangent
 
 
 class WritesIntoItsInput(Function):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 import torch.distributed as dist
-from torch.autograd import Function  # noqa: F401
+from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from conformance import Subject

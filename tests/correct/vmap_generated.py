@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import torch
-from torch.autograd import Function  # noqa: F401
+from torch.autograd import Function
+
+from tests.correct.vmap import Generated
 
 SPEC = "Function"
 
@@ -18,23 +20,8 @@ def inputs():
     yield (_random(),)
 
 
-class ReadsWhatWasSavedForForward(Function):
+class ReadsWhatWasSavedForForward(Generated):
     """jvp reads ``ctx.saved_for_forward``, which the generated rule does not map."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x):
-        return x.exp()
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(output)
-        ctx.save_for_forward(output)
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad * ctx.saved_tensors[0]
 
     @staticmethod
     def jvp(ctx, tangent):

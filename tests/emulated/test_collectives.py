@@ -1,18 +1,11 @@
-"""The process group of the emulated device: right on 1, 2 and 3 ranks, late, and as choosy as NCCL."""
+"""The process group of the emulated device: right on 1, 2 and 3 ranks, and late."""
 
 from __future__ import annotations
 
-import datetime
-import os
-import signal
-import time
-
-import pytest
 import torch
 import torch.distributed as dist
 
-from conformance.emulated import build, load
-from tests.emulated.processes import ending, on_device, on_ranks
+from tests.emulated.processes import on_device, on_ranks
 
 
 def of_rank(rank, dtype=torch.float32):
@@ -185,81 +178,6 @@ def test_collectives_are_seen_by_a_dispatch_mode(rank, size):
     assert log.names == ["c10d.allreduce_.default"]
 
 
-def complex_tensor():
-    return torch.ones(2, dtype=torch.complex64, device="emulated")
-
-
-def on_both_devices(size):
-    return [torch.ones(2, device=f"emulated:{s % 2}") for s in range(size)]
-
-
-REFUSED = {
-    "tensors of the CPU": (
-        RuntimeError,
-        "No backend type associated with device type cpu",
-        lambda n: dist.all_reduce(torch.ones(2)),
-    ),
-    "a place on the CPU": (
-        RuntimeError,
-        "on the emulated device, not on cpu",
-        lambda n: dist.all_gather([torch.ones(2)] * n, torch.ones(2, device="emulated")),
-    ),
-    "two devices": (
-        RuntimeError,
-        "must be on the same device",
-        lambda n: dist.all_gather(on_both_devices(n), torch.ones(2, device="emulated")),
-    ),
-    "int16": (
-        TypeError,
-        "data type is not supported.*Short",
-        lambda n: dist.all_reduce(torch.ones(2, device="emulated").short()),
-    ),
-    "complex reduce_scatter": (
-        TypeError,
-        "data type is not supported.*ComplexFloat",
-        lambda n: dist.reduce_scatter(complex_tensor(), [complex_tensor()] * n),
-    ),
-    "the largest complex number": (
-        ValueError,
-        "all_reduce does not support",
-        lambda n: dist.all_reduce(complex_tensor(), op=dist.ReduceOp.MAX),
-    ),
-    "bitwise": (
-        ValueError,
-        "Cannot use this ReduceOp",
-        lambda n: dist.all_reduce(torch.ones(2, device="emulated").int(), op=dist.ReduceOp.BAND),
-    ),
-    "average of bools": (
-        TypeError,
-        "bool",
-        lambda n: dist.all_reduce(torch.ones(2, device="emulated").bool(), op=dist.ReduceOp.AVG),
-    ),
-    "gaps": (RuntimeError, "must be contiguous", lambda n: dist.all_reduce(torch.ones(4, device="emulated")[::2])),
-    "two dtypes": (
-        Exception,
-        "dtype|type",
-        lambda n: dist.all_gather([torch.ones(2, device="emulated").double()] * n, torch.ones(2, device="emulated")),
-    ),
-    "a wrong size": (
-        Exception,
-        "size",
-        lambda n: dist.all_gather_single(torch.empty(2 * n + 1, device="emulated"), torch.ones(2, device="emulated")),
-    ),
-}
-
-
-@on_ranks(1, 2)
-def test_refusals(rank, size):
-    for name, (kind, message, collective) in REFUSED.items():
-        if name == "two devices" and size == 1:
-            continue  # takes two tensors
-        with pytest.raises(kind, match=message):
-            collective(size)
-    x = of_rank(rank)
-    dist.all_reduce(x)  # nobody is out of step after a refusal
-    assert x.tolist() == [total(size), 10 * total(size)]
-
-
 @on_device
 def test_it_is_the_backend_of_the_device():
     dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1)
@@ -275,63 +193,3 @@ def test_one_group_can_have_a_backend_for_each_device():
         dist.all_reduce(x)
         assert x.tolist() == [1, 1]
     dist.destroy_process_group()
-
-
-def survivor_of_a_rank_that_dies(library, folder, rank, busy):
-    load(library)
-    timeout = datetime.timedelta(seconds=60)
-    dist.init_process_group("emulated_ccl", store=dist.FileStore(folder, 2), rank=rank, world_size=2, timeout=timeout)
-    x = torch.ones(2, device="emulated")
-    dist.all_reduce(x)
-    x.tolist()
-    if rank == 1:
-        os._exit(0)
-    dist.all_reduce(x)
-    if busy:
-        time.sleep(60)  # the host need not look at the device to be ended
-        os._exit(0)
-    try:
-        torch.accelerator.synchronize()
-    except RuntimeError:
-        try:
-            torch.ones(2, device="emulated") + 1
-        except RuntimeError:
-            os._exit(5)  # once failed, the device stays failed
-    os._exit(0)
-
-
-def pair(folder, busy, **environment):
-    from concurrent.futures import ThreadPoolExecutor
-
-    library = build()
-    with ThreadPoolExecutor(2) as pool:
-        ends = [
-            pool.submit(ending, survivor_of_a_rank_that_dies, library, str(folder / "store"), rank, busy, **environment)
-            for rank in range(2)
-        ]
-    return ends[0].result()
-
-
-def test_a_rank_whose_peer_died_is_aborted(tmp_path):
-    status, errors = pair(tmp_path, busy=True)
-    assert status == -signal.SIGABRT
-    assert "[emulated_ccl] rank 0: ALLREDUCE failed, which ends the process" in errors
-
-
-def test_without_error_handling_the_error_is_that_of_the_device(tmp_path):
-    assert pair(tmp_path, busy=False, TORCH_NCCL_ASYNC_ERROR_HANDLING="0")[0] == 5
-
-
-@on_ranks(2)
-def test_what_was_aborted_fails_and_leaves_the_process(rank, size):
-    x = of_rank(rank)
-    dist.all_reduce(x)
-    assert x.tolist() == [3, 30]
-    if rank == 0:
-        dist.all_reduce(x, async_op=True)  # its peer does not come
-        dist.distributed_c10d._abort_process_group()
-        with pytest.raises(RuntimeError):
-            torch.accelerator.synchronize()
-        os._exit(0)
-    time.sleep(2)
-    os._exit(0)

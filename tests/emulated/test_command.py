@@ -57,14 +57,14 @@ def test_a_device_registered_by_an_installed_package_can_be_used(tmp_path):
     )
     report = tmp_path / "report"
     words = ("--device", "emulated:2", "-k", "one_value_for_each_input", "--report", str(report))
-    status, output = run(*SQUARE, *words, PYTHONPATH=install(tmp_path, loading))
+    _, output = run(*SQUARE, *words, PYTHONPATH=install(tmp_path, loading))
     assert "must 1/1" in output, output
     assert json.loads((report / "report.json").read_text())["environment"]["gpus"] == "3"
 
 
 def test_a_gather_keeps_its_clauses_on_several_ranks(tmp_path):
     words = ("--device", "emulated", "--ranks", "2,3", "-k", "gradient_is_the_sum or half or dtype")
-    status, output = run(*GATHER, *words, "--report", str(tmp_path))
+    _, output = run(*GATHER, *words, "--report", str(tmp_path))
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["environment"]["backend"] == "emulated_ccl"
     (subject,) = report["subjects"]

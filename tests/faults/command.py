@@ -84,8 +84,8 @@ def run(*words: str, cwd: Path, within: float = 120.0, **options: Any) -> tuple[
     return ended
 
 
-def until(condition: Callable[[], object], within: float = 60.0) -> None:
-    limit = time.monotonic() + within
+def until(condition: Callable[[], object]) -> None:
+    limit = time.monotonic() + 60.0
     while not condition():
         assert time.monotonic() < limit, "it did not come to that"
         time.sleep(0.02)

@@ -31,5 +31,5 @@ def held(group: RankGroup | None, forkserver: Forkserver) -> dict[str, int]:
 
 
 def private(pid: int) -> int:
-    size, resident, shared, *_ = (int(word) for word in Path(f"/proc/{pid}/statm").read_text().split())
+    _, resident, shared, *_ = (int(word) for word in Path(f"/proc/{pid}/statm").read_text().split())
     return (resident - shared) * os.sysconf("SC_PAGE_SIZE")

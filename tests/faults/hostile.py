@@ -1,70 +1,25 @@
 """Gathers that do harm. ``hostile:backward_segfault`` is a good gather whose backward dies in the call marked for it.
 
-Runs on ranks alone. Every function below is a fault; each makes two subjects, one for forward and one for backward.
+Runs on ranks alone. Every function below, and every one in changes.py, is a fault; the subjects are made from them.
 """
 
 from __future__ import annotations
 
-import _thread
 import contextlib
 import ctypes
-import faulthandler
 import os
 import resource
 import signal
 import subprocess
-import sys
 import threading
 import time
-import warnings
 
+import changes
 import torch
 import torch.distributed as dist
+from gathers import Good, rank_at_work, subjects
 
-MARK = int(os.environ.get("HOSTILE_MARK", "7"))  # so many elements set the fault off on the last rank; 0: any
-
-
-class Good(torch.autograd.Function):
-    @staticmethod
-    def fault(place, tensor):
-        """Nothing is wrong here."""
-
-    @classmethod
-    def maybe(cls, place, tensor):
-        last = dist.get_rank() == dist.get_world_size() - 1
-        return cls.fault(place, tensor) if last and tensor.numel() in {MARK, MARK or tensor.numel()} else None
-
-    @staticmethod
-    def forward(ctx, x):
-        gathered = [torch.zeros_like(x) for _ in range(dist.get_world_size())]
-        if getattr(ctx, "kind", Good).maybe("forward", x) != "absent":
-            dist.all_gather(gathered, x.contiguous())
-        return tuple(gathered)
-
-    @staticmethod
-    def backward(ctx, *grads):
-        total = torch.stack([grad.contiguous() for grad in grads])
-        if getattr(ctx, "kind", Good).maybe("backward", grads[0]) != "absent":
-            dist.all_reduce(total)
-        getattr(ctx, "kind", Good).maybe("end", grads[0])
-        return total[dist.get_rank()].clone()
-
-
-def made(name, fault, place):
-    """A gather with the fault in one place."""
-
-    def once(here, tensor):
-        return fault(tensor) if here == place else None
-
-    kind = type(name, (Good,), {"fault": staticmethod(once)})
-
-    def forward(ctx, x):
-        ctx.kind = kind
-        return Good.forward(ctx, x)
-
-    kind.forward = staticmethod(forward)
-    return kind
-
+__all__ = ["Good"]
 
 # Ranks that never come back.
 
@@ -234,172 +189,6 @@ def group_replaced(x):
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 
 
-# Ranks that change what is around them, and pass.
-
-
-def prints_much(x):
-    for _ in range(100):
-        sys.stdout.write("y" * 1_000_000 + "\n")
-
-
-def closes_stdout(x):
-    sys.stdout.close()
-    os.close(1)
-
-
-def replaces_stdout(x):
-    sys.stdout = None
-
-
-def default_dtype(x):
-    torch.set_default_dtype(torch.float64)
-
-
-def default_device(x):
-    torch.set_default_device("meta")
-
-
-def grad_mode(x):
-    torch.set_grad_enabled(False)
-    torch._C._set_grad_enabled(False)
-
-
-def seed(x):
-    torch.manual_seed(7)
-
-
-def threads(x):
-    torch.set_num_threads(3)
-
-
-def environment(x):
-    os.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"
-    os.environ["HOME"] = "/nowhere"
-
-
-def working_directory(x):
-    os.chdir("/")
-
-
-def signal_handlers(x):
-    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-
-
-def alarm(x):
-    signal.setitimer(signal.ITIMER_REAL, 0.2)
-
-
-def thread_left(x):
-    threading.Thread(target=time.sleep, args=(3600,), name="left", daemon=True).start()
-
-
-def child_left(x):
-    subprocess.Popen(["sleep", "3601"], start_new_session=True)
-
-
-def patches_torch(x):
-    torch.Tensor.sum = lambda *args, **options: torch.tensor(42.0)
-    torch.zeros = None
-
-
-HOARD: list[torch.Tensor] = []
-
-
-def memory_grows(x):
-    HOARD.append(torch.ones(10 << 18))
-
-
-def memory_jumps(x):
-    HOARD.append(torch.ones(350 << 18))
-
-
-def forks_and_runs_on(x):
-    os.fork()
-
-
-def memory_ends(x):
-    resource.setrlimit(resource.RLIMIT_AS, (1 << 20, 1 << 20))
-    torch.ones(1 << 28)
-
-
-def patches_machinery(x):
-    import json
-
-    json.dumps = None
-
-
-# Ranks that change what the next test finds, where few look.
-
-
-class Mode(torch.overrides.TorchFunctionMode):
-    def __torch_function__(self, function, types, args=(), kwargs=None):
-        return function(*args, **(kwargs or {}))
-
-
-class DispatchMode(torch.utils._python_dispatch.TorchDispatchMode):
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        return function(*args, **(kwargs or {}))
-
-
-def function_mode(x):
-    Mode().__enter__()
-
-
-def dispatch_mode(x):
-    DispatchMode().__enter__()
-
-
-def functorch_level(x):
-    torch._C._functorch._grad_increment_nesting()
-
-
-def dual_level(x):
-    torch.autograd.forward_ad.enter_dual_level()
-
-
-def autocast(x):
-    torch.set_autocast_dtype("cpu", torch.float16)
-
-
-def warning_filters(x):
-    warnings.simplefilter("error")
-
-
-def saved_hooks(x):
-    torch._C._autograd._push_saved_tensors_default_hooks(lambda tensor: tensor, lambda tensor: tensor)
-
-
-def matmul_precision(x):
-    torch.set_float32_matmul_precision("medium")
-
-
-def print_options(x):
-    torch.set_printoptions(precision=2)
-
-
-def deterministic(x):
-    torch.use_deterministic_algorithms(True, warn_only=True)
-
-
-def modules_broken(x):
-    sys.modules["torch.nn.functional"] = None
-
-
-def watchdog(x):
-    faulthandler.dump_traceback_later(0.05, exit=True)
-
-
-def extra_collective(x):
-    HOARD.append(dist.all_reduce(torch.ones(2), async_op=True))
-
-
-def logs_in_thread(x):
-    ready = threading.Event()
-    _thread.start_new_thread(lambda: (threading.current_thread(), ready.set(), time.sleep(3600)), ())
-    ready.wait()
-
-
 # Ranks that turn on the suite itself.
 
 
@@ -419,14 +208,6 @@ def leaves_daemon_and_kills_parent(x):
     subprocess.Popen(["/bin/sleep", "3602"], env={}, start_new_session=True)
     os.kill(os.getppid(), signal.SIGKILL)
     time.sleep(60)
-
-
-def rank_at_work():
-    """The rank that runs this, as the suite has it, and the request that it is answering."""
-    frame = sys._getframe()
-    while not {"request", "self"}.issubset(frame.f_locals):
-        frame = frame.f_back
-    return frame.f_locals["self"], frame.f_locals["request"]
 
 
 def forged(**reply):
@@ -452,12 +233,4 @@ def forges_types(x):
     forged(outcome="error", message={"a": [1]}, likely=7, changed={"a": 1}, seconds="long")
 
 
-def __getattr__(name):
-    """The subject of a fault, made when it is asked for: a rank has use for one of some hundred."""
-    place, _, fault = name.removeprefix("Good_").partition("_")
-    if place not in {"forward", "backward", "end"} or fault not in globals():
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    good = name.startswith("Good_")  # what comes after the fault in a run
-    kind = type(name, (Good,), {}) if good else made(name, globals()[fault], place)
-    globals()[name] = kind
-    return kind
+__getattr__ = subjects(globals(), vars(changes))

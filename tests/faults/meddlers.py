@@ -22,7 +22,7 @@ import threading
 import time
 
 import torch
-from hostile import made, rank_at_work
+from gathers import rank_at_work, subjects
 
 # Names and switches of PyTorch and Python.
 
@@ -243,8 +243,4 @@ def several_at_once(x):
     raise BaseExceptionGroup("several", [KeyboardInterrupt(), SystemExit(2)])
 
 
-FAULTS = [name for name, value in list(vars().items()) if getattr(value, "__module__", "") == __name__]
-FAULTS = [name for name in FAULTS if name.islower() and name != "connection"]
-for _name in FAULTS:
-    for _place in ("forward", "backward", "end"):
-        vars()[f"{_place}_{_name}"] = made(f"{_place}_{_name}", vars()[_name], _place)
+__getattr__ = subjects(globals())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ SPEC = "AllGatherGradAutograd"
 TESTS = {test.function: test for test in catalog.suite(SUITE)}
 #: What a test that nothing is wrong with may take on a busy machine (seconds).
 PATIENT = 60.0
+#: What a rank that hangs is given (seconds).
+HURRY = 0.6
 
 
 def new_pool(forkserver: Forkserver, **settings: Any) -> Pool:
@@ -37,3 +40,26 @@ def item(subject: str, test: str, size: int, deadline: float | None = None) -> P
 def run(pool: Pool, subject: str, test: str, size: int, deadline: float | None = None) -> TestOutcome:
     """Run one test of one hostile subject."""
     return pool.run(item(subject, test, size, deadline))
+
+
+def run_among_others(pool: Pool, subject: str, size: int, fitting: set[str], said: str) -> TestOutcome:
+    """Run the test that goes wrong: its outcome fits, the report says why, and no test before or after it notices."""
+    deadline = HURRY if "timeout" in fitting else PATIENT
+    assert run(pool, subject, "test_calm", size).outcome == "pass"
+    began = time.monotonic()
+    outcome = run(pool, subject, "test_fault", size, deadline)
+    assert time.monotonic() - began < deadline + 5
+    for later in run(pool, subject, "test_later", size), run(pool, "Good", "test_calm", size):
+        assert later.outcome == "pass", words(later)
+    assert outcome.outcome in fitting, words(outcome)
+    assert said.format(size=size, last=size - 1) in words(outcome), words(outcome)
+    assert [rank.rank for rank in outcome.ranks] == list(range(size))
+    return outcome
+
+
+def words(outcome: TestOutcome) -> str:
+    """All that the report has of a test."""
+    said = [outcome.message]
+    for rank in outcome.ranks:
+        said += [rank.message, rank.stack, *rank.changed]
+    return "\n".join(said)

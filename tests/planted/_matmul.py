@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torch.autograd import Function  # noqa: F401
+from torch.autograd import Function
 
 
 class MatMul(Function):

@@ -15,3 +15,40 @@ class Square(Function):
     def backward(ctx, grad):
         (x,) = ctx.saved_tensors
         return 2 * x * grad
+
+
+class SquareSeparate(Function):
+    """Right, in separate form."""
+
+    @staticmethod
+    def forward(x):
+        return x * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad
+
+
+class SquareWithRule(SquareSeparate):
+    """Right, with the rule for vmap that PyTorch generates."""
+
+    generate_vmap_rule = True
+
+
+class SquareWithJvp(SquareSeparate):
+    """Right, with forward mode."""
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        (x,) = ctx.saved_tensors
+        return 2 * x * tangent

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy
 import torch
-from torch.autograd import Function  # noqa: F401
+from torch.autograd import Function
 
 from tests.planted._square import Square
 

@@ -7,7 +7,7 @@ import threading
 import torch
 from torch.autograd import Function, forward_ad
 
-from tests.planted._square import Square
+from tests.planted._square import Square, SquareWithJvp
 
 SPEC = "Function"
 
@@ -166,51 +166,23 @@ def records_always(x):
         return Square.apply(x.detach().requires_grad_() if not x.requires_grad else x)
 
 
-class GradientByNumbers(Function):
+class GradientByNumbers(SquareWithJvp):
     """Backward takes the input without its tangent, so that a Hessian by forward over reverse lacks a part.
 
     Breaks: Function.backward.mixed-modes
     """
 
     @staticmethod
-    def forward(x):
-        return x * x
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs)
-        ctx.save_for_forward(*inputs)
-
-    @staticmethod
     def backward(ctx, grad):
         (x,) = ctx.saved_tensors
         return 2 * forward_ad.unpack_dual(x).primal * grad
 
-    @staticmethod
-    def jvp(ctx, tangent):
-        (x,) = ctx.saved_tensors
-        return 2 * x * tangent
 
-
-class TangentByNumbers(Function):
+class TangentByNumbers(SquareWithJvp):
     """jvp computes with plain numbers, so that a gradient of its tangent lacks what comes from the input.
 
     Breaks: Function.backward.mixed-modes
     """
-
-    @staticmethod
-    def forward(x):
-        return x * x
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs)
-        ctx.save_for_forward(*inputs)
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return 2 * x * grad
 
     @staticmethod
     def jvp(ctx, tangent):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch.autograd import Function
 
+from tests.planted._square import SquareWithRule
+
 SPEC = "Function"
 
 
@@ -13,26 +15,7 @@ def inputs():
     yield (torch.randn(4, dtype=torch.float64, requires_grad=True),)
 
 
-class _Separate(Function):
-    """The square in separate form, right in every respect."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x):
-        return x * x
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs)
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return 2 * x * grad
-
-
-class ComputesTheDerivativeEarly(_Separate):
+class ComputesTheDerivativeEarly(SquareWithRule):
     """Computes in setup_context what backward will multiply by.
 
     Breaks: Function.setup_context.no-compute
@@ -47,7 +30,7 @@ class ComputesTheDerivativeEarly(_Separate):
         return ctx.saved_tensors[0] * grad
 
 
-class ComputesASizeLate(_Separate):
+class ComputesASizeLate(SquareWithRule):
     """Computes the size of each element in setup_context, on every call, for nobody.
 
     Breaks: Function.setup_context.no-compute

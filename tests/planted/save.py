@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.autograd import Function  # noqa: F401
+from torch.autograd import Function
 
 SPEC = "Function"
 

@@ -146,7 +146,7 @@ def _verdict(subject: Subject, check: Check) -> str:
             check(subject, in_double(given))
         except NotApplicable:
             said.add(NOT_APPLICABLE)
-        except BaseException:  # noqa: BLE001 - whatever it raises, a user would see
+        except BaseException:  # whatever it raises, a user would see
             said.add(NOTICES)
         else:
             said.add(PASSES)

@@ -35,11 +35,7 @@ class Hasty(Pool):
         return outcomes
 
 
-def side_by_side(
-    jobs: Sequence[Callable[[Forkserver], Result]],
-    said: Callable[[Result], None],
-    workers: int = WORKERS,
-) -> list[Result]:
+def side_by_side(jobs: Sequence[Callable[[Forkserver], Result]], said: Callable[[Result], None]) -> list[Result]:
     """What the jobs return, in their order; each thread has a forkserver of its own."""
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
     for place in range(len(jobs)):
@@ -57,12 +53,12 @@ def side_by_side(
                 said(results[place])
         except queue.Empty:
             pass
-        except BaseException as problem:  # noqa: BLE001 - handed to the main thread
+        except BaseException as problem:  # for the main thread
             problems.append(problem)
         finally:
             forkserver.close()
 
-    threads = [threading.Thread(target=work) for _ in range(workers)]
+    threads = [threading.Thread(target=work) for _ in range(WORKERS)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from conformance.core.signatures import Signature, Type
-from conformance.kit.spmd.owed import DOUBLE, Run, Slopes, backward, differences
+from conformance.kit.spmd.owed import Run, Slopes, backward, differences
 from conformance.kit.spmd.values import Ranks, argument, cotangent, differentiable
 
 #: A result, and whether the ranks' cotangents for it differ, as they do for types R and V.
@@ -47,11 +47,7 @@ def differs(signature: Signature) -> tuple[bool, ...]:
 
 
 def observe(
-    ranks: Ranks,
-    run: Run,
-    samples: Sequence[torch.Tensor],
-    differing: Sequence[bool],
-    precision: float = DOUBLE,
+    ranks: Ranks, run: Run, samples: Sequence[torch.Tensor], differing: Sequence[bool], precision: float
 ) -> Observation:
     """Look at all ranks once. Every rank calls it with the same samples, in double precision.
 

@@ -1,7 +1,7 @@
 """Numbers of values that cannot match."""
 
 import torch
-from torch.autograd import Function  # noqa: F401
+from torch.autograd import Function
 
 
 class OneTensorForTwoInputs(Function):

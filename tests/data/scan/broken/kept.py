@@ -2,7 +2,7 @@
 
 import torch
 from torch import nn
-from torch.autograd import Function  # noqa: F401
+from torch.autograd import Function
 
 
 class AnInputThatIsSavedToo(Function):

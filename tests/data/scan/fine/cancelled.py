@@ -1,6 +1,6 @@
 """A gradient that is cut off, and cancels out of what backward returns."""
 
-from torch.autograd import Function  # noqa: F401
+from torch.autograd import Function
 
 
 class AddedAndTakenAway(Function):

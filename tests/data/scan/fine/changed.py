@@ -2,7 +2,7 @@
 
 import torch
 import torch.distributed as dist
-from torch.autograd import Function  # noqa: F401
+from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 

@@ -1,7 +1,7 @@
 """Counts that match, or of which nothing can be said."""
 
 import torch
-from torch.autograd import Function  # noqa: F401
+from torch.autograd import Function
 
 
 class ExtraNones(Function):

@@ -3,7 +3,7 @@
 import math
 
 import torch
-from torch.autograd import Function  # noqa: F401
+from torch.autograd import Function
 
 
 class PlainThings(Function):

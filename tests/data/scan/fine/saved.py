@@ -1,6 +1,6 @@
 """One call of save_for_backward on every way through."""
 
-from torch.autograd import Function  # noqa: F401
+from torch.autograd import Function
 
 
 class EitherOr(Function):

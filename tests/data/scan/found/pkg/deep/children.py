@@ -12,7 +12,7 @@ class ByAttribute(aliases.Renamed): ...
 
 
 def make():
-    from torch.autograd import Function  # noqa: F401
+    from torch.autograd import Function
 
     class Local(Function):
         class Inner(Function): ...

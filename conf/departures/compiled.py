@@ -1,4 +1,4 @@
-"""What torch.compile makes of Functions, against what its pages lead one to expect: as in ``departures.py``."""
+"""What ``torch.compile`` makes of Functions."""
 
 from __future__ import annotations
 
