@@ -123,8 +123,8 @@ class FunctionBackward(Function):
            :level: quality
            :sources: ours
 
-           What forward takes backward takes too: inputs that are transposed or sliced, and those with nothing along
-           the first dimension, whose gradients are empty or zero.
+           What forward takes backward takes too: inputs that are transposed, sliced or expanded, and those with
+           nothing along the first dimension, whose gradients are empty or zero.
 
         .. clause:: Function.backward.double
            :level: quality

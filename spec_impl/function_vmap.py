@@ -114,10 +114,12 @@ class FunctionVmap(Function):
 
         .. clause:: Function.vmap.batched
            :level: must
-           :sources: N "Define the behavior for this autograd.Function underneath torch.vmap()"
+           :sources: N "Define the behavior for this autograd.Function underneath torch.vmap()",
+              X torch.vmap "any calls to random functions will error"
 
            For every choice of in_dims the result equals calling the Function sample by sample, and it goes on
-           to do so under grad, jvp and a second vmap.
+           to do so under grad, jvp and a second vmap. Random numbers are the same for all samples, each
+           sample's own, or an error, as ``info.randomness`` says.
 
         .. clause:: Function.vmap.inputs-untouched
            :level: should

@@ -234,6 +234,17 @@ def test_the_fixture_is_check(conformance_check):
     assert conformance_check is check
 
 
+def test_what_was_asked_for_alone_and_cannot_run_is_no_success():
+    with pytest.raises(ConformanceError, match="incomplete.*\n(.|\n)*needs 2 ranks or more"):
+        check("spec_impl.ksuit:AllGatherGradAutograd", spec=GATHER, only=f"{GATHER}.backward.sum")
+
+
+def test_ranks_that_cannot_meet_are_told(monkeypatch):
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "nope0")
+    with pytest.raises(ConformanceError, match="incomplete.*\n(.|\n)*GLOO_SOCKET_IFNAME='nope0'"):
+        check("spec_impl.ksuit:AllGatherGradAutograd", spec=GATHER, only=f"{GATHER}.backward.sum", ranks=2)
+
+
 def test_no_escape_codes_in_an_error():
     with pytest.raises(ConformanceError) as caught:
         check(WrongTwice, (example(),))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -45,9 +47,28 @@ def test_too_few_open_files_are_said(tmp_path: Path, most: int, size: int) -> No
     report = tmp_path / "out" / "report.json"
     tests = list(reported(report)) if report.exists() else []
     good = {test["outcome"] for test in tests} == {"pass", "skip"}
-    said = done.stderr + "".join(test["message"] for test in tests)
+    said = done.stderr + "".join(test["message"] + test["reason"] for test in tests)
     assert good or "ulimit -n" in said or "Too many open files" in said, said
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ({"GLOO_SOCKET_IFNAME": "nope0"}, r"GLOO_SOCKET_IFNAME='nope0': .* there are .*\blo"),
+        ({"GLOO_SOCKET_IFNAME": "lo,nope0"}, r"GLOO_SOCKET_IFNAME='lo,nope0': .* there are .*\blo"),
+        ({"GLOO_DEVICE_TRANSPORT": "BOGUS"}, r"2 ranks did not start with gloo: .*unsupported gloo device"),
+    ],
+    ids=["no such interface", "one of two", "no such transport"],
+)
+def test_ranks_that_cannot_meet_accuse_nobody(tmp_path: Path, setting: dict[str, str], told: str) -> None:
+    status, out, err = run("run", "hostile:Good", *GATHER, "--report", "out", cwd=tmp_path, env=setting)
+    (subject,) = json.loads((tmp_path / "out" / "report.json").read_text())["subjects"]
+    assert (status, subject["verdict"]) == (1, "incomplete"), out
+    asked = [test for test in reported(tmp_path / "out" / "report.json") if FEW in test["nodeid"]]
+    assert {test["outcome"] for test in asked} == {"skip"}
+    assert all(re.match(told, test["reason"]) for test in asked if "ranks2" in test["nodeid"]), asked
+    assert "Traceback" not in out + err
 
 
 def test_warnings_that_are_errors_for_the_user_are_not_for_torch(tmp_path: Path) -> None:

@@ -83,12 +83,8 @@ def batches(subject: Subject, world: World, few: bool = False) -> Iterator[Batch
     Raises:
         NotApplicable: the class does not support torch.vmap, or nothing can be compared.
     """
-    need(subject.function is not None, "a plain callable: nothing says that it is made for torch.vmap")
-    need(subject.separate, "the combined form cannot be used under torch.vmap: override setup_context for that")
-    need(subject.defines("vmap") or subject.generates_vmap, "it has neither vmap nor generate_vmap_rule")
-    found = [case for case in every_case(subject, world) if tensors(case)]
-    need(found, "no sample has a tensor")
-    need(not any(map(_draws, found)), "it draws random numbers: no two calls are alike")
+    found = batched_cases(subject, world)
+    need(not any(map(draws_numbers, found)), "it draws random numbers: no two calls are alike")
     need(not (subject.generates_vmap and any(map(_changed, found))), NO_DIRTY)
     for case in found:
         values = variants(case)
@@ -99,6 +95,20 @@ def batches(subject: Subject, world: World, few: bool = False) -> Iterator[Batch
             _expect_tuples(batch(case, every[0], values))
         for in_dims in islice(every, 0, None, step):
             yield replace(batch(case, in_dims, values), precision=precision)
+
+
+def batched_cases(subject: Subject, world: World) -> list[Case]:
+    """The samples to make batches of.
+
+    Raises:
+        NotApplicable: the class does not support torch.vmap, or no sample has a tensor.
+    """
+    need(subject.function is not None, "a plain callable: nothing says that it is made for torch.vmap")
+    need(subject.separate, "the combined form cannot be used under torch.vmap: override setup_context for that")
+    need(subject.defines("vmap") or subject.generates_vmap, "it has neither vmap nor generate_vmap_rule")
+    found = [case for case in every_case(subject, world) if tensors(case)]
+    need(found, "no sample has a tensor")
+    return found
 
 
 def _expect_tuples(first: Batch) -> None:
@@ -120,7 +130,8 @@ def batch(case: Case, in_dims: InDims, values: Sequence[Values]) -> Batch:
     return Batch(case, in_dims, tuple(samples))
 
 
-def _draws(case: Case) -> bool:
+def draws_numbers(case: Case) -> bool:
+    """Whether a call takes numbers from PyTorch's generator."""
     seeds.seed(0)
     before = torch.get_rng_state()
     outputs(case, {})

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from conformance.kit import expect, variants
+from conformance.kit import expect, layouts
 from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.gather_mistakes import Table, added_up, entry_mistakes, gradient_mistakes
 from conformance.kit.specs import Launch
@@ -53,7 +53,7 @@ def laid_out(grad: torch.Tensor, layout: str) -> torch.Tensor:
     """A gradient with the same values in another layout: expanded, if its values are all the same, or strided."""
     if layout == "expanded from one number":
         return grad.reshape(-1)[0].expand(grad.shape)
-    return variants.LAYOUTS[layout](grad)
+    return layouts.LAYOUTS[layout](grad)
 
 
 def launch(world: World) -> Launch:

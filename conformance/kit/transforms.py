@@ -16,19 +16,19 @@ Tensors = tuple[torch.Tensor, ...]
 Direction = Mapping[int, torch.Tensor]
 
 
-def outputs(case: Case, given: Mapping[int, torch.Tensor]) -> Tensors:
+def outputs(case: Case, given: Mapping[int, torch.Tensor], seed: int = 0) -> Tensors:
     """Call the subject with copies of ``given`` at their positions and of the sample's own tensors at all others.
 
     Those given may be duals, batched tensors or part of a graph. Random numbers are the same every time.
     """
     values = {**tensors(case), **given}
-    return apart(case, {at: value.clone() for at, value in values.items()})
+    return apart(case, {at: value.clone() for at, value in values.items()}, seed)
 
 
-def apart(case: Case, given: Mapping[int, torch.Tensor]) -> Tensors:
+def apart(case: Case, given: Mapping[int, torch.Tensor], seed: int = 0) -> Tensors:
     """Call the subject with these very tensors; give all tensors of the result, in order."""
     values = [given.get(at, value) for at, value in enumerate(case.values)]
-    seeds.seed(0)
+    seeds.seed(seed)
     result = case.subject(*pytree.tree_unflatten(values, case.structure))
     return tuple(leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor))
 

@@ -1,4 +1,4 @@
-"""Samples derived from a sample: laid out otherwise in memory, of another dtype, with an empty first dimension.
+"""Samples derived from a sample: of another dtype, longer, with an empty first dimension.
 
 A subject need not take them. What it takes it must differentiate as it does the sample that it was given.
 """
@@ -11,117 +11,21 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
-from conformance.kit import seeds
-from conformance.kit.calls import Case, Run, differentiated, in_double, smooth
+from conformance.kit.calls import Case, Run, differentiated, in_double
 from conformance.kit.deviations import need
+from conformance.kit.layouts import is_arrangeable
 from conformance.kit.slopes import direction, nearby
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import dense, is_strided
 from conformance.kit.world import World
 
-Arrange = Callable[[torch.Tensor], torch.Tensor]
 OWN = "its spec says what the gradient is, and has clauses for it"
-#: What fills memory between elements, where a Function that ignores strides would find it.
-JUNK = 7.0
-
-
-def _transposed(value: torch.Tensor) -> torch.Tensor:
-    return value.mT.contiguous().mT if value.dim() > 1 else value.contiguous()
-
-
-def _sliced(value: torch.Tensor) -> torch.Tensor:
-    if value.dim() == 0:
-        return torch.stack([torch.full_like(value, JUNK), value])[1]
-    wide = value.new_full((*value.shape[:-1], 2 * value.shape[-1] + 1), JUNK)
-    wide[..., 1::2] = value
-    return wide[..., 1::2]
-
-
-def channels_last(value: torch.Tensor) -> torch.Tensor:
-    """The values of images and volumes with the channels last in memory; other tensors as they are.
-
-    >>> channels_last(torch.zeros(1, 2, 3, 4)).is_contiguous(memory_format=torch.channels_last)
-    True
-    """
-    return value.movedim(1, -1).contiguous().movedim(-1, 1) if value.dim() > 3 else value
-
-
-#: Ways to lay out an input.
-LAYOUTS: dict[str, Arrange] = {
-    "contiguous": lambda value: value.clone(memory_format=torch.contiguous_format),
-    "transposed in memory": _transposed,
-    "sliced out of wider memory": _sliced,
-    "channels last": channels_last,
-}
-
-
-class _Laid(torch.autograd.Function):
-    """Return a copy in another layout that is not a view."""
-
-    @staticmethod
-    def forward(ctx: Any, value: torch.Tensor, arrange: Arrange) -> torch.Tensor:
-        arranged = arrange(value.detach())
-        place = arranged.storage_offset(), arranged.shape, arranged.stride()
-        return torch.empty(0, dtype=value.dtype, device=value.device).set_(arranged.untyped_storage(), *place)
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
-        return grad, None
-
-
-def changes(case: Case, arrange: Arrange) -> bool:
-    """Whether another layout changes the strides of any tensor of a sample."""
-    tensors = [value.detach() for value in case.values if _arrangeable(value)]
-    return any(
-        (moved.stride(), moved.storage_offset()) != (value.stride(), value.storage_offset())
-        for value, moved in ((value, arrange(value)) for value in tensors)
-    )
-
-
-def laid(case: Case, arrange: Arrange) -> Run:
-    """Call the subject with the same values in another layout."""
-    leaves = {at: case.values[at].detach().clone().requires_grad_() for at in case.active}
-
-    def argument(at: int, value: Any) -> Any:
-        if not isinstance(value, torch.Tensor):
-            return value
-        plain = leaves.get(at, value.detach())
-        return _Laid.apply(plain, arrange) if _arrangeable(value) else plain.clone()
-
-    args = [argument(at, value) for at, value in enumerate(case.values)]
-    seeds.seed(0)
-    return Run.of(case, tuple(pytree.tree_unflatten(args, case.structure)), leaves)
-
-
-def read_in_order(case: Case, arrange: Arrange) -> Case | None:
-    """The sample as code sees it that takes the memory of every input for contiguous; None where memory ends too soon.
-
-    >>> LAYOUTS["transposed in memory"](torch.tensor([[1, 2], [3, 4]])).stride()
-    (1, 2)
-    """
-    values = {at: value.detach() for at, value in enumerate(case.values) if _arrangeable(value)}
-    arranged = {at: arrange(value) for at, value in values.items()}
-    if any(x.storage_offset() + x.numel() > x.untyped_storage().size() // x.element_size() for x in arranged.values()):
-        return None
-    return case.having({at: in_order(x).clone() for at, x in arranged.items()})
-
-
-def in_order(tensor: torch.Tensor) -> torch.Tensor:
-    """The memory of a tensor from its first element on, in its shape."""
-    strides = torch.empty(tensor.shape, device="meta").stride()
-    return tensor.as_strided(tensor.shape, strides, tensor.storage_offset())
-
-
-def _arrangeable(value: Any) -> bool:
-    ordinary = type(value) in {torch.Tensor, torch.nn.Parameter} and value.layout == torch.strided
-    return ordinary and smooth(value)
 
 
 def in_dtype(case: Case, dtype: torch.dtype) -> Case | None:
     """The sample in another precision; None where that would change nothing, or has no meaning for its numbers."""
-    tensors = {at: value.detach() for at, value in enumerate(case.values) if _arrangeable(value)}
+    tensors = {at: value.detach() for at, value in enumerate(case.values) if is_arrangeable(value)}
     is_half = torch.finfo(dtype).bits < 32
     if is_half and any(value.dtype.is_complex for value in tensors.values()):
         return None

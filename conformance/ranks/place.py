@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+#: By which the user chooses the network interface that Gloo uses, or several with commas between.
+GLOO_INTERFACE = "GLOO_SOCKET_IFNAME"
 
 
 @dataclass(frozen=True)
@@ -32,3 +37,18 @@ def this_machine(size: int) -> Place:
     listener = listening("127.0.0.1", size)
     loopback = "lo" if sys.platform == "linux" else "lo0"
     return Place(0, 0, "127.0.0.1", listener.getsockname()[1], loopback, listener)
+
+
+def no_such_interface(environment: Mapping[str, str] = os.environ) -> str:
+    """Why Gloo cannot set up a process group on the interface that the user chose; empty where it can.
+
+    >>> no_such_interface({"GLOO_SOCKET_IFNAME": "nope0"})
+    "GLOO_SOCKET_IFNAME='nope0': this machine has no such network interface; there are ..."
+    >>> no_such_interface({})
+    ''
+    """
+    chosen = environment.get(GLOO_INTERFACE, "")
+    there = [name for _, name in socket.if_nameindex()]
+    if {*filter(None, chosen.split(","))} <= {*there}:
+        return ""
+    return f"{GLOO_INTERFACE}={chosen!r}: this machine has no such network interface; there are {', '.join(there)}"

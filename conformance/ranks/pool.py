@@ -95,7 +95,7 @@ class Pool(Owner):
         except StartFailed as error:
             if not self.starter.started:
                 raise
-            return _all_ranks(item, "error", str(error))
+            return _all_ranks(item, "skip", str(error))  # no subject is at fault
         except Exception as error:
             self.close()
             return _all_ranks(item, "error", f"the suite itself could not run this test: {told(error, item.size)}")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from conformance.core.errors import StartFailed
+from conformance.core.joining import join
 from conformance.core.outcomes import RankOutcome
 from conformance.core.plan import PlannedTest, SubjectRef
 from conformance.ranks.client import Forkserver
@@ -82,8 +83,8 @@ class Starter:
             undo.enter_context(group)
             outcomes = group.request(None, START_LIMIT)
             if any(outcome.outcome != "pass" for outcome in outcomes):
-                lines = [f"rank {outcome.rank}: {outcome.message}\n{outcome.output}" for outcome in outcomes]
-                raise StartFailed(f"{key.size} ranks did not start with {settings.backend}:\n" + "\n".join(lines))
+                _, message = join(outcomes, key.size)
+                raise StartFailed(f"{key.size} ranks did not start with {settings.backend}: {message}")
             undo.pop_all()
         return group
 

@@ -26,6 +26,7 @@ from conformance.kit.world import SPOILED, LeftAlone, World
 from conformance.ranks import collectives
 from conformance.ranks.call_log import Log
 from conformance.ranks.channel import Channel
+from conformance.ranks.place import GLOO_INTERFACE
 
 #: A group's own timeout: far beyond any test's deadline, which is the controller's to keep.
 GROUP_TIMEOUT = timedelta(hours=1)
@@ -89,8 +90,8 @@ class Rank:
     def join(self, listener: int | None) -> None:
         """Set up the process group, on the interface that leads to the other ranks."""
         if self.configuration["interface"]:
-            for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
-                os.environ.setdefault(name, self.configuration["interface"])
+            for name in (GLOO_INTERFACE, "NCCL_SOCKET_IFNAME"):
+                os.environ[name] = os.environ.get(name) or self.configuration["interface"]
         for name in WATCHDOG:
             os.environ.setdefault(name, "0")
         if self.configuration.get("debug"):

@@ -223,7 +223,7 @@ def check(
         selected={test.nodeid for test in chosen},
         engine=False,
     )
-    _raise_unless_good(report, strict, whole=not only)
+    _raise_unless_good(report, strict, whole=not only or any(outcome.outcome == "skip" for outcome in outcomes))
     return report
 
 
@@ -234,7 +234,7 @@ def _on_ranks(
     options = RunOptions(ranks=sizes, timeout=timeout)
     with Session(options, subjects=[subject], path=[*filter(None, sys.path)]) as session:
         session.expect_fitting_types(subject, types)
-        return list(session.run(tests))
+        return list(session.run(session.fitted(tests)))
 
 
 def _environment(sizes: tuple[int, ...]) -> dict[str, Any]:

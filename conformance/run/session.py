@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -20,6 +20,7 @@ from conformance.ranks.client import Forkserver
 from conformance.ranks.devices import check_names, missing, taken
 from conformance.ranks.group import RankGroup
 from conformance.ranks.hardware import Hardware
+from conformance.ranks.place import no_such_interface
 from conformance.ranks.pool import Pool
 from conformance.ranks.settings import Settings, search_path
 from conformance.run.emulation import emulated_library
@@ -159,18 +160,19 @@ class Session:
         """Every planned test, in the order they run."""
         planned = plan(promised_tests(), clauses.registry(), self.subjects, self.options.ranks)
         where = self.options.where
-        return [
-            replace(test, why_not=test.why_not or self._missing(test.size, test.group), where=where)
-            for test in without_compiler(planned, self.options.compile)
-        ]
+        return [replace(test, where=where) for test in self.fitted(without_compiler(planned, self.options.compile))]
+
+    def fitted(self, tests: Iterable[PlannedTest]) -> list[PlannedTest]:
+        """Tests as they are planned here: those whose world cannot be had say why."""
+        return [replace(test, why_not=test.why_not or self._missing(test.size, test.group)) for test in tests]
 
     def _missing(self, size: int, group: bool) -> str:
         """Why a world of this size cannot run here; empty if it can."""
         if self.cluster and size > self.cluster.launch.size:
             return f"needs {size} ranks; {self.cluster.launch.size} processes were launched"
         backend, device = self.options.backend, self.options.device
-        if (backend, device) == ("gloo", "cpu"):
-            return ""  # without waiting for torch, which is being imported elsewhere
+        if (backend, device) == ("gloo", "cpu"):  # without waiting for torch, which is being imported elsewhere
+            return no_such_interface() if group else ""
         self.forkserver.wait()
         hardware = self.forkserver.hardware
         check_names(backend, device, hardware)

@@ -14,11 +14,12 @@ from conformance.kit.calls import Case, Run, differentiate, differentiated
 from conformance.kit.collectives import unseen_change
 from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.gradients import Gradients
+from conformance.kit.layouts import channels_last
 from conformance.kit.marks import clause
 from conformance.kit.precision import working_epsilon
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_strided
-from conformance.kit.variants import channels_last, in_dtype
+from conformance.kit.variants import in_dtype
 from conformance.kit.watched import watched
 from conformance.kit.witness import same_values
 from conformance.kit.world import World

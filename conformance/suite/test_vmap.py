@@ -11,8 +11,9 @@ import torch
 from conformance.kit import expect
 from conformance.kit.batches import SIZE, Batch, batches, choices, expect_batch, variants
 from conformance.kit.batches import batch as make
-from conformance.kit.deviations import need
-from conformance.kit.marks import clause
+from conformance.kit.deviations import Deviation, need
+from conformance.kit.marks import cases, clause
+from conformance.kit.randomness import SEEDS, batches_of_the_same, same_results, samples_are_alike
 from conformance.kit.recording import Noted, recording
 from conformance.kit.subject import Subject
 from conformance.kit.transforms import Tensors, apart, outputs
@@ -22,6 +23,12 @@ from conformance.kit.witness import same_values
 from conformance.kit.world import World
 
 NO_RULE = "it has neither vmap nor generate_vmap_rule"
+#: What each option for randomness gives samples that are the same.
+DRAWN = {
+    "error": "an error, or nothing random",
+    "same": "the same for every sample",
+    "different": "random numbers of its own for every sample",
+}
 OUT_DIMS = "out_dims is nested like the output: one entry for each"
 
 
@@ -130,6 +137,32 @@ def test_randomness_option_makes_no_difference(subject: Subject, world: World) -
     ]
     for actual, expected, what, precision in found:
         expect_batch(actual, expected, what, precision)
+
+
+@clause("Function.vmap.batched")
+@cases(randomness=["error", "same", "different"])
+def test_random_numbers_are_those_that_were_asked_for(subject: Subject, world: World, randomness: str) -> None:
+    """Samples that are the same draw the same numbers, or each its own, or none, as the option for randomness says."""
+    need(subject.defines("vmap"), "PyTorch makes its vmap rule" if subject.generates_vmap else NO_RULE)
+    judged = 0
+    for batch in batches_of_the_same(subject, world):
+        drawn = [
+            attempt(lambda seed=seed: batch.map(partial(outputs, batch.case, seed=seed), randomness=randomness), world)  # type: ignore[misc]  # noqa: B023
+            for seed in SEEDS
+        ]
+        if None in drawn and randomness != "error":
+            continue  # no rule has to support it
+        judged += 1
+        if randomness == "error":
+            wrong = None not in drawn and not all(same_results(each, drawn[0]) for each in drawn)
+        elif randomness == "same":
+            wrong = not all(map(samples_are_alike, drawn))
+        else:
+            wrong = all(map(samples_are_alike, drawn))
+        if wrong:
+            what = f"first output of {batch}, {SIZE} times the same sample with randomness={randomness!r}"
+            raise Deviation(what, expect.shown(drawn[0][0]), DRAWN[randomness], "vmap does not heed info.randomness")
+    need(judged, "it draws no random numbers, or torch.vmap of it raises")
 
 
 @clause("Function.vmap.batched")

@@ -236,3 +236,141 @@ class InPlaceOnACopy(ByHand):
     def vmap(info, in_dims, x):
         result = x.clone()
         return result.sin_(), in_dims[0]
+
+
+def noisy_inputs():
+    yield (_random(2, 3),)
+
+
+class Noisy(Function):
+    """Noise as torch.vmap has it: an error, the same for all samples, or some for each."""
+
+    @staticmethod
+    def inputs():
+        return noisy_inputs()
+
+    @staticmethod
+    def forward(x):
+        noise = torch.rand_like(x)
+        return x * noise, noise
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(output[1])
+        ctx.save_for_forward(output[1])
+
+    @staticmethod
+    def backward(ctx, grad, _):
+        return grad * ctx.saved_tensors[0]
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        (noise,) = ctx.saved_tensors
+        return tangent * noise, None
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        if info.randomness == "error":
+            raise RuntimeError("give vmap randomness='same' or 'different'")
+        x = x.movedim(in_dims[0], 0)
+        noise = torch.rand_like(x if info.randomness == "different" else x[0]).expand_as(x)
+        return Scaled.apply(x, noise), (0, 0)
+
+
+class Scaled(Noisy):
+    """The noise is given."""
+
+    @staticmethod
+    def inputs():
+        yield _random(2, 3), torch.rand(2, 3, dtype=torch.float64)
+
+    @staticmethod
+    def forward(x, noise):
+        return x * noise, noise.clone()
+
+    @staticmethod
+    def backward(ctx, grad, _):
+        return grad * ctx.saved_tensors[0], None
+
+    @staticmethod
+    def jvp(ctx, tangent, _):
+        (noise,) = ctx.saved_tensors
+        return tangent * noise, None
+
+    @staticmethod
+    def vmap(info, in_dims, x, noise):
+        moved = [y if dim is None else y.movedim(dim, 0) for y, dim in zip((x, noise), in_dims, strict=True)]
+        return Scaled.apply(*torch.broadcast_tensors(*moved)), (0, 0)
+
+
+class NoisyGenerated(Noisy):
+    """The generated rule asks torch.vmap what it may draw."""
+
+    generate_vmap_rule = True
+    vmap = Function.vmap
+
+    @staticmethod
+    def inputs():
+        return noisy_inputs()
+
+
+class NoisyAndRefused(Noisy):
+    """No batches of noise at all: a transform need not be supported."""
+
+    @staticmethod
+    def inputs():
+        return noisy_inputs()
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        raise NotImplementedError("noise is for one sample")
+
+
+class RandomOnTheWay(Function):
+    """Draws a start that the result does not depend on, in a batch as well, whatever the option says."""
+
+    @staticmethod
+    def inputs():
+        return noisy_inputs()
+
+    @staticmethod
+    def forward(x):
+        root = 1 + torch.rand_like(x)
+        for _ in range(60):
+            root = (root + (1 + x.square()) / root) / 2
+        return root
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(inputs[0], output)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, root = ctx.saved_tensors
+        return grad * x / root
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        return RandomOnTheWay.apply(x), in_dims[0]
+
+
+class RarelyNoisy(Noisy):
+    """One number in a thousand is dropped: samples are mostly alike by chance."""
+
+    @staticmethod
+    def inputs():
+        yield (_random(2),)
+
+    @staticmethod
+    def forward(x):
+        noise = (torch.rand_like(x) > 0.001).to(x.dtype)
+        return x * noise, noise
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        if info.randomness == "error":
+            raise RuntimeError("give vmap randomness='same' or 'different'")
+        x = x.movedim(in_dims[0], 0)
+        like = x if info.randomness == "different" else x[0]
+        return Scaled.apply(x, (torch.rand_like(like) > 0.001).to(x.dtype).expand_as(x)), (0, 0)

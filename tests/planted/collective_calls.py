@@ -72,6 +72,22 @@ class MemoryInOrder(right.Reduce):
         return summed(x.as_strided(x.shape, strides, x.storage_offset()), group)
 
 
+class OneRowOfAnExpandedOne(right.Reduce):
+    """Adds up the one row that an expanded argument has in memory, and leaves the others as they are.
+
+    Breaks: Collective.forward.any-layout
+    """
+
+    TYPES = "P -> I"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        total = dense(x)
+        part = total[:1] if x.stride(0) == 0 else total
+        dist.all_reduce(part, group=group)
+        return total
+
+
 class SkipsZeros(right.Reduce):
     """A rank that has only zeros to add spares itself the sum.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy
 import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
@@ -73,6 +74,73 @@ class ForwardReadsMemory(MatMul):
     def forward(ctx, x, w):
         ctx.save_for_backward(x, w)
         return x.as_strided(x.shape, (x.shape[1], 1)) @ w
+
+
+class GradientInTheStridesOfTheInput(Function):
+    """Writes the gradient into memory laid out as the input's, where the rows of an expanded input are one.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        yield (torch.rand(3, 4, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.square()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        gradient = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype)
+        numpy.multiply(grad.numpy(), 2 * x.numpy(), out=gradient.numpy())
+        return gradient
+
+
+class SumOverABroadcast(MatMul):
+    """Takes an expanded input for one that it has expanded itself, and adds up the gradients of its rows.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        gradient = grad @ w.t()
+        if 0 in x.stride():
+            gradient = gradient.sum(0, keepdim=True).expand(x.shape)
+        return gradient, x.t() @ grad
+
+
+class ExpandedReadAsOneRow(MatMul):
+    """Forward computes the one row that an expanded input has in memory, and forgets that it is to be there often.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        result = x @ w
+        if x.stride(0) == 0:
+            result[1:] = 0
+        return result
+
+
+class CopiesIntoExpandedMemory(MatMul):
+    """Copies the gradient into memory laid out as the input's, which PyTorch refuses for an expanded one.
+
+    Breaks: Function.backward.any-input
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        gradient = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device)
+        return gradient.copy_(grad @ w.t()), x.t() @ grad
 
 
 class ForwardTakesImagesForPlanes(Function):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch.autograd import Function
 
+from tests.correct.vmap import Noisy, noisy_inputs
+
 SPEC = "Function"
 
 
@@ -298,6 +300,51 @@ class RandomnessMatters(Base):
     def vmap(info, in_dims, x, w):
         result, dim = Base.vmap(info, in_dims, x, w)
         return (result * 1.01 if info.randomness == "different" else result), dim
+
+
+class NoiseWhateverIsAsked(Noisy):
+    """vmap draws noise for the whole batch, and does not look at the option for randomness.
+
+    Breaks: Function.vmap.batched
+    """
+
+    @staticmethod
+    def inputs():
+        return noisy_inputs()
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        return Noisy.apply(x), in_dims * 2
+
+
+class OneNoiseForAll(Noisy):
+    """vmap draws noise for one sample and gives it to all, under randomness="different" too.
+
+    Breaks: Function.vmap.batched
+    """
+
+    @staticmethod
+    def inputs():
+        return noisy_inputs()
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        return Noisy.vmap(info._replace(randomness="same") if info.randomness == "different" else info, in_dims, x)
+
+
+class NoiseWhereItIsAnError(Noisy):
+    """vmap draws noise under randomness="error", which is what torch.vmap has where nobody asks.
+
+    Breaks: Function.vmap.batched
+    """
+
+    @staticmethod
+    def inputs():
+        return noisy_inputs()
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        return Noisy.vmap(info._replace(randomness="different") if info.randomness == "error" else info, in_dims, x)
 
 
 class SavedInTwoOrders(Function):

@@ -1,0 +1,140 @@
+"""Samples laid out otherwise in memory: contiguous, transposed, sliced, expanded. A subject need not take them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from conformance.kit import seeds
+from conformance.kit.calls import Case, Run, smooth
+from conformance.kit.witness import same_values
+
+Arrange = Callable[[torch.Tensor], torch.Tensor]
+#: What fills memory between elements, where a Function that ignores strides would find it.
+JUNK = 7.0
+
+
+def _transposed(value: torch.Tensor) -> torch.Tensor:
+    return value.mT.contiguous().mT if value.dim() > 1 else value.contiguous()
+
+
+def _sliced(value: torch.Tensor) -> torch.Tensor:
+    if value.dim() == 0:
+        return torch.stack([torch.full_like(value, JUNK), value])[1]
+    wide = value.new_full((*value.shape[:-1], 2 * value.shape[-1] + 1), JUNK)
+    wide[..., 1::2] = value
+    return wide[..., 1::2]
+
+
+def channels_last(value: torch.Tensor) -> torch.Tensor:
+    """The values of images and volumes with the channels last in memory; other tensors as they are.
+
+    >>> channels_last(torch.zeros(1, 2, 3, 4)).is_contiguous(memory_format=torch.channels_last)
+    True
+    """
+    return value.movedim(1, -1).contiguous().movedim(-1, 1) if value.dim() > 3 else value
+
+
+def _expanded(value: torch.Tensor) -> torch.Tensor:
+    return value[:1].clone().expand(value.shape) if value.dim() and value.shape[0] else value
+
+
+#: Ways to lay out an input. All but an expanded one keep its numbers: see :func:`settled`.
+LAYOUTS: dict[str, Arrange] = {
+    "contiguous": lambda value: value.clone(memory_format=torch.contiguous_format),
+    "transposed in memory": _transposed,
+    "sliced out of wider memory": _sliced,
+    "channels last": channels_last,
+    "expanded along the first dimension": _expanded,
+}
+
+
+class _Laid(torch.autograd.Function):
+    """Return a copy in another layout that is not a view."""
+
+    @staticmethod
+    def forward(ctx: Any, value: torch.Tensor, arrange: Arrange) -> torch.Tensor:
+        arranged = arrange(value.detach())
+        place = arranged.storage_offset(), arranged.shape, arranged.stride()
+        return torch.empty(0, dtype=value.dtype, device=value.device).set_(arranged.untyped_storage(), *place)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return grad, None
+
+
+def changes(case: Case, arrange: Arrange) -> bool:
+    """Whether another layout changes the strides of any tensor of a sample."""
+    tensors = [value.detach() for value in case.values if is_arrangeable(value)]
+    return any(
+        (moved.stride(), moved.storage_offset()) != (value.stride(), value.storage_offset())
+        for value, moved in ((value, arrange(value)) for value in tensors)
+    )
+
+
+def settled(case: Case, arrange: Arrange) -> Case:
+    """The sample with the numbers that a layout leaves it: all rows of an expanded tensor are its first one."""
+    values = {at: value.detach() for at, value in enumerate(case.values) if is_arrangeable(value)}
+    arranged = {at: arrange(value) for at, value in values.items()}
+    return case.having({at: value.contiguous() for at, value in arranged.items() if shares_elements(value)})
+
+
+def shares_elements(tensor: torch.Tensor) -> bool:
+    """Whether several elements are one number in memory, as those of an expanded tensor are.
+
+    >>> shares_elements(torch.ones(1, 2).expand(3, 2)), shares_elements(torch.ones(3, 2).mT)
+    (True, False)
+    """
+    return any(stride == 0 and size > 1 for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+
+
+def laid(case: Case, arrange: Arrange) -> Run:
+    """Call the subject in another layout with the values of a sample, which is :func:`settled`."""
+    leaves = {at: case.values[at].detach().clone().requires_grad_() for at in case.active}
+
+    def argument(at: int, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        plain = leaves.get(at, value.detach())
+        return _Laid.apply(plain, arrange) if is_arrangeable(value) else plain.clone()
+
+    args = [argument(at, value) for at, value in enumerate(case.values)]
+    seeds.seed(0)
+    return Run.of(case, tuple(pytree.tree_unflatten(args, case.structure)), leaves)
+
+
+def writes_into_shared(run: Run, arrange: Arrange) -> bool:
+    """Whether a call has changed an argument that a layout would expand: to write into such a one is not defined."""
+    return any(
+        shares_elements(arrange(value.detach())) and not same_values(value.detach(), run.values[at])
+        for at, value in enumerate(run.case.values)
+        if is_arrangeable(value)
+    )
+
+
+def read_in_order(case: Case, arrange: Arrange) -> Case | None:
+    """The sample as code sees it that takes the memory of every input for contiguous; None where memory ends too soon.
+
+    >>> LAYOUTS["transposed in memory"](torch.tensor([[1, 2], [3, 4]])).stride()
+    (1, 2)
+    """
+    values = {at: value.detach() for at, value in enumerate(case.values) if is_arrangeable(value)}
+    arranged = {at: arrange(value) for at, value in values.items()}
+    if any(x.storage_offset() + x.numel() > x.untyped_storage().size() // x.element_size() for x in arranged.values()):
+        return None
+    return case.having({at: in_order(x).clone() for at, x in arranged.items()})
+
+
+def in_order(tensor: torch.Tensor) -> torch.Tensor:
+    """The memory of a tensor from its first element on, in its shape."""
+    strides = torch.empty(tensor.shape, device="meta").stride()
+    return tensor.as_strided(tensor.shape, strides, tensor.storage_offset())
+
+
+def is_arrangeable(value: Any) -> bool:
+    """Whether a value is a tensor with elements that could lie otherwise, and may have other numbers."""
+    ordinary = type(value) in {torch.Tensor, torch.nn.Parameter} and value.layout == torch.strided
+    return ordinary and smooth(value)
