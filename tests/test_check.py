@@ -235,13 +235,13 @@ def test_the_fixture_is_check(conformance_check):
 
 
 def test_what_was_asked_for_alone_and_cannot_run_is_no_success():
-    with pytest.raises(ConformanceError, match="incomplete.*\n(.|\n)*needs 2 ranks or more"):
+    with pytest.raises(ConformanceError, match=r"incomplete.*\n(.|\n)*needs 2 ranks or more"):
         check("spec_impl.ksuit:AllGatherGradAutograd", spec=GATHER, only=f"{GATHER}.backward.sum")
 
 
 def test_ranks_that_cannot_meet_are_told(monkeypatch):
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "nope0")
-    with pytest.raises(ConformanceError, match="incomplete.*\n(.|\n)*GLOO_SOCKET_IFNAME='nope0'"):
+    with pytest.raises(ConformanceError, match=r"incomplete.*\n(.|\n)*GLOO_SOCKET_IFNAME='nope0'"):
         check("spec_impl.ksuit:AllGatherGradAutograd", spec=GATHER, only=f"{GATHER}.backward.sum", ranks=2)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch.autograd import Function  # noqa: F401
+from torch.autograd import Function
 
 SPEC = "Function"
 
