@@ -15,6 +15,7 @@ from conformance.kit.gradients import Gradients, leaf_gradients
 from conformance.kit.marks import clause
 from conformance.kit.memory import kept_alive
 from conformance.kit.recording import recording
+from conformance.kit.seeds import expect_not_seeded
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import share_memory
 from conformance.kit.watched import watched
@@ -119,7 +120,7 @@ def test_global_state_is_left_as_found(subject: Subject, world: World) -> None:
         torch.set_grad_enabled(grad)
     expect.that(not changed, "global state after calls", f"changed: {', '.join(changed)}", "as it was before")
     for case, one, other in zip(all_cases, *states, strict=True):
-        seeds.expect_not_seeded(one, other, case.label)
+        expect_not_seeded(one, other, case.label)
 
 
 def _states_after(case: Case, world: World, seed: int) -> dict[str, Any]:

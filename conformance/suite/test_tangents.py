@@ -12,6 +12,7 @@ from conformance.kit.ctx_tensors import tensors_on
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
 from conformance.kit.recording import many
+from conformance.kit.seeds import expect_not_seeded
 from conformance.kit.subject import Subject
 from conformance.kit.variants import attempt
 from conformance.kit.watched import forward_mode_run, watched_forward_mode
@@ -111,7 +112,7 @@ def test_jvp_seeds_no_generator(subject: Subject, world: World) -> None:
             continue
         compared += 1
         one, other = states
-        seeds.expect_not_seeded(one, other, f"jvp, {case.label}")
+        expect_not_seeded(one, other, f"jvp, {case.label}")
     need(compared, UNREACHED)
 
 
