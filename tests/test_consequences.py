@@ -97,9 +97,19 @@ def test_ranks_that_died_in_the_same_collective_are_told_once():
     found = verdicts(
         outcome(SUM, "crash", message=one),
         outcome(COUNT, "crash", message=one.replace("64", "32")),
+        outcome(ONCE, "crash", message=one.replace("float64", "bfloat16")),
         outcome(LAYOUT, "crash", message=other),
     )
-    assert [found[name][0] for name in (SUM, COUNT, LAYOUT)] == ["crash", "consequence", "crash"]
+    assert [found[name][0] for name in (SUM, COUNT, ONCE, LAYOUT)] == ["crash", "consequence", "consequence", "crash"]
+
+
+def test_the_cause_is_rather_a_clause_of_which_no_test_passed():
+    found = verdicts(
+        outcome(SUM, "error", message=RAISED),
+        outcome(SUM, "pass", node="before backward"),
+        outcome(COUNT, "error", message=RAISED),
+    )
+    assert [found[name][0] for name in (SUM, COUNT)] == ["consequence", "error"]
 
 
 def test_an_assertion_that_failed_is_never_a_consequence():

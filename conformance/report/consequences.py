@@ -37,6 +37,7 @@ _TOLD_BY_PYTORCH = (
 _ON_IMPORT = "while the subject was imported: "
 _IN_A_COLLECTIVE = "; the last collective it entered: "
 _FRAME = re.compile(r'^ *File "(.+)", line (\d+)', re.MULTILINE)
+_NUMBER = re.compile(r"(?:\b(?:b?float|complex|u?int))?\d+")  # or a dtype
 _SUITE = str(Path(__file__).parents[1])
 
 
@@ -71,10 +72,15 @@ def with_consequences(clauses: Sequence[ClauseResult]) -> tuple[ClauseResult, ..
 
 
 def in_order(broken: Iterable[ClauseResult]) -> list[ClauseResult]:
-    """Broken clauses as they are told: the stricter first; of a level those that can be a cause, and a spec's own."""
+    """Broken clauses as they are told: the stricter first; of a level those that can be a cause, and a spec's own.
 
-    def place(clause: ClauseResult) -> tuple[int, bool, bool]:
-        return LEVELS.index(clause.level), not _asserted(clause), clause.id.startswith("Function.")
+    Of clauses that ended in the same way, one with a test that passed is about something else than what went wrong.
+    """
+
+    def place(clause: ClauseResult) -> tuple[int, bool, bool, bool]:
+        asserted = _asserted(clause)
+        judged_in_part = not asserted and any(test.outcome == "pass" for test in clause.tests)
+        return LEVELS.index(clause.level), not asserted, judged_in_part, clause.id.startswith("Function.")
 
     return sorted(broken, key=place)
 
@@ -113,7 +119,7 @@ def _names(accident: Accident, clause: str) -> bool:
 def _quotes(messages: Iterable[str], accident: Accident) -> bool:
     if accident.outcome != "error":
         return False
-    return any(accident.words in re.sub(r"\d+", "#", message) for message in messages)
+    return any(accident.words in _plain(message) for message in messages)
 
 
 def _asserted(clause: ClauseResult) -> bool:
@@ -129,7 +135,12 @@ def _accidents(test: TestOutcome) -> Iterator[Accident]:
     """How the ranks ended that decided the outcome; none for an assertion, nor where no rank can be asked."""
     for rank in test.ranks:
         if rank.outcome == test.outcome != "fail" and not rank.bystander:
-            yield Accident(rank.outcome, re.sub(r"\d+", "#", first_line(rank.message)), _place(rank))
+            yield Accident(rank.outcome, _plain(first_line(rank.message)), _place(rank))
+
+
+def _plain(words: str) -> str:
+    """Words without the numbers and dtypes of one case."""
+    return _NUMBER.sub("#", words)
 
 
 def _place(rank: RankOutcome) -> tuple[tuple[str, str], ...]:

@@ -75,7 +75,10 @@ def test_layout_of_inputs_makes_no_difference(subject: Subject, world: World, la
     found, tried, arrange = [], 0, LAYOUTS[layout]
     for case in steady(subject, world):
         start = settled(case, arrange)
-        if all(world.exchange(changes(case, arrange))) and attempt(lambda: _taken(start, arrange, world), world):  # noqa: B023
+        if not all(world.exchange(changes(case, arrange))):
+            continue
+        taken = attempt(lambda: _taken(start, arrange, world), world)  # noqa: B023
+        if taken is not None and attempt(lambda: laid(start, arrange), world) is not None:  # noqa: B023
             tried += 1
             found.append(everywhere(start, world, lambda point: _by_layout(point, world, arrange, layout)))
     need(tried, f"it takes no sample that is {layout}, or every sample is so already")
@@ -84,12 +87,11 @@ def test_layout_of_inputs_makes_no_difference(subject: Subject, world: World, la
         raise Deviation(f"{wrong} of the sample as it is", actual, right, wrong.likely)
 
 
-def _taken(case: Case, arrange: Arrange, world: World) -> bool | None:
-    """True where a sample is taken in its own layout and in another; None where it changes what would be expanded."""
+def _taken(case: Case, arrange: Arrange | None, world: World) -> bool | None:
+    """Whether a sample can be gone back through; None where it changes what a layout would expand."""
     run = case.run()
-    run.gradients(run.cotangents(world))
-    laid(case, arrange)
-    return None if writes_into_shared(run, arrange) else True
+    pulled = _pulled(run, world)
+    return None if arrange and writes_into_shared(run, arrange) else pulled
 
 
 def _by_layout(point: Case, world: World, arrange: Arrange, layout: str) -> Mismatch | None:
@@ -264,10 +266,11 @@ def test_backward_takes_what_forward_takes(subject: Subject, world: World, kind:
     """A sample laid out otherwise, or with an empty first dimension, that forward takes is no error in backward."""
     need(has_backward(subject), "the class defines neither backward nor vjp")
     taken = 0
+    arrange = LAYOUTS.get(kind)
     for sample in differentiable(subject, world):
-        case = settled(sample, LAYOUTS[kind]) if kind in LAYOUTS else sample
+        case = settled(sample, arrange) if arrange else sample
         # Where the sample itself fails, other clauses say so.
-        fine = attempt(lambda: _pulled(case.run(), world), world)  # noqa: B023
+        fine = attempt(lambda: _taken(case, arrange, world), world)  # noqa: B023
         run = attempt(lambda: _derived(case, kind, world), world) if fine else None  # noqa: B023
         if run is None or not all(world.exchange(bool(run.outputs))):
             continue

@@ -88,6 +88,21 @@ class OneRowOfAnExpandedOne(right.Reduce):
         return total
 
 
+class AddsUpInPlaceAsItLies(right.Reduce):
+    """Adds up in the argument itself, of which Gloo takes the memory in order, whatever the strides.
+
+    Breaks: Collective.forward.any-layout
+    """
+
+    TYPES = "P -> I"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.mark_dirty(x)
+        dist.all_reduce(x, group=group)
+        return x
+
+
 class SkipsZeros(right.Reduce):
     """A rank that has only zeros to add spares itself the sum.
 
