@@ -15,6 +15,7 @@ from conformance.kit.deviations import Deviation, need
 from conformance.kit.layouts import (
     LAYOUTS,
     Arrange,
+    MisreadMode,
     changes,
     in_order,
     laid,
@@ -118,12 +119,19 @@ def _by_layout(point: Case, world: World, arrange: Arrange, layout: str) -> Mism
         if not any(world.exchange(gap > near)):
             continue
         tolerance = near + 3 * _roughness(point, look, expected, world)
-        if any(world.exchange(gap > tolerance)):
+        if any(world.exchange(gap > tolerance)) and not _is_misread(point, arrange, look, world):
             who, what = ("forward", "result") if look is results else ("backward", f"gradient of {_leaf(base, place)}")
             likely = _in_order(who, point, arrange, world, lambda other: look(other)[place], actual[place])  # noqa: B023
             what = f"{what} of {point.label} with its inputs {layout}"
             return Mismatch(what, actual[place], expected[place], gap, tolerance, likely) if gap > tolerance else None
     return None
+
+
+def _is_misread(point: Case, arrange: Arrange, look: Look, world: World) -> bool:
+    """Whether an operation of PyTorch itself goes wrong, on any rank."""
+    with MisreadMode() as mode:
+        attempt(lambda: look(laid(point, arrange)), world)
+    return any(world.exchange(bool(mode.misread)))
 
 
 def _roughness(
