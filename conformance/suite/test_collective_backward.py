@@ -122,7 +122,8 @@ def _gradient(call: TensorCall, asked: Sequence[int], look: Observation, drawn: 
     def gradient(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         count = len(tensors) - len(look.differentiable)
         inputs = list(tensors[:count])
-        given = [call.grown(steps, own) for steps, own in zip(tensors[count:], drawn, strict=True)]
+        # In a network what comes in is no leaf, and PyTorch refuses to write into a leaf alone: it would hide the rest.
+        given = [call.grown(steps, own).clone() for steps, own in zip(tensors[count:], drawn, strict=True)]
         for at in asked:  # leaves would do as well, but those of a caller have no graph
             inputs[at] = inputs[at] if inputs[at].requires_grad else inputs[at].detach().requires_grad_()
         results = call.in_group(whole())(inputs)

@@ -163,6 +163,28 @@ class PlainSumBackward(right.RingGather):
         return total.chunk(dist.get_world_size(ctx.group))[dist.get_rank(ctx.group)].clone(), None
 
 
+class GathersIntoTheGradient(right.Copy):
+    """Gathers into a list that holds the incoming gradient itself: what autograd then knows of it is zero.
+
+    Breaks: Collective.backward.twice
+    """
+
+    TYPES = "I -> V"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.group = group
+        return x.chunk(dist.get_world_size(group))[dist.get_rank(group)].clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        grad = grad.contiguous()
+        parts = [torch.empty_like(grad) for _ in range(dist.get_world_size(ctx.group))]
+        parts[dist.get_rank(ctx.group)] = grad
+        dist.all_gather(parts, grad, group=ctx.group)
+        return torch.cat(parts), None
+
+
 class SendsFromTheArgument(right.Copy):
     """The first rank sends straight from its argument's memory, and returns before the others have received it.
 
