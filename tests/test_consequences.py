@@ -112,6 +112,15 @@ def test_the_cause_is_rather_a_clause_of_which_no_test_passed():
     assert [found[name][0] for name in (SUM, COUNT)] == ["consequence", "error"]
 
 
+def test_a_pass_in_another_world_says_nothing_about_the_cause():
+    found = verdicts(
+        outcome(SUM, "error", message=RAISED, world=2),
+        outcome(SUM, "pass", node="alone", world=1),
+        outcome(COUNT, "error", message=RAISED, world=2),
+    )
+    assert [found[name][0] for name in (SUM, COUNT)] == ["error", "consequence"]
+
+
 def test_an_assertion_that_failed_is_never_a_consequence():
     tests = [outcome(COUNT, "error", message=RAISED), outcome(SUM, "error", message=RAISED)]
     found = verdicts(*tests, outcome(SUM, "fail", node="other", message="gradient of x"))

@@ -74,13 +74,15 @@ def with_consequences(clauses: Sequence[ClauseResult]) -> tuple[ClauseResult, ..
 def in_order(broken: Iterable[ClauseResult]) -> list[ClauseResult]:
     """Broken clauses as they are told: the stricter first; of a level those that can be a cause, and a spec's own.
 
-    Of clauses that ended in the same way, one with a test that passed is about something else than what went wrong.
+    Of clauses that ended in the same way, one with a test that passed, in a world where another one broke, is about
+    something else than what went wrong.
     """
 
     def place(clause: ClauseResult) -> tuple[int, bool, bool, bool]:
         asserted = _asserted(clause)
-        judged_in_part = not asserted and any(test.outcome == "pass" for test in clause.tests)
-        return LEVELS.index(clause.level), not asserted, judged_in_part, clause.id.startswith("Function.")
+        worlds = {test.world for test in clause.tests if test.outcome in BROKEN}
+        passed = any(test.outcome == "pass" and test.world in worlds for test in clause.tests)
+        return LEVELS.index(clause.level), not asserted, passed and not asserted, clause.id.startswith("Function.")
 
     return sorted(broken, key=place)
 
