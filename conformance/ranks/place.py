@@ -48,7 +48,7 @@ def no_such_interface(environment: Mapping[str, str] = os.environ) -> str:
     ''
     """
     chosen = environment.get(GLOO_INTERFACE, "")
-    there = [name for _, name in socket.if_nameindex()]
+    there = [name for _, name in socket.if_nameindex()] if chosen else []
     if {*filter(None, chosen.split(","))} <= {*there}:
         return ""
     return f"{GLOO_INTERFACE}={chosen!r}: this machine has no such network interface; there are {', '.join(there)}"

@@ -95,7 +95,8 @@ def _wanted(report: Report, tests: Sequence[PlannedTest]) -> Iterator[Wanted]:
     for part in report.parts:
         for clause in part.clauses:
             for failure in failures(clause) if clause.broken else ():
-                yield Wanted(part, clause, failure, planned[failure.test.nodeid], **there)
+                if failure.test.nodeid in planned:  # a resumed run may tell of one that is planned no more
+                    yield Wanted(part, clause, failure, planned[failure.test.nodeid], **there)
 
 
 def _free(folder: Path, wanted: Wanted, written: Sequence[Path]) -> Path:
