@@ -70,7 +70,7 @@ class FunctionClass:
     def lookup(self, name: str) -> tuple[FunctionClass, ast.stmt] | None:
         """What Python would find under ``name`` before PyTorch's own; None also where that cannot be told."""
         if name in self.bound:
-            return self, self.bound[name]
+            return None if _is_pytorchs(self.bound[name], name) else (self, self.bound[name])
         for base in self.bases:
             found = base.lookup(name)
             if found is not None:
@@ -117,3 +117,13 @@ def is_stub(method: Method) -> bool:
     """Whether a method only raises, or says nothing: a base class's place-holder."""
     body = [node for node in method.body if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))]
     return all(isinstance(node, ast.Raise | ast.Pass) for node in body)
+
+
+def _is_pytorchs(statement: ast.stmt, name: str) -> bool:
+    """Whether a class takes PyTorch's own member back, as ``vmap = torch.autograd.Function.vmap`` does."""
+    match statement:
+        case ast.Assign(
+            value=ast.Attribute(value=ast.Name(id="Function") | ast.Attribute(attr="Function"), attr=taken)
+        ):
+            return taken == name
+    return False
