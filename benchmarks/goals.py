@@ -21,7 +21,7 @@ BEYOND = {
 }
 #: Why a goal is not met, where that is known; shown when it is not.
 WHY = {
-    "watch": "a gather on two ranks waits for Gloo's threads to wake each other, about 1 ms for each exchange here",
+    "watch": "every clause is run again, on ranks that are forked anew",
     "reference": "most of its tests need several ranks or a process group, and all ranks share the cores",
     "middle": "checking that shapes match, and waking threads, take a larger share of the time than at 64 MiB",
     "limit": "a gather also checks shapes, builds autograd's graph and adds up; the bare exchange does none of that",

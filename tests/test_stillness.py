@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from conformance.ranks import procfs
 from conformance.ranks.group import RankGroup
 from conformance.ranks.stillness import LONG, Stillness
 
@@ -47,6 +48,13 @@ def test_a_process_that_gets_no_time_but_would_take_it_is_not_still(process):
 
 def test_no_process_is_not_still():
     assert not Stillness().of([], 2 * LONG)
+
+
+def test_nobody_is_still_where_nothing_is_known_of_processes(monkeypatch):
+    monkeypatch.setattr(procfs, "is_there", lambda: False)
+    stillness = Stillness()
+    assert not stillness.of([os.getpid() + 1_000_000], 10.0)
+    assert not stillness.of([os.getpid() + 1_000_000], 10.1 + LONG)
 
 
 def rank(**state):

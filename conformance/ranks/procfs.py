@@ -24,6 +24,11 @@ def is_subreaper() -> bool:
     return bool(answer.value)
 
 
+def is_there() -> bool:
+    """Whether anything is known of processes here."""
+    return os.path.exists("/proc/self/stat")
+
+
 def state(pid: int) -> bytes:
     """The letter that ``ps`` shows, such as ``T`` for a process that a signal stopped; empty once it is gone.
 

@@ -21,7 +21,9 @@ class Stillness:
         self.taken: list[int] = []
 
     def of(self, pids: Sequence[int], now: float) -> bool:
-        """Whether none of these processes has done anything for a while; False where there are none."""
+        """Whether none of these processes has done anything for a while; False where none is there, or nobody knows."""
+        if not procfs.is_there():
+            return False
         taken = [procfs.ticks(pid) for pid in pids]
         # On a busy machine a process may get no time for a while, and would take it.
         if not pids or taken != self.taken or any(map(procfs.would_run, pids)):

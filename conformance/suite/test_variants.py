@@ -134,9 +134,7 @@ def _is_misread(point: Case, arrange: Arrange, look: Look, world: World) -> bool
     return any(world.exchange(bool(mode.misread)))
 
 
-def _roughness(
-    point: Case, look: Callable[[Run], list[torch.Tensor]], expected: list[torch.Tensor], world: World
-) -> float:
+def _roughness(point: Case, look: Look, expected: list[torch.Tensor], world: World) -> float:
     """How far rounding alone moves what a call gives: where rows are alike, it may decide which one is the largest."""
     eps = max(epsilon(expected), torch.finfo(torch.float32).eps)  # it may work in single precision inside
     moved = [
