@@ -12,8 +12,9 @@ import pytest
 
 from conformance.core import catalog
 from conformance.core.plan import PlannedTest, SubjectRef
+from conformance.reproduce.assemble import assembled
 from conformance.reproduce.scripts import gather_script
-from conformance.reproduce.whole import whole_script
+from conformance.reproduce.whole import PACKAGES, embedded, whole_script
 from tests.faults.command import run
 from tests.proof.scripts import Alone
 
@@ -155,6 +156,21 @@ def test_a_clause_of_the_engine_runs_out_of_a_script(tmp_path):
     path.write_text(whole_script(PlannedTest(test, None, 1, False, test.cases[0]), 60.0))
     status, said = script(path)
     assert (status, "in order" in said) == (0, True), said
+
+
+def test_all_that_scripts_carry_of_the_suite_can_be_imported_from_there(tmp_path):
+    """A module that reads its own file, or that finds others by their names alone, cannot."""
+    carried: dict[str, str] = {}
+    for test in {test.file: test for test in TESTS.values()}.values():
+        names: dict[str, dict[str, str]] = {}
+        exec(embedded(PlannedTest(test, None, 1, False, test.cases[0])), names)
+        carried |= names["SOURCES"]
+    given = f"PACKAGES, SOURCES = {PACKAGES!r}, {carried!r}"
+    loader = assembled("sources", {"embedded": given})
+    tried = f"sys.meta_path.insert(0, Sources())\nfor name in {sorted(carried)!r}:\n    __import__(name)\n"
+    with Alone(tmp_path) as alone:
+        status, said = alone.run(loader + tried)
+    assert status == 0, said
 
 
 def test_hostile_words_stay_inside_the_docstring():

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from conformance.core.outcomes import BROKEN, Outcome, RankOutcome, TestOutcome, worst
-from conformance.core.plan import PlannedTest
+
+if TYPE_CHECKING:
+    from conformance.core.plan import PlannedTest
 
 NOTHING_MORE = "nothing more"
 ROOT_ONLY = re.compile(r",? ?\[\[.*?\]\],? ?|,? ?\[\],? ?")

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import importlib
-import os
 import re
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-import torch
-
 from conformance.core.errors import UsageError
 from conformance.core.outcomes import clipped
 from conformance.kit.deviations import Deviation, NotApplicable, Skipped
+from conformance.kit.frames import foreign
 from conformance.kit.seeds import seed
 
-#: Frames of these folders tell an author nothing about their own code.
-_FOREIGN = (
-    os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
-    os.path.dirname(os.path.abspath(torch.__file__)),
-)
 #: What PyTorch says before the words of an assertion of its own: the condition, its place, and a plea for a report.
 _ASSERTION = re.compile(r"^.* INTERNAL ASSERT FAILED at .*?, please report a bug to PyTorch\. ")
 #: So many frames are shown at most, half from each end.
@@ -98,7 +91,7 @@ def name_of(error: BaseException) -> str:
 def explain(error: BaseException) -> str:
     """Type and text of an exception, and the frames of the user's own code; all frames where there are none of it."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not os.path.abspath(frame.filename).startswith(_FOREIGN)] or list(frames)
+    own = [frame for frame in frames if not foreign(frame.filename)] or list(frames)
     if len(own) > _FRAMES:
         own = [*own[: _FRAMES // 2], *own[-_FRAMES // 2 :]]
     lines = "".join(traceback.format_list(own)).rstrip()

@@ -23,13 +23,12 @@ from torch._dynamo.backends import debugging  # noqa: F401
 
 from conformance.kit.calls import Case
 from conformance.kit.collectives import NAMESPACES
+from conformance.kit.frames import foreign
 from conformance.kit.subject import Subject
 
 BACKEND = "aot_eager"
 #: How the compiler begins to say that it does not support something by design.
 UNSUPPORTED = "Dynamo does not support tracing `torch.autograd.Function`"
-#: Lines of these folders are not the subject's.
-_FOREIGN = tuple(os.path.dirname(os.path.abspath(file)) for file in (torch.__file__, os.path.dirname(__file__)))
 
 
 @contextmanager
@@ -97,5 +96,5 @@ def explanation(error: Exception) -> str:
 def place(error: Exception) -> str:
     """The line of the subject where the compiler gave up: file, line and function; empty where it names none."""
     frames = getattr(error, "real_stack", None) or traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not os.path.abspath(frame.filename).startswith(_FOREIGN)]
+    own = [frame for frame in frames if not foreign(frame.filename)]
     return f"{os.path.basename(own[-1].filename)}:{own[-1].lineno}, in {own[-1].name}" if own else ""

@@ -7,7 +7,6 @@ import contextlib
 import copy
 import functools
 import gc
-import importlib
 import inspect
 import io
 import itertools
@@ -31,6 +30,9 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+
+from conformance.core import joining, outcomes
+from conformance.kit import attempt, deviations, expect, frames, seeds, world
 
 #: What a Function has no business changing. Patched names are seen by the identity of what they hold.
 TORCH = (
@@ -58,25 +60,13 @@ LIBRARY = (
     contextlib, copy, functools, gc, inspect, io, itertools, json, linecache, math, operator, random, re, socket,
     struct, time, traceback, types, weakref,
 )  # fmt: skip
-SUITE = tuple(
-    importlib.import_module(f"conformance.{name}")
-    for name in (
-        "core.joining",
-        "core.outcomes",
-        "kit.attempt",
-        "kit.deviations",
-        "kit.expect",
-        "kit.seeds",
-        "kit.world",
-    )
-)
+SUITE = (joining, outcomes, attempt, deviations, expect, seeds, world)
 #: Imported modules that must stay what they are: Python's own, and torch's public ones.
 MODULES = tuple(
     name
     for name in sys.modules
     if "._" not in name and name.count(".") < (3 if name.startswith("torch.") else 1) and not name.startswith("_")
 )
-_TORCH_FOLDER = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 
 
 class Names:
@@ -109,4 +99,4 @@ def _patched(place: Any, before: dict[str, Any], after: dict[str, Any]) -> bool:
 def _by_torch(held: object) -> bool:
     """Whether torch itself made a function: its compiler wraps others when it is first imported."""
     made_in = getattr(getattr(held, "__code__", None), "co_filename", "")
-    return hasattr(held, "__wrapped__") and made_in.startswith(_TORCH_FOLDER)
+    return hasattr(held, "__wrapped__") and made_in.startswith(frames.TORCH)

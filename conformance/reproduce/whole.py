@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from conformance.core.plan import PlannedTest
@@ -67,10 +68,11 @@ def whole_script(
         "HANGS": hangs,
     }
     named = "\n".join(f"{name} = {value!r}" for name, value in values.items())
-    return assembled("suite_test", {"planned": named, "embedded": _embedded(planned)})
+    return assembled("suite_test", {"planned": named, "embedded": embedded(planned)})
 
 
-def _embedded(planned: PlannedTest) -> str:
+def embedded(planned: PlannedTest) -> str:
+    """The sources that the script of a test carries, as Python."""
     names = [planned.test.module, *_needed(planned.test.file), *ALWAYS]
     for always in ALWAYS:
         names += _needed(_file(always))
@@ -90,14 +92,24 @@ def _quoted(name: str) -> str:
 def _needed(file: Path, seen: set[str] | None = None) -> Iterator[str]:
     """The modules of ours that a module is made of, each once."""
     seen = set() if seen is None else seen
-    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-        if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith(("conformance", "published")):
-            continue
-        for name in (str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)):
-            if name not in seen and _file(name).is_file():
-                seen.add(name)
-                yield name
-                yield from _needed(_file(name), seen)
+    for name in _imported(file):
+        if name not in seen:
+            seen.add(name)
+            yield name
+            yield from _needed(_file(name), seen)
+
+
+@cache
+def _imported(file: Path) -> tuple[str, ...]:
+    """The modules of ours that a module imports when it runs."""
+    tree = ast.parse(file.read_text("utf-8"))
+    for node in [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]:
+        tree.body.remove(node)
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    names = [
+        name for node in found for name in (f"{node.module}", *(f"{node.module}.{own.name}" for own in node.names))
+    ]
+    return tuple(name for name in names if name.startswith(("conformance", "published")) and _file(name).is_file())
 
 
 def _file(name: str) -> Path:

@@ -102,12 +102,21 @@ def task(implementation: Implementation) -> Callable[[Forkserver], Wanted | None
 
 
 def _first_failure(pool: Hasty, implementation: Implementation) -> Wanted | None:
+    """The first failure that fresh ranks show as well; where all need earlier calls, the first."""
+    first = None
     for item in items_of(implementation):
         if item.test.clause == implementation.breaks:
             outcome = pool.run(item)
             if outcome.outcome in BROKEN:
-                return _wanted(implementation, item, Failure(outcome))
-    return None
+                first = first or _wanted(implementation, item, Failure(outcome))
+                if outcome.outcome != "fail" or _fails_alone(pool, item):
+                    return _wanted(implementation, item, Failure(outcome))
+    return first
+
+
+def _fails_alone(pool: Hasty, item: PlannedTest) -> bool:
+    pool.close()
+    return pool.run(item).outcome in BROKEN
 
 
 def _wanted(implementation: Implementation, item: PlannedTest, failure: Failure) -> Wanted:
