@@ -33,6 +33,8 @@ from conformance.reproduce.pieces.sources import Sources
 
 #: How long ranks may take to start and import torch (seconds): no part of the test's own limit.
 START = 300.0
+#: How long other ranks may take to come to where one is that raised, before they count as waiting elsewhere (seconds).
+ALONE = min(10.0, TIMEOUT / 2)
 BROKEN, UNFINISHED = 1, 2
 
 
@@ -56,7 +58,7 @@ def rank_main(rank: int, port: int, status: Any, begun: Any) -> None:
     sys.path.insert(0, os.getcwd())
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo" if sys.platform == "linux" else "lo0")
     from conformance.kit.deviations import NotApplicable
-    from conformance.kit.world import World
+    from conformance.kit.world import LeftAlone, World
 
     store = dist.TCPStore("127.0.0.1", port)
     count = 0
@@ -65,6 +67,11 @@ def rank_main(rank: int, port: int, status: Any, begun: Any) -> None:
         nonlocal count
         count += 1
         store.set(f"{count}/{rank}", json.dumps(value))
+        limit = time.monotonic() + ALONE
+        while raised and not store.check([f"{count}/{other}" for other in range(SIZE)]):
+            if time.monotonic() > limit:
+                raise LeftAlone
+            time.sleep(0.05)
         return [json.loads(store.get(f"{count}/{other}")) for other in range(SIZE)]
 
     if GROUP:
@@ -101,6 +108,8 @@ def main() -> int:
     while not ended and time.monotonic() < limit:
         if not started and all(begun[:]):
             started, limit = True, time.monotonic() + TIMEOUT
+        if BROKEN in status[:]:  # the others may have something to say, or wait for this one without end
+            limit = min(limit, time.monotonic() + ALONE)
         ended = workers.join(timeout=0.2)  # True once all have ended; one that did is no reason to stop
     for process in workers.processes:
         if process.is_alive():
