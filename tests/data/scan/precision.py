@@ -46,9 +46,11 @@ def fetch(requirement: str, folder: Path) -> None:
     """Download a wheel, or the source archive where there is no wheel."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--disable-pip-version-check"]
     where = ["--dest", str(folder), requirement]
-    wheel = subprocess.run([*command, "--only-binary=:all:", *where], capture_output=True, check=False)
-    if wheel.returncode:
-        subprocess.run([*command, "--no-build-isolation", *where], check=True)
+    # Some archives need this environment's torch to say which version they are, others tools that it lacks.
+    for option in ("--only-binary=:all:", "--no-build-isolation"):
+        if not subprocess.run([*command, option, *where], capture_output=True, check=False).returncode:
+            return
+    subprocess.run([*command, *where], check=True)
 
 
 def unpack(archive: Path, folder: Path) -> None:
