@@ -92,6 +92,14 @@ class PlannedTest:
     @property
     def reproduce(self) -> str:
         """The command that runs this test alone, or the call of ``check`` that does."""
+        return self._command("-k", f"{self.test.function}[ and {self._parameters}]")
+
+    @property
+    def reproduce_among_others(self) -> str:
+        """The command that runs this test after all others of its subject."""
+        return self._command()
+
+    def _command(self, *selected: str) -> str:
         if self.subject and not self.subject.reference:
             name = self.subject.label.rpartition(":")[2].rpartition("<locals>.")[2]
             return f"check({name}, ..., only={self.test.clause!r})"
@@ -102,7 +110,7 @@ class PlannedTest:
             words += ["--inputs", self.subject.inputs] if self.subject.inputs else []
         if self.size > 1 or self.group:
             words += ["--ranks", str(self.size)]
-        return shlex.join([*words, *self.where, "-k", f"{self.test.function}[ and {self._parameters}]"])
+        return shlex.join([*words, *self.where, *selected])
 
 
 def slug(value: object) -> str:

@@ -19,7 +19,7 @@ from conformance.ranks.giving_up import GiveUpRule
 from conformance.ranks.group import RankGroup
 from conformance.ranks.owner import Owner
 from conformance.ranks.preloads import TRANSFORMS
-from conformance.ranks.second_look import annotated
+from conformance.ranks.second_look import annotated, due_to_earlier_calls
 from conformance.ranks.settings import Settings
 from conformance.ranks.starter import IMPORTING, Key, Starter, told
 
@@ -51,6 +51,8 @@ class Pool(Owner):
         self.group: RankGroup | None = None
         self.key: Key | None = None
         self.starting = False
+        self.tests_run = 0  # by the present ranks
+        self.tried_alone: set[tuple[str, str]] = set()
         self.unloadable: dict[tuple[str, int], list[RankOutcome]] = {}
         self.give_up = GiveUpRule()
 
@@ -80,7 +82,19 @@ class Pool(Owner):
         outcomes = self._put_back(self._attempted(item))
         outcome = joined(item, outcomes, time.perf_counter() - start)
         self.give_up.note(item, outcome)
-        return outcome
+        return due_to_earlier_calls(item, outcome) if self._passes_alone(item, outcome) else outcome
+
+    def _passes_alone(self, item: PlannedTest, outcome: TestOutcome) -> bool:
+        """Whether fresh ranks pass a test that failed after others; tried once for each clause of a subject."""
+        asked = (_name(item.subject), item.test.clause)
+        came_to_an_end = {rank.outcome for rank in outcome.ranks} <= {"pass", "fail", "error"}
+        if outcome.outcome not in {"fail", "error"} or not came_to_an_end or self.tests_run < 2:
+            return False
+        if asked in self.tried_alone or self._known(item):
+            return False
+        self.tried_alone.add(asked)
+        self.close()
+        return all(rank.outcome == "pass" for rank in self._put_back(self._attempted(item)))
 
     def _attempted(self, item: PlannedTest, again: bool = True) -> list[RankOutcome]:
         """The outcomes of a test, whatever happens to the forkserver or in the controller itself."""
@@ -163,6 +177,7 @@ class Pool(Owner):
         """Know nothing of the subjects any more: their files have changed."""
         self.close()
         self.unloadable.clear()
+        self.tried_alone.clear()
         self.starter.failed.clear()
         self.give_up = GiveUpRule()
 
@@ -195,6 +210,7 @@ class Pool(Owner):
             "arguments": item.test.arguments,
             "cases": dict(item.case),
         }
+        self.tests_run += 1
         return self.group.request(request, self._deadline(item.test.deadline))
 
     def _deadline(self, own: float | None) -> float:
@@ -217,7 +233,7 @@ class Pool(Owner):
                     self.unloadable[_name(key.subject), key.size] = outcomes
                     return outcomes
             undo.pop_all()
-        self.group, self.key = group, key
+        self.group, self.key, self.tests_run = group, key, 0
         return None
 
     def _second_look(self, item: PlannedTest, outcomes: list[RankOutcome]) -> list[RankOutcome]:

@@ -1,11 +1,27 @@
-"""What PyTorch's distributed debugging says of collectives that did not match."""
+"""What is said of a failure once it was looked at again: on fresh ranks, or with PyTorch's distributed debugging."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from conformance.core.outcomes import RankOutcome
+from conformance.core.outcomes import RankOutcome, TestOutcome
+from conformance.core.plan import PlannedTest
+
+#: What is said of a failure that only ranks show which have run other tests.
+EARLIER_CALLS = "what earlier calls left behind: on ranks that had run nothing else, this test passed"
+
+
+def due_to_earlier_calls(item: PlannedTest, outcome: TestOutcome) -> TestOutcome:
+    """The outcome of a test that passes on fresh ranks. What its ranks took for the cause is none."""
+    guessed = f"\nlooks like: {outcome.likely}"
+    return replace(
+        outcome,
+        likely=EARLIER_CALLS,
+        message=outcome.message.removesuffix(guessed),
+        reproduce=item.reproduce_among_others,
+        ranks=tuple(replace(rank, likely="", message=rank.message.removesuffix(guessed)) for rank in outcome.ranks),
+    )
 
 
 def annotated(outcomes: Sequence[RankOutcome], again: Sequence[RankOutcome]) -> list[RankOutcome]:

@@ -33,3 +33,20 @@ class Hangs(Good):
         while dist.get_rank() == dist.get_world_size() - 1:
             pass
         return Good.backward(ctx, *grads)
+
+
+class Counts(Good):
+    """Right in the first test; later calls of the same ranks are not."""
+
+    calls = 0
+
+    @staticmethod
+    def backward(ctx, *grads):
+        Counts.calls += 1
+        return Good.backward(ctx, *grads) * Counts.calls
+
+
+class Doubles(Good):
+    @staticmethod
+    def backward(ctx, *grads):
+        return Good.backward(ctx, *grads) * 2

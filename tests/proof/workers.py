@@ -34,6 +34,9 @@ class Hasty(Pool):
     def _second_look(self, item: PlannedTest, outcomes: list[RankOutcome]) -> list[RankOutcome]:
         return outcomes
 
+    def _passes_alone(self, item: PlannedTest, outcome: TestOutcome) -> bool:
+        return False
+
 
 def side_by_side(jobs: Sequence[Callable[[Forkserver], Result]], said: Callable[[Result], None]) -> list[Result]:
     """What the jobs return, in their order; each thread has a forkserver of its own."""

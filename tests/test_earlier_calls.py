@@ -1,0 +1,40 @@
+"""A failure that fresh ranks do not show: what earlier calls left behind is to blame, and the report says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from conformance.ranks.client import Forkserver
+from conformance.ranks.pool import Pool
+from conformance.ranks.second_look import EARLIER_CALLS
+from tests.faults.running import new_pool, run
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Pool]:
+    with Forkserver() as forkserver, new_pool(forkserver) as pool:
+        yield pool
+
+
+def test_a_failure_that_needs_earlier_calls_says_so_and_how_to_see_it_again(pool: Pool) -> None:
+    assert run(pool, "odd:Counts", "test_calm", 2).outcome == "pass"
+    failed = run(pool, "odd:Counts", "test_fault", 2)
+    assert (failed.outcome, failed.likely) == ("fail", EARLIER_CALLS)
+    assert "looks like" not in failed.message + "".join(rank.message for rank in failed.ranks)
+    assert failed.reproduce == "conformance run odd:Counts --spec AllGatherGradAutograd --ranks 2"
+
+
+def test_a_failure_that_fresh_ranks_show_as_well_is_not_put_down_to_earlier_calls(pool: Pool) -> None:
+    assert run(pool, "odd:Doubles", "test_calm", 2).outcome == "fail"
+    failed = run(pool, "odd:Doubles", "test_fault", 2)
+    assert failed.outcome == "fail"
+    assert failed.likely != EARLIER_CALLS
+    assert " -k " in failed.reproduce
+
+
+def test_the_first_test_of_fresh_ranks_is_not_run_again(pool: Pool) -> None:
+    pool.close()
+    assert run(pool, "odd:Doubles", "test_later", 2).outcome == "fail"
+    assert pool.tests_run == 1
