@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from conformance.core.outcomes import EARLIER_CALLS
 from conformance.ranks.client import Forkserver
 from conformance.ranks.pool import Pool
-from conformance.ranks.second_look import EARLIER_CALLS
+from tests.faults import command
 from tests.faults.running import new_pool, run
 
 
@@ -38,3 +40,11 @@ def test_the_first_test_of_fresh_ranks_is_not_run_again(pool: Pool) -> None:
     pool.close()
     assert run(pool, "odd:Doubles", "test_later", 2).outcome == "fail"
     assert pool.tests_run == 1
+
+
+def test_no_script_of_one_test_is_written_for_it(tmp_path: Path) -> None:
+    words = ("--spec", "AllGatherGradAutograd", "--ranks", "2", "-k", "test_gradient_is_the_sum_over_ranks")
+    status, out, err = command.run("run", "odd:Counts", *words, "--reproduce", "scripts", cwd=tmp_path)
+    assert (status, err) == (1, "")
+    assert "0 scripts in scripts" in out
+    assert "1 failure has no script, for it needs earlier calls of the same process" in out

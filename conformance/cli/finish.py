@@ -6,9 +6,11 @@ import sys
 from collections.abc import Callable, Sequence
 
 from conformance.core.errors import UsageError
+from conformance.core.outcomes import EARLIER_CALLS
 from conformance.core.output import complain, let_go_of_output, why
 from conformance.report import expectations, github
 from conformance.report.expectations import Expectation
+from conformance.report.failures import failures
 from conformance.report.files import write_all
 from conformance.report.model import Report
 from conformance.report.sheet import terminal
@@ -62,3 +64,11 @@ def _reproduce(session: Session, report: Report, folder: str) -> None:
     scripts = write_scripts(report, session.tests, folder, session.options.timeout)
     many = "1 script" if len(scripts) == 1 else f"{len(scripts)} scripts"
     print(f"{many} in {folder}: what is broken, shown with torch alone", flush=True)
+    broken = [failure for part in report.parts for clause in part.clauses for failure in failures(clause)]
+    if left_out := sum(failure.likely == EARLIER_CALLS for failure in broken):
+        several = (
+            "1 failure has no script, for it needs"
+            if left_out == 1
+            else f"{left_out} failures have no script, for they need"
+        )
+        print(f"{several} earlier calls of the same process", flush=True)

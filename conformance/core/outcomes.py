@@ -18,6 +18,8 @@ Outcome = Literal["crash", "timeout", "error", "fail", "skip", "not-applicable",
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 #: The outcomes that break a clause, worst first; a rank that gave another one has nothing to answer for.
 BROKEN: tuple[Outcome, ...] = ("crash", "timeout", "error", "fail")
+#: The cause of a failure that only ranks show which have run other tests.
+EARLIER_CALLS = "what earlier calls left behind: on ranks that had run nothing else, this test passed"
 
 #: Longest text that a rank may hand over in one field; a subject may print or raise megabytes.
 TEXT_LIMIT = 20_000

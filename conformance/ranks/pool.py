@@ -52,7 +52,7 @@ class Pool(Owner):
         self.key: Key | None = None
         self.starting = False
         self.tests_run = 0  # by the present ranks
-        self.tried_alone: set[tuple[str, str]] = set()
+        self.fail_alone: set[tuple[str, str]] = set()  # subjects with clauses that fresh ranks break
         self.unloadable: dict[tuple[str, int], list[RankOutcome]] = {}
         self.give_up = GiveUpRule()
 
@@ -85,16 +85,17 @@ class Pool(Owner):
         return due_to_earlier_calls(item, outcome) if self._passes_alone(item, outcome) else outcome
 
     def _passes_alone(self, item: PlannedTest, outcome: TestOutcome) -> bool:
-        """Whether fresh ranks pass a test that failed after others; tried once for each clause of a subject."""
-        asked = (_name(item.subject), item.test.clause)
+        """Whether fresh ranks pass a test that failed after others; asked of a clause until one fails there too."""
+        broken = (_name(item.subject), item.test.clause)
         came_to_an_end = {rank.outcome for rank in outcome.ranks} <= {"pass", "fail", "error"}
         if outcome.outcome not in {"fail", "error"} or not came_to_an_end or self.tests_run < 2:
             return False
-        if asked in self.tried_alone or self._known(item):
+        if broken in self.fail_alone or self._known(item):
             return False
-        self.tried_alone.add(asked)
         self.close()
-        return all(rank.outcome == "pass" for rank in self._put_back(self._attempted(item)))
+        passes = all(rank.outcome == "pass" for rank in self._put_back(self._attempted(item)))
+        self.fail_alone.update(() if passes else (broken,))
+        return passes
 
     def _attempted(self, item: PlannedTest, again: bool = True) -> list[RankOutcome]:
         """The outcomes of a test, whatever happens to the forkserver or in the controller itself."""
@@ -177,7 +178,7 @@ class Pool(Owner):
         """Know nothing of the subjects any more: their files have changed."""
         self.close()
         self.unloadable.clear()
-        self.tried_alone.clear()
+        self.fail_alone.clear()
         self.starter.failed.clear()
         self.give_up = GiveUpRule()
 

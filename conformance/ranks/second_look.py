@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from conformance.core.outcomes import RankOutcome, TestOutcome
+from conformance.core.outcomes import EARLIER_CALLS, RankOutcome, TestOutcome
 from conformance.core.plan import PlannedTest
-
-#: What is said of a failure that only ranks show which have run other tests.
-EARLIER_CALLS = "what earlier calls left behind: on ranks that had run nothing else, this test passed"
 
 
 def due_to_earlier_calls(item: PlannedTest, outcome: TestOutcome) -> TestOutcome:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from conformance.core.outcomes import EARLIER_CALLS
 from conformance.core.plan import PlannedTest
 from conformance.report.failures import Failure, failures
 from conformance.report.files import prepare, write
@@ -95,7 +96,8 @@ def _wanted(report: Report, tests: Sequence[PlannedTest]) -> Iterator[Wanted]:
     for part in report.parts:
         for clause in part.clauses:
             for failure in failures(clause) if clause.broken else ():
-                if failure.test.nodeid in planned:  # a resumed run may tell of one that is planned no more
+                # A resumed run may tell of one that is planned no more; a script makes the calls of one test alone.
+                if failure.test.nodeid in planned and failure.likely != EARLIER_CALLS:
                     yield Wanted(part, clause, failure, planned[failure.test.nodeid], **there)
 
 
