@@ -47,4 +47,4 @@ def test_no_script_of_one_test_is_written_for_it(tmp_path: Path) -> None:
     status, out, err = command.run("run", "odd:Counts", *words, "--reproduce", "scripts", cwd=tmp_path)
     assert (status, err) == (1, "")
     assert "0 scripts in scripts" in out
-    assert "1 failure has no script, for it needs earlier calls of the same process" in out
+    assert "without a script, for they need earlier calls of the same process: 1" in out

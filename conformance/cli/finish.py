@@ -66,9 +66,4 @@ def _reproduce(session: Session, report: Report, folder: str) -> None:
     print(f"{many} in {folder}: what is broken, shown with torch alone", flush=True)
     broken = [failure for part in report.parts for clause in part.clauses for failure in failures(clause)]
     if left_out := sum(failure.likely == EARLIER_CALLS for failure in broken):
-        several = (
-            "1 failure has no script, for it needs"
-            if left_out == 1
-            else f"{left_out} failures have no script, for they need"
-        )
-        print(f"{several} earlier calls of the same process", flush=True)
+        print(f"without a script, for they need earlier calls of the same process: {left_out}", flush=True)
