@@ -46,12 +46,14 @@ class Starter:
         self.files: set[str] = set()  # what the subjects so far are made of
         self.modules: tuple[str, ...] = ()  # what the tests to come import
         self.transforms: tuple[str, ...] = ()  # and what torch.func does, where some of them need it
+        self.compiler: tuple[str, ...] = ()  # and those that compile, which come last
 
     def look_ahead(self, items: Iterable[PlannedTest]) -> None:
         """Take note of what is to be run, so that modules are imported once and not on every rank."""
         tests = [item.test for item in items if not item.left_out]
         self.modules = tuple(sorted({test.module for test in tests if not test.compiles}))
         self.transforms = TRANSFORMS if any(test.transforms for test in tests) else ()
+        self.compiler = tuple(sorted({test.module for test in tests if test.compiles}))
 
     def start(self, key: Key, settings: Settings) -> RankGroup:
         """Ranks that have reported to be ready.
@@ -71,8 +73,10 @@ class Starter:
             raise
         failed.clear()
         self.started = True
-        for modules in (self.modules, self.transforms):
-            self.forkserver.preload(modules)  # while these ranks are busy
+        # While these ranks are busy. What the compiler needs has its turn when the next ranks wait for nothing else.
+        last = self.compiler if group.knows_transforms or not self.transforms else ()
+        for modules in (self.modules, self.transforms, last):
+            self.forkserver.preload(modules)
         return group
 
     def _ready(self, key: Key, settings: Settings) -> RankGroup:
