@@ -16,8 +16,10 @@ from conformance.kit.marks import clause
 from conformance.kit.memory import kept_alive
 from conformance.kit.recording import recording
 from conformance.kit.seeds import expect_not_seeded
+from conformance.kit.settings import unusual_settings
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import share_memory
+from conformance.kit.variants import attempt
 from conformance.kit.watched import watched
 from conformance.kit.witness import same_values
 from conformance.kit.world import World
@@ -121,6 +123,19 @@ def test_global_state_is_left_as_found(subject: Subject, world: World) -> None:
     expect.that(not changed, "global state after calls", f"changed: {', '.join(changed)}", "as it was before")
     for case, one, other in zip(all_cases, *states, strict=True):
         expect_not_seeded(one, other, case.label)
+
+
+@clause("Function.forward.deterministic")
+def test_unusual_settings_are_left_as_found(subject: Subject, world: World) -> None:
+    """A call changes no global setting where settings are not those of most programs."""
+    need(world.size == 1, "asked of one rank: one that fails would leave the others waiting for it")
+    all_cases = every_case(subject, world)
+    with unusual_settings():
+        before = isolation.take()
+        ran = [attempt(lambda case=case: _whole(case, world), world) for case in all_cases]  # type: ignore[misc]
+        changed = isolation.differences(before, isolation.take())
+    need(all(ran), "it raises where another default dtype, anomaly mode or deterministic algorithms are set")
+    expect.that(not changed, "unusual settings after calls", f"changed: {', '.join(changed)}", "as they were before")
 
 
 def _states_after(case: Case, world: World, seed: int) -> dict[str, Any]:
