@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from conformance import ConformanceError, Subject, check
-from tests.planted import vmap_generated
+from tests.planted import alike, vmap_generated
 from tests.planted._square import Square
 
 REMEMBERED: dict[str, Any] = {}
@@ -242,6 +242,15 @@ class ScalesItsInputsData(Square):
         return Square.forward(ctx, x)
 
 
+class CountedTwice(alike.Exchanged):
+    """Counts each gradient twice."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        return 2 * grad * y, 2 * grad * x
+
+
 BESIDE = "a tensor that was kept beside save_for_backward"
 IN_ORDER = "takes memory for contiguous"
 BUFFER = "share a buffer"
@@ -301,6 +310,14 @@ def test_a_cause_is_named_for_the_bug_that_it_is_about(function, test, cause):
 @pytest.mark.parametrize(("function", "test", "cause"), NOT_NAMED)
 def test_a_cause_is_not_named_for_a_neighbour_that_breaks_the_same_test(function, test, cause):
     assert cause not in likely(function, test)
+
+
+@pytest.mark.parametrize(
+    ("function", "cause"), [(alike.Exchanged, "the gradient of input 1"), (CountedTwice, "the right value times 2")]
+)
+def test_a_gradient_that_is_another_inputs_is_said_to_be_that(function, cause):
+    with pytest.raises(ConformanceError, match=f"looks like {cause}"):
+        check(function, *function.inputs(), only="test_gradient_is_the_derivative")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from conformance.kit.sizes import LONGER, is_read, resized
 from conformance.kit.slopes import Comparison, compare, directions, epsilon, inner, nearby, paired, reach, typical
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_strided
-from conformance.kit.variants import OWN, attempt, draws, farthest, shaken, steady
+from conformance.kit.variants import OWN, attempt, draws, farthest, moved_apart, shaken, steady
 from conformance.kit.world import World
 
 ROUGH = "too rough around every sample for differences to tell a derivative"
@@ -37,7 +37,10 @@ def test_gradient_is_the_derivative(subject: Subject, world: World) -> None:
     need(subject.gradient_kind != "spec", OWN)
     need(subject.gradient_kind == "numeric", "its gradient is a declared one")
     with explained(subject, world, "backward", differentiate):
-        told = sum(_expect_derivative(in_double(case), world) for case, _ in differentiated(subject, world))
+        samples = [in_double(case) for case, _ in differentiated(subject, world)]
+        told = sum(_expect_derivative(case, world) for case in samples)
+        apart = [moved_apart(case, world) for case in samples]
+        told += sum(_expect_derivative(case, world) for case in apart if case)
     need(told, ROUGH)
 
 
@@ -172,8 +175,17 @@ def _same_gradient(
         what,
         actual,
         f"{right} by differences of forward; slope along a direction {slope.analytic:.9g}, {slope.by_differences}",
-        likely_cause(gradient, expected, {}) or _made_on_purpose(run.case, run, at, gradient, expected),
+        likely_cause(gradient, expected, _of_other_inputs(run, cotangents, at))
+        or _made_on_purpose(run.case, run, at, gradient, expected),
     )
+
+
+def _of_other_inputs(run: Run, cotangents: list[torch.Tensor], at: int) -> dict[str, torch.Tensor]:
+    """The gradients, by differences, that may have been returned at the wrong place."""
+    leaf = run.leaves[at]
+    others = [place for place, other in run.leaves.items() if place != at and other.shape == leaf.shape]
+    found = {f"the gradient of {run.case.names[place]}": _by_differences(run, cotangents, place) for place in others}
+    return {name: gradient for name, gradient in found.items() if bool(gradient.any())}
 
 
 def _made_on_purpose(case: Case, run: Run, at: int, gradient: torch.Tensor, expected: torch.Tensor) -> str:
