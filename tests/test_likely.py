@@ -242,6 +242,20 @@ class ScalesItsInputsData(Square):
         return Square.forward(ctx, x)
 
 
+class SavesAViewOfItsOutput(Square):
+    """A view of the output is saved, which keeps the output and its graph."""
+
+    @staticmethod
+    def forward(ctx, x):
+        y = x.exp()
+        ctx.save_for_backward(y.view(-1))
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.saved_tensors[0].view(grad.shape)
+
+
 class CountedTwice(alike.Exchanged):
     """Counts each gradient twice."""
 
@@ -271,6 +285,8 @@ NAMED = [
     (IgnoresTheFlag, "test_lazily_negated_gradients_are_taken_as_they_read", "as if it were plain"),
     (TransposesItsInput, "test_every_changed_input_is_marked_dirty", "shape or strides were changed"),
     (ScalesItsInputsData, "test_every_changed_input_is_marked_dirty", "through .data"),
+    (SavesAViewOfItsOutput, "test_memory_is_freed_with_the_outputs", "a view of an output"),
+    (KeptElsewhere, "test_memory_is_freed_with_the_outputs", "a global"),
 ]
 #: The neighbour, the test that sees it, and what must not be said of it.
 NOT_NAMED = [
@@ -289,6 +305,8 @@ NOT_NAMED = [
     (Zeros, "test_layout_of_inputs_makes_no_difference", "gradient"),
     (TransposesItsInput, "test_every_changed_input_is_marked_dirty", "through .data"),
     (ScalesItsInputsData, "test_every_changed_input_is_marked_dirty", "shape or strides"),
+    (SavesAViewOfItsOutput, "test_memory_is_freed_with_the_outputs", "a global"),
+    (KeptElsewhere, "test_memory_is_freed_with_the_outputs", "a view of an output"),
 ]
 
 
