@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from conformance import ConformanceError, Subject, check
-from tests.planted import alike, vmap_generated
+from tests.planted import alike, modes, vmap_generated
 from tests.planted._square import Square
 
 REMEMBERED: dict[str, Any] = {}
@@ -336,6 +336,12 @@ def test_a_cause_is_not_named_for_a_neighbour_that_breaks_the_same_test(function
 def test_a_gradient_that_is_another_inputs_is_said_to_be_that(function, cause):
     with pytest.raises(ConformanceError, match=f"looks like {cause}"):
         check(function, *function.inputs(), only="test_gradient_is_the_derivative")
+
+
+def test_a_result_that_autograd_does_not_record_is_said_to_be_that():
+    x = torch.linspace(0.3, 1.7, 3, dtype=torch.float64, requires_grad=True)
+    with pytest.raises(ConformanceError, match="an inference tensor: what is computed from it has no gradient"):
+        check(modes.ComputesInInferenceMode, (x,), only="Function.backward.gradient")
 
 
 @pytest.mark.parametrize(
