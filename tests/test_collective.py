@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch.distributed import _functional_collectives as functional
 
 from conformance import GROUP, ConformanceError, Subject, check
@@ -155,6 +156,27 @@ def test_types_that_name_more_results_than_come_are_said_before_anything_is_judg
     with pytest.raises(UsageError) as error:
         check(right.Copy, (matrix(), GROUP), spec="Collective", types="I -> R, R", ranks=2)
     assert str(error.value) == f"tests.correct.collective:Copy in a world of 2 ranks: {ONE_RESULT}"
+
+
+class PartsOfAll(right.Copy):
+    """A tensor from every rank, each of them a result."""
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.group = group
+        parts = [torch.empty_like(x) for _ in range(dist.get_world_size(group))]
+        dist.all_gather(parts, x.contiguous(), group=group)
+        return tuple(parts)
+
+
+def test_types_are_those_of_the_worlds_that_a_subject_is_judged_in():
+    subject = Subject(
+        PartsOfAll, spec="Collective", types="V -> R, R", inputs=lambda: iter([(matrix(), GROUP)]), ranks=(2,)
+    )
+    report = check(subject, ranks=2, only="Collective.forward.one-rank")
+    (clause,) = (clause for clause in report.subjects[0].clauses if clause.id == "Collective.forward.one-rank")
+    assert clause.verdict == "not-applicable"
+    assert clause.reason == "its types are those of another world, and it is judged in worlds of 2 ranks alone"
 
 
 def test_a_command_with_types_that_name_more_results_than_come_is_bad_usage(tmp_path, capsys, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from conformance import ConformanceError, Subject, check
-from tests.planted import vmap_generated
+from tests.planted import alike, modes, vmap_generated
 from tests.planted._square import Square
 
 REMEMBERED: dict[str, Any] = {}
@@ -242,6 +242,29 @@ class ScalesItsInputsData(Square):
         return Square.forward(ctx, x)
 
 
+class SavesAViewOfItsOutput(Square):
+    """A view of the output is saved, which keeps the output and its graph."""
+
+    @staticmethod
+    def forward(ctx, x):
+        y = x.exp()
+        ctx.save_for_backward(y.view(-1))
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.saved_tensors[0].view(grad.shape)
+
+
+class CountedTwice(alike.Exchanged):
+    """Counts each gradient twice."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        return 2 * grad * y, 2 * grad * x
+
+
 BESIDE = "a tensor that was kept beside save_for_backward"
 IN_ORDER = "takes memory for contiguous"
 BUFFER = "share a buffer"
@@ -262,6 +285,8 @@ NAMED = [
     (IgnoresTheFlag, "test_lazily_negated_gradients_are_taken_as_they_read", "as if it were plain"),
     (TransposesItsInput, "test_every_changed_input_is_marked_dirty", "shape or strides were changed"),
     (ScalesItsInputsData, "test_every_changed_input_is_marked_dirty", "through .data"),
+    (SavesAViewOfItsOutput, "test_memory_is_freed_with_the_outputs", "a view of an output"),
+    (KeptElsewhere, "test_memory_is_freed_with_the_outputs", "a global"),
 ]
 #: The neighbour, the test that sees it, and what must not be said of it.
 NOT_NAMED = [
@@ -280,6 +305,8 @@ NOT_NAMED = [
     (Zeros, "test_layout_of_inputs_makes_no_difference", "gradient"),
     (TransposesItsInput, "test_every_changed_input_is_marked_dirty", "through .data"),
     (ScalesItsInputsData, "test_every_changed_input_is_marked_dirty", "shape or strides"),
+    (SavesAViewOfItsOutput, "test_memory_is_freed_with_the_outputs", "a global"),
+    (KeptElsewhere, "test_memory_is_freed_with_the_outputs", "a view of an output"),
 ]
 
 
@@ -301,6 +328,20 @@ def test_a_cause_is_named_for_the_bug_that_it_is_about(function, test, cause):
 @pytest.mark.parametrize(("function", "test", "cause"), NOT_NAMED)
 def test_a_cause_is_not_named_for_a_neighbour_that_breaks_the_same_test(function, test, cause):
     assert cause not in likely(function, test)
+
+
+@pytest.mark.parametrize(
+    ("function", "cause"), [(alike.Exchanged, "the gradient of input 1"), (CountedTwice, "the right value times 2")]
+)
+def test_a_gradient_that_is_another_inputs_is_said_to_be_that(function, cause):
+    with pytest.raises(ConformanceError, match=f"looks like {cause}"):
+        check(function, *function.inputs(), only="test_gradient_is_the_derivative")
+
+
+def test_a_result_that_autograd_does_not_record_is_said_to_be_that():
+    x = torch.linspace(0.3, 1.7, 3, dtype=torch.float64, requires_grad=True)
+    with pytest.raises(ConformanceError, match="an inference tensor: what is computed from it has no gradient"):
+        check(modes.ComputesInInferenceMode, (x,), only="Function.backward.gradient")
 
 
 @pytest.mark.parametrize(

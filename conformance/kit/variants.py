@@ -1,4 +1,4 @@
-"""Samples derived from a sample: of another dtype, longer, with an empty first dimension.
+"""Samples derived from a sample: of another dtype, longer, with an empty first dimension, with numbers moved apart.
 
 A subject need not take them. What it takes it must differentiate as it does the sample that it was given.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import torch
@@ -51,6 +52,21 @@ def longer(case: Case) -> Case | None:
         return None
     made = case.having({at: torch.cat([value, value * 0.5]).to(value) for at, value in tensors.items()})
     return replace(made, label=f"{case.label} made longer")
+
+
+def moved_apart(case: Case, world: World) -> Case | None:
+    """The sample with its numbers moved a little, where equal ones may hide a mistake; None where they are not equal.
+
+    Two inputs with the same numbers can be taken for one another, and at ones any power is right.
+    """
+    tensors = [case.values[at].detach() for at in case.active]
+    plain = [value for value in tensors if is_strided(value)]
+    is_alike = any(one.shape == other.shape and torch.equal(one, other) for one, other in combinations(plain, 2))
+    is_uniform = any(value.numel() > 1 and bool((value == value[(0,) * value.dim()]).all()) for value in plain)
+    if not any(world.exchange(is_alike or is_uniform)):
+        return None
+    _, beside = nearby(case, world, tries=1)
+    return replace(beside, label=f"{case.label} with its numbers moved apart") if attempt(beside.run, world) else None
 
 
 def steady(subject: Subject, world: World) -> list[Case]:

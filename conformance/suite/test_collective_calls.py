@@ -8,25 +8,28 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from conformance.core.signatures import BadTypes, Signature
 from conformance.kit import expect
 from conformance.kit.claims import Claim, by_types, claims, signature_of, wrong_gradient
 from conformance.kit.collectives import counted
-from conformance.kit.deviations import Deviation
+from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import cases, clause, deadline, ranks
 from conformance.kit.process_groups import all_ranks, whole
-from conformance.kit.spmd.owed import backward
+from conformance.kit.spmd.observation import Observation
+from conformance.kit.spmd.owed import Cotangents, backward
 from conformance.kit.spmd.values import cotangent, differentiable
 from conformance.kit.subject import Subject
 from conformance.kit.tensor_calls import TensorCall
 from conformance.kit.tensors import share_memory
 from conformance.kit.world import World
 
+Data = Callable[[torch.Tensor], torch.Tensor]
 #: How late one rank comes: long enough for the others to return without it, if they do not wait (seconds).
 LATE = 0.05
 #: A send on one rank is a receive on another: only what all ranks call together can be compared.
 POINT_TO_POINT = re.compile(r"send|recv")
-#: Data that a Function might decide by. Of types V and P each rank has it in turn.
-DATA: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+#: Data that a Function might decide by, as arguments or as the gradients that come in.
+DATA: dict[str, Data] = {
     "zeros": torch.zeros_like,
     "negated": torch.neg,
     "not a number": lambda x: torch.full_like(x, torch.nan),
@@ -38,7 +41,7 @@ DATA: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 @cases(data=["zeros", "negated", "not a number"])
 @deadline(10)
 def test_data_decide_no_collective(subject: Subject, world: World, data: str) -> None:
-    """With unusual numbers, on one rank or on all by the types, every rank calls the same collectives."""
+    """With unusual numbers and gradients, on one rank or on all by the types, every rank calls the same collectives."""
     for claim in claims(subject, world):
         signature, look = signature_of(claim), claim.look
         assert look is not None
@@ -54,10 +57,7 @@ def test_data_decide_no_collective(subject: Subject, world: World, data: str) ->
 
         with counted() as calls:
             results = run(exact)
-            given = [
-                cotangent(kind, y, world.rank, at) if at in look.differentiable else None
-                for at, (kind, y) in enumerate(zip(signature.results, results, strict=True))
-            ]
+            given = _incoming(signature, look, results, world.rank, DATA[data])
             backward(run, exact, given)
         everyones = world.exchange([name for name in calls if not POINT_TO_POINT.search(name)])
         for rank, called in enumerate(everyones):
@@ -67,6 +67,18 @@ def test_data_decide_no_collective(subject: Subject, world: World, data: str) ->
                 ", ".join(called) or "none",
                 f"{', '.join(everyones[0]) or 'none'}, as rank 0",
             )
+
+
+def _incoming(
+    signature: Signature, look: Observation, results: Sequence[torch.Tensor], rank: int, data: Data
+) -> Cotangents:
+    """The gradients that come in on a rank: unusual ones on the first, or on all where ranks share the loss."""
+    found: list[torch.Tensor | None] = [None] * len(results)
+    for at in look.differentiable:
+        kind = signature.results[at]
+        usual = cotangent(kind, results[at], rank, at)
+        found[at] = data(usual) if rank == 0 or not kind.loss_differs else usual
+    return found
 
 
 @clause("Collective.forward.complete")
@@ -135,8 +147,18 @@ def _expect_same(
 @deadline(10)
 def test_one_rank_is_a_group(subject: Subject, world: World) -> None:
     """In a group of one rank it returns, and its gradient is the derivative."""
-    for claim in claims(subject, world):
+    for claim in _claims_of_one_rank(subject, world):
         if claim.signature is None:
             raise Deviation(f"signatures that {claim.call.label} keeps on one rank", "none", "all")
         why = wrong_gradient(claim, world)
         expect.that(not why, f"{claim.call.label} in a group of one rank: {why}")
+
+
+def _claims_of_one_rank(subject: Subject, world: World) -> list[Claim]:
+    try:
+        return claims(subject, world)
+    except BadTypes:  # there may be a result for each rank
+        own = subject.ranks or (1,)
+        worlds = ", ".join(map(str, own))
+        need(1 in own, f"its types are those of another world, and it is judged in worlds of {worlds} ranks alone")
+        raise

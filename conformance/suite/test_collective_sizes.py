@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 
-from conformance.core.signatures import Signature
+from conformance.core.signatures import Signature, Type
+from conformance.kit import expect
 from conformance.kit.claims import Claim, by_types, claims, signature_of, wrong_gradient
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause, deadline, ranks
 from conformance.kit.process_groups import all_ranks, whole
 from conformance.kit.spmd.observation import differs, observe
-from conformance.kit.spmd.owed import backward
+from conformance.kit.spmd.owed import Run, backward
 from conformance.kit.spmd.values import cotangent, differentiable
 from conformance.kit.subject import Subject
 from conformance.kit.tensor_calls import TensorCall, refused
+from conformance.kit.variants import attempt
 from conformance.kit.world import World
 
 
@@ -44,10 +48,43 @@ def test_gradients_of_longer_tensors(subject: Subject, world: World) -> None:
     need(tried, "it takes no longer tensors, or passes what may be tied to the sizes")
 
 
+@clause("Collective.backward.types")
+@ranks(2, 3)
+@deadline(10)
+def test_alike_gradients_of_longer_tensors(subject: Subject, world: World) -> None:
+    """With over a thousand elements, gradients of type I or P are the same on all ranks, bit for bit.
+
+    What ranks add up in different orders differs in the last bit, and only where there are many numbers for sure.
+    """
+    compared = 0
+    for claim in claims(subject, world):
+        signature = signature_of(claim)
+        alike = [at for at, kind in enumerate(signature.arguments) if kind in (Type.I, Type.P)]
+        call = claim.call.lengthened() if alike else None
+        found = attempt(lambda: _whole_gradients(call, signature, world), world) if call else None  # noqa: B023
+        everyones = all_ranks(world).tensors(found) if call and found else []
+        for at, (rank, gradients) in itertools.product(alike, enumerate(everyones)):
+            one, first = gradients[at], everyones[0][at]
+            # Gradients that are far apart are wrong, which backward.gradient says.
+            if one is not None and first is not None and torch.allclose(one, first):
+                compared += 1
+                what = f"argument {at} of {claim.call.label}, made longer, of type {signature.arguments[at].value}"
+                expect.equal(one, first, f"the gradient of {what}, on rank {rank} and on rank 0, bit for bit")
+    need(compared, "no argument is of type I or P, or longer tensors are refused or have a wrong gradient")
+
+
+def _whole_gradients(call: TensorCall, signature: Signature, world: World) -> list[torch.Tensor | None]:
+    """Gradients on one rank, element by element and not along directions."""
+    mine = by_types(all_ranks(world).agreed(call.samples()), signature, world.rank)
+    pairs = zip(call.as_called(mine), mine, strict=True)
+    exact = [tensor.requires_grad_(given.requires_grad) for tensor, given in pairs]
+    return _differentiate(lambda tensors: call.called([x.clone() for x in tensors], whole()), exact, signature, world)
+
+
 def _longer(claim: Claim, signature: Signature, world: World) -> Claim | None:
     """The same claim about longer tensors; None where they are refused."""
     call = claim.call.lengthened()
-    if call is None or refused(world, lambda: _differentiate(call, signature, world)):
+    if call is None or refused(world, lambda: _along_directions(call, signature, world)):
         return None
     everyone = all_ranks(world)
     samples = everyone.agreed(call.samples())
@@ -55,13 +92,18 @@ def _longer(claim: Claim, signature: Signature, world: World) -> Claim | None:
     return replace(claim, call=call, look=look)
 
 
-def _differentiate(call: TensorCall, signature: Signature, world: World) -> None:
-    run = call.in_group(whole())
+def _along_directions(call: TensorCall, signature: Signature, world: World) -> None:
     mine = by_types(all_ranks(world).agreed(call.samples()), signature, world.rank)
+    _differentiate(call.in_group(whole()), mine, signature, world)
+
+
+def _differentiate(
+    run: Run, mine: Sequence[torch.Tensor], signature: Signature, world: World
+) -> list[torch.Tensor | None]:
     with torch.no_grad():
         results = run(mine)
     given = [
         cotangent(kind, y, world.rank, at) if differentiable(y) else None
         for at, (kind, y) in enumerate(zip(signature.results, results, strict=True))
     ]
-    backward(run, mine, given)
+    return backward(run, mine, given)

@@ -12,12 +12,15 @@ from conformance.kit.calls import Case, Run, cases, differentiated, every_case
 from conformance.kit.ctx_tensors import tensors_on
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.gradients import Gradients, leaf_gradients
+from conformance.kit.graph import contexts_behind
 from conformance.kit.marks import clause
 from conformance.kit.memory import kept_alive
 from conformance.kit.recording import recording
 from conformance.kit.seeds import expect_not_seeded
+from conformance.kit.settings import unusual_settings
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import share_memory
+from conformance.kit.variants import attempt
 from conformance.kit.watched import watched
 from conformance.kit.witness import same_values
 from conformance.kit.world import World
@@ -63,7 +66,7 @@ def test_memory_is_freed_with_the_outputs(subject: Subject, world: World) -> Non
             f"memory of {case.label} after {'forward and backward' if backward else 'forward'}, outputs deleted",
             f"still alive: {'; '.join(left)}",
             "nothing",
-            (_kept_by_setup_context(case, world) or why) if left else "",
+            (_kept_by_setup_context(case, world) or _kept_by_a_view(case, world) or why) if left else "",
         )
 
 
@@ -75,6 +78,17 @@ def _kept_by_setup_context(case: Case, world: World) -> str:
     replace(case, subject=watched_subject).run()
     returns = any(noted.returned is not None for noted in notes.of("setup_context"))
     return "setup_context returns a value, which PyTorch never lets go of: return nothing" if returns else ""
+
+
+def _kept_by_a_view(case: Case, world: World) -> str:
+    """Say so where a view of an output was saved: PyTorch saves an output without its graph, but not a view of one."""
+    if world.size > 1:
+        return ""
+    run = case.run()
+    saved = [tensor for context in contexts_behind(run.result) for tensor in context.saved_tensors]
+    views = [tensor for tensor in saved if tensor is not None and tensor._is_view()]
+    is_kept = any(share_memory(view, output) for view in views for output in run.tensors)
+    return "a view of an output was saved for backward, and keeps the output: save the output itself" if is_kept else ""
 
 
 def _once(case: Case, world: World, backward: bool) -> None:
@@ -121,6 +135,19 @@ def test_global_state_is_left_as_found(subject: Subject, world: World) -> None:
     expect.that(not changed, "global state after calls", f"changed: {', '.join(changed)}", "as it was before")
     for case, one, other in zip(all_cases, *states, strict=True):
         expect_not_seeded(one, other, case.label)
+
+
+@clause("Function.forward.deterministic")
+def test_unusual_settings_are_left_as_found(subject: Subject, world: World) -> None:
+    """A call changes no global setting where settings are not those of most programs."""
+    need(world.size == 1, "asked of one rank: one that fails would leave the others waiting for it")
+    all_cases = every_case(subject, world)
+    with unusual_settings():
+        before = isolation.take()
+        ran = [attempt(lambda case=case: _whole(case, world), world) for case in all_cases]  # type: ignore[misc]
+        changed = isolation.differences(before, isolation.take())
+    need(all(ran), "it raises where another default dtype, anomaly mode or deterministic algorithms are set")
+    expect.that(not changed, "unusual settings after calls", f"changed: {', '.join(changed)}", "as they were before")
 
 
 def _states_after(case: Case, world: World, seed: int) -> dict[str, Any]:

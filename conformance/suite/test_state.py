@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from typing import Any
 
 import torch
@@ -13,9 +14,10 @@ from conformance.kit.calls import Case, Run, differentiated, every_case
 from conformance.kit.ctx_tensors import tensors_on
 from conformance.kit.deviations import need
 from conformance.kit.graph import contexts_behind
+from conformance.kit.layouts import LAYOUTS, Arrange, changes, is_arrangeable
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import freed, is_strided, share_memory
+from conformance.kit.tensors import address, freed, is_strided, share_memory
 from conformance.kit.witness import same_values
 from conformance.kit.world import World
 
@@ -115,22 +117,31 @@ def test_attributes_of_arguments_are_left_alone(subject: Subject, world: World) 
     """After forward and backward each argument has the requires_grad, grad, shape and attributes that it had."""
     compared = 0
     for case in every_case(subject, world):
-        for chosen in ((), case.active) if case.active else ((),):
+        for chosen, arrange in itertools.product(sorted({(), case.active}), _arrangements(case)):
             # Leaves, as parameters are: an inner backward would leave its gradient on them.
-            leaves = [_parameter(value) if at in chosen else value for at, value in enumerate(case.plain)]
+            values = [arrange(value) if is_arrangeable(value) else value for value in case.plain]
+            leaves = [_parameter(value) if at in chosen else value for at, value in enumerate(values)]
             tensors = {at: value for at, value in enumerate(leaves) if isinstance(value, torch.Tensor)}
-            before = {at: _attributes(tensor) for at, tensor in tensors.items()}
+            memory = {at: tensor.detach() for at, tensor in tensors.items()}
+            before = {at: _attributes(tensor, memory[at]) for at, tensor in tensors.items()}
             if not _called_and_differentiated(case, leaves, chosen, world):
                 continue
             compared += 1
             for at, tensor in tensors.items():
+                after = _attributes(tensor, memory[at])
                 expect.that(
-                    tensor.grad_fn is not None or _attributes(tensor) == before[at],
+                    tensor.grad_fn is not None or after == before[at],
                     f"attributes of {case.name(at)}, after {'forward and backward' if chosen else 'forward'}",
-                    _attributes(tensor),
+                    after,
                     before[at],
                 )
     need(compared, "it works in place, and takes no leaves that require grad")
+
+
+def _arrangements(case: Case) -> list[Arrange]:
+    """The layouts to call with: as the sample has it, and one that is not contiguous."""
+    transposed = LAYOUTS["transposed in memory"]
+    return [torch.clone, transposed] if changes(case, transposed) else [torch.clone]
 
 
 def _parameter(value: torch.Tensor) -> torch.Tensor:
@@ -145,21 +156,23 @@ def _called_and_differentiated(case: Case, leaves: list[Any], chosen: tuple[int,
     """Call with these very tensors; False where the call refuses leaves, as one that works in place does."""
     try:
         run = Run.of(case, tuple(pytree.tree_unflatten(leaves, case.structure)), {})
-    except RuntimeError:
+    except Exception:  # or it takes no other layout
         return False
     if run.outputs and chosen:
         # A reentrant checkpoint refuses to be asked so; other clauses speak of errors.
-        with contextlib.suppress(RuntimeError), case.subject.asking_for_its_group():
+        with contextlib.suppress(Exception), case.subject.asking_for_its_group():
             torch.autograd.grad(run.outputs, [leaves[at] for at in chosen], run.cotangents(world), allow_unused=True)
     return True
 
 
-def _attributes(tensor: torch.Tensor) -> dict[str, Any]:
+def _attributes(tensor: torch.Tensor, memory: torch.Tensor) -> dict[str, Any]:
+    replaced = address(tensor) != address(memory)
     return {
         "requires_grad": tensor.requires_grad,
         "grad": None if not tensor.is_leaf or tensor.grad is None else expect.shown(tensor.grad),
         "shape": tuple(tensor.shape),
         "strides": tensor.stride() if is_strided(tensor) else None,
         "dtype": str(tensor.dtype),
+        "memory": "replaced" if replaced else "its own",
         "others": sorted(vars(tensor)),
     }

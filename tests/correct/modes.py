@@ -143,3 +143,24 @@ class AddsUpInBfloat16(Function):
     @staticmethod
     def backward(ctx, grad):
         return grad, grad.sum(0)
+
+
+class PutsSettingsBack(Function):
+    """Changes the default dtype and allows what is not deterministic, and puts back what it found."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        dtype, is_deterministic = torch.get_default_dtype(), torch.are_deterministic_algorithms_enabled()
+        torch.set_default_dtype(torch.float64)
+        torch.use_deterministic_algorithms(False)
+        try:
+            return 2 * x * grad
+        finally:
+            torch.use_deterministic_algorithms(is_deterministic)
+            torch.set_default_dtype(dtype)

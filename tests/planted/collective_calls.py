@@ -116,6 +116,20 @@ class SkipsZeros(right.Reduce):
         return summed(x, group) if x.any() else dense(x)
 
 
+class SkipsGradientsOfZeros(right.Copy):
+    """A rank whose loss does not depend on the result spares itself the sum.
+
+    Breaks: Collective.forward.same-calls
+    """
+
+    TYPES = "I -> R"
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return summed(grad, ctx.group) if grad.any() else torch.zeros_like(grad), None
+
+
 class WorkLeftBehind(right.Reduce):
     """Starts the sum, and returns before it is there.
 

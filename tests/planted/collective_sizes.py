@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import torch
 import torch.distributed as dist
 from torch.autograd.function import once_differentiable
 
+from conformance import GROUP
 from tests.correct import collective as right
 from tests.correct._collectives import dense, matrix_and_group
 
@@ -66,3 +68,26 @@ class ReducesChunksWithoutTheLast(right.AllReduce):
         for chunk in flat.split(FEW)[: max(1, len(flat) // FEW)]:
             dist.all_reduce(chunk, group=group)
         return total
+
+
+class AddsItsOwnShareFirst(right.Copy):
+    """Each rank adds up the gradients of all beginning with its own: they are equal but for their last bits.
+
+    Breaks: Collective.backward.types
+    """
+
+    TYPES = "I -> R"
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(3, 4, dtype=torch.float64, requires_grad=True), GROUP
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        shares = [torch.empty_like(dense(grad)) for _ in range(dist.get_world_size(ctx.group))]
+        dist.all_gather(shares, dense(grad), group=ctx.group)
+        total = shares.pop(dist.get_rank(ctx.group))
+        for share in shares:
+            total = total + share
+        return total, None

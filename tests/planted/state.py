@@ -142,3 +142,27 @@ class ForgetsTheCallersGradient(Square):
         if x.is_leaf:
             x.grad = None
         return Square.backward(ctx, grad)
+
+
+class MakesTheCallersTensorContiguous(Square):
+    """Puts a contiguous copy in the place of the caller's data, and not of its own argument alone.
+
+    Breaks: Function.forward.flags-untouched
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        x.data = x.data.contiguous()
+        return Square.forward(ctx, x)
+
+
+class MovesTheCallersTensor(Square):
+    """Puts an aligned copy in the place of the caller's data: views of it no longer share them.
+
+    Breaks: Function.forward.flags-untouched
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        x.data = x.data.clone()
+        return Square.forward(ctx, x)
