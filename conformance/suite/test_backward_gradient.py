@@ -124,7 +124,7 @@ def _slopes(
     eps = _working_epsilon(world, run)
 
     def along(direction: torch.Tensor) -> Comparison:
-        def loss(step: float) -> tuple[float, float]:
+        def loss(step: float) -> torch.Tensor:
             return paired(cotangents, _outputs_at(run, at, value + step * direction))
 
         slope, weight = inner(gradient, direction), reach(cotangents, [direction])
@@ -201,7 +201,7 @@ def _by_differences(run: Run, cotangents: list[torch.Tensor], at: int) -> torch.
             for sign in (1, -1):
                 moved = value.clone()
                 moved.view(-1)[element] += sign * step * unit
-                ends.append(paired(cotangents, _outputs_at(run, at, moved))[0])
+                ends.append(float(paired(cotangents, _outputs_at(run, at, moved)).sum()))
             expected.view(-1)[element] += (ends[0] - ends[1]) / (2 * step) * unit
     return expected
 
