@@ -391,3 +391,29 @@ class PoolsTies(Function):
     def backward(ctx, grad):
         (first,) = ctx.saved_tensors
         return torch.stack([grad * first, grad * ~first], -1).flatten(-2)
+
+
+class CheckpointOfParameters(Function):
+    """Runs a module again in backward, as checkpoints do; its parameters are arguments, so that they get gradients."""
+
+    @staticmethod
+    def inputs():
+        layer = torch.nn.Linear(3, 2, dtype=torch.float64)
+        yield layer, torch.randn(4, 3, dtype=torch.float64, requires_grad=True), *layer.parameters()
+
+    @staticmethod
+    def forward(ctx, run, x, *parameters):
+        ctx.run = run
+        ctx.save_for_backward(x, *parameters)
+        return run(x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, *parameters = ctx.saved_tensors
+        x = x.detach().requires_grad_()
+        with torch.enable_grad():
+            result = ctx.run(x)
+        wanted = [value for value, needed in zip((x, *parameters), ctx.needs_input_grad[1:], strict=True) if needed]
+        found = iter(torch.autograd.grad(result, wanted, grad, allow_unused=True))
+        return None, *(next(found) if needed else None for needed in ctx.needs_input_grad[1:])
