@@ -417,3 +417,30 @@ class CheckpointOfParameters(Function):
         wanted = [value for value, needed in zip((x, *parameters), ctx.needs_input_grad[1:], strict=True) if needed]
         found = iter(torch.autograd.grad(result, wanted, grad, allow_unused=True))
         return None, *(next(found) if needed else None for needed in ctx.needs_input_grad[1:])
+
+
+class _Keys:
+    """What a decoder has seen so far, as it is handed from layer to layer."""
+
+    def __init__(self):
+        self.seen = []
+
+
+class FillsCallersCache(Function):
+    """Adds keys to an object of the caller, who keeps them for later calls."""
+
+    @staticmethod
+    def inputs():
+        query, key = torch.randn(2, 3, dtype=torch.float64), torch.randn(4, 3, dtype=torch.float64)
+        yield query.requires_grad_(), key.requires_grad_(), _Keys()
+
+    @staticmethod
+    def forward(ctx, query, key, cache):
+        cache.seen.append(key.detach().clone())
+        ctx.save_for_backward(query, key)
+        return query @ key.mT
+
+    @staticmethod
+    def backward(ctx, grad):
+        query, key = ctx.saved_tensors
+        return grad @ key, grad.mT @ query, None
