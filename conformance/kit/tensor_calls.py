@@ -78,11 +78,13 @@ class TensorCall:
             return None
         first = self.tensors[0]
         rows, times = first.shape[:1], -(-LONG // first.numel())
+        if not rows or times == 1:
+            return None
         longer = [
             _repeated(value, times) if isinstance(value, torch.Tensor) and value.shape[:1] == rows else value
             for value in self.values
         ]
-        return replace(self, label=f"{self.label}, made longer", values=tuple(longer)) if rows and times > 1 else None
+        return replace(self, label=f"{self.label}, made longer", values=tuple(longer))
 
     @property
     def tensors(self) -> list[torch.Tensor]:
