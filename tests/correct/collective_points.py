@@ -7,8 +7,8 @@ import torch.distributed as dist
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from conformance import GROUP
-from tests.correct._collectives import dense
+from conformance import GROUP, Subject
+from tests.correct._collectives import dense, matrix_and_group
 
 SPEC = "Collective"
 
@@ -59,3 +59,35 @@ class MeanOfLosses(Function):
     @staticmethod
     def backward(ctx, grad):
         return grad / ctx.size, None
+
+
+class _Start(Function):
+    @staticmethod
+    def forward(ctx, x, group, started):
+        total = dense(x)
+        started.append(dist.all_reduce(total, group=group, async_op=True))
+        return total
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, None, None
+
+
+class _Wait(Function):
+    @staticmethod
+    def forward(ctx, total, started):
+        started.pop().wait()
+        return total.view_as(total)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, None
+
+
+def _overlapped(x, group):
+    """One Function starts a sum and another one waits for it, so that something else can be done in between."""
+    started = []
+    return _Wait.apply(_Start.apply(x, group, started), started)
+
+
+OVERLAPPED = Subject(_overlapped, spec="Collective", types="P -> I", inputs=matrix_and_group)
