@@ -188,7 +188,10 @@ def _made_on_purpose(case: Case, run: Run, at: int, gradient: torch.Tensor, expe
             continue
         if any(not torch.equal(here[place], other) for place, other in zip(run.places, there, strict=True)):
             return "a surrogate of a step function, which formula= declares if it is meant"
-    return "a gradient for what forward does not read from this input: it may come from elsewhere, such as a module"
+    return (
+        "a gradient for what forward does not read from this input: it may come from elsewhere, such as a module, "
+        "which is not copied as the samples are: let call= take its parameters from there"
+    )
 
 
 def _by_differences(run: Run, cotangents: list[torch.Tensor], at: int) -> torch.Tensor:
