@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+import torch
 
 from conformance.kit.slopes import compare
 from conformance.kit.world import World
@@ -12,8 +13,12 @@ from conformance.kit.world import World
 DOUBLE = 2.2e-16
 
 
+def terms(*numbers):
+    return torch.tensor(numbers, dtype=torch.float64)
+
+
 def along(function):
-    return lambda step: (function(step), abs(function(0.0)) + 1.0)
+    return lambda step: terms(function(step), 1.0)
 
 
 @pytest.mark.parametrize(
@@ -49,6 +54,20 @@ def test_what_gradcheck_forgives_is_not_accused_where_forward_does_not_show_it(s
 
 
 def test_what_gradcheck_forgives_is_accused_where_forward_shows_it():
-    small = lambda t: (1e-7 * math.sin(t), 1e-7)  # noqa: E731
+    small = lambda t: terms(1e-7 * math.sin(t), 1e-7)  # noqa: E731
     assert compare(World(), small, 2e-7, DOUBLE, reach=1.0).verdict == "differs"
     assert compare(World(), small, 1e-7, DOUBLE, reach=1.0).verdict == "agrees"
+
+
+@pytest.mark.parametrize(("slope", "verdict"), [(0.05, "agrees"), (0.9, "unclear"), (5.0, "differs")])
+def test_kinks_that_cancel_in_the_loss_are_kinks(slope, verdict):
+    two_ties = lambda t: terms(max(t, 0.0), -0.9 * max(t, 0.0), 1.0)  # noqa: E731
+    assert compare(World(), two_ties, slope, DOUBLE).verdict == verdict
+
+
+def test_a_smooth_function_of_many_terms_is_held_to_its_slope():
+    curved = lambda t: torch.linspace(0, 6, 1000, dtype=torch.float64).add(t).sin()  # noqa: E731
+    slope = float(torch.linspace(0, 6, 1000, dtype=torch.float64).cos().sum())
+    assert compare(World(), curved, slope, DOUBLE).verdict == "agrees"
+    assert compare(World(), curved, slope + 0.1, DOUBLE).verdict == "differs"
+    assert compare(World(), curved, slope + 1.0, 1.2e-7).verdict == "differs"

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 #: Operators of these namespaces move data between ranks, those named here aside.
@@ -38,6 +39,23 @@ def unseen_change(action: Callable[[], object]) -> str:
     if started:
         return f"changed by a collective: {', '.join(dict.fromkeys(started))}"
     return "changed through .data, .numpy() or another alias, which autograd does not see"
+
+
+class EndedAtOnceMode(TorchDispatchMode):
+    """Waits for every collective before the call that starts it returns: one under way fills its tensors later."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # as for _Counting
+
+    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), options: Any = None) -> Any:
+        """Carry out an operation, and wait for what it started."""
+        result = operator(*args, **(options or {}))
+        if operator.namespace == "c10d":
+            for started in result if isinstance(result, tuple | list) else (result,):
+                if isinstance(started, torch.ScriptObject) and hasattr(started, "wait"):
+                    started.wait()
+        return result
 
 
 class _Counting(TorchDispatchMode):

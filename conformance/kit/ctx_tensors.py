@@ -46,6 +46,11 @@ def tensors_on(ctx: Any, foreign: Iterable[Any] = ()) -> Iterator[tuple[str, tor
         yield from _walk(f"ctx.metadata[{key!r}]", value, DEPTH, seen)
 
 
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """Every tensor in a container or an object."""
+    return (tensor for _, tensor in _walk("", value, DEPTH, set()))
+
+
 def _metadata(ctx: Any) -> Mapping[str, Any]:
     """What anomaly mode keeps with a node; nothing once the node is gone, which PyTorch says by an error until 2.12."""
     try:

@@ -27,7 +27,7 @@ def by_differences(run: Run, cotangents: list[torch.Tensor], at: int) -> torch.T
             for sign in (1, -1):
                 moved = value.clone()
                 moved.view(-1)[element] += sign * step * unit
-                ends.append(paired(cotangents, outputs_at(run, at, moved))[0])
+                ends.append(float(paired(cotangents, outputs_at(run, at, moved)).sum()))
             expected.view(-1)[element] += (ends[0] - ends[1]) / (2 * step) * unit
     return expected
 
@@ -60,4 +60,7 @@ def _made_on_purpose(run: Run, at: int, gradient: torch.Tensor, expected: torch.
             continue
         if any(not torch.equal(here[place], other) for place, other in zip(run.places, there, strict=True)):
             return "a surrogate of a step function, which formula= declares if it is meant"
-    return "a gradient for what forward does not read from this input: it may come from elsewhere, such as a module"
+    return (
+        "a gradient for what forward does not read from this input: it may come from elsewhere, such as a module, "
+        "which is not copied as the samples are: let call= take its parameters from there"
+    )

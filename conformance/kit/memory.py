@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from conformance.kit.tensors import AllocationMode
+from conformance.kit.ctx_tensors import tensors_in
+from conformance.kit.tensors import AllocationMode, is_strided
 
 
 class _Allocations(AllocationMode):
@@ -26,15 +28,24 @@ class _Allocations(AllocationMode):
         shape = "x".join(map(str, tensor.shape)) or "0-d"
         self.storages.setdefault(reference.cdata, (reference, f"{shape} {tensor.dtype} made by {origin}"))
 
-    def alive(self) -> list[str]:
-        """The names of storages that still exist."""
-        return [name for reference, name in self.storages.values() if not reference.expired()]
+    def alive(self, owners: Sequence[Any]) -> list[str]:
+        """The names of storages that still exist, and are not in one of the owners."""
+        alive = {key: name for key, (reference, name) in self.storages.items() if not reference.expired()}
+        if not alive:
+            return []
+        owned = (tensor for owner in owners for tensor in tensors_in(owner) if is_strided(tensor))
+        keys = {StorageWeakRef(tensor.untyped_storage()).cdata for tensor in owned}
+        return [name for key, name in alive.items() if key not in keys]
 
 
-def kept_alive(action: Callable[[], None]) -> tuple[list[str], str]:
+def kept_alive(action: Callable[[], None], owners: Sequence[Any] = ()) -> tuple[list[str], str]:
     """Run something whose tensors should all be gone afterwards; name those that are not, and guess why.
 
     It runs once before: what a Function makes once and for all may stay.
+
+    Args:
+        action: what to run.
+        owners: objects of the caller, who may want what was put there.
     """
     with _Allocations():  # PyTorch itself leaves a cycle behind the first time a mode meets an operation
         action()
@@ -44,14 +55,14 @@ def kept_alive(action: Callable[[], None]) -> tuple[list[str], str]:
         made = _Allocations()
         with made:
             action()
-        left = _settled(made)
+        left = _settled(made, owners)
     finally:
         if collecting:
             gc.enable()
     if not left:
         return [], ""
     gc.collect(0)  # all of it is young, since nothing was collected meanwhile
-    if made.alive():
+    if made.alive(owners):
         return left, "a global, a class attribute or a cache holds it"
     return (
         left,
@@ -59,9 +70,9 @@ def kept_alive(action: Callable[[], None]) -> tuple[list[str], str]:
     )
 
 
-def _settled(made: _Allocations) -> list[str]:
+def _settled(made: _Allocations, owners: Sequence[Any]) -> list[str]:
     """What is left after a while: a process group lets go of its buffers late."""
     deadline = time.monotonic() + (0.5 if dist.is_available() and dist.is_initialized() else 0.02)
-    while (left := made.alive()) and time.monotonic() < deadline:
+    while (left := made.alive(owners)) and time.monotonic() < deadline:
         time.sleep(0.005)
     return left

@@ -15,8 +15,10 @@ from conformance.kit.calls import Case, smooth
 from conformance.kit.tensors import dense, is_strided, stored_values
 from conformance.kit.world import World
 
-#: ``loss(t)`` is the loss a step ``t`` along the direction, with the size of the terms it is made of.
-Loss = Callable[[float], tuple[float, float]]
+#: ``loss(t)`` has the terms whose sum is the loss, a step ``t`` along the direction.
+Loss = Callable[[float], torch.Tensor]
+#: The terms of the loss after a step to the one side, and to the other.
+Pair = tuple[torch.Tensor, torch.Tensor]
 #: Precisions that a Function may work in inside, whatever its inputs are in.
 COARSER = (1.2e-7, 1e-3)
 #: A step that double precision can tell, and single precision cannot.
@@ -107,16 +109,18 @@ def _confirmed(world: World, loss: Loss, seen: Comparison, precision: float) -> 
 
 def _is_lost_on_tiny_steps(world: World, loss: Loss, seen: Comparison) -> bool:
     """Whether a tiny step shows another slope, as it does where numbers are rounded to single precision inside."""
-    (right, left), _ = _together(world, loss, TINY, -TINY)
+    (right, left), _ = _together(world, loss(TINY), loss(-TINY))
     return abs((right - left) / (2 * TINY) - seen.numeric) > 0.1 * abs(seen.analytic - seen.numeric)
 
 
 def _judged(world: World, loss: Loss, slope: float, precision: float, shrink: float = 1.0) -> Comparison:
-    (middle,), weight = _together(world, loss, 0.0)
+    here = loss(0.0)
+    (middle,), weight = _together(world, here)
     step = precision ** (1 / 3) * shrink
     if abs(slope) > 10 * weight > 0 and math.isfinite(slope):
         step *= 10 * weight / abs(slope)  # a steep place: a longer step would leave it
-    (right, left), _ = _together(world, loss, step, -step)
+    far = loss(step), loss(-step)
+    (right, left), _ = _together(world, *far)
     value = (right - left) / (2 * step)
     noise = 4 * precision * weight / step
     near = noise + max(1e-6, 5 * precision ** (2 / 3)) * max(abs(value), abs(slope))
@@ -126,9 +130,11 @@ def _judged(world: World, loss: Loss, slope: float, precision: float, shrink: fl
         return Comparison("agrees", slope, value, noise=noise)
     if right == middle == left:
         return Comparison("flat", slope, value, noise=noise, size=weight)
-    (near_right, near_left), _ = _together(world, loss, step / 2, -step / 2)
+    close = loss(step / 2), loss(-step / 2)
+    (near_right, near_left), _ = _together(world, *close)
     # A kink shows in what right and left say, a jump in what a long and a short step say; both bound the error.
-    bend = abs(right - 2 * middle + left) / step
+    kinks = sum(world.exchange(_kinks(here, far, close, precision)))
+    bend = max(abs(right - 2 * middle + left), kinks) / step
     jump = abs((near_right - near_left) / step - value)
     smooth = 2 * bend + 4 * jump <= 1e-3 * (abs(value) + weight)
     differs = abs(slope - value) > near + 2 * bend + 4 * jump if math.isfinite(slope) else smooth
@@ -136,21 +142,30 @@ def _judged(world: World, loss: Loss, slope: float, precision: float, shrink: fl
     return Comparison(verdict, slope, value, jump / weight if weight else 0.0, max(noise, bend, jump), weight)
 
 
-def _together(world: World, loss: Loss, *steps: float) -> tuple[list[float], float]:
-    """The losses of all ranks added up, at each of some steps, and the size of their terms."""
-    ranks = world.exchange([list(loss(step)) for step in steps])
-    totals = [tuple(map(sum, zip(*(rank[at] for rank in ranks), strict=True))) for at in range(len(steps))]
+def _kinks(here: torch.Tensor, far: Pair, close: Pair, precision: float) -> float:
+    """How far the terms bend in kinks, added up: those of opposite signs do not show in the sum of the terms.
+
+    Where a term is smooth, it bends a quarter as much over half the step; at a kink, half as much.
+    """
+    if any(terms.shape != here.shape for terms in (*far, *close)):
+        return 0.0
+    rounding = 24 * precision * here.abs()
+    bends = (4 * (sum(close) - 2 * here) - (sum(far) - 2 * here)).abs() - rounding
+    return float(bends.clamp_min(0).sum())
+
+
+def _together(world: World, *losses: torch.Tensor) -> tuple[list[float], float]:
+    """Each of some losses, added up over all ranks, and the size of their terms, as rounding adds them up."""
+    ranks = world.exchange([[float(terms.sum()), float(terms.square().sum().sqrt())] for terms in losses])
+    totals = [tuple(map(sum, zip(*(rank[at] for rank in ranks), strict=True))) for at in range(len(losses))]
     return [total for total, _ in totals], max(weight for _, weight in totals)
 
 
-def paired(cotangents: list[torch.Tensor], outputs: list[torch.Tensor]) -> tuple[float, float]:
-    """The loss that cotangents stand for, in double precision, and the size of its terms, as rounding adds them up."""
-    total = squares = 0.0
-    for cotangent, output in zip(cotangents, outputs, strict=True):
-        terms = (_double(cotangent).conj() * _double(output.detach())).real
-        total += float(terms.sum())
-        squares += float(terms.square().sum())
-    return total, squares**0.5
+def paired(cotangents: list[torch.Tensor], outputs: list[torch.Tensor]) -> torch.Tensor:
+    """The terms, in double precision, of the loss that cotangents stand for."""
+    pairs = zip(cotangents, outputs, strict=True)
+    terms = [(_double(cotangent).conj() * _double(output.detach())).real for cotangent, output in pairs]
+    return torch.cat([torch.zeros(0, dtype=torch.float64), *(each.reshape(-1).cpu() for each in terms)])
 
 
 def inner(gradient: torch.Tensor | None, direction: torch.Tensor) -> float:

@@ -38,6 +38,7 @@ class TensorCall:
         dtype: what every tensor that can be differentiated is made into before the call; None leaves each its own.
         most: a tensor of more elements is moved along random directions, not element by element.
         directions: along how many.
+        uneven: which of the tensors have another shape on another rank; these are moved along directions, too.
     """
 
     subject: Subject
@@ -48,6 +49,7 @@ class TensorCall:
     dtype: torch.dtype | None = None
     most: int = MANY
     directions: int = DIRECTIONS
+    uneven: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, subject: Subject, sample: Sample) -> TensorCall:
@@ -69,17 +71,20 @@ class TensorCall:
     def lengthened(self) -> TensorCall | None:
         """The call with over a thousand elements in the first tensor, and as many more rows in all with as many rows.
 
-        None where something else is passed that may be tied to the sizes: whole numbers, indices, objects.
+        None where something else is passed that may be tied to the sizes: whole numbers, indices, objects; or where
+        they differ from rank to rank.
         """
-        if not all(map(_is_untied, self.values)) or not self.tensors or self.tensors[0].numel() == 0:
+        if self.uneven or not all(map(_is_untied, self.values)) or not self.tensors or self.tensors[0].numel() == 0:
             return None
         first = self.tensors[0]
         rows, times = first.shape[:1], -(-LONG // first.numel())
+        if not rows or times == 1:
+            return None
         longer = [
             _repeated(value, times) if isinstance(value, torch.Tensor) and value.shape[:1] == rows else value
             for value in self.values
         ]
-        return replace(self, label=f"{self.label}, made longer", values=tuple(longer)) if rows and times > 1 else None
+        return replace(self, label=f"{self.label}, made longer", values=tuple(longer))
 
     @property
     def tensors(self) -> list[torch.Tensor]:
@@ -89,7 +94,7 @@ class TensorCall:
     @property
     def is_along_directions(self) -> bool:
         """Whether some tensor has too many elements to be moved one by one."""
-        return any(differentiable(tensor) and tensor.numel() > self.most for tensor in self.tensors)
+        return any(differentiable(own) and self._is_moved_along(at) for at, own in enumerate(self.tensors))
 
     def told(self, why: str) -> str:
         """What is wrong with a gradient, in words that fit how the tensors were moved."""
@@ -113,24 +118,32 @@ class TensorCall:
 
     def samples(self) -> list[torch.Tensor]:
         """What to differentiate by: the tensors in double precision, or, of large ones, steps along directions."""
-        return [self._sample(tensor) for tensor in self.tensors]
+        return [self._sample(at) for at in range(len(self.places))]
 
-    def _sample(self, tensor: torch.Tensor) -> torch.Tensor:
+    def _sample(self, at: int) -> torch.Tensor:
+        tensor = self.tensors[at]
         if not differentiable(tensor):
-            return tensor
+            return tensor.new_empty(0) if at in self.uneven else tensor
         wide = tensor.detach().to(torch.complex128 if tensor.is_complex() else torch.float64)
-        return self.shrunk(wide).requires_grad_(tensor.requires_grad)
+        found = self._steps(wide) if self._is_moved_along(at) else wide.clone()
+        return found.requires_grad_(tensor.requires_grad)
+
+    def _is_moved_along(self, at: int) -> bool:
+        """Whether one of the tensors is moved along directions, and not element by element."""
+        return at in self.uneven or self.tensors[at].numel() > self.most
+
+    def _steps(self, tensor: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(self.directions, dtype=tensor.dtype, device=tensor.device)
 
     def shrunk(self, tensor: torch.Tensor) -> torch.Tensor:
         """What to differentiate by in place of a tensor: itself, or steps along some directions where it is large."""
-        if tensor.numel() <= self.most:
-            return tensor.detach().clone()
-        return torch.zeros(self.directions, dtype=tensor.dtype, device=tensor.device)
+        return tensor.detach().clone() if tensor.numel() <= self.most else self._steps(tensor)
 
     def grown(self, given: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
         """The tensor that such a value stands for, differentiable."""
-        if own.numel() <= self.most:
-            return given
+        return given if own.numel() <= self.most else self._along(given, own)
+
+    def _along(self, given: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
         directions = _directions(own, given.dtype, self.directions)
         return own.detach().to(given.dtype) + (directions @ given).reshape(own.shape)
 
@@ -138,9 +151,7 @@ class TensorCall:
         """The call as a function of :meth:`samples`, in a process group."""
 
         def run(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-            return self.called(
-                [self._converted(given, own) for given, own in zip(tensors, self.tensors, strict=True)], group
-            )
+            return self.called([self._converted(at, given) for at, given in enumerate(tensors)], group)
 
         return run
 
@@ -155,14 +166,15 @@ class TensorCall:
 
     def as_called(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The tensors that a call in a group is made with, without a graph."""
-        pairs = zip(tensors, self.tensors, strict=True)
-        return [self._converted(given, own).detach() for given, own in pairs]
+        return [self._converted(at, given).detach() for at, given in enumerate(tensors)]
 
-    def _converted(self, given: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
+    def _converted(self, at: int, given: torch.Tensor) -> torch.Tensor:
+        own = self.tensors[at]
         if not differentiable(own):
-            return given.clone()
+            return (own if at in self.uneven else given).clone()
+        moved = self._along(given, own) if self._is_moved_along(at) else given
         # A copy: a Function may change what it is given.
-        return self.grown(given, own).to(self._dtype(own), copy=True)
+        return moved.to(self._dtype(own), copy=True)
 
 
 def tangents(run: Run, values: Sequence[torch.Tensor], moving: Mapping[int, torch.Tensor]) -> list[torch.Tensor]:
@@ -196,8 +208,15 @@ def _directions(like: torch.Tensor, dtype: torch.dtype, count: int) -> torch.Ten
 
 
 def tensor_calls(subject: Subject, world: World) -> list[TensorCall]:
-    """Every sample of a subject, the same on every rank."""
-    return [TensorCall.of(subject, sample) for sample in subject.examples(world)]
+    """Every sample of a subject, the same on every rank, unless its inputs ask for the rank."""
+    found = [TensorCall.of(subject, sample) for sample in subject.examples(world)]
+    shapes = world.exchange([[list(tensor.shape) for tensor in call.tensors] for call in found])
+    return [replace(call, uneven=_that_differ(ranks)) for call, *ranks in zip(found, *shapes, strict=True)]
+
+
+def _that_differ(ranks: Sequence[Sequence[list[int]]]) -> frozenset[int]:
+    """Which of the tensors of a call have another shape on another rank."""
+    return frozenset(at for at, shapes in enumerate(zip(*ranks, strict=True)) if any(s != shapes[0] for s in shapes))
 
 
 def refused(world: World, action: Callable[[], object]) -> bool:

@@ -157,11 +157,24 @@ def _numbers(tensor: torch.Tensor) -> torch.Tensor:
     return dense(tensor.detach()).to(torch.complex128 if tensor.dtype.is_complex else torch.float64)
 
 
-def shaken(case: Case, world: World, eps: float, tries: int = 2) -> Iterator[Case]:
-    """The sample perturbed by as much as rounding to a precision would."""
+def shaken(case: Case, world: World, eps: float, tries: int = 2, constants: bool = False) -> Iterator[Case]:
+    """The sample perturbed by as much as rounding to a precision would.
+
+    Args:
+        case: the sample.
+        world: the ranks.
+        eps: the machine epsilon of the precision.
+        tries: how many perturbed samples.
+        constants: also those tensors that need no gradient, each element next to its own size: zeros stay zeros.
+    """
     for number in range(tries):
         moved = {}
-        for at in case.active:
-            value = case.values[at].detach()
-            moved[at] = value + 4 * eps * direction(world, value, "shaken", number, at)
+        for at, value in enumerate(case.values):
+            if at in case.active:
+                plain = value.detach()
+                moved[at] = plain + 4 * eps * direction(world, plain, "shaken", number, at)
+            elif constants and is_arrangeable(value):
+                moved[at] = value * (
+                    1 + 4 * eps * world.tensor(world.rank, tuple(value.shape), value.dtype, "shaken", number, at)
+                )
         yield case.having(moved)

@@ -90,7 +90,7 @@ class _Second:
         slope = sum(inner(self.gradients[at], move) for at, move in moves.items())
         slope += sum(inner(pulled, turn) for pulled, turn in zip(self.pulled, turns, strict=True))
 
-        def loss(step: float) -> tuple[float, float]:
+        def loss(step: float) -> torch.Tensor:
             point = self.run.case
             run = point.having({at: point.values[at].detach() + step * move for at, move in moves.items()}).run()
             turned = [c.detach() + step * turn for c, turn in zip(self.cotangents, turns, strict=True)]

@@ -141,7 +141,7 @@ def _slopes(
     eps = _working_epsilon(world, run)
 
     def along(direction: torch.Tensor) -> Comparison:
-        def loss(step: float) -> tuple[float, float]:
+        def loss(step: float) -> torch.Tensor:
             return paired(cotangents, outputs_at(run, at, value + step * direction))
 
         slope, weight = inner(gradient, direction), reach(cotangents, [direction])

@@ -48,7 +48,7 @@ def _agrees(
         run = claim.call.in_group(whole())
         return run([x + step * moving[place] if place in moving else x for place, x in enumerate(mine)])[at]
 
-    def loss(step: float) -> tuple[float, float]:
+    def loss(step: float) -> torch.Tensor:
         return paired([weight], [moved(step)])
 
     precision = max(claim.call.precision, epsilon([tangent]))

@@ -81,7 +81,7 @@ def _compared(point: Case, world: World, direction: Direction) -> Iterator[tuple
         if output.requires_grad and smooth(output):
             weight = world.tensor(world.rank, tuple(output.shape), output.dtype, "weight", place)
 
-            def loss(step: float, place: int = place, weight: torch.Tensor = weight) -> tuple[float, float]:
+            def loss(step: float, place: int = place, weight: torch.Tensor = weight) -> torch.Tensor:
                 return paired([weight], [_moved(point, direction, step)[place]])
 
             rounding, size = epsilon([*ends, *direction.values()]), reach([weight], direction.values())

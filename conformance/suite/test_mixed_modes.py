@@ -35,7 +35,7 @@ def test_gradient_of_a_tangent_is_right_or_refused(subject: Subject, world: Worl
             weights, gradients = found
             slope = sum(inner(gradient, steps[at]) for at, gradient in gradients.items())
 
-            def loss(step: float) -> tuple[float, float]:
+            def loss(step: float) -> torch.Tensor:
                 moved = {at: value + step * steps[at] for at, value in values.items()}  # noqa: B023
                 return paired(weights, list(tangents(point.having(moved), along)))  # noqa: B023
 
@@ -86,7 +86,7 @@ def test_tangent_of_a_gradient_is_right_or_refused(subject: Subject, world: Worl
                 break
             slope = sum(inner(tangent, weight) for tangent, weight in zip(found, weights, strict=True))
 
-            def loss(step: float) -> tuple[float, float]:
+            def loss(step: float) -> torch.Tensor:
                 moved = {at: value + step * along[at] for at, value in values.items()}  # noqa: B023
                 run = point.having(moved).run()  # noqa: B023
                 return paired(weights, run.filled(run.gradients(run.cotangents(world))))  # noqa: B023

@@ -14,6 +14,7 @@ from conformance.kit.marks import clause
 from conformance.kit.operations import Watched, operations_of
 from conformance.kit.subject import Subject
 from conformance.kit.watched import watched
+from conformance.kit.witness import same_values
 from conformance.kit.world import World
 
 
@@ -45,7 +46,7 @@ def test_no_tensor_that_requires_grad_is_used_unseen(subject: Subject, world: Wo
         captured = {id(tensor): tensor for call in calls[before:] for tensor in _captured(call)}
         for tensor in captured.values():
             expect.that(
-                _gets_a_gradient(case, tensor, world),
+                _is_copied(case, tensor) or _gets_a_gradient(case, tensor, world),
                 f"a tensor that requires grad and is no argument, used in forward of {case.label}",
                 f"{expect.shown(tensor)}, which gets no gradient",
                 "an argument of apply, or detached where no gradient is meant",
@@ -59,6 +60,12 @@ def _captured(call: Watched) -> Iterator[torch.Tensor]:
         if not operation.keeps:  # to detach is to say that no gradient is meant
             yield from (tensor for tensor in operation.given if tensor.requires_grad and id(tensor) not in known)
         known |= {id(tensor) for tensor in operation.made}
+
+
+def _is_copied(case: Case, tensor: torch.Tensor) -> bool:
+    """Whether an argument is a copy of a tensor: a module's parameter that its caller hands over beside the module."""
+    copies = (case.values[at] for at in case.active if case.values[at].device == tensor.device)
+    return any(same_values(copy.detach(), tensor) for copy in copies)
 
 
 def _gets_a_gradient(case: Case, tensor: torch.Tensor, world: World) -> bool:

@@ -118,7 +118,10 @@ def _by_layout(point: Case, world: World, arrange: Arrange, layout: str) -> Mism
         gap, place = farthest(actual, expected)
         if not any(world.exchange(gap > near)):
             continue
-        tolerance = near + 3 * _roughness(point, look, expected, world)
+        rough = _roughness(point, look, expected, world)
+        tolerance = near + 3 * rough
+        if any(world.exchange(rough >= 1)):
+            return None  # rounding alone decides what comes out
         if any(world.exchange(gap > tolerance)) and not _is_misread(point, arrange, look, world):
             who, what = ("forward", "result") if look is results else ("backward", f"gradient of {_leaf(base, place)}")
             likely = _in_order(who, point, arrange, world, lambda other: look(other)[place], actual[place])  # noqa: B023
@@ -139,7 +142,7 @@ def _roughness(point: Case, look: Look, expected: list[torch.Tensor], world: Wor
     eps = max(epsilon(expected), torch.finfo(torch.float32).eps)  # it may work in single precision inside
     moved = [
         attempt(lambda other=other: look(other.run()), world)  # type: ignore[misc]
-        for other in shaken(point, world, eps, tries=4)
+        for other in shaken(point, world, eps, tries=4, constants=True)
     ]
     return math.inf if None in moved else max(farthest(each, expected)[0] for each in moved)
 
@@ -219,7 +222,7 @@ def _by_dtype(point: Case, world: World, dtype: torch.dtype) -> Mismatch | None:
     run, cotangents, actual, right = found
     nearby = [
         attempt(lambda moved=moved: _in_double(moved, run, cotangents), world)  # type: ignore[misc]
-        for moved in shaken(high, world, torch.finfo(dtype).eps)
+        for moved in shaken(high, world, torch.finfo(dtype).eps, constants=True)
     ]
     if None in nearby:
         return None

@@ -9,6 +9,7 @@ import torch.distributed as dist
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from conformance import GROUP
 from tests.correct._collectives import dense, matrix_and_group
 
 SPEC = "Collective"
@@ -91,3 +92,33 @@ class AddsUpInTheOrderOfRanks(Function):
         shares = [torch.empty_like(mine) for _ in range(dist.get_world_size(ctx.group))]
         dist.all_gather(shares, mine, group=ctx.group)
         return torch.stack(shares).sum(0), None
+
+
+class GatherOfUnevenRows(Function):
+    """Gathers tensors of which every rank has another number of rows, padded while they travel."""
+
+    TYPES = "V -> R"
+
+    @staticmethod
+    def inputs():
+        rank = dist.get_rank() if dist.is_initialized() else 0
+        yield torch.randn(1 + rank, 2, dtype=torch.float64, requires_grad=True), GROUP
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.group = group
+        counts = [torch.zeros(1, dtype=torch.long) for _ in range(dist.get_world_size(group))]
+        dist.all_gather(counts, torch.tensor([len(x)]), group=group)
+        ctx.counts = [int(count) for count in counts]
+        padded = x.new_zeros(max(ctx.counts), *x.shape[1:])
+        padded[: len(x)] = x
+        parts = [torch.empty_like(padded) for _ in ctx.counts]
+        dist.all_gather(parts, padded, group=group)
+        return torch.cat([part[:count] for part, count in zip(parts, ctx.counts, strict=True)])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        total = dense(grad)
+        dist.all_reduce(total, group=ctx.group)
+        return total.split(ctx.counts)[dist.get_rank(ctx.group)].clone(), None

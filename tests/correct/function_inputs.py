@@ -371,3 +371,76 @@ class HalfPrecisionInside(Function):
     def backward(ctx, grad):
         (x,) = ctx.saved_tensors
         return (grad.half() * x.half().cos()).to(grad.dtype)
+
+
+class PoolsTies(Function):
+    """The larger of each two numbers. Of equal ones, which are common after a ReLU, the first gets the gradient."""
+
+    @staticmethod
+    def inputs():
+        for rows in range(1, 5):
+            yield (torch.zeros(rows, 8, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        pairs = x.unflatten(-1, (-1, 2))
+        ctx.save_for_backward(pairs[..., 0] >= pairs[..., 1])
+        return pairs.amax(-1)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (first,) = ctx.saved_tensors
+        return torch.stack([grad * first, grad * ~first], -1).flatten(-2)
+
+
+class CheckpointOfParameters(Function):
+    """Runs a module again in backward, as checkpoints do; its parameters are arguments, so that they get gradients."""
+
+    @staticmethod
+    def inputs():
+        layer = torch.nn.Linear(3, 2, dtype=torch.float64)
+        yield layer, torch.randn(4, 3, dtype=torch.float64, requires_grad=True), *layer.parameters()
+
+    @staticmethod
+    def forward(ctx, run, x, *parameters):
+        ctx.run = run
+        ctx.save_for_backward(x, *parameters)
+        return run(x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, *parameters = ctx.saved_tensors
+        x = x.detach().requires_grad_()
+        with torch.enable_grad():
+            result = ctx.run(x)
+        wanted = [value for value, needed in zip((x, *parameters), ctx.needs_input_grad[1:], strict=True) if needed]
+        found = iter(torch.autograd.grad(result, wanted, grad, allow_unused=True))
+        return None, *(next(found) if needed else None for needed in ctx.needs_input_grad[1:])
+
+
+class _Keys:
+    """What a decoder has seen so far, as it is handed from layer to layer."""
+
+    def __init__(self):
+        self.seen = []
+
+
+class FillsCallersCache(Function):
+    """Adds keys to an object of the caller, who keeps them for later calls."""
+
+    @staticmethod
+    def inputs():
+        query, key = torch.randn(2, 3, dtype=torch.float64), torch.randn(4, 3, dtype=torch.float64)
+        yield query.requires_grad_(), key.requires_grad_(), _Keys()
+
+    @staticmethod
+    def forward(ctx, query, key, cache):
+        cache.seen.append(key.detach().clone())
+        ctx.save_for_backward(query, key)
+        return query @ key.mT
+
+    @staticmethod
+    def backward(ctx, grad):
+        query, key = ctx.saved_tensors
+        return grad @ key, grad.mT @ query, None

@@ -8,6 +8,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from tests.correct import collective as right
+from tests.correct import collective_shapes as uneven
 from tests.correct._collectives import dense, gathered, matrix_and_group, own_part, summed
 
 SPEC = "Collective"
@@ -215,3 +216,21 @@ class NoSignature(Function):
     @once_differentiable
     def backward(ctx, grad):
         return 3 * grad, None
+
+
+class GatherOfUnevenRowsForOneLoss(uneven.GatherOfUnevenRows):
+    """Its own rows of its own gradient, where every rank has another number of rows.
+
+    Breaks: Collective.backward.gradient
+    """
+
+    TYPES = "V -> R"
+
+    @staticmethod
+    def inputs():
+        return uneven.GatherOfUnevenRows.inputs()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return grad.split(ctx.counts)[dist.get_rank(ctx.group)].clone(), None

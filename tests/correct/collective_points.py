@@ -1,0 +1,93 @@
+"""Collectives at points where a mistake of differences shows: on a kink, without dimensions."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from conformance import GROUP, Subject
+from tests.correct._collectives import dense, matrix_and_group
+
+SPEC = "Collective"
+
+
+class GathersAfterReLU(Function):
+    """Gathers what a ReLU leaves of numbers of which some are zero; with many numbers they move all at once."""
+
+    TYPES = "V -> R"
+
+    @staticmethod
+    def inputs():
+        yield torch.tensor([[0.0, 1.0], [-1.0, 0.0]], dtype=torch.float64, requires_grad=True), GROUP
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.group = group
+        ctx.save_for_backward(x > 0)
+        positive = dense(x.relu())
+        parts = [torch.empty_like(positive) for _ in range(dist.get_world_size(group))]
+        dist.all_gather(parts, positive, group=group)
+        return torch.stack(parts)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (positive,) = ctx.saved_tensors
+        total = dense(grad)
+        dist.all_reduce(total, group=ctx.group)
+        return total[dist.get_rank(ctx.group)] * positive, None
+
+
+class MeanOfLosses(Function):
+    """The mean of what each rank has: one number, without dimensions."""
+
+    TYPES = "P -> I"
+
+    @staticmethod
+    def inputs():
+        yield torch.randn((), dtype=torch.float64, requires_grad=True), GROUP
+
+    @staticmethod
+    def forward(ctx, loss, group):
+        ctx.size = dist.get_world_size(group)
+        total = loss.clone()
+        dist.all_reduce(total, group=group)
+        return total / ctx.size
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad / ctx.size, None
+
+
+class _Start(Function):
+    @staticmethod
+    def forward(ctx, x, group, started):
+        total = dense(x)
+        started.append(dist.all_reduce(total, group=group, async_op=True))
+        return total
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, None, None
+
+
+class _Wait(Function):
+    @staticmethod
+    def forward(ctx, total, started):
+        started.pop().wait()
+        return total.view_as(total)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, None
+
+
+def _overlapped(x, group):
+    """One Function starts a sum and another one waits for it, so that something else can be done in between."""
+    started = []
+    return _Wait.apply(_Start.apply(x, group, started), started)
+
+
+OVERLAPPED = Subject(_overlapped, spec="Collective", types="P -> I", inputs=matrix_and_group)

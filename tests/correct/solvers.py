@@ -1,0 +1,81 @@
+"""Functions that solve for their result, which may be a hard problem for some matrices."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+SPEC = "Function"
+
+
+def _spd(smallest):
+    """A symmetric matrix of a given smallest eigenvalue, so that a problem with it can be hard."""
+    root = torch.randn(6, 6, dtype=torch.float64)
+    return root @ root.mT + smallest * torch.eye(6, dtype=torch.float64)
+
+
+def _conjugate_gradients(matrix, right, tolerance):
+    solution, residual = torch.zeros_like(right), right.clone()
+    step, size = residual.clone(), residual @ residual
+    for _ in range(10 * right.numel()):
+        if size.sqrt() <= tolerance * right.norm():
+            break
+        pushed = matrix @ step
+        length = size / (step @ pushed)
+        solution, residual = solution + length * step, residual - length * pushed
+        size, before = residual @ residual, size
+        step = residual + size / before * step
+    return solution
+
+
+class ConjugateGradients(Function):
+    """Solves with a matrix that needs no gradient. Laid out expanded, all its rows are one: there is no solution."""
+
+    @staticmethod
+    def inputs():
+        for _ in range(4):
+            yield _spd(2.0), torch.randn(6, dtype=torch.float64, requires_grad=True), 1e-6
+
+    @staticmethod
+    def forward(ctx, matrix, right, tolerance):
+        ctx.tolerance = tolerance
+        ctx.save_for_backward(matrix)
+        return _conjugate_gradients(matrix, right, tolerance)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (matrix,) = ctx.saved_tensors
+        return None, _conjugate_gradients(matrix.mT, grad, ctx.tolerance), None
+
+
+class SolvesWithAConstant(Function):
+    """Solves with a matrix that needs no gradient and is hard to invert: in half precision few digits are left."""
+
+    @staticmethod
+    def inputs():
+        yield _spd(1e-3), torch.randn(6, dtype=torch.float64, requires_grad=True)
+
+    @staticmethod
+    def forward(ctx, matrix, right):
+        ctx.save_for_backward(matrix)
+        return _eliminated(matrix, right)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (matrix,) = ctx.saved_tensors
+        return None, _eliminated(matrix.mT, grad)
+
+
+def _eliminated(matrix, right):
+    """Gauss' elimination, in the dtype it is given."""
+    if len(matrix) != right.numel():
+        raise ValueError("a square matrix is needed, and as many numbers as it has rows")
+    rows = [torch.cat([row, value.reshape(1)]) for row, value in zip(matrix, right, strict=True)]
+    for pivot in range(len(rows)):
+        rows[pivot] = rows[pivot] / rows[pivot][pivot]
+        for other in range(len(rows)):
+            if other != pivot:
+                rows[other] = rows[other] - rows[other][pivot] * rows[pivot]
+    return torch.stack([row[-1] for row in rows])
