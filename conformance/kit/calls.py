@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 from conformance.kit import seeds
 from conformance.kit.deviations import NotApplicable, Skipped, need
 from conformance.kit.gradients import Gradients, leaf_gradients
+from conformance.kit.samples import Sample
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import dense, is_strided
 from conformance.kit.world import World
@@ -28,7 +29,7 @@ class Case:
     """One sample, taken apart: ``values`` are all its arguments, flattened; ``active`` says which are differentiated.
 
     An input is differentiated where the sample's tensor requires grad; where none does, all floating-point and complex
-    tensors are.
+    tensors are. A parameter of a module that is an argument too is not: forward reads the module's own.
     """
 
     subject: Subject
@@ -163,17 +164,17 @@ def cases(subject: Subject, world: World) -> list[Case]:
 
 def every_case(subject: Subject, world: World) -> list[Case]:
     """All samples of a subject."""
-    return [_case(subject, sample.label, sample.args) for sample in subject.samples(world)]
+    return [_case(subject, sample) for sample in subject.samples(world)]
 
 
-def _case(subject: Subject, label: str, args: tuple[Any, ...]) -> Case:
-    values, structure = pytree.tree_flatten(args)
-    names = [f"input {path}" for path in _paths(args)]
+def _case(subject: Subject, sample: Sample) -> Case:
+    values, structure = pytree.tree_flatten(sample.args)
+    names = [f"input {path}" for path in _paths(sample.args)]
     tensors = {at: value for at, value in enumerate(values) if isinstance(value, torch.Tensor)}
-    asked = tuple(at for at, tensor in tensors.items() if tensor.requires_grad)
-    active = asked or tuple(at for at, tensor in tensors.items() if smooth(tensor))
+    asked = [at for at, tensor in tensors.items() if tensor.requires_grad]
+    active = tuple(at for at in asked or tensors if smooth(tensors[at]) and at not in sample.tied)
     top = frozenset(at for at, name in enumerate(names) if "[" not in name)
-    return Case(subject, label, tuple(values), structure, tuple(names), active, top)
+    return Case(subject, sample.label, tuple(values), structure, tuple(names), active, top)
 
 
 def _paths(args: tuple[Any, ...]) -> Iterator[str]:

@@ -21,6 +21,9 @@ class Sample:
 
     args: tuple[Any, ...]
     label: str
+    #: Places, among the flattened arguments, of what belongs to a module that is an argument too: a copy of it is
+    #: another tensor than the one that the module computes with.
+    tied: frozenset[int] = frozenset()
 
 
 def taken(inputs: Any, label: str, rank: int, device: str) -> list[Sample]:
@@ -50,7 +53,14 @@ def taken(inputs: Any, label: str, rank: int, device: str) -> list[Sample]:
 
 def prepared(given: Iterable[tuple[str, tuple[Any, ...]]], device: str) -> list[Sample]:
     """Fresh samples of labelled argument tuples, on a device."""
-    return [Sample(fresh(args, device), label) for label, args in given]
+    return [Sample(fresh(args, device), label, _tied(args)) for label, args in given]
+
+
+def _tied(args: tuple[Any, ...]) -> frozenset[int]:
+    values = pytree.tree_leaves(args)
+    modules = [value for value in values if isinstance(value, torch.nn.Module)]
+    theirs = {id(tensor) for module in modules for tensor in (*module.parameters(), *module.buffers())}
+    return frozenset(at for at, value in enumerate(values) if id(value) in theirs)
 
 
 def fresh(args: tuple[Any, ...], device: str = "cpu") -> tuple[Any, ...]:

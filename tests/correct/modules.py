@@ -1,0 +1,56 @@
+"""Functions that are given a module, and parameters of that very module beside it."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+SPEC = "Function"
+
+
+class LinearOfAModule(Function):
+    """Calls the module in forward; its weight is an argument so that it gets a gradient."""
+
+    @staticmethod
+    def inputs():
+        layer = torch.nn.Linear(3, 2, bias=False, dtype=torch.float64)
+        yield layer, torch.randn(4, 3, dtype=torch.float64, requires_grad=True), layer.weight
+
+    @staticmethod
+    def forward(ctx, layer, x, weight):
+        ctx.save_for_backward(x, weight)
+        return layer(x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        return None, grad @ weight, grad.mT @ x
+
+
+class RunsItsModulesAgain(Function):
+    """Finds the gradients of all parameters by running a list of modules again, and not those that it was given."""
+
+    @staticmethod
+    def inputs():
+        layers = [torch.nn.Linear(3, 3, dtype=torch.float64), torch.nn.Tanh()]
+        yield layers, torch.randn(4, 3, dtype=torch.float64, requires_grad=True), *layers[0].parameters()
+
+    @staticmethod
+    def forward(ctx, layers, x, *parameters):
+        ctx.layers = layers
+        ctx.save_for_backward(x)
+        for layer in layers:
+            x = layer(x)
+        return x
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        result = x = x.detach().requires_grad_()
+        with torch.enable_grad():
+            for layer in ctx.layers:
+                result = layer(result)
+        return None, *torch.autograd.grad(result, [x, *ctx.layers[0].parameters()], grad)
