@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -58,9 +61,29 @@ def prepared(given: Iterable[tuple[str, tuple[Any, ...]]], device: str) -> list[
 
 def _tied(args: tuple[Any, ...]) -> frozenset[int]:
     values = pytree.tree_leaves(args)
-    modules = [value for value in values if isinstance(value, torch.nn.Module)]
+    modules = [module for value in values for module in _modules_in(value)]
     theirs = {id(tensor) for module in modules for tensor in (*module.parameters(), *module.buffers())}
     return frozenset(at for at, value in enumerate(values) if id(value) in theirs)
+
+
+def _modules_in(value: Any, depth: int = 3) -> Iterator[torch.nn.Module]:
+    """A module, or those that a callable runs: a method's own, those of a partial call, or those in a closure."""
+    if isinstance(value, torch.nn.Module):
+        yield value
+    elif depth:
+        for part in pytree.tree_leaves(list(_parts(value))):
+            yield from _modules_in(part, depth - 1)
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    if inspect.ismethod(value):
+        yield value.__self__
+    elif isinstance(value, partial):
+        yield from (value.func, value.args, value.keywords)
+    elif inspect.isfunction(value):
+        for cell in value.__closure__ or ():
+            with suppress(ValueError):  # of a name that has no value yet
+                yield cell.cell_contents
 
 
 def fresh(args: tuple[Any, ...], device: str = "cpu") -> tuple[Any, ...]:

@@ -64,7 +64,7 @@ def _captured(call: Watched) -> Iterator[torch.Tensor]:
 
 def _is_copied(case: Case, tensor: torch.Tensor) -> bool:
     """Whether an argument is a copy of a tensor: a module's parameter that its caller hands over beside the module."""
-    copies = (case.values[at] for at in case.active if case.values[at].device == tensor.device)
+    copies = (copy for copy in case.values if isinstance(copy, torch.Tensor) and copy.device == tensor.device)
     return any(same_values(copy.detach(), tensor) for copy in copies)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
@@ -54,3 +56,33 @@ class RunsItsModulesAgain(Function):
             for layer in ctx.layers:
                 result = layer(result)
         return None, *torch.autograd.grad(result, [x, *ctx.layers[0].parameters()], grad)
+
+
+class RunsWhatItIsGiven(Function):
+    """Runs a callable again, which has its module from a closure; its parameters are arguments for their gradients."""
+
+    @staticmethod
+    def inputs():
+        layer = torch.nn.Linear(3, 2, dtype=torch.float64)
+
+        def run(x):
+            return layer(x).tanh()
+
+        yield run, torch.randn(4, 3, dtype=torch.float64, requires_grad=True), layer.weight, layer.bias
+        yield layer.forward, torch.randn(4, 3, dtype=torch.float64, requires_grad=True), layer.weight, layer.bias
+
+    @staticmethod
+    def forward(ctx, run, x, weight, bias):
+        ctx.run = run
+        ctx.save_for_backward(x)
+        return run(x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        x = x.detach().requires_grad_()
+        layer = inspect.getclosurevars(ctx.run).nonlocals["layer"] if inspect.isfunction(ctx.run) else ctx.run.__self__
+        with torch.enable_grad():
+            result = ctx.run(x)
+        return None, *torch.autograd.grad(result, [x, layer.weight, layer.bias], grad)
