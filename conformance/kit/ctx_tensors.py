@@ -71,7 +71,7 @@ def _walk(way: str, value: Any, depth: int, seen: set[int]) -> Iterator[tuple[st
 
 def _is_generator_state(tensor: torch.Tensor) -> bool:
     """Whether a tensor is the state of a random number generator, which no hook may carry off and round."""
-    of_devices = {module.get_rng_state().numel() for module in devices_in_use()}
+    of_devices = {module.get_rng_state().numel() for module in devices_in_use().values()}
     sizes = {torch.default_generator.get_state().numel(), CUDA_STATE, *of_devices}
     return tensor.dtype is torch.uint8 and tensor.dim() == 1 and tensor.numel() in sizes
 

@@ -38,7 +38,7 @@ def _memory() -> int:
 
 def _device_memory() -> int:
     """Bytes that PyTorch holds on accelerators."""
-    readings = [getattr(module, "memory_reserved", None) for module in seeds.devices_in_use()]
+    readings = [getattr(module, "memory_reserved", None) for module in seeds.devices_in_use().values()]
     return sum(reading() for reading in readings if reading)
 
 

@@ -74,7 +74,7 @@ def _modes() -> tuple[int, int]:
 
 
 def _autocast() -> list[Any]:
-    devices = ("cpu", "cuda", *(module.__name__.rpartition(".")[2] for module in seeds.devices_in_use()))
+    devices = ("cpu", "cuda", *seeds.devices_in_use())
     modes = [(torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in devices]
     return [*modes, torch.is_autocast_cache_enabled()]
 
@@ -88,7 +88,7 @@ class _Devices(dict[str, Any]):
 
 
 def _current_devices() -> _Devices:
-    modules = seeds.devices_in_use()
+    modules = seeds.devices_in_use().values()
     return _Devices((module.__name__, (module.current_device(), module.current_stream())) for module in modules)
 
 

@@ -49,7 +49,7 @@ def _exit_dual_levels(level: int) -> None:
 
 
 def _autocast() -> tuple[Any, ...]:
-    devices = {"cpu", "cuda", *(module.__name__.rpartition(".")[2] for module in seeds.devices_in_use())}
+    devices = {"cpu", "cuda", *seeds.devices_in_use()}
     modes = [(name, torch.is_autocast_enabled(name), torch.get_autocast_dtype(name)) for name in sorted(devices)]
     return (torch.is_autocast_cache_enabled(), *modes)
 

@@ -19,7 +19,7 @@ def seed(number: int) -> None:
     ``torch.manual_seed`` takes a hundred times as long, since it prepares devices that nobody uses.
     """
     torch.default_generator.manual_seed(number)
-    for module in devices_in_use():
+    for module in devices_in_use().values():
         module.manual_seed_all(number)
     random.seed(number)
     numpy = _numpy_random()
@@ -41,7 +41,7 @@ def restored() -> Iterator[None]:
     numpy_state = numpy.get_state() if numpy else None
     devices = [
         (module, index, module.get_rng_state(index))
-        for module in devices_in_use()
+        for module in devices_in_use().values()
         for index in range(module.device_count())
     ]
     try:
@@ -129,10 +129,11 @@ def default_in_place_of(generator: Any, place: torch.device | None = None) -> An
     return generator
 
 
-def devices_in_use() -> list[Any]:
-    """The modules of the accelerators that are in use: asking whether there are others would start them."""
-    modules = (getattr(torch, name, None) for name in ("cuda", "xpu", torch._C._get_privateuse1_backend_name()))
-    return [module for module in modules if module is not None and module.is_initialized()]
+def devices_in_use() -> dict[str, Any]:
+    """The modules of the accelerators that are in use, by device: asking whether there are others would start them."""
+    names = ("cuda", "xpu", torch._C._get_privateuse1_backend_name())
+    modules = {name: getattr(torch, name, None) for name in names}
+    return {name: module for name, module in modules.items() if module is not None and module.is_initialized()}
 
 
 def _numpy_random() -> Any:

@@ -117,7 +117,7 @@ def test_attributes_of_arguments_are_left_alone(subject: Subject, world: World) 
     """After forward and backward each argument has the requires_grad, grad, shape and attributes that it had."""
     compared = 0
     for case in every_case(subject, world):
-        for chosen, arrange in itertools.product(sorted({(), case.active}), _arrangements(case)):
+        for chosen, arrange in itertools.product(sorted({(), case.active}), _arrangements(case, world)):
             # Leaves, as parameters are: an inner backward would leave its gradient on them.
             values = [arrange(value) if is_arrangeable(value) else value for value in case.plain]
             leaves = [_parameter(value) if at in chosen else value for at, value in enumerate(values)]
@@ -138,10 +138,10 @@ def test_attributes_of_arguments_are_left_alone(subject: Subject, world: World) 
     need(compared, "it works in place, and takes no leaves that require grad")
 
 
-def _arrangements(case: Case) -> list[Arrange]:
-    """The layouts to call with: as the sample has it, and one that is not contiguous."""
+def _arrangements(case: Case, world: World) -> list[Arrange]:
+    """The layouts to call with, on every rank: as the sample has it, and one that is not contiguous."""
     transposed = LAYOUTS["transposed in memory"]
-    return [torch.clone, transposed] if changes(case, transposed) else [torch.clone]
+    return [torch.clone, transposed] if any(world.exchange(changes(case, transposed))) else [torch.clone]
 
 
 def _parameter(value: torch.Tensor) -> torch.Tensor:
