@@ -18,9 +18,9 @@ setup: $(VENV)/.test $(VENV)/.docs  ## Install everything that tests and docs ne
 conformance: $(VENV)/.run  ## Check the reference implementation and your PyTorch.
 	$(BIN)/conformance run $(ARGS)
 
-# Many tests wait for a deadline or for a process to start: three workers keep two cores busy. conftest.py orders files.
+# Many tests wait for a deadline or for a process to start: four workers keep two cores busy. conftest.py orders files.
 test: $(VENV)/.test $(VENV)/.docs  ## Run the tests of the suite itself.
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # What is quick to answer: lint, types, the tests that start few processes, and the reference in worlds of one and two.
 check: $(VENV)/.test  ## Check a change before it is committed, in about a minute.
