@@ -116,6 +116,16 @@ def test_the_callers_own_settings_stay() -> None:
         torch.set_default_device(None)
 
 
+def test_settings_are_put_back_where_pytorchs_own_test_tools_forbid_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever imports them cannot set a flag of a backend any more."""
+    monkeypatch.setattr(torch.backends, "__allow_nonbracketed_mutation_flag", False)
+    before = isolation.take()
+    spoil = rude(lambda: torch.use_deterministic_algorithms(True), "forward")
+    with contextlib.suppress(AssertionError):
+        check(spoil, (torch.ones(3, dtype=torch.float64),), only="Function.backward.count")
+    assert isolation.differences(before, isolation.take()) == []
+
+
 def test_the_docstring_of_check_names_what_is_put_back() -> None:
     text = " ".join(check.__doc__.split())
     assert [fact for fact in PUT_BACK if fact not in text] == []

