@@ -118,7 +118,7 @@ def test_the_callers_own_settings_stay() -> None:
 
 def test_settings_are_put_back_where_pytorchs_own_test_tools_forbid_some(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever imports them cannot set a flag of a backend any more."""
-    monkeypatch.setattr(torch.backends, "__allow_nonbracketed_mutation_flag", False)
+    monkeypatch.setitem(torch.backends.flags_frozen.__globals__, "__allow_nonbracketed_mutation_flag", False)
     before = isolation.take()
     with restored():
         torch.use_deterministic_algorithms(True)
