@@ -165,7 +165,7 @@ def paired(cotangents: list[torch.Tensor], outputs: list[torch.Tensor]) -> torch
     """The terms, in double precision, of the loss that cotangents stand for."""
     pairs = zip(cotangents, outputs, strict=True)
     terms = [(_double(cotangent).conj() * _double(output.detach())).real for cotangent, output in pairs]
-    return torch.cat([torch.zeros(0, dtype=torch.float64), *(each.reshape(-1).cpu() for each in terms)])
+    return torch.cat([torch.zeros(0, dtype=torch.float64, device="cpu"), *(each.reshape(-1).cpu() for each in terms)])
 
 
 def inner(gradient: torch.Tensor | None, direction: torch.Tensor) -> float:
