@@ -17,6 +17,7 @@ from conformance.core.errors import BAD_USAGE, UsageError
 from conformance.core.options import RunOptions
 from conformance.core.signatures import parse
 from conformance.kit.process_groups import placed
+from conformance.kit.samples import UNLIKE
 from conformance.kit.typed_samples import typed
 from conformance.kit.world import World
 from conformance.run.references import reference_subjects
@@ -256,6 +257,20 @@ def test_types_belong_to_collectives():
 def test_a_collective_needs_samples():
     with pytest.raises(UsageError, match="needs sample inputs"):
         check(right.Copy, spec="Collective", types="I -> R")
+
+
+def only_on_the_first_rank():
+    """What torch.distributed.scatter takes: something on one rank, and nothing on the others."""
+    rank = dist.get_rank() if dist.is_initialized() else 0
+    yield None if rank else matrix(), GROUP
+
+
+def test_samples_that_some_ranks_lack_accuse_nobody():
+    with pytest.raises(ConformanceError) as error:
+        check(Subject(right.Copy, "Collective", inputs=only_on_the_first_rank, types="I -> R"), ranks=2)
+    (subject,) = error.value.report.subjects
+    assert subject.verdict == "incomplete"
+    assert {test.reason for clause in subject.clauses for test in clause.tests if test.outcome == "skip"} == {UNLIKE}
 
 
 def test_ranks_hold_values_by_their_types():

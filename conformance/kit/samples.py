@@ -15,7 +15,15 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.core.errors import UsageError
+from conformance.kit.deviations import Skipped
 from conformance.kit.seeds import default_in_place_of, seeded
+
+#: Under this name a world knows that its ranks have samples that match.
+MATCHING = "samples match"
+UNLIKE = (
+    "the samples of some ranks have tensors that others lack, or that require grad there alone: "
+    "give every rank as many, and let call= leave out what a rank does not take"
+)
 
 
 @dataclass(frozen=True)
@@ -52,6 +60,22 @@ def taken(inputs: Any, label: str, rank: int, device: str) -> list[Sample]:
         if not isinstance(item, tuple):
             raise UsageError(f"the inputs of {label} yield a {type(item).__name__}, not a tuple of arguments")
     return prepared([(f"inputs {index}", item) for index, item in enumerate(given)], device)
+
+
+def expect_matching(samples: list[Sample], world: Any) -> None:
+    """Expect every rank to have as many samples, with as many tensors, of which the same require grad.
+
+    Raises:
+        Skipped: they have not. What one rank alone differentiates, the others would wait for.
+    """
+    if world.size == 1 or world.known.get(MATCHING):
+        return
+    leaves = [pytree.tree_leaves(sample.args) for sample in samples]
+    mine = [[leaf.requires_grad for leaf in own if isinstance(leaf, torch.Tensor)] for own in leaves]
+    everyones = world.exchange(mine)
+    if any(theirs != everyones[0] for theirs in everyones):
+        raise Skipped(UNLIKE)
+    world.known[MATCHING] = True
 
 
 def prepared(given: Iterable[tuple[str, tuple[Any, ...]]], device: str) -> list[Sample]:

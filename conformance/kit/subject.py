@@ -19,7 +19,7 @@ from conformance.core.signatures import BadTypes
 from conformance.kit.declared import Formula
 from conformance.kit.deviations import NotApplicable, Skipped
 from conformance.kit.results import Form, assembled, entries_of, has_place
-from conformance.kit.samples import Sample, prepared, taken
+from conformance.kit.samples import Sample, expect_matching, prepared, taken
 from conformance.kit.specs import SPECS, GradientKind, Spec, SpecName
 from conformance.kit.typed_samples import typed
 
@@ -216,9 +216,15 @@ class Subject:
             raise UsageError(f"{self.label}: {error}") from None
 
     def examples(self, world: Any) -> list[Sample]:
-        """Fresh sample arguments as they were given; a typed subject's are the same on every rank of the ``world``."""
+        """Fresh sample arguments as they were given; a typed subject's are the same on every rank of the ``world``.
+
+        Raises:
+            Skipped: some ranks have tensors to differentiate that others lack.
+        """
         rank = 0 if self.is_typed else world.rank
         if self.inputs is None:
             given = self._spec.inputs(rank, world.size)
             return prepared(((label, args) for label, args in given if self._takes(*args)), world.device)
-        return taken(self.inputs, self.label, rank, world.device)
+        found = taken(self.inputs, self.label, rank, world.device)
+        expect_matching(found, world)
+        return found
