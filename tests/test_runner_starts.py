@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from conformance.ranks.client import Forkserver
 from tests.faults.command import FEW, HERE, ROOT, reported, run
-from tests.faults.running import SPEC
+from tests.faults.running import SPEC, new_pool
+from tests.faults.running import run as run_item
 
 GATHER = ("--spec", SPEC, "--ranks", "2", "-k", FEW)
 #: Modules that Python or torch would find first in the current directory, were it on the path.
@@ -129,3 +131,10 @@ def test_the_forkserver_does_not_look_in_the_current_directory(folder: Path) -> 
     script = "from conformance.ranks.client import Forkserver\nwith Forkserver() as forkserver: forkserver.wait()"
     status, said = started(folder, shlex.join([sys.executable, "-P", "-c", script]))
     assert (status, said) == (0, "")
+
+
+def test_a_module_that_cannot_be_imported_ahead_ends_nothing() -> None:
+    with Forkserver() as forkserver, new_pool(forkserver) as pool:
+        forkserver.preload(("no_such_module",))
+        assert run_item(pool, "Good", "test_calm", 2).outcome == "pass"
+        assert forkserver.restarts == 0

@@ -15,10 +15,11 @@ sys.path.insert(0, str(ROOT))
 
 def main(world: int, checks: int) -> int:
     """Run one test as many times, each time as a pytest item of its own."""
+    from conformance import plugin
     from conformance.core import catalog
     from conformance.core.options import RunOptions
     from conformance.core.plan import SubjectRef, plan
-    from conformance.plugin import stash as plugin
+    from conformance.plugin.stash import SESSION
     from conformance.run.session import Session
 
     subject = "spec_impl.ksuit:AllGatherGradAutograd"
@@ -34,14 +35,14 @@ def main(world: int, checks: int) -> int:
     test = replace(test, module="test_bench_gather", cases=tuple((("number", number),) for number in range(checks)))
     session.tests = plan([test], clauses.registry(), [named], (world,))
     session.pool.settings = replace(session.pool.settings, path=(str(suite), str(ROOT)))
-    plugin.SUITE = suite
+    plugin.SUITE = suite  # whose modules are collected
 
     class Attach:
         """Hands the session to the plugin."""
 
         @staticmethod
         def pytest_configure(config: pytest.Config) -> None:
-            config.stash[plugin.SESSION] = session
+            config.stash[SESSION] = session
 
     arguments = [str(suite), "-c", "/dev/null", f"--rootdir={ROOT}", "-q", "-p", "no:cacheprovider"]
     try:

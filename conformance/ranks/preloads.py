@@ -35,7 +35,8 @@ def preload(modules: Sequence[str]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what torch warns of while it is imported is not the user's
         for name in modules:
-            importlib.import_module(name)
+            with contextlib.suppress(ImportError):  # a rank, which may find it elsewhere, says so if it cannot
+                importlib.import_module(name)
     if not given and cache in os.environ:
         with contextlib.suppress(OSError):
             os.rmdir(os.environ.pop(cache))
