@@ -7,6 +7,8 @@ from torch.amp import custom_bwd, custom_fwd
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from tests.planted._square import Square
+
 SPEC = "Function"
 
 
@@ -145,22 +147,16 @@ class AddsUpInBfloat16(Function):
         return grad, grad.sum(0)
 
 
-class PutsSettingsBack(Function):
+class PutsSettingsBack(Square):
     """Changes the default dtype and allows what is not deterministic, and puts back what it found."""
 
     @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
     def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
         dtype, is_deterministic = torch.get_default_dtype(), torch.are_deterministic_algorithms_enabled()
         torch.set_default_dtype(torch.float64)
         torch.use_deterministic_algorithms(False)
         try:
-            return 2 * x * grad
+            return Square.backward(ctx, grad)
         finally:
             torch.use_deterministic_algorithms(is_deterministic)
             torch.set_default_dtype(dtype)
