@@ -86,3 +86,11 @@ def test_every_clause_is_judged_for_every_reference_collective():
         if subject.spec == "Collective":
             assert theirs <= worlds(subject, 1, 2, 3, 4).keys()
             assert max(worlds(subject, 1, 2, 3, 4)["Collective.group.subgroup"]) == 3
+
+
+def test_what_is_only_told_is_told_once():
+    items = plan(catalog.suite(), clauses.registry(), [SubjectRef("a:B", "AllGather")], (1, 2))
+    levels = {item.test.clause: clauses.registry()[item.test.clause].level for item in items if item.subject}
+    assert {item.test.clause for item in items if item.told_once} == {
+        name for name, level in levels.items() if level == "may"
+    }

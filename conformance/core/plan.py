@@ -42,7 +42,7 @@ class PlannedTest:
     """One test of one subject in one world: what pytest runs.
 
     ``why_not`` says why it cannot run here, ``left_out`` that nobody asked for it; ``where`` holds the words of a
-    command that name device and backend.
+    command that name device and backend. ``told_once`` is for clauses that fail nothing: one broken test settles them.
     """
 
     test: Test
@@ -53,6 +53,7 @@ class PlannedTest:
     why_not: str = ""
     left_out: str = ""
     where: tuple[str, ...] = ()
+    told_once: bool = False
 
     @property
     def name(self) -> str:
@@ -143,8 +144,7 @@ def plan(
         for test in tests:
             if _concerns(test, clauses[test.clause], subject):
                 found = list(_items(test, subject, ranks, subject.spec in gathering))
-                is_told_alone = clauses[test.clause].level == "may" and not test.alone
-                own += _in_largest_world(found) if is_told_alone else found
+                own += _told_once(found) if clauses[test.clause].level == "may" else found
         items += sorted(own, key=lambda item: (item.world, item.test.transforms))
     return sorted(items, key=lambda item: item.test.compiles)
 
@@ -154,10 +154,10 @@ def without_compiler(tests: Iterable[PlannedTest], compiles: bool) -> list[Plann
     return [replace(test, left_out=NO_COMPILER) if test.test.compiles and not compiles else test for test in tests]
 
 
-def _in_largest_world(items: Sequence[PlannedTest]) -> list[PlannedTest]:
-    """What changes no verdict is looked at once, where most ranks can disagree: such tests hang and crash."""
-    largest = max(item.size for item in items)
-    return [item for item in items if item.size == largest]
+def _told_once(items: Sequence[PlannedTest]) -> list[PlannedTest]:
+    """What changes no verdict is shown once, where most ranks can disagree: such tests hang and crash."""
+    largest = max((item.size for item in items if not item.test.alone), default=0)
+    return [replace(item, told_once=True) for item in items if item.test.alone or item.size == largest]
 
 
 def _concerns(test: Test, clause: Clause, subject: SubjectRef) -> bool:

@@ -1,10 +1,10 @@
-"""When to stop running a subject's tests: it hangs in test after test, or kills the forkserver."""
+"""When to stop running a subject's tests: it hangs in test after test, kills the forkserver, or has shown enough."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-from conformance.core.outcomes import TestOutcome
+from conformance.core.outcomes import BROKEN, TestOutcome
 from conformance.core.plan import PlannedTest
 
 #: A subject that has used up its deadline in so many tests in a row is not run further.
@@ -19,6 +19,7 @@ class GiveUpRule:
     def __init__(self) -> None:
         self.rows: Counter[str] = Counter()
         self.kills: Counter[str] = Counter()
+        self.told: set[tuple[str, str]] = set()
 
     def why_not(self, item: PlannedTest) -> str:
         """Why an item is not run; empty where it is."""
@@ -29,10 +30,14 @@ class GiveUpRule:
             )
         if self.kills[item.label] >= KILLS:
             return "not run: this subject kills the process that ranks are forked from; run this test alone with -k"
+        if (item.label, item.test.clause) in self.told:
+            return "not run: another test has shown that this clause is not kept, and that fails nothing; run it with -k"
         return ""
 
     def note(self, item: PlannedTest, outcome: TestOutcome) -> None:
         """Count what a test that was run gave."""
+        if item.told_once and outcome.outcome in BROKEN:
+            self.told.add((item.label, item.test.clause))
         if outcome.outcome != "timeout":
             self.rows[item.label] = 0
         elif item.test.deadline is None:

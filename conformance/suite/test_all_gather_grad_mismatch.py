@@ -11,17 +11,18 @@ from conformance.kit.subject import Subject
 from conformance.kit.world import World
 
 #: What the odd rank gives, and what the others give; the same number of elements or of bytes makes it hard to notice.
+#: Those come first that end at once where nobody notices: the others may crash, or hang.
 SHAPES = {
-    "more rows": ((3, 2), (2, 2)),
     "transposed": ((2, 3), (3, 2)),
     "other number of dimensions": ((4,), (2, 2)),
+    "more rows": ((3, 2), (2, 2)),
     "empty": ((0,), (3,)),
 }
 
 
 @clause("AllGatherGradAutograd.forward.mismatch")
 @ranks(2)
-@cases(shapes=["more rows", "transposed", "other number of dimensions", "empty"])
+@cases(shapes=["transposed", "other number of dimensions", "more rows", "empty"])
 @deadline(3)
 def test_shapes_that_differ(subject: Subject, world: World, shapes: str) -> None:
     """Where one rank's shape differs, every rank raises an error that speaks of shapes."""
