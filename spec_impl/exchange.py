@@ -68,8 +68,7 @@ def agree(x: torch.Tensor, group: Any) -> list[torch.Tensor]:
     message[_DESCRIPTION : _DESCRIPTION + len(start)] = start
     arrived = torch.empty((size, len(message)), dtype=torch.uint8, device=x.device)
     if x.device.type == "cpu":
-        arrived[rank] = message
-        _send_and_receive([message] * size, list(arrived), group)
+        dist.all_to_all_single(arrived.view(-1), message.repeat(size), group=group)
     else:
         # PyTorch 2.13 has renamed it, and warns of the old name.
         all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
@@ -94,11 +93,14 @@ def gather_into(places: Sequence[torch.Tensor], x: torch.Tensor, starts: Sequenc
     if x.nbytes <= _START:
         for target, start in zip(places, starts, strict=True):
             _raw(target).copy_(start[: x.nbytes])
-    elif x.device.type == "cpu":
+    elif x.device.type != "cpu":
+        dist.all_gather([_raw(target) for target in places], _raw(x), group=group)
+    elif x.nbytes <= _SMALL:
+        for target, part in zip(places, _exchange([x.view(-1)] * len(places), group), strict=True):
+            target.copy_(part.view_as(target))
+    else:
         places[rank].copy_(x)
         _send_and_receive([x] * len(places), places, group)
-    else:
-        dist.all_gather([_raw(target) for target in places], _raw(x), group=group)
 
 
 def sum_parts(parts: Sequence[torch.Tensor], group: Any) -> torch.Tensor:
@@ -115,6 +117,8 @@ def sum_parts(parts: Sequence[torch.Tensor], group: Any) -> torch.Tensor:
         dist.reduce_scatter(_real(total), [_real(part) for part in outgoing], group=group)
         return total
     flat, sums = [part.view(-1) for part in outgoing], total.view(-1)
+    if total.nbytes <= _SMALL:
+        return _sum(_exchange(flat, group), sums).view_as(total)
     step = max(1, _PIECE // total.element_size())
     received = [torch.empty_like(sums[:step]) for _ in range(size)]
     for start in range(0, len(sums), step):
@@ -122,23 +126,28 @@ def sum_parts(parts: Sequence[torch.Tensor], group: Any) -> torch.Tensor:
         received = [buffer[: len(piece)] for buffer in received]
         received[rank] = flat[rank][start : start + step]
         _send_and_receive([part[start : start + step] for part in flat], received, group)
-        torch.add(received[0], received[1], out=piece)
-        for other in received[2:]:
-            piece += other
+        _sum(received, piece)
     return total
+
+
+def _sum(parts: Sequence[torch.Tensor], out: torch.Tensor) -> torch.Tensor:
+    torch.add(parts[0], parts[1], out=out)
+    for other in parts[2:]:
+        out += other
+    return out
+
+
+def _exchange(outgoing: Sequence[torch.Tensor], group: Any) -> tuple[torch.Tensor, ...]:
+    """Send small ``outgoing[s]`` to every rank s; return what every rank has sent, this one included."""
+    packed = torch.cat(tuple(outgoing))
+    arrived = torch.empty_like(packed)
+    dist.all_to_all_single(_raw(arrived), _raw(packed), group=group)
+    return arrived.chunk(len(outgoing))
 
 
 def _send_and_receive(outgoing: Sequence[torch.Tensor], incoming: Sequence[torch.Tensor], group: Any) -> None:
     """Send ``outgoing[s]`` to every other rank s, and write what it sends into ``incoming[s]``."""
     rank, size = place(group)
-    if outgoing[rank].nbytes <= _SMALL:
-        packed = torch.cat([_raw(part) for part in outgoing])
-        arrived = torch.empty_like(packed)
-        dist.all_to_all_single(arrived, packed, group=group)
-        for s, part in enumerate(arrived.chunk(size)):
-            if s != rank:
-                _raw(incoming[s]).copy_(part)
-        return
     works: list[Any] = []
     for step in range(1, size):  # every rank begins with another peer, so that none is crowded
         to, source = (rank + step) % size, (rank - step) % size
