@@ -82,7 +82,7 @@ LATE = {("killed", "timeout"), ("lone_error", "timeout")}
 
 def test_what_is_owed_on_a_gpu_is_rehearsed(tmp_path):
     """``make gpu`` leaves a file for each of its steps; here with few tests, and without a GPU."""
-    command = [sys.executable, "conf/gpu.py", "--device", "emulated", "--into", str(tmp_path), "--short"]
+    command = [sys.executable, "conf/gpu.py", "--device", "emulated", "--into", str(tmp_path), "--short", "-n", "1"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     left = {path.stem: json.loads(path.read_text()) for path in tmp_path.iterdir()}
