@@ -27,7 +27,7 @@ class Careless(torch.autograd.Function):
 def inputs():
     yield (torch.ones(3, dtype=torch.float64, requires_grad=True),)
 """
-RUN = ["run", "layers:Careless", "--inputs", "layers:inputs", "--ranks", "1"]
+RUN = ["run", "layers:Careless", "--inputs", "layers:inputs", "--ranks", "1", "--no-compile"]
 CLAUSE = "Function.backward.grads-untouched"
 
 
@@ -58,7 +58,7 @@ def test_a_first_file_names_the_clause_and_the_subject(here):
 
 
 def expecting(here: Path, name: str, *words: str, **environment: str) -> tuple[int, str]:
-    """The clauses of backward alone, with a file of expectations: the status, and what is printed."""
+    """A run with a file of expectations: the status, and what is printed."""
     status, out, err = run(*RUN, "--expect", name, *words, cwd=here, env=environment)
     return status, out + err
 
