@@ -33,15 +33,19 @@ ROUNDED = "rounding alone: ranks compute it in different orders; let one rank co
 @clause("Collective.forward.types")
 @ranks(2, 3)
 def test_every_result_is_a_tensor(subject: Subject, world: World) -> None:
-    """A call returns tensors, since the signature gives each of its results a type."""
+    """A call returns tensors, as many on every rank, since the signature gives each of its results a type."""
+    told = f'one for each result of "{subject.types}"' if subject.types else "as many on every rank"
+    for call in tensor_calls(subject, world):
+        everyones = world.exchange(len(call.in_group(whole())(held(call, world))))
+        if len(set(everyones)) > 1 or (subject.types and not all(everyones)):
+            found = f"{everyones[0]} on every rank" if len(set(everyones)) == 1 else _each(everyones)
+            raise Deviation(f"how many tensors a call with {call.label} returns", found, told)
     if not subject.types:
         _need_types(subject, world)
-    for call in tensor_calls(subject, world):
-        returned = call.in_group(whole())(held(call, world))
-        if not returned:
-            raise Deviation(
-                f"tensors that a call with {call.label} returns", "none", f'one for each result of "{subject.types}"'
-            )
+
+
+def _each(numbers: Sequence[int]) -> str:
+    return ", ".join(f"{number} on rank {rank}" for rank, number in enumerate(numbers))
 
 
 @clause("Collective.forward.types")
