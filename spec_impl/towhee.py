@@ -59,7 +59,7 @@ class AllGather(torch.autograd.Function):
            :level: must
            :sources: T "performs allgather on a tensor", C towhee.models 1.1.3 towhee/models/drl/until_module.py:82-86
 
-           Every rank gets the tensors of all ranks joined along dimension 0, rank 0's rows first.
+           Every rank gets the tensors of all ranks joined along dimension 0, rank 0's rows first, bit for bit.
 
         .. clause:: AllGather.forward.one-rank
            :level: must

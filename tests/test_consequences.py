@@ -11,7 +11,7 @@ from conformance.core.outcomes import BROKEN, OUTCOMES
 from conformance.report.consequences import _TOLD_BY_PYTORCH
 from conformance.report.model import LEVELS, ClauseResult, overall
 from conformance.report.verdicts import clause_verdict
-from tests.made_up import GATHER, OWED, made, on_terminal, outcome
+from tests.made_up import CLAUSES, GATHER, OWED, clause, made, on_terminal, outcome, subject_ref
 
 COUNT, ONCE, LAYOUT, SUM = (
     "Function.backward.count",
@@ -32,6 +32,23 @@ def verdicts(*tests):
 def test_pytorch_itself_names_the_clause_that_a_wrong_count_breaks():
     found = verdicts(outcome(SUM, "error", message=PYTORCH), outcome(COUNT, "fail", message="actual: 1"))
     assert found == {COUNT: ("fail", "actual: 1"), SUM: ("consequence", COUNT)}
+
+
+def test_pytorch_itself_names_the_clause_that_a_gradient_for_no_tensor_breaks():
+    words = (
+        "RuntimeError: function FBackward returned a gradient different than None at position 2, but the corresponding "
+        "forward input was not a Variable"
+    )
+    rows, none = "AllGather.backward.local-slice", "AllGather.backward.none-for-args"
+    subject = subject_ref("mypkg.dist:Join", "AllGather")
+    report = made(
+        outcome(rows, "error", subject=subject, message=words),
+        outcome(none, "fail", subject=subject, message="actual: 1"),
+        subjects=(subject,),
+        clauses=CLAUSES | {name: clause(name, spec="AllGather") for name in (rows, none)},
+    )
+    found = {own.id: (own.verdict, own.reason) for own in report.subjects[0].clauses if own.verdict != "pass"}
+    assert found == {none: ("fail", "actual: 1"), rows: ("consequence", none)}
 
 
 @pytest.mark.parametrize(("words", "named"), _TOLD_BY_PYTORCH)

@@ -36,11 +36,11 @@ class NotedRanks(RankGroup):
         pass
 
 
-def deadline_of(device: str, own: float | None) -> float:
-    """How long ranks get for a test with its own deadline, in a run on a device that gives each test 30 s."""
+def deadline_of(device: str, own: float | None, timeout: float = 30.0) -> float:
+    """How long ranks get for a test with its own deadline, in a run on a device that gives each test ``timeout``."""
     noted: list[float] = []
     forkserver = Mock(put_back=Mock(return_value=[]))
-    settings = Settings(timeout=30.0, device=device)
+    settings = Settings(timeout=timeout, device=device)
     with Pool(forkserver, settings, lambda _, size, *__: NotedRanks(noted, size)) as pool:
         assert pool.run(item("Good", "test_calm", 2, own)).outcome == "pass"
     (deadline,) = noted
@@ -55,6 +55,11 @@ def test_a_test_in_a_hurry_gets_the_time_that_groups_take_to_start_on_a_device(d
 
 def test_no_test_gets_more_time_than_the_run_gives() -> None:
     assert [deadline_of("cuda", own) for own in (29.0, None)] == [30.0, 30.0]
+
+
+def test_where_the_run_gives_a_slow_subject_more_time_so_does_a_test_in_a_hurry() -> None:
+    assert [deadline_of("cpu", own, 300.0) for own in (3.0, 10.0, None)] == [30.0, 100.0, 300.0]
+    assert [deadline_of("cpu", own, 6.0) for own in (3.0, 10.0, None)] == [3.0, 6.0, 6.0]
 
 
 def test_what_a_driver_and_a_backend_take_is_not_what_tests_leave_behind(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from conformance import ConformanceError, Subject, check
-from tests.planted import alike, modes, vmap_generated
+from conformance import GROUP, ConformanceError, Subject, check
+from tests.planted import alike, collective, modes, vmap_generated
 from tests.planted._square import Square
 
 REMEMBERED: dict[str, Any] = {}
@@ -336,6 +336,22 @@ def test_a_cause_is_not_named_for_a_neighbour_that_breaks_the_same_test(function
 def test_a_gradient_that_is_another_inputs_is_said_to_be_that(function, cause):
     with pytest.raises(ConformanceError, match=f"looks like {cause}"):
         check(function, *function.inputs(), only="test_gradient_is_the_derivative")
+
+
+@pytest.mark.parametrize(
+    ("function", "said"), [(collective.SumInAnOrderOfItsOwn, True), (collective.ReducedToTheFirst, False)]
+)
+def test_results_that_differ_in_the_last_digits_are_said_to_be_rounded(function, said):
+    x = torch.linspace(0.3, 1.7, 40, dtype=torch.float64, requires_grad=True)
+    subject = Subject(function, spec="Collective", types=function.TYPES)
+    with pytest.raises(ConformanceError) as caught:
+        check(subject, (x, GROUP), ranks=3, only="test_alike_results_are_alike")
+    text = str(caught.value)
+    assert ("rounding alone: ranks compute it in different orders" in " ".join(text.split())) is said
+    actual, expected = (
+        text.partition(word)[2].partition("float64")[2].split("]")[0] for word in ("actual:", "expected:")
+    )
+    assert actual != expected, "what is shown differs"
 
 
 def test_a_result_that_autograd_does_not_record_is_said_to_be_that():

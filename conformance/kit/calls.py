@@ -19,6 +19,8 @@ from conformance.kit.world import World
 
 #: Backward passes draw the same random numbers every time.
 BACKWARD_SEED = 1
+#: Under this name a world knows whether its ranks' results have a gradient in the same places.
+ALIKE = "results alike"
 NO_TENSOR = (
     "with its samples it returns no tensor, so its backward is never called; give samples for which it returns one"
 )
@@ -163,8 +165,33 @@ def cases(subject: Subject, world: World) -> list[Case]:
 
 
 def every_case(subject: Subject, world: World) -> list[Case]:
-    """All samples of a subject."""
-    return [_case(subject, sample) for sample in subject.samples(world)]
+    """All samples of a subject.
+
+    Raises:
+        NotApplicable: a result has a gradient on some ranks alone, and ranks would part ways in a test.
+    """
+    found = [_case(subject, sample) for sample in subject.samples(world)]
+    if subject.is_typed and world.size > 1:
+        if ALIKE not in world.known:
+            world.known[ALIKE] = _results_alike(found, world)
+        need(world.known[ALIKE], "a result has a gradient on some ranks alone; one rank by itself is judged")
+    return found
+
+
+def _results_alike(found: Sequence[Case], world: World) -> bool:
+    """Whether every rank's results have a gradient where those of the others have one; so if some call is refused."""
+    for case in found:
+        recorded, error = [], None
+        try:
+            recorded = [tensor.requires_grad for tensor in case.run().tensors]
+        except Exception as raised:  # tests of their own say what it means
+            error = raised
+        if world.any_raised(error):
+            return True
+        everyones = world.exchange(recorded)
+        if any(theirs != everyones[0] for theirs in everyones):
+            return False
+    return True
 
 
 def _case(subject: Subject, sample: Sample) -> Case:

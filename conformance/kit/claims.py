@@ -125,7 +125,9 @@ def _claim(call: TensorCall, world: World) -> Claim:
     ranks, run = all_ranks(world), call.in_group(whole())
     samples = ranks.agreed(call.samples())
     results = len(run(by_types(samples, None, world.rank)))
-    need(results, "it returns no tensor")
+    everyones = world.exchange(results)
+    need(all(everyones), "it returns no tensor" if not any(everyones) else "some ranks get no tensor from it")
+    need(len(set(everyones)) == 1, "ranks get different numbers of tensors from it")
     signature = claimed(call.subject.types, len(samples), results)
     found: tuple[Finding, ...] = ()
     if signature is None and has_hook(call.subject.function) and world.size > 1:

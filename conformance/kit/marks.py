@@ -40,6 +40,8 @@ def cases(**parameters: Sequence[Any]) -> Callable[[Body], Body]:
 def deadline(seconds: float) -> Callable[[Body], Body]:
     """End the test as a timeout after so many ``seconds``, where a hang is what a deviating subject is likely to do.
 
+    Where a run gives tests more time than usual, this one gets more in the same measure.
+
     >>> @deadline(5)
     ... def test_mismatch_is_refused(subject, world): ...
     """

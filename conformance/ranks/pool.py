@@ -215,10 +215,14 @@ class Pool(Owner):
         return self.group.request(request, self._deadline(item.test.deadline))
 
     def _deadline(self, own: float | None) -> float:
-        """How long a test may take: its own deadline where that is shorter than the run's, with what groups take."""
+        """How long a test may take: its own deadline where that is shorter than the run's, with what groups take.
+
+        A run that gives more time than usual has a slow subject, which needs more of it in every test.
+        """
         limit = self.settings.timeout
         starting = 0.0 if self.settings.device == "cpu" else GROUPS_ON_DEVICES
-        return limit if own is None else min(own + starting, limit)
+        slower = max(1.0, limit / Settings.timeout)
+        return limit if own is None else min(own * slower + starting, limit)
 
     def _replace(self, key: Key) -> list[RankOutcome] | None:
         """Have fresh ranks for ``key``; return their outcomes if the subject cannot be loaded there."""

@@ -25,6 +25,8 @@ from conformance.report.text import first_line
 #: Exceptions by which PyTorch itself says which promise was broken.
 _TOLD_BY_PYTORCH = (
     (re.compile("returned an incorrect number of gradients"), "Function.backward.count"),
+    (re.compile("returned a gradient different than None at position"), "AllGather.backward.none-for-args"),
+    (re.compile("returned a gradient different than None at position"), "GradFactor.backward.none-for-f"),
     (re.compile("jvp returned an invalid number of forward gradients"), "Function.jvp.count"),
     (re.compile(r"expected Variable or None \(got list\)$"), "Function.backward.count"),
     (re.compile(r"expected Variable or None \(got list\) for grad output"), "Function.jvp.count"),

@@ -115,13 +115,9 @@ def test_one_rank_gets_its_whole_gradient(subject: Subject, world: World) -> Non
         actual = subject(tensor, Launch(1, 0))
     except Exception as error:
         raise NotApplicable(f"forward fails without a process group, so there is no gradient: {error}") from error
-    refusal = ""
+    # What backward raises is an error and no Deviation: PyTorch's own words may say that another clause is broken.
     with collectives.counted() as calls:
-        try:
-            actual.backward(grad.clone())
-        except Exception as error:
-            refusal = f"{type(error).__name__}: {error}"
-    expect.equal(refusal, "", "what backward raises where args.world_size is 1 and there is no process group")
+        actual.backward(grad.clone())
     expect.equal(calls, [], "collectives that one rank starts")
     expect.equal(tensor.grad, grad, "the gradient of the tensor with args.world_size 1")
 

@@ -181,6 +181,8 @@ class _Begun:
     def ended(self) -> list[torch.Tensor | None]:
         """The gradients."""
         asked = [x for x in self.inputs if x.requires_grad]
-        if not self.roots or not asked:
+        if not self.roots:
+            return [None] * len(asked)
+        if not asked:
             return []
         return list(torch.autograd.grad(self.roots, asked, self.given, allow_unused=True))

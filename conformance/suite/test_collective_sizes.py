@@ -25,7 +25,6 @@ from conformance.kit.world import World
 
 @clause("Collective.backward.gradient")
 @ranks(2, 3)
-@deadline(10)
 def test_gradients_of_longer_tensors(subject: Subject, world: World) -> None:
     """With over a thousand elements, gradients are those that the types owe too."""
     found = [(claim, signature_of(claim)) for claim in claims(subject, world)]

@@ -18,7 +18,7 @@ from conformance.kit.claims import (
     wrong_gradient,
 )
 from conformance.kit.deviations import Deviation, NotApplicable, need
-from conformance.kit.expect import shown
+from conformance.kit.expect import shown, shown_apart
 from conformance.kit.marks import cases, clause, ranks
 from conformance.kit.process_groups import whole
 from conformance.kit.subject import Subject
@@ -27,20 +27,25 @@ from conformance.kit.world import World
 
 #: An element may be so far from the expected one, next to the largest of all, in units of the precision.
 NEAR = 64
+ROUNDED = "rounding alone: ranks compute it in different orders; let one rank compute it, or all in one order"
 
 
 @clause("Collective.forward.types")
 @ranks(2, 3)
 def test_every_result_is_a_tensor(subject: Subject, world: World) -> None:
-    """A call returns tensors, since the signature gives each of its results a type."""
+    """A call returns tensors, as many on every rank, since the signature gives each of its results a type."""
+    told = f'one for each result of "{subject.types}"' if subject.types else "as many on every rank"
+    for call in tensor_calls(subject, world):
+        everyones = world.exchange(len(call.in_group(whole())(held(call, world))))
+        if len(set(everyones)) > 1 or (subject.types and not all(everyones)):
+            found = f"{everyones[0]} on every rank" if len(set(everyones)) == 1 else _each(everyones)
+            raise Deviation(f"how many tensors a call with {call.label} returns", found, told)
     if not subject.types:
         _need_types(subject, world)
-    for call in tensor_calls(subject, world):
-        returned = call.in_group(whole())(held(call, world))
-        if not returned:
-            raise Deviation(
-                f"tensors that a call with {call.label} returns", "none", f'one for each result of "{subject.types}"'
-            )
+
+
+def _each(numbers: Sequence[int]) -> str:
+    return ", ".join(f"{number} on rank {rank}" for rank, number in enumerate(numbers))
 
 
 @clause("Collective.forward.types")
@@ -54,12 +59,17 @@ def test_alike_results_are_alike(subject: Subject, world: World) -> None:
         if found:
             result, (one, other) = found
             everyones = claim.look.results if claim.look else []
+            here, there = everyones[other][result], everyones[one][result]
+            actual, expected, rounded = shown(here), shown(there), False
+            if here is not None and there is not None and here.shape == there.shape:
+                actual, expected = shown_apart(here, there)
+                rounded = torch.allclose(_wide(here), _wide(there), rtol=1e-5, atol=1e-6)
             raise Deviation(
                 f"result {result} of {claim.call.label}, of type {signature.results[result].value} in {signature}, "
                 f"on rank {other} of {world.size}",
-                shown(everyones[other][result]),
-                f"{shown(everyones[one][result])}, as on rank {one}, bit for bit",
-                instead(claim, world),
+                actual,
+                f"{expected}, as on rank {one}, bit for bit",
+                ROUNDED if rounded else instead(claim, world),
             )
 
 

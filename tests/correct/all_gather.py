@@ -128,6 +128,31 @@ class SeparateForm(Function):
         ), -1 if tensor.dim() > 1 else 0
 
 
+class SamplesWithRows(Function):
+    """A vmap rule that keeps the batch behind the rows, for tensors that have some, as the documented one's."""
+
+    @staticmethod
+    def forward(tensor, args):
+        if tensor.dim() == 0:
+            raise ValueError("a tensor without dimensions cannot be joined")
+        return joined(tensor, args)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        tensor, ctx.args = inputs
+        ctx.rows = tensor.shape[0]
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        return grad_output.narrow(0, ctx.rows * ctx.args.local_rank, ctx.rows).clone(), None
+
+    @staticmethod
+    def vmap(info, in_dims, tensor, args):
+        if tensor.dim() == 1:
+            raise ValueError("samples without dimensions cannot be joined")
+        return SamplesWithRows.apply(tensor.movedim(in_dims[0], 1), args), 1
+
+
 class SeparateWithoutTransforms(Function):
     """The separate form, and nothing for torch.func."""
 

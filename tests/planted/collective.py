@@ -81,6 +81,26 @@ class SumWithoutResult(right.Reduce):
         summed(x, group)
 
 
+class SumAtTheFirstAlone(Function):
+    """Only the first rank gets the sum, and the others get None.
+
+    Breaks: Collective.forward.types
+    """
+
+    TYPES = "P -> V"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.group = group
+        total = dense(x)
+        dist.reduce(total, group=group, group_dst=0)
+        return total if dist.get_rank(group) == 0 else None
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.clone(), None
+
+
 class CopyWithoutSum(right.Copy):
     """Each rank keeps its own gradient: the backward of the other half of the pair.
 

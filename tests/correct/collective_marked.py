@@ -1,0 +1,51 @@
+"""Collectives whose results have a gradient on some ranks, and none on others."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch.autograd import Function
+
+from tests.correct._collectives import matrix_and_group
+
+SPEC = "Collective"
+
+
+def inputs():
+    return matrix_and_group()
+
+
+class HeldByTheFirst(Function):
+    """The first rank keeps all of it; the others' share is nothing, whatever the argument, and is marked so."""
+
+    TYPES = "R -> P"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        if dist.get_rank(group) == 0:
+            return x.clone()
+        nothing = torch.zeros_like(x)
+        ctx.mark_non_differentiable(nothing)
+        return nothing
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.clone(), None
+
+
+class FirstStage(Function):
+    """The first rank's result depends on its tensor; what the others begin with is a constant."""
+
+    TYPES = "V -> V"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        if dist.get_rank(group) == 0:
+            return 2 * x
+        start = torch.full_like(x, 0.5)
+        ctx.mark_non_differentiable(start)
+        return start
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * grad, None
