@@ -181,7 +181,7 @@ def _same_gradient(
         raise Deviation(what, "None: no gradient at all", expect.shown(expected))
     actual, right = expect.shown_apart(gradient, expected)
     raise Deviation(
-        what,
+        f"{what}{expect.beyond_start(gradient, expected)}",
         actual,
         f"{right} by differences of forward; slope along a direction {slope.analytic:.9g}, {slope.by_differences}",
         likely_mistake(run, cotangents, at, gradient, expected),
