@@ -208,3 +208,47 @@ def test_a_rank_that_refuses_a_second_derivative_once_is_asked_again():
 
     other = World(size=2, exchange=lambda value: [value, ""])
     assert _is_refused(gradient, [torch.ones(2, requires_grad=True)], other) is False
+
+
+class LosesTheLast(torch.autograd.Function):
+    """Right for all elements but the last one."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 3
+
+    @staticmethod
+    def backward(ctx, grad):
+        wrong = grad * 3
+        wrong[-1, -1] = 0
+        return wrong
+
+
+def test_a_wrong_gradient_is_shown_where_it_is_wrong():
+    x = torch.rand(4, 5, dtype=torch.float64, requires_grad=True)
+    with pytest.raises(ConformanceError) as caught:
+        check(LosesTheLast, (x,), only="test_gradient_is_the_derivative")
+    said = told(caught.value.report)
+    assert "gradient of input 0 of inputs 0, most at [3, 4]" in said
+    assert "actual: tensor[4x5] float64 [..., 0]" in said
+
+
+class ReturnsAnotherShape(torch.autograd.Function):
+    """PyTorch refuses what backward returns, and no line of the class says more."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 3
+
+    @staticmethod
+    def backward(ctx, grad):
+        return (grad * 3).reshape(-1)
+
+
+def test_what_pytorch_refuses_is_told_without_the_suite_in_it():
+    x = torch.rand(4, 5, dtype=torch.float64, requires_grad=True)
+    with pytest.raises(ConformanceError) as caught:
+        check(ReturnsAnotherShape, (x,))
+    said = told(caught.value.report)
+    assert "invalid gradient at index 0" in said
+    assert "conformance/kit" not in said

@@ -87,6 +87,9 @@ def test_functions_are_found_through_aliases_modules_and_inside_functions():
         ("pkg.deep.children:make.<locals>.Local", 17),
         ("pkg.deep.children:make.<locals>.Local.Inner", 18),
         ("pkg.deep.children:make.<locals>.Conditional", 22),
+        ("pkg.deep.stars:ByStar", 8),
+        ("pkg.deep.stars:ByStarOfTorch", 12),
+        ("pkg.deep.stars:ByStarOfPackage", 16),
     ]
     assert result.found[0].members == ("backward",)
     assert result.skipped == ()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from conformance.core.errors import UsageError
 from conformance.core.outcomes import clipped
 from conformance.kit.deviations import Deviation, NotApplicable, Skipped
-from conformance.kit.frames import foreign
+from conformance.kit.frames import foreign, of_torch
 from conformance.kit.seeds import seed
 
 #: What PyTorch says before the words of an assertion of its own: the condition, its place, and a plea for a report.
@@ -89,9 +89,17 @@ def name_of(error: BaseException) -> str:
 
 
 def explain(error: BaseException) -> str:
-    """Type and text of an exception, and the frames of the user's own code; all frames where there are none of it."""
+    """Type and text of an exception, and the frames of the user's own code.
+
+    Where there are none, PyTorch refused something, such as what backward returned, and no frame says more than its
+    text; but all frames of an error that the suite itself raised.
+    """
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not foreign(frame.filename)] or list(frames)
+    own = [frame for frame in frames if not foreign(frame.filename)]
+    if not own and not (frames and of_torch(frames[-1].filename)):
+        own = list(frames)
+    if not own:
+        return f"{name_of(error)}: {text_of(error)}"
     if len(own) > _FRAMES:
         own = [*own[: _FRAMES // 2], *own[-_FRAMES // 2 :]]
     lines = "".join(traceback.format_list(own)).rstrip()

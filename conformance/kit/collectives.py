@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from conformance.kit.tensors import carry_out
+
 #: Operators of these namespaces move data between ranks, those named here aside.
 NAMESPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd")
 LOCAL = ("wait_tensor", "_wrap_tensor_autograd")
@@ -50,7 +52,7 @@ class EndedAtOnceMode(TorchDispatchMode):
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), options: Any = None) -> Any:
         """Carry out an operation, and wait for what it started."""
-        result = operator(*args, **(options or {}))
+        result = carry_out(operator, args, options)
         if operator.namespace == "c10d":
             for started in result if isinstance(result, tuple | list) else (result,):
                 if isinstance(started, torch.ScriptObject) and hasattr(started, "wait"):
@@ -72,4 +74,4 @@ class _Counting(TorchDispatchMode):
         name = operator.overloadpacket.__name__
         if operator.namespace in NAMESPACES and name not in LOCAL:
             self.calls.append(name.strip("_"))
-        return operator(*args, **(options or {}))
+        return carry_out(operator, args, options)

@@ -12,7 +12,7 @@ from conformance.kit.deviations import Deviation
 from conformance.kit.diagnosis import likely_cause
 from conformance.kit.tensors import dense, freed
 
-__all__ = ["close", "equal", "no_error", "raises", "shown", "shown_apart", "that"]
+__all__ = ["beyond_start", "close", "equal", "no_error", "raises", "shown", "shown_apart", "that"]
 
 #: Elements of a tensor that a message shows, and the digits of each: more where fewer do not tell two tensors apart.
 ELEMENTS, DIGITS = 6, (6, 9, 12, 17)
@@ -52,7 +52,7 @@ def shown_apart(actual: torch.Tensor, expected: torch.Tensor) -> tuple[str, str]
     >>> shown_apart(torch.tensor(1.0 + 1e-7), torch.tensor(1.0))
     ('tensor[0-d] float32 [1.00000012]', 'tensor[0-d] float32 [1]')
     """
-    for start in (0, _worst(actual, expected)):
+    for start in dict.fromkeys((_telling(actual, expected), 0)):
         for digits in DIGITS:
             one, other = shown(actual, digits, start), shown(expected, digits, start)
             if one != other:
@@ -60,10 +60,12 @@ def shown_apart(actual: torch.Tensor, expected: torch.Tensor) -> tuple[str, str]
     return shown(actual), shown(expected)
 
 
-def _worst(actual: torch.Tensor, expected: torch.Tensor) -> int:
+def _telling(actual: torch.Tensor, expected: torch.Tensor) -> int:
+    """From where on two tensors are shown: from the start where they differ there too, else from where they do most."""
     if actual.shape != expected.shape or actual.numel() == 0:
         return 0
-    return int(_gap(actual, expected).argmax())
+    gap = _gap(actual, expected).reshape(-1)
+    return int(gap.argmax()) if gap[:ELEMENTS].max() < gap.max() / 10 else 0
 
 
 def _number(value: Any, digits: int) -> str:
@@ -260,10 +262,24 @@ def _gap(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
     return torch.nan_to_num((one - other).abs(), nan=float("inf"))
 
 
+def beyond_start(actual: torch.Tensor, expected: torch.Tensor) -> str:
+    """Where two tensors differ most, for a message that shows them from there on; nothing where it shows their start.
+
+    >>> beyond_start(torch.arange(9.0), torch.tensor([0.0, 1, 2, 3, 4, 5, 6, 8, 8]))
+    ', most at [7]'
+    """
+    start = _telling(actual, expected)
+    return f", most at {_position(actual.shape, start)}" if start else ""
+
+
+def _position(shape: torch.Size, element: int) -> list[int]:
+    return [int(index) for index in torch.unravel_index(torch.tensor(element), shape)]
+
+
 def _where(actual: torch.Tensor, expected: torch.Tensor) -> str:
     gap = _gap(actual, expected)
     if gap.dim() == 0:
         return ""
-    position = [int(index) for index in torch.unravel_index(gap.argmax(), gap.shape)]
+    position = _position(gap.shape, int(gap.argmax()))
     wrong = int((gap > 0).sum())
     return f" in {wrong} of {gap.numel()} elements, most at {position}"

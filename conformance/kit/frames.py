@@ -18,3 +18,12 @@ def foreign(file: str) -> bool:
     (True, False)
     """
     return file.startswith(SUITE) or os.path.abspath(file).startswith((SUITE, TORCH))
+
+
+def of_torch(file: str) -> bool:
+    """Whether a frame of this file is one of PyTorch's own.
+
+    >>> of_torch(torch.nn.__file__)
+    True
+    """
+    return os.path.abspath(file).startswith(TORCH)

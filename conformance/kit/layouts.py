@@ -11,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.kit import seeds
 from conformance.kit.calls import Case, Run, smooth
+from conformance.kit.tensors import carry_out, is_strided
 from conformance.kit.witness import same_values
 
 Arrange = Callable[[torch.Tensor], torch.Tensor]
@@ -129,12 +130,60 @@ class MisreadMode(TorchDispatchMode):
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call an operation, and once more with contiguous copies."""
         given = args, kwargs or {}
-        result = function(*given[0], **given[1])
+        result = carry_out(function, *given)
         if _is_of_values_alone(function) and any(map(_is_expanded, pytree.tree_leaves(given))):
             plain = pytree.tree_map(lambda x: x.contiguous() if _is_expanded(x) else x, given)
-            if not _alike(result, function(*plain[0], **plain[1])):
+            if not _alike(result, carry_out(function, *plain)):
                 self.misread.append(str(function))
         return result
+
+
+class MetaLayoutMode(TorchDispatchMode):
+    """Notes the operations of PyTorch itself whose results the meta device lays out otherwise.
+
+    PyTorch 2.13's eigenvectors on the CPU lie along columns, and on the meta device along rows.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at_odds: list[str] = []
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call an operation, and before that once more without memory."""
+        there = self._strides_there(function, args, kwargs or {})
+        result = carry_out(function, args, kwargs)
+        if there is not None and there != _strides_of(result):
+            self.at_odds.append(str(function))
+        return result
+
+    def _strides_there(self, function: Any, args: Any, kwargs: Any) -> list[tuple[int, ...] | None] | None:
+        if function.namespace != "aten" or not any(isinstance(x, torch.Tensor) for x in pytree.tree_leaves(args)):
+            return None
+        try:
+            return _strides_of(carry_out(function, *pytree.tree_map(_without_memory, (args, kwargs))))
+        except Exception:  # it looks at the values
+            return None
+
+
+def _without_memory(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor) or not is_strided(value):
+        return value
+    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+
+
+def _strides_of(tree: Any) -> list[tuple[int, ...] | None]:
+    return [telling_strides(leaf) for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def telling_strides(tensor: torch.Tensor) -> tuple[int, ...] | None:
+    """The strides that say where elements lie, which those of dimensions with one element do not; None if none does.
+
+    >>> telling_strides(torch.zeros(2, 1, 3)), telling_strides(torch.zeros(0, 3))
+    ((3, 1), None)
+    """
+    if not is_strided(tensor) or tensor.numel() < 2:
+        return None
+    return tuple(stride for stride, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1)
 
 
 def _is_of_values_alone(function: Any) -> bool:

@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.kit.deviations import need
 from conformance.kit.subject import Subject
+from conformance.kit.tensors import carry_out
 
 #: Operations that give a tensor's own values again.
 KEEPING = {"aten::alias", "aten::clone", "aten::detach", "aten::lift_fresh", "aten::_to_copy", "aten::copy_"}
@@ -52,7 +53,7 @@ class _Noting(TorchDispatchMode):
         self.operations = operations
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = function(*args, **(kwargs or {}))
+        result = carry_out(function, args, kwargs)
         name = str(function.name()).partition(".")[0]
         self.operations.append(Operation(name, bool(function.is_view), _tensors((args, kwargs)), _tensors(result)))
         return result

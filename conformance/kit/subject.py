@@ -5,10 +5,15 @@ A subject is named by ``module:attribute`` and only ever imported on a rank.
 
 from __future__ import annotations
 
+import ast
+import inspect
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
+from types import FunctionType
 from typing import Any, Concatenate
 
 import torch
@@ -169,10 +174,16 @@ class Subject:
         return self.function is None or self.separate
 
     def defines(self, member: str) -> bool:
-        """Whether the class overrides ``member`` of :class:`torch.autograd.Function`."""
+        """Whether the class overrides ``member`` of :class:`torch.autograd.Function`, by more than a refusal.
+
+        What does nothing but raise ``NotImplementedError`` says no more than PyTorch's own does.
+        """
         if self.function is None:
             return False
-        return getattr(self.function, member, None) is not getattr(torch.autograd.Function, member, None)
+        own = getattr(self.function, member, None)
+        if own is getattr(torch.autograd.Function, member, None):
+            return False
+        return not (isinstance(own, FunctionType) and _is_refusal(own))
 
     @property
     def generates_vmap(self) -> bool:
@@ -228,3 +239,23 @@ class Subject:
         found = taken(self.inputs, self.label, rank, world.device)
         expect_matching(found, world)
         return found
+
+
+@lru_cache(maxsize=256)
+def _is_refusal(method: FunctionType) -> bool:
+    """Whether a method's source says nothing but ``raise NotImplementedError``."""
+    try:
+        (statement,) = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(method)))).body
+    except (OSError, TypeError, SyntaxError, ValueError):  # no source, or not that of a method alone
+        return False
+    if not isinstance(statement, ast.FunctionDef):
+        return False
+    body = statement.body[1:] if ast.get_docstring(statement) is not None else statement.body
+    return [_raised(step) for step in body] == ["NotImplementedError"]
+
+
+def _raised(statement: ast.stmt) -> str:
+    """The name of what a statement raises; nothing where it does something else."""
+    raised = statement.exc if isinstance(statement, ast.Raise) else None
+    named = raised.func if isinstance(raised, ast.Call) else raised
+    return named.id if isinstance(named, ast.Name) else ""

@@ -65,12 +65,25 @@ def freed(tensor: torch.Tensor) -> bool:
     return bool(held < (last + 1) * tensor.element_size())
 
 
+#: What PyTorch puts off until an operation asks for it. Below a mode it leaves these out, and a kernel that conjugates
+#: inside, such as that of ``torch.linalg.pinv``, computes something else.
+_PUT_OFF = [torch._C.DispatchKey.Conjugate, torch._C.DispatchKey.Negative, torch._C.DispatchKey.ZeroTensor]
+
+
+def carry_out(operation: Any, args: Any, kwargs: Any) -> Any:
+    """Carry out an operation that a mode was handed, as PyTorch does where there is no mode."""
+    with torch._C._PreserveDispatchKeyGuard():
+        for key in _PUT_OFF:
+            torch._C._dispatch_tls_set_dispatch_key_excluded(key, False)
+        return operation(*args, **(kwargs or {}))
+
+
 class AllocationMode(TorchDispatchMode):
     """Calls :meth:`allocated` with every tensor that an operation returns in memory of its own; views have none."""
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operation and record what it allocates."""
-        result = function(*args, **(kwargs or {}))
+        result = carry_out(function, args, kwargs)
         given = {storage for _, storage in _stored((args, kwargs))}
         for tensor, storage in _stored(result):
             if storage not in given:

@@ -95,7 +95,7 @@ class Discovery:
         if text is None:
             return None
         if not module.names.is_imported(text.partition(".")[0]):
-            return self._local(module, qualname, node, text)
+            return self._local(module, qualname, node, text) or self._by_star(module, text)
         meanings = list(module.names.meanings(base))
         if any(meaning in BASES for meaning in meanings):
             return "torch"
@@ -112,6 +112,12 @@ class Discovery:
         ]
         before = [pair for pair in candidates if pair[1].lineno < node.lineno]
         return self._judge(module, *before[-1]) if before else None
+
+    def _by_star(self, module: Module, text: str) -> Meaning:
+        """What a name is that nothing in its file binds, where all names of another module are imported there."""
+        if module.names.stars and text in BASES:
+            return "torch"  # torch itself came along
+        return _first(self._elsewhere(f"{star}.{text}") for star in module.names.stars)
 
     def _elsewhere(self, full: str, depth: int = 5) -> Meaning:
         """A class named by its full name, followed through modules that only hand it on."""

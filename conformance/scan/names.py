@@ -25,6 +25,8 @@ class Names:
         self.module = module
         self._package = module if is_package else module.rpartition(".")[0]
         self._aliases: dict[str, list[str]] = {}
+        #: The modules of which every name is taken over.
+        self.stars: list[str] = []
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 self._import(node)
@@ -71,7 +73,9 @@ class Names:
             parts = parts[: len(parts) - (node.level - 1)]
             source = ".".join([*parts, source] if source else parts)
         for alias in node.names:
-            if alias.name != "*":
+            if alias.name == "*":
+                self.stars.append(source)
+            else:
                 self._bind(alias.asname or alias.name, f"{source}.{alias.name}" if source else alias.name)
 
     def _assignment(self, statement: ast.stmt) -> None:

@@ -215,6 +215,8 @@ def test_unused_outputs_count_as_zero(subject: Subject, world: World) -> None:
     tried = 0
     for case, first in differentiated(subject, world):
         cotangents = first.cotangents(world)
+        # Zeros may be added in a coarser precision than the rest is computed in.
+        precision = working_epsilon(case, world) if len(cotangents) > 1 else 0.0
         for index, cotangent in enumerate(cotangents if len(cotangents) > 1 else ()):
             tried += 1
             zeros = [c if other == index else torch.zeros_like(c) for other, c in enumerate(cotangents)]
@@ -224,7 +226,7 @@ def test_unused_outputs_count_as_zero(subject: Subject, world: World) -> None:
                 actual = run.gradients_of([run.outputs[index]], [cotangent])
             for at, one, other in zip(run.leaves, run.filled(actual), run.filled(right), strict=True):
                 what = f"gradient of {case.names[at]} of {name}, against zeros handed in for the others"
-                expect.close(one, other, what)
+                expect.close(one, other, what, precision=precision)
     need(tried, "the result has one differentiable output, and it is always used")
 
 

@@ -12,6 +12,7 @@ from conformance.kit.deviations import need
 from conformance.kit.marks import clause
 from conformance.kit.slopes import Comparison, compare, direction, epsilon, inner, nearby, paired, reach
 from conformance.kit.subject import Subject
+from conformance.kit.triangles import kept_symmetric
 from conformance.kit.world import World
 
 
@@ -79,7 +80,8 @@ class _Second:
     def findings(self, world: World, inputs: bool) -> list[tuple[str, Comparison]]:
         """What differences say along all inputs, and along all incoming gradients."""
         point, still = self.run.case, [torch.zeros_like(cotangent) for cotangent in self.cotangents]
-        steps = {at: direction(world, point.values[at].detach(), "input", at) for at in self.run.leaves}
+        drawn = {at: direction(world, point.values[at].detach(), "input", at) for at in self.run.leaves}
+        steps = {at: kept_symmetric(self.run, at, move) for at, move in drawn.items()}
         along = [direction(world, cotangent.detach(), "cotangent", at) for at, cotangent in enumerate(self.cotangents)]
         groups: list[tuple[str, dict[int, torch.Tensor], list[torch.Tensor]]] = [("its incoming gradients", {}, along)]
         if inputs:

@@ -16,6 +16,7 @@ from conformance.kit.sizes import LONGER, is_read, resized
 from conformance.kit.slopes import Comparison, compare, directions, epsilon, inner, nearby, paired, reach
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_strided
+from conformance.kit.triangles import kept_symmetric
 from conformance.kit.variants import OWN, attempt, draws, farthest, moved_apart, shaken, steady
 from conformance.kit.world import World
 
@@ -151,7 +152,7 @@ def _slopes(
             return again if again.verdict == "agrees" else found
         return found
 
-    return [along(direction) for direction in directions(world, value)]
+    return [along(kept_symmetric(run, at, direction)) for direction in directions(world, value)]
 
 
 def _working_epsilon(world: World, run: Run) -> float:
@@ -180,7 +181,7 @@ def _same_gradient(
         raise Deviation(what, "None: no gradient at all", expect.shown(expected))
     actual, right = expect.shown_apart(gradient, expected)
     raise Deviation(
-        what,
+        f"{what}{expect.beyond_start(gradient, expected)}",
         actual,
         f"{right} by differences of forward; slope along a direction {slope.analytic:.9g}, {slope.by_differences}",
         likely_mistake(run, cotangents, at, gradient, expected),

@@ -15,6 +15,7 @@ from conformance.kit.calls import Case, cases, every_case
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
+from conformance.kit.tensors import carry_out
 from conformance.kit.variants import attempt, draws, farthest
 from conformance.kit.world import World
 
@@ -81,7 +82,7 @@ class _Waiting(TorchDispatchMode):
     """Waits for the device after every operation."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
+        result = carry_out(func, args, kwargs)
         torch.accelerator.synchronize()
         return result
 

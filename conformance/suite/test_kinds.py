@@ -11,6 +11,7 @@ from conformance.kit import expect, seeds
 from conformance.kit.calls import Case, Run, differentiated, every_case
 from conformance.kit.deviations import NotApplicable, need
 from conformance.kit.gradients import Gradients, leaf_gradients
+from conformance.kit.layouts import MetaLayoutMode, telling_strides
 from conformance.kit.marks import clause
 from conformance.kit.precision import working_epsilon
 from conformance.kit.subject import Subject
@@ -79,6 +80,8 @@ def test_results_on_the_meta_device_are_laid_out_alike(subject: Subject, world: 
             on, what = results[place].device, f"device of output {place} of {case.label}, called on the meta device"
             expect.that(on.type == "meta", what, on, "meta, as the inputs")
         for index, (one, real) in enumerate(zip(results, run.tensors, strict=True)):
+            if _layout(one)[:2] == _layout(real)[:2] and _layout(one) != _layout(real) and _is_torch_at_odds(case):
+                continue
             expect.that(
                 _layout(one) == _layout(real),
                 f"shape, dtype and strides of output {index} of {case.label}, on the meta device",
@@ -99,6 +102,12 @@ def _on_meta(case: Case) -> list[torch.Tensor]:
     return [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
 
 
+def _is_torch_at_odds(case: Case) -> bool:
+    """Whether PyTorch itself lays the result of one of the operations out otherwise on the meta device."""
+    with MetaLayoutMode() as mode:
+        case.run()
+    return bool(mode.at_odds)
+
+
 def _layout(tensor: torch.Tensor) -> tuple[Any, ...]:
-    strided = is_strided(tensor) and not freed(tensor) and tensor.numel() > 1
-    return tuple(tensor.shape), str(tensor.dtype), tensor.stride() if strided else None
+    return tuple(tensor.shape), str(tensor.dtype), None if freed(tensor) else telling_strides(tensor)

@@ -56,6 +56,42 @@ class BackwardOfMatmulInSingle(MatmulInSingle):
         return x @ w
 
 
+class TwoLossesInSingle(Function):
+    """Two results from scores in single precision; where one is not in the loss, backward leaves its part out."""
+
+    @staticmethod
+    def inputs():
+        yield (
+            torch.randn(6, 3, dtype=torch.float64, requires_grad=True),
+            torch.randn(7, 3, dtype=torch.float64, requires_grad=True),
+        )
+
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, w)
+        logs = (x @ w.T).float().log_softmax(-1)
+        return logs[:, 0].clone(), -(logs.exp() * logs).sum(-1).double()
+
+    @staticmethod
+    def backward(ctx, grad_log, grad_entropy):
+        x, w = ctx.saved_tensors
+        logs = (x @ w.T).float().log_softmax(-1)
+        shares, of_scores = logs.exp(), None
+        if grad_log is not None:
+            of_scores = -shares * grad_log[:, None]
+            of_scores[:, 0] += grad_log
+        if grad_entropy is not None:
+            entropy = -(shares * logs).sum(-1, keepdim=True)
+            part = -shares * (logs + entropy) * grad_entropy[:, None]
+            # Alone it stays in double precision; added to what is in single, it is rounded.
+            of_scores = part if of_scores is None else of_scores.add_(part)
+        if of_scores is None:
+            return None, None
+        of_scores = of_scores.to(x.dtype)
+        return of_scores @ w, of_scores.T @ x
+
+
 class MatmulInHalf(Function):
     """A product of matrices in half precision, for inputs in single."""
 

@@ -1,0 +1,154 @@
+"""Correct Functions of matrices: what PyTorch's own operations do to them is not their fault."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+SPEC = "Function"
+
+
+def _symmetric(seed, size=4):
+    """A symmetric matrix far from singular."""
+    root = torch.randn(size, size, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return (root @ root.mT + size * torch.eye(size, dtype=torch.float64)).requires_grad_()
+
+
+def _complex(seed):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(3, 3, dtype=torch.complex128, generator=generator).requires_grad_()
+
+
+class PseudoInverse(Function):
+    """Of complex matrices; PyTorch's kernel for it conjugates inside, and that may be put off.
+
+    PyTorch 2.13's compiler computes something else, so this asks it to leave forward alone.
+    """
+
+    @staticmethod
+    def inputs():
+        yield (_complex(1),)
+
+    @staticmethod
+    @torch.compiler.disable
+    def forward(ctx, matrix):
+        inverse = torch.linalg.pinv(matrix)
+        ctx.save_for_backward(inverse)
+        return inverse
+
+    @staticmethod
+    def backward(ctx, grad):
+        (inverse,) = ctx.saved_tensors
+        return -inverse.mH @ grad @ inverse.mH
+
+
+class SolvesBySymmetry(Function):
+    """Reads one triangle of a symmetric matrix; its gradient is symmetric, as that of torch.linalg.cholesky is."""
+
+    @staticmethod
+    def inputs():
+        yield _symmetric(1), torch.randn(4, 2, dtype=torch.float64).requires_grad_()
+
+    @staticmethod
+    def forward(ctx, matrix, right):
+        factor = torch.linalg.cholesky(matrix)
+        solution = torch.cholesky_solve(right, factor)
+        ctx.save_for_backward(factor, solution)
+        return solution
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        factor, solution = ctx.saved_tensors
+        of_right = torch.cholesky_solve(grad, factor)
+        product = of_right @ solution.mT
+        return -(product + product.mT) / 2, of_right
+
+
+class EigenvaluesOfSymmetric(Function):
+    """The same with a kernel that reads the other triangle, of a batch."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.stack([_symmetric(2).detach(), _symmetric(3).detach()]).requires_grad_(),)
+
+    @staticmethod
+    def forward(ctx, matrix):
+        values, vectors = torch.linalg.eigh(matrix, UPLO="U")
+        ctx.save_for_backward(vectors)
+        return values
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (vectors,) = ctx.saved_tensors
+        return vectors @ torch.diag_embed(grad) @ vectors.mT
+
+
+class PivotedCholesky(Function):
+    """Reads one element of each pair, above the diagonal or below it as its pivots say."""
+
+    @staticmethod
+    def inputs():
+        yield (_symmetric(5),)
+
+    @staticmethod
+    def forward(ctx, matrix):
+        order = matrix.diagonal().argsort(descending=True)
+        place = order.argsort()
+        earlier = place[:, None] <= place[None, :]
+        whole = torch.where(earlier, matrix, torch.where(earlier, matrix, 0).mT)
+        factor = torch.linalg.cholesky(whole)
+        ctx.save_for_backward(factor)
+        return factor.diagonal().log().sum()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (factor,) = ctx.saved_tensors
+        return grad * torch.cholesky_inverse(factor) / 2
+
+
+class EigenvaluesOfAny(Function):
+    """PyTorch's kernel lays the vectors out along columns, and on the meta device says that they lie along rows."""
+
+    @staticmethod
+    def inputs():
+        yield (_complex(2),)
+
+    @staticmethod
+    def forward(ctx, matrix):
+        values, vectors = torch.linalg.eig(matrix)
+        ctx.mark_non_differentiable(vectors)
+        ctx.save_for_backward(vectors)
+        return values, vectors
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad, _):
+        (vectors,) = ctx.saved_tensors
+        return torch.linalg.solve(vectors.mH, grad[:, None] * vectors.mH)
+
+
+class UpperTriangle(Function):
+    """Picks by a column of indices: the result ends in a dimension of one element, whose stride means nothing."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(2, 3, 3, dtype=torch.float64).requires_grad_(),)
+
+    @staticmethod
+    def forward(ctx, matrix):
+        size = matrix.shape[-1]
+        ctx.shape = matrix.shape
+        chosen = torch.ones(size, size).triu().reshape(-1).nonzero()
+        ctx.save_for_backward(chosen)
+        return matrix.reshape(matrix.shape[0], -1)[:, chosen]
+
+    @staticmethod
+    def backward(ctx, grad):
+        (chosen,) = ctx.saved_tensors
+        whole = grad.new_zeros(grad.shape[0], ctx.shape[1] * ctx.shape[2])
+        whole[:, chosen] = grad
+        return whole.reshape(ctx.shape)
