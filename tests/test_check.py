@@ -197,17 +197,17 @@ def test_a_subject_may_be_given_by_name():
 
 
 BAD = {
-    "no function": (lambda: check(5, (example(),)), "is a int, not a Function class"),
+    "no function": (lambda: check(5, (example(),)), "is an int, not a Function class"),
     "another class": (lambda: check(dict, (example(),)), "no subclass of torch.autograd.Function"),
     "no inputs": (lambda: check(Square), "needs sample inputs"),
     "a bare tensor": (lambda: check(Square, example()), "yield a Tensor, not a tuple"),
     "inputs that raise": (lambda: check(Subject(Square, inputs=lambda: [1 / 0])), "raise ZeroDivisionError"),
-    "inputs that are none": (lambda: check(Subject(Square, inputs=5)), "are a int; give a callable"),
+    "inputs that are none": (lambda: check(Subject(Square, inputs=5)), "are an int; give a callable"),
     "an unknown spec": (lambda: check(Square, (1.0,), spec="Gather"), "no spec named 'Gather'; there are"),
     "an unknown gradient": (lambda: check(Square, (1.0,), gradient="none"), "not 'none'"),
     "no formula": (lambda: check(Square, (1.0,), gradient="declared"), "needs formula="),
-    "a formula that is none": (lambda: check(Square, (1.0,), formula=3), "formula= is a int, not a function"),
-    "a call that is none": (lambda: check(Square, (1.0,), call=3), "call= is a int, not a function"),
+    "a formula that is none": (lambda: check(Square, (1.0,), formula=3), "formula= is an int, not a function"),
+    "a call that is none": (lambda: check(Square, (1.0,), call=3), "call= is an int, not a function"),
     "no rank": (lambda: check(Square, (1.0,), ranks=0), "ranks=0: give"),
     "no worlds": (lambda: check(Square, (1.0,), ranks=()), r"ranks=\(\): give"),
     "ranks as text": (lambda: check(Square, (1.0,), ranks="2"), "ranks='2': give"),

@@ -38,8 +38,29 @@ def no_tuples():
 def raising():
     raise ValueError("no data here")
 
+def raising_there():
+    return [(torch.ones(3), given()) for given in (raising,)]
+
 def nothing():
     return []
+
+def none():
+    pass
+
+def mapping():
+    return {"x": torch.ones(3)}
+
+def text():
+    return "hello"
+
+def tensor():
+    return torch.ones(3)
+"""
+UNREAD = """
+import torch
+
+class Twice(torch.autograd.Function):
+    def forward(ctx, x:
 """
 
 
@@ -56,7 +77,11 @@ BAD = {
     "no such module": (("run", "layrs:Twice"), "no module named 'layrs'"),
     "no such attribute": (("run", "layers:Thrice"), "module 'layers' has no attribute 'Thrice'"),
     "no reference": (("run", "layers"), "does not read module:attribute"),
-    "not a Function": (("run", "layers:number"), "is a int, not a Function class, a callable or a Subject"),
+    "not a Function": (("run", "layers:number"), "is an int, not a Function class, a callable or a Subject"),
+    "another case": (("run", "layers:twice"), "module 'layers' has no attribute 'twice'; did you mean 'Twice'?"),
+    "a file": (("run", "layers.py:Twice"), "give a module, not a file: layers:Twice"),
+    "a path": (("run", "./layers.py:Twice"), "give a module, not a file: layers:Twice"),
+    "a dot for the colon": (("run", "layers.Twice"), "did you mean layers:Twice?"),
     "another class": (("run", "layers:Other"), "no subclass of torch.autograd.Function"),
     "no inputs": (("run", "layers:Twice"), "needs sample inputs"),
     "wrong spec": (("run", "layers:Twice", "--spec", "Gather"), "no such spec; there are Collective, Function"),
@@ -74,12 +99,24 @@ BAD = {
         "yield a Tensor, not a tuple",
     ),
     "inputs that raise": (("run", "layers:Twice", "--inputs", "layers:raising"), "raise ValueError: no data here"),
+    "where inputs raise": (
+        ("run", "layers:Twice", "--inputs", "layers:raising_there"),
+        "(at layers.py:25, in raising)",
+    ),
+    "inputs that are None": (("run", "layers:Twice", "--inputs", "layers:none"), "are None, not tuples of arguments"),
+    "inputs by name": (("run", "layers:Twice", "--inputs", "layers:mapping"), "are a dict, not tuples of arguments"),
+    "inputs of text": (("run", "layers:Twice", "--inputs", "layers:text"), "are a str, not tuples of arguments"),
+    "one tensor": (("run", "layers:Twice", "--inputs", "layers:tensor"), "are a Tensor, not tuples of arguments"),
     "inputs that are none": (("run", "layers:Twice", "--inputs", "layers:nothing"), "yield nothing"),
     "inputs of nothing": (("run", "--inputs", "layers:inputs"), "--inputs needs a subject"),
     "report folder": ((*TWICE, "--report", "layers.py/x"), "cannot write reports to layers.py/x"),
     "script folder": ((*TWICE, "--reproduce", "layers.py/x"), "cannot write reports to layers.py/x"),
     "expectations": ((*TWICE, "--expect", "none.toml"), "none.toml"),
     "expectations there": ((*TWICE, "--write-expect", "layers.py"), "there is such a file"),
+    "no folder for expectations": ((*TWICE, "--write-expect", "no/such.toml"), "there is no folder 'no'"),
+    "workers": ((*TWICE, "-n", "some"), "-n 'some': give a number of processes, or auto"),
+    "workers below 0": ((*TWICE, "-n=-1"), "-n '-1': give a number of processes, or auto"),
+    "nothing selected": ((*TWICE, "-k", "no_such_test"), "-k 'no_such_test' leaves no test"),
     "no package": (("run", "--from", "nobody"), "no installed package of that name registers subjects"),
     "no command": ((), "COMMAND"),
     "unknown command": (("rum",), "invalid choice: 'rum'"),
@@ -101,6 +138,18 @@ def test_bad_input_ends_with_status_4_and_a_line_or_two(here, capfd, case):
     assert not told.out.strip()
     assert len(told.err.strip().splitlines()) <= 2
     assert "Traceback" not in told.err
+
+
+def test_a_file_that_cannot_be_read_is_not_passed_over_in_silence(here, capsys):
+    (here / "unread.py").write_text(UNREAD)
+    main(("scan", "unread.py"))
+    assert "unread.py: not Python that this interpreter reads" in capsys.readouterr().out
+
+
+def test_a_report_with_one_problem_has_one(here, capsys):
+    (here / "none.json").write_text("{}")
+    assert main(("verify", "none.json")) == 1
+    assert "none.json: 1 problem\n" in capsys.readouterr().out
 
 
 def test_list_names_every_clause(capsys):

@@ -108,3 +108,14 @@ def test_worse_comes_first_and_json_is_plain():
     assert text.index("worse") < text.index("better")
     assert "\x1b" not in text
     assert json.loads(json.dumps(comparison.to_json()))["worse"] is True
+
+
+def test_clauses_that_cannot_be_judged_because_of_another_are_told_once():
+    raised = 'ValueError: not today\n  File "mine.py", line 5, in forward'
+    owed = (SUM, "Function.backward.count", "Function.save_for_backward.once", "Function.backward.any-layout")
+    old = made(*(outcome(name, "pass") for name in owed))
+    comparison = compare(old, made(*(outcome(name, "error", message=raised) for name in owed)))
+    text = said(comparison, 160)
+    assert "and 2 more clauses: pass -> consequence" in text
+    assert text.count("-> consequence") == 1
+    assert sum(change.new == "consequence" for change in comparison.clauses) == 3

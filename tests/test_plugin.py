@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -122,3 +123,29 @@ def test_nothing_of_the_suite_is_imported_in_a_run_of_ones_own(tmp_path: Path) -
     (tmp_path / "test_mine.py").write_text(NOTHING_HEAVY)
     done = run_pytest(tmp_path)
     assert done.returncode == 0, done.stdout
+
+
+CHECKING = """
+import torch
+from conformance import check
+
+class Half(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+def test_half():
+    check(Half, (torch.ones(3, dtype=torch.float64, requires_grad=True),))
+"""
+
+
+def test_a_failing_check_shows_the_line_of_the_test_and_none_of_the_suite(tmp_path):
+    (tmp_path / "test_half.py").write_text(CHECKING)
+    told = run_pytest(tmp_path, "test_half.py").stdout
+    assert re.search(r"^> +check\(Half", told, re.MULTILINE), told
+    assert "FAIL  Function.backward.gradient" in told
+    assert "_raise_unless_good" not in told

@@ -70,3 +70,8 @@ def test_what_is_only_told_is_no_failure():
     root = ElementTree.fromstring(junit(with_note()))
     assert not [*root.iter("failure"), *root.iter("error")]
     assert "note: another way" in [case.get("message") for case in root.iter("skipped")]
+
+
+def test_an_annotation_has_the_actual_and_the_expected_value():
+    (line,) = github.commands(made(outcome(SUM, "fail", message="the gradient\nactual:   1\nexpected: 2")))
+    assert "%0Athe gradient%0Aactual:   1%0Aexpected: 2" in line

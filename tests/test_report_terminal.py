@@ -267,3 +267,13 @@ def test_what_is_only_told_is_a_note_and_not_counted():
     beside = on_terminal(with_note(outcome(SUM, "fail")))
     assert "1 broken clause" in beside
     assert beside.index(f"FAIL  {SUM}") < beside.index("NOTE  Function.new.thing")
+
+
+def test_an_error_that_an_assertion_of_the_same_clause_quotes_is_told_by_the_assertion():
+    raised = "RuntimeError: FBackward returned an invalid gradient at index 0"
+    error = outcome(SUM, "error", message=f'{raised}\n  File "torch/graph.py", line 9, in run')
+    fail = replace(outcome(SUM, "fail", message=f"a tensor [2]; PyTorch says: {raised}"), nodeid="x/test_y.py::test_y")
+    text = on_terminal(made(error, fail), 160)
+    assert "a tensor [2]; PyTorch says" in text
+    assert "torch/graph.py" not in text
+    assert "alike in" in text

@@ -88,7 +88,8 @@ def _verify(arguments: argparse.Namespace) -> int:
     problems = verify(arguments.report, registry())
     for problem in problems:
         print(problem)
-    print(f"{arguments.report}: {len(problems)} problems" if problems else f"{arguments.report}: in order")
+    many = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+    print(f"{arguments.report}: {many if problems else 'in order'}")
     return FAILS if problems else OK
 
 

@@ -140,6 +140,9 @@ def _run(session: Session, passed_on: Sequence[str], journal: Journal | None) ->
     if status == pytest.ExitCode.USAGE_ERROR:
         complain(_refusal(said.getvalue()))
         return BAD_USAGE
+    if status == pytest.ExitCode.NO_TESTS_COLLECTED and (expression := session.options.expression) and session.tests:
+        complain(f"-k {expression!r} leaves no test; give words that stand in names of tests, as in pytest")
+        return BAD_USAGE
     interrupted = status == pytest.ExitCode.INTERRUPTED
     ended_early = status in {BROKE, pytest.ExitCode.INTERNAL_ERROR}
     broken = _broken(recorder, (said.getvalue() or "pytest ended early") if ended_early else "", interrupted)
@@ -172,6 +175,9 @@ def _prepare(session: Session, journal: Journal | None) -> tuple[tuple[Expectati
         prepare(options.reproduce)
     if options.write_expect and Path(options.write_expect).exists():
         raise UsageError(f"--write-expect {options.write_expect!r}: there is such a file; give another name")
+    if options.write_expect and not Path(options.write_expect).parent.is_dir():
+        folder_of_it = str(Path(options.write_expect).parent)
+        raise UsageError(f"--write-expect {options.write_expect!r}: there is no folder {folder_of_it!r}")
     if journal is None and folder is not None:
         journal = Journal.begin(folder, options, launcher() if session.cluster else "")
     return expected, journal

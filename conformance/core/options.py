@@ -85,6 +85,17 @@ def read_timeout(text: str) -> float:
     return seconds
 
 
+def read_workers(text: str) -> str:
+    """A number of processes, or a word of pytest-xdist's for one.
+
+    >>> read_workers("2"), read_workers("auto")
+    ('2', 'auto')
+    """
+    if text not in {"auto", "logical"} and not re.fullmatch(r"[0-9]{1,3}", text):
+        raise UsageError(f"-n {text!r}: give a number of processes, or auto")
+    return text
+
+
 @dataclass(frozen=True)
 class RunOptions:
     """The options of a run."""
@@ -143,7 +154,9 @@ class RunOptions:
     expression: str | None = _run(
         "-k", help="run only the tests whose names match, as in pytest", metavar="EXPR", kept=True
     )
-    workers: str | None = _run("-n", help="run in this many processes side by side (pytest-xdist)", metavar="WORKERS")
+    workers: str | None = _run(
+        "-n", help="run in this many processes side by side (pytest-xdist)", metavar="WORKERS", read=read_workers
+    )
     verbose: bool = _run("-v", "--verbose", help="list what is not applicable, and why", default=False)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The text of a clause as a reader sees it: it is written in a docstring, with the marks of one."""
+"""Words for a reader: the text of a clause without the marks of the docstring it is written in; a word's article."""
 
 from __future__ import annotations
 
@@ -30,3 +30,13 @@ def with_code(text: str) -> Iterator[tuple[str, bool]]:
         yield found["code"] or found["name"], True
         end = found.end()
     yield prose(text[end:]), False
+
+
+def a(thing: object) -> str:
+    """What kind of thing it is, with the article.
+
+    >>> a(5), a([])
+    ('an int', 'a list')
+    """
+    kind = type(thing).__name__
+    return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"

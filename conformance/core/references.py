@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
+
 from conformance.core.errors import UsageError
 
 
@@ -10,4 +12,24 @@ def check_reference(reference: str) -> None:
     module, colon, path = reference.partition(":")
     parts = [*module.split("."), *path.split(".")]
     if not colon or not all(part.isidentifier() for part in parts):
-        raise UsageError(f"{reference!r} does not read module:attribute, for example mypackage.layers:MyFunction")
+        hint = _meant(module, path) or "for example mypackage.layers:MyFunction"
+        raise UsageError(f"{reference!r} does not read module:attribute, {hint}")
+
+
+def of_file(module: str, path: str) -> str:
+    """What to say where a file was named in place of a module; empty where none was.
+
+    >>> of_file("./mypackage/layers.py", "Exp")
+    'give a module, not a file: mypackage.layers:Exp'
+    """
+    name = ".".join(PurePath(module).with_suffix("").parts)
+    right = module.endswith(".py") and path and all(part.isidentifier() for part in name.split("."))
+    return f"give a module, not a file: {name}:{path}" if right else ""
+
+
+def _meant(module: str, path: str) -> str:
+    """What was probably meant: a file for a module, or a dot for the colon."""
+    package, dot, name = module.rpartition(".")
+    if dot and not path and name[:1].isupper() and all(part.isidentifier() for part in module.split(".")):
+        return f"did you mean {package}:{name}?"
+    return of_file(module, path)

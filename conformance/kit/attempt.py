@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from traceback import FrameSummary
 
 from conformance.core.errors import UsageError
 from conformance.core.outcomes import clipped
 from conformance.kit.deviations import Deviation, NotApplicable, Skipped
-from conformance.kit.frames import foreign, of_torch
+from conformance.kit.frames import SUITE, TORCH, foreign
 from conformance.kit.seeds import seed
 
 #: What PyTorch says before the words of an assertion of its own: the condition, its place, and a plea for a report.
 _ASSERTION = re.compile(r"^.* INTERNAL ASSERT FAILED at .*?, please report a bug to PyTorch\. ")
 #: So many frames are shown at most, half from each end.
 _FRAMES = 24
+#: Where a class or a callable is called with a sample, and how what stands in for a method passes its call on.
+_CALLER, _PASSED_ON = os.path.join("kit", "specs.py"), "original("
 
 
 @dataclass(frozen=True)
@@ -91,16 +95,31 @@ def name_of(error: BaseException) -> str:
 def explain(error: BaseException) -> str:
     """Type and text of an exception, and the frames of the user's own code.
 
-    Where there are none, PyTorch refused something, such as what backward returned, and no frame says more than its
-    text; but all frames of an error that the suite itself raised.
+    Where no frame is theirs, those tell that made the call: the test's own, and PyTorch's innermost one. Every frame is
+    shown only of what the suite itself raised.
     """
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not foreign(frame.filename)]
-    if not own and not (frames and of_torch(frames[-1].filename)):
-        own = list(frames)
-    if not own:
-        return f"{name_of(error)}: {text_of(error)}"
+    frames = _without_stand_ins(list(traceback.extract_tb(error.__traceback__)))
+    unread = traceback.format_exception_only(error)[:-1] if isinstance(error, SyntaxError) else []
+    own = [frame for frame in frames if not foreign(frame.filename)] or ([] if unread else _of_the_call(frames))
     if len(own) > _FRAMES:
         own = [*own[: _FRAMES // 2], *own[-_FRAMES // 2 :]]
-    lines = "".join(traceback.format_list(own)).rstrip()
+    lines = "".join([*traceback.format_list(own), *unread]).rstrip()
     return f"{name_of(error)}: {text_of(error)}\n{lines}"
+
+
+def _without_stand_ins(frames: list[FrameSummary]) -> list[FrameSummary]:
+    """The frames without those that stand in for a method and pass its call on, so that PyTorch's call is the last."""
+    return [each for each in frames if not (each.filename.startswith(SUITE) and _PASSED_ON in (each.line or ""))]
+
+
+def _of_the_call(frames: list[FrameSummary]) -> list[FrameSummary]:
+    """Of frames none of which is the user's, the test's and the innermost; all of them where the suite raised."""
+    if not frames or not (frames[-1].filename.startswith(TORCH) or frames[-1].filename.endswith(_CALLER)):
+        return frames
+    tests = [frame for frame in frames[:-1] if os.path.basename(frame.filename).startswith("test_")]
+    return [_unmarked(frame) for frame in (*tests[:1], frames[-1])]
+
+
+def _unmarked(frame: FrameSummary) -> FrameSummary:
+    """The frame without the marks below its line: they explain a line that is not the reader's."""
+    return FrameSummary(frame.filename, frame.lineno, frame.name, line=frame.line)

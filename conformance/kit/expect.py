@@ -86,8 +86,8 @@ def that(condition: object, what: str, actual: object = None, expected: object =
     Args:
         condition: what is to be true.
         what: the condition in words, for the message.
-        actual: a value to show beside it.
-        expected: what that value should be.
+        actual: a value to show beside it, or words for it.
+        expected: what that value should be, or words for it.
         likely: the likely cause of a failure.
 
     Raises:
@@ -98,10 +98,14 @@ def that(condition: object, what: str, actual: object = None, expected: object =
     if not condition:
         raise Deviation(
             what,
-            None if actual is None else shown(actual),
-            None if expected is None else shown(expected),
+            None if actual is None else _worded(actual),
+            None if expected is None else _worded(expected),
             likely,
         )
+
+
+def _worded(value: object) -> str:
+    return value if type(value) is str else shown(value)
 
 
 def equal(actual: Any, expected: Any, what: str, alternatives: Mapping[str, Any] | None = None) -> None:
@@ -119,7 +123,7 @@ def equal(actual: Any, expected: Any, what: str, alternatives: Mapping[str, Any]
     >>> equal(torch.ones(2), torch.ones(2), "two ones")
     """
     if not isinstance(expected, torch.Tensor):
-        that(type(actual) is type(expected) and actual == expected, what, actual, expected)
+        that(type(actual) is type(expected) and actual == expected, what, shown(actual), shown(expected))
         return
     _same_meta(actual, expected, what)
     if not _same_bits(actual, expected):

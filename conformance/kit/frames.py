@@ -1,8 +1,10 @@
-"""Whose a frame of a traceback is: the subject's own, or one of torch or of the suite."""
+"""Whose a frame of a traceback is: the subject's own, or one of torch, of the suite or of Python's import."""
 
 from __future__ import annotations
 
+import importlib
 import os
+import traceback
 
 import torch
 
@@ -17,13 +19,19 @@ def foreign(file: str) -> bool:
     >>> foreign(torch.nn.__file__), foreign("layers.py")
     (True, False)
     """
-    return file.startswith(SUITE) or os.path.abspath(file).startswith((SUITE, TORCH))
+    return _of_an_import(file) or file.startswith(SUITE) or os.path.abspath(file).startswith((SUITE, TORCH))
 
 
-def of_torch(file: str) -> bool:
-    """Whether a frame of this file is one of PyTorch's own.
+def place_of(error: BaseException) -> str:
+    """The last line of the user's own that an exception came through: file, line, function; empty where there is none.
 
-    >>> of_torch(torch.nn.__file__)
-    True
+    >>> place_of(ValueError("never raised"))
+    ''
     """
-    return os.path.abspath(file).startswith(TORCH)
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if not foreign(frame.filename)]
+    return f"{os.path.basename(own[-1].filename)}:{own[-1].lineno}, in {own[-1].name}" if own else ""
+
+
+def _of_an_import(file: str) -> bool:
+    """Whether it is one of those between an import and the module's first line, which Python leaves out as well."""
+    return file.startswith("<frozen importlib.") or file == importlib.__file__

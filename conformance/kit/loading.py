@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from collections.abc import Iterable
 from dataclasses import replace
@@ -9,7 +10,8 @@ from functools import reduce
 from typing import Any, cast
 
 from conformance.core.errors import UsageError
-from conformance.core.references import check_reference
+from conformance.core.prose import a
+from conformance.core.references import check_reference, of_file
 from conformance.core.signatures import parse
 from conformance.core.worlds import are_world_sizes
 from conformance.kit.results import FORMS
@@ -38,12 +40,16 @@ def load(reference: str) -> Any:
         imported = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name and (module == error.name or module.startswith(f"{error.name}.")):
-            raise UsageError(f"no module named {error.name!r} (from {reference!r})") from None
+            hint = of_file(module, path)
+            raise UsageError(f"no module named {error.name!r} (from {reference!r}){hint and f'; {hint}'}") from None
         raise
     try:
         return attribute(path, imported)
     except AttributeError:
-        raise UsageError(f"module {module!r} has no attribute {path!r}") from None
+        near = difflib.get_close_matches(path.lower(), {name.lower() for name in vars(imported)}, 1)
+        meant = next((name for name in vars(imported) if [name.lower()] == near), "")
+        hint = f"; did you mean {meant!r}?" if meant else ""
+        raise UsageError(f"module {module!r} has no attribute {path!r}{hint}") from None
 
 
 def named(reference: str) -> Subject:
@@ -79,14 +85,13 @@ def check_subject(subject: Subject) -> Subject:
     """
     reference = subject.label
     if not callable(subject.target):
-        kind = type(subject.target).__name__
-        raise UsageError(f"{reference!r} is a {kind}, not a Function class, a callable or a Subject")
+        raise UsageError(f"{reference!r} is {a(subject.target)}, not a Function class, a callable or a Subject")
     if isinstance(subject.target, type) and subject.function is None:
         raise UsageError(f"{reference!r} is a class, but no subclass of torch.autograd.Function")
     for name in ("call", "formula"):
         given = getattr(subject, name)
         if given is not None and not callable(given):
-            raise UsageError(f"{reference!r}: {name}= is a {type(given).__name__}, not a function")
+            raise UsageError(f"{reference!r}: {name}= is {a(given)}, not a function")
     subject = replace(subject, inputs=_checked_inputs(subject))
     if subject.spec not in SPECS:
         raise UsageError(f"no spec named {subject.spec!r}; there are {', '.join(SPECS)}")
@@ -114,6 +119,7 @@ def _checked_inputs(subject: Subject) -> Any:
     if inputs is None or callable(inputs):
         return inputs
     if not isinstance(inputs, Iterable):
-        kind = type(inputs).__name__
-        raise UsageError(f"the inputs of {subject.label} are a {kind}; give a callable that yields tuples of arguments")
+        raise UsageError(
+            f"the inputs of {subject.label} are {a(inputs)}; give a callable that yields tuples of arguments"
+        )
     return tuple(inputs)

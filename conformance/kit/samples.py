@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
@@ -15,7 +15,9 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.core.errors import UsageError
+from conformance.core.prose import a
 from conformance.kit.deviations import Skipped
+from conformance.kit.frames import place_of
 from conformance.kit.seeds import default_in_place_of, seeded
 
 #: Under this name a world knows that its ranks have samples that match.
@@ -51,15 +53,29 @@ def taken(inputs: Any, label: str, rank: int, device: str) -> list[Sample]:
     """
     try:
         with seeded(1_000 + rank):
-            given = list(inputs() if callable(inputs) else inputs)
+            given = list(_several(inputs() if callable(inputs) else inputs, label))
+    except UsageError:
+        raise
     except Exception as error:
-        raise UsageError(f"the inputs of {label} raise {type(error).__name__}: {error}") from error
+        where = place_of(error)
+        raise UsageError(
+            f"the inputs of {label} raise {type(error).__name__}: {error}{where and f' (at {where})'}"
+        ) from error
     if not given:
         raise UsageError(f"the inputs of {label} yield nothing; one tuple of arguments at least is needed")
     for item in given:
         if not isinstance(item, tuple):
-            raise UsageError(f"the inputs of {label} yield a {type(item).__name__}, not a tuple of arguments")
+            raise UsageError(f"the inputs of {label} yield {a(item)}, not a tuple of arguments")
     return prepared([(f"inputs {index}", item) for index, item in enumerate(given)], device)
+
+
+def _several(given: Any, label: str) -> Iterable[Any]:
+    """What was given, where it is several of something, and not one thing that can be gone through."""
+    if given is None or isinstance(given, str | bytes | Mapping | torch.Tensor):
+        kind = "None" if given is None else a(given)
+        raise UsageError(f"the inputs of {label} are {kind}, not tuples of arguments, such as yield (x, 2.0)")
+    several: Iterable[Any] = given
+    return several
 
 
 def expect_matching(samples: list[Sample], world: Any) -> None:

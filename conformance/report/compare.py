@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -77,13 +77,25 @@ def show(comparison: Comparison, console: Console) -> None:
         sheet.say(line, "dim")
     styles = {"worse": "bold red", "better": "green", "changed": ""}
     for effect, style in styles.items():
-        for change in (*comparison.verdicts, *comparison.clauses):
-            if change.effect == effect:
-                sheet.say(f"{change.name}: {change.old} -> {change.new}", style, label=f"{effect:<8}")
-                if change.reason and effect == "worse":
-                    sheet.quote(change.reason, indent=8)
+        changes = [change for change in (*comparison.verdicts, *comparison.clauses) if change.effect == effect]
+        for change, *others in _told_together(changes):
+            more = f" and {len(others)} more {'clause' if len(others) == 1 else 'clauses'}" if others else ""
+            sheet.say(f"{change.name}{more}: {change.old} -> {change.new}", style, label=f"{effect:<8}")
+            if change.reason and effect == "worse":
+                sheet.quote(change.reason, indent=8)
     if not comparison.verdicts and not comparison.clauses:
         sheet.say("No verdict changed.")
+
+
+def _told_together(changes: Iterable[Change]) -> Iterable[list[Change]]:
+    """The changes, those of clauses that cannot or could not be judged because of one other clause in one group."""
+    groups: dict[object, list[Change]] = {}
+    for number, change in enumerate(changes):
+        consequence = "consequence" in (change.old, change.new)
+        cause = change.reason if change.new == "consequence" else ""
+        key = (change.subject, change.spec, change.old, change.new, cause) if consequence else number
+        groups.setdefault(key, []).append(change)
+    return groups.values()
 
 
 def _pairs(old: Report, new: Report) -> Iterator[tuple[SubjectResult | None, SubjectResult | None]]:

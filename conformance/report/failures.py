@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from conformance.core.outcomes import BROKEN, RankOutcome, TestOutcome
 from conformance.report.model import ClauseResult
-from conformance.report.text import one_line, visible
+from conformance.report.text import first_line, one_line, visible
 
 _MODULES = "Extension modules: "  # faulthandler lists them below every stack of a crash
 
@@ -66,8 +66,23 @@ def failures(clause: ClauseResult) -> tuple[Failure, ...]:
     for test in clause.tests:
         if test.outcome in BROKEN:
             alike.setdefault(_signature(test), []).append(test)
-    found = [Failure(tests[0], tuple(tests[1:])) for tests in alike.values()]
+    found = _explained_by_assertions([Failure(tests[0], tuple(tests[1:])) for tests in alike.values()])
     return tuple(sorted(found, key=lambda failure: BROKEN.index(failure.test.outcome)))
+
+
+def _explained_by_assertions(found: Sequence[Failure]) -> list[Failure]:
+    """The failures, each error that an assertion quotes among those alike to it: the assertion tells what it means."""
+    asserted = [failure for failure in found if failure.test.outcome == "fail"]
+    groups = {id(failure): [failure] for failure in found}
+    for failure in found:
+        words = first_line(_message(failure.test))
+        quoting = next((other for other in asserted if words and words in _message(other.test)), None)
+        if failure.test.outcome == "error" and quoting is not None:
+            groups[id(quoting)] += groups.pop(id(failure))
+    return [
+        replace(first, alike=(*first.alike, *(test for each in others for test in (each.test, *each.alike))))
+        for first, *others in groups.values()
+    ]
 
 
 def by_cause(clauses: Iterable[ClauseResult]) -> Iterator[tuple[ClauseResult, tuple[ClauseResult, ...]]]:
@@ -121,6 +136,16 @@ def _working_thread_first(stack: str) -> str:
 
 
 def _signature(test: TestOutcome) -> tuple[str, str, str]:
-    guilty = next((rank for rank in test.ranks if rank.outcome == test.outcome and not rank.bystander), None)
-    words = one_line(guilty.message if guilty and guilty.message else test.message)
+    guilty = _guilty(test)
+    words = one_line(_message(test))
     return test.outcome, re.sub(r"\d+", "#", words), test.likely or (guilty.likely if guilty else "")
+
+
+def _message(test: TestOutcome) -> str:
+    """What the rank said that decided the outcome, or else what is said of the test."""
+    guilty = _guilty(test)
+    return guilty.message if guilty and guilty.message else test.message
+
+
+def _guilty(test: TestOutcome) -> RankOutcome | None:
+    return next((rank for rank in test.ranks if rank.outcome == test.outcome and not rank.bystander), None)

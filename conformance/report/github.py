@@ -10,9 +10,12 @@ from typing import IO
 from conformance.core.errors import UsageError
 from conformance.core.prose import prose
 from conformance.report.consequences import consequences_of, in_order
+from conformance.report.failures import failures, story
 from conformance.report.model import ClauseResult, Report, SubjectResult
 from conformance.report.text import one_line, visible
 
+#: So much of a failure an annotation shows: what was compared, the actual and the expected value, the likely cause.
+_LINES = 8
 _MARKDOWN = "\\`*_{}[]<>()#+-.!|~&@$:"
 
 
@@ -42,7 +45,7 @@ def commands(report: Report) -> Iterator[str]:
             if clause.counts:
                 kind = {"must": "error", "may": "notice"}.get(clause.level, "warning")
                 name = part.subject or "PyTorch"
-                said = f"{prose(clause.text)}\n{clause.reason}\n{_reproduce(clause)}".rstrip()
+                said = f"{prose(clause.text)}\n{_said(clause)}\n{_reproduce(clause)}".rstrip()
                 yield f"::{kind} title={_property(f'{name}: {clause.id}')}::{_data(visible(said, 2000))}"
 
 
@@ -75,6 +78,12 @@ def _summary(report: Report) -> Iterator[str]:
 
 def _name(part: SubjectResult) -> str:
     return _markdown(part.subject) if part.subject else "PyTorch"
+
+
+def _said(clause: ClauseResult) -> str:
+    """What the worst failure says, with the actual and the expected value; the reason where no rank said anything."""
+    said = next((story(who) for failure in failures(clause) for who in failure.accused), "")
+    return "\n".join(said.splitlines()[:_LINES]) or clause.reason
 
 
 def _reproduce(clause: ClauseResult) -> str:

@@ -184,7 +184,8 @@ def check(
         The report, with a verdict for every clause.
 
     Raises:
-        ConformanceError: some clause is broken; its text tells of each, and its ``report`` holds everything.
+        ConformanceError: the Function fails or is incomplete, or with ``strict`` deviates; its text tells of every
+            broken clause, and its ``report`` holds everything.
         ValueError: the arguments make no subject that can be tested; one line says why.
 
     >>> import torch
@@ -198,6 +199,7 @@ def check(
     >>> check(Double, (torch.randn(3, dtype=torch.float64, requires_grad=True),)).subjects[0].verdict
     'conforms'
     """
+    __tracebackhide__ = True  # pytest shows the test's own line, and what there is to tell
     sizes = arguments.world_sizes(ranks)
     seconds = arguments.seconds(timeout)
     subject = arguments.subject(
@@ -251,6 +253,7 @@ def _environment(sizes: tuple[int, ...]) -> dict[str, Any]:
 
 
 def _raise_unless_good(report: Report, strict: bool, whole: bool) -> None:
+    __tracebackhide__ = True
     bad = {"fails", "incomplete"} if whole else {"fails"}
     (result,) = report.subjects
     if result.verdict not in bad and not (strict and any(clause.weighs for clause in result.clauses)):

@@ -33,10 +33,13 @@ def run(
     console = console or Console()
     try:
         result = scan(target)
-        if sarif is not None:
-            sarif.write_text(jsonlib.dumps(to_sarif(result), indent=2) + "\n", encoding="utf-8")
     except BadTarget as error:
         return _bad(str(error))
+    except OSError as error:
+        return _bad(f"{error.filename or target} cannot be read: {error.strerror or error}")
+    try:
+        if sarif is not None:
+            sarif.write_text(jsonlib.dumps(to_sarif(result), indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         return _bad(f"{sarif} cannot be written: {error.strerror or error}")
     if json:

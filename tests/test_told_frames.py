@@ -1,0 +1,103 @@
+"""Which lines a failure shows: the author's own; where there are none, a few; never the way through the suite."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from conformance import ConformanceError, check
+from conformance.kit.attempt import attempt
+
+X = torch.ones(3, dtype=torch.float64).cumsum(0).requires_grad_()
+
+
+class Scale(torch.autograd.Function):
+    """Right with two arguments."""
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.factor = factor
+        return x * factor
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.factor, None
+
+
+class WithoutCtx(torch.autograd.Function):
+    """Its forward is that of the separate form, and there is no setup_context."""
+
+    @staticmethod
+    def forward(x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+class WithoutForward(torch.autograd.Function):
+    """It has none."""
+
+
+class TakesOneOfTwo(torch.autograd.Function):
+    """Two results, and a backward that takes one gradient."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2, x * 3
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+def scaled(x, factor):
+    return Scale.apply(x, factor)
+
+
+def told(function, *args) -> str:
+    with pytest.raises(ConformanceError) as caught:
+        check(function, args)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("function", "args"),
+    [(Scale, (X, 2.0, 3.0)), (Scale, ()), (WithoutCtx, (X,)), (WithoutForward, (X,)), (scaled, (X, 2.0, 3.0))],
+)
+def test_a_call_that_is_never_taken_is_one_thing_to_tell(function, args):
+    text = told(function, *args)
+    assert "cannot be called with its samples, so nothing could be judged" in " ".join(text.split())
+    assert text.count("|   File") <= 2, text
+
+
+def test_what_pytorch_raises_in_backward_is_told_without_the_way_there():
+    text = told(TakesOneOfTwo, X)
+    assert "backward() takes 2 positional arguments but 3 were given" in text
+    assert text.count("|   File") <= 2, text
+
+
+def test_a_module_that_python_cannot_read_shows_its_line(tmp_path, monkeypatch):
+    (tmp_path / "unread_here.py").write_text("x = 1\ndef f(:\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    message = attempt(lambda: __import__("unread_here")).message
+    assert message.splitlines()[0] == "SyntaxError: invalid syntax (unread_here.py, line 2)"
+    assert "    def f(:" in message
+
+
+def test_the_machinery_of_an_import_is_nobodys(tmp_path, monkeypatch):
+    import importlib
+
+    (tmp_path / "raising_here.py").write_text('raise ValueError("not today")\n')
+    monkeypatch.syspath_prepend(tmp_path)
+    message = attempt(lambda: importlib.import_module("raising_here")).message
+    assert "_bootstrap" not in message
+    assert "importlib/__init__" not in message
+    assert message.endswith('raising_here.py", line 1, in <module>\n    raise ValueError("not today")')
+
+
+def test_what_the_suite_itself_raises_shows_the_whole_way(monkeypatch):
+    monkeypatch.setattr("conformance.kit.calls.Run.of", lambda *args: {}["gone"])
+    monkeypatch.setattr("conformance.kit.attempt.foreign", lambda file: True)
+    assert told(Scale, X, 2.0).count("|   File") > 4
