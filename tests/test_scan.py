@@ -340,3 +340,12 @@ def test_no_shuffled_program_ends_the_scan(tmp_path, data):
     result = scanned(tmp_path, "\n".join(lines))
     to_sarif(result)
     assert all(finding.line > 0 for finding in result.findings)
+
+
+def test_a_folder_that_cannot_be_read_is_named(monkeypatch, capsys):
+    def refused(target):
+        raise PermissionError(13, "Permission denied", "locked/inside")
+
+    monkeypatch.setattr("conformance.scan.command.scan", refused)
+    assert run("locked") == 4
+    assert capsys.readouterr().err == "conformance scan: locked/inside cannot be read: Permission denied\n"
