@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from conformance.ranks.client import Forkserver
-from conformance.ranks.pool import Pool
 from tests.faults.running import item, new_pool
 
 

@@ -31,7 +31,7 @@ class GiveUpRule:
         if self.kills[item.label] >= KILLS:
             return "not run: this subject kills the process that ranks are forked from; run this test alone with -k"
         if (item.label, item.test.clause) in self.told:
-            return "not run: another test has shown that this clause is not kept, and that fails nothing; run it with -k"
+            return "not run: another test has shown that this clause is not kept, which fails nothing; run it with -k"
         return ""
 
     def note(self, item: PlannedTest, outcome: TestOutcome) -> None:
