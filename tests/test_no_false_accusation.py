@@ -252,3 +252,31 @@ def test_what_pytorch_refuses_is_told_without_the_suite_in_it():
     said = told(caught.value.report)
     assert "invalid gradient at index 0" in said
     assert "conformance/kit" not in said
+
+
+class _Unprintable:
+    def __repr__(self):
+        raise ValueError("no words for it")
+
+
+class KeepsUnderLongKeys(torch.autograd.Function):
+    """Keeps its input in a dict whose keys nobody wants to read."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.kept = {bytes(range(128, 228)): x, _Unprintable(): x}
+        return x * 3
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 3
+
+
+def test_keys_on_the_way_to_a_tensor_are_told_in_short():
+    x = torch.rand(4, dtype=torch.float64, requires_grad=True)
+    with pytest.raises(ConformanceError) as caught:
+        check(KeepsUnderLongKeys, (x,), only="test_ctx_holds_no_tensor", strict=True)
+    said = told(caught.value.report)
+    assert "ctx.kept[b'" in said
+    assert "_Unprintable" in said
+    assert len(said) < 400

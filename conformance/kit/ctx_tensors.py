@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import reprlib
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -43,7 +44,7 @@ def tensors_on(ctx: Any, foreign: Iterable[Any] = ()) -> Iterator[tuple[str, tor
     for name, value in vars(ctx).items():
         yield from _walk(f"ctx.{name}", value, DEPTH, seen)
     for key, value in _metadata(ctx).items():
-        yield from _walk(f"ctx.metadata[{key!r}]", value, DEPTH, seen)
+        yield from _walk(f"ctx.metadata[{reprlib.repr(key)}]", value, DEPTH, seen)
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
@@ -80,7 +81,7 @@ def _inside(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, str | bytes | int | float | complex | torch.Size):
         return
     if isinstance(value, Mapping):
-        yield from ((f"[{key!r}]", inner) for key, inner in value.items())
+        yield from ((f"[{reprlib.repr(key)}]", inner) for key, inner in value.items())
     elif isinstance(value, list | tuple):
         yield from ((f"[{index}]", inner) for index, inner in enumerate(value))
     elif isinstance(value, set | frozenset):

@@ -269,6 +269,10 @@ def _gap(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
 def beyond_start(actual: torch.Tensor, expected: torch.Tensor) -> str:
     """Where two tensors differ most, for a message that shows them from there on; nothing where it shows their start.
 
+    Args:
+        actual: a tensor of any shape and dtype.
+        expected: what it should be, a tensor of the same shape.
+
     >>> beyond_start(torch.arange(9.0), torch.tensor([0.0, 1, 2, 3, 4, 5, 6, 8, 8]))
     ', most at [7]'
     """
