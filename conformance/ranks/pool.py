@@ -19,7 +19,7 @@ from conformance.ranks.giving_up import GiveUpRule
 from conformance.ranks.group import RankGroup
 from conformance.ranks.owner import Owner
 from conformance.ranks.preloads import TRANSFORMS
-from conformance.ranks.second_look import annotated, due_to_earlier_calls
+from conformance.ranks.second_look import STILL_COMPILING, annotated, due_to_earlier_calls, still_compiling
 from conformance.ranks.settings import Settings
 from conformance.ranks.starter import IMPORTING, Key, Starter, told
 
@@ -80,6 +80,8 @@ class Pool(Owner):
             return joined(item, [RankOutcome(0, "skip", why_not)], time.perf_counter() - start)
         self.forkserver.strays.note()
         outcomes = self._put_back(self._attempted(item))
+        if still_compiling(item, outcomes):
+            outcomes = _all_ranks(item, "skip", STILL_COMPILING)
         outcome = joined(item, outcomes, time.perf_counter() - start)
         self.give_up.note(item, outcome)
         return due_to_earlier_calls(item, outcome) if self._passes_alone(item, outcome) else outcome
@@ -130,14 +132,14 @@ class Pool(Owner):
         self.close()
         self.forkserver.restart()
 
-    def preflight(self, subject: SubjectRef) -> Preflight:
-        """Import a subject on one rank and take its samples."""
+    def preflight(self, subject: SubjectRef | None) -> Preflight:
+        """Import a subject on one rank and take its samples; without one, only call what is to be set up."""
         self.forkserver.strays.note()
         try:
             with self.starter.start(Key(subject, 1, False), self.settings) as group:
                 (found,) = self.starter.load(group, subject, self.settings, look="samples")
                 details = group.details()[0]
-                spec, ranks = details.get("spec", subject.spec), details.get("ranks", ())
+                spec, ranks = details.get("spec", subject.spec if subject else "Function"), details.get("ranks", ())
                 types = details.get("types", "")
         except ForkserverDied as error:
             self._begin_again(error)

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from conformance.core.outcomes import EARLIER_CALLS, RankOutcome, TestOutcome
 from conformance.core.plan import PlannedTest
+
+#: Files of PyTorch's compiler that are on a stack while it compiles, and not while what it made is running.
+_COMPILING = re.compile(r"/torch/_(?:dynamo/(?!eval_frame|external_utils)|functorch/_aot_autograd/|inductor/)")
+STILL_COMPILING = (
+    "not run to its end: PyTorch was still compiling when the time was up; "
+    "give a larger --timeout, or leave the compiler out with --no-compile"
+)
+
+
+def still_compiling(item: PlannedTest, outcomes: Sequence[RankOutcome]) -> bool:
+    """Whether a rank was out of time because the compiler is slow, which says nothing about what it compiles."""
+    late = [outcome for outcome in outcomes if outcome.outcome == "timeout" and not outcome.bystander]
+    return item.test.compiles and any(_COMPILING.search(outcome.stack) for outcome in late)
 
 
 def due_to_earlier_calls(item: PlannedTest, outcome: TestOutcome) -> TestOutcome:

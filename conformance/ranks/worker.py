@@ -18,7 +18,8 @@ import torch.distributed as dist
 from conformance.core.errors import UsageError
 from conformance.core.outcomes import clipped
 from conformance.kit import isolation
-from conformance.kit.attempt import Attempt, attempt, call_body, explain
+from conformance.kit.attempt import Attempt, attempt, call_body, explain, name_of, text_of
+from conformance.kit.frames import place_of
 from conformance.kit.growth import Growth
 from conformance.kit.loading import check_subject, load, resolve
 from conformance.kit.subject import Subject
@@ -146,8 +147,7 @@ class Rank:
 
         def importing() -> None:
             for reference in request.get("setup", ()):
-                setup = resolve_callable(reference)
-                setup()
+                set_up(reference)
             self.subject = named(request)
             if self.subject is not None and request.get("look") == "samples":
                 self.subject.samples(self.world)
@@ -226,9 +226,18 @@ def files_of(modules: set[str]) -> list[str]:
     return sorted({str(getattr(sys.modules.get(name), "__file__", None) or "") for name in modules} - {""})
 
 
-def resolve_callable(reference: str) -> Callable[[], object]:
-    """Import ``module:callable``, something to be called once on each rank before any subject is imported."""
-    target = load(reference)
-    if not callable(target):
-        raise UsageError(f"{reference!r} is a {type(target).__name__}, not a callable")
-    return target  # type: ignore[no-any-return]
+def set_up(reference: str) -> None:
+    """Call ``module:callable`` once on a rank, before any subject is imported.
+
+    Raises:
+        UsageError: it is no callable, or raises: nothing that is tested is to blame.
+    """
+    setup = load(reference)
+    if not callable(setup):
+        raise UsageError(f"--setup {reference}: it is of type {type(setup).__name__}, not a callable")
+    try:
+        setup()
+    except Exception as error:
+        raise UsageError(
+            f"--setup {reference} raised {name_of(error)}: {text_of(error)} ({place_of(error)})"
+        ) from error

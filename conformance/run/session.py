@@ -114,8 +114,15 @@ class Session:
             return list(self._known)
         wanted = self._wanted()
         if not wanted:
+            self._set_up()
             return [subject for subject in reference_subjects() if self.options.spec in {None, subject.spec}]
         return _labelled([self._looked_at(reference) for reference in wanted])
+
+    def _set_up(self) -> None:
+        """See that what the user has set up first can be; with a subject, its import shows it."""
+        outcome, said, *_ = self.pool.preflight(None) if self.options.setup else ("pass", "")
+        if outcome == "bad-subject":
+            raise UsageError(said)
 
     def take_unseen(self) -> None:
         """Take the subjects by name alone: the run was interrupted while they were being imported."""

@@ -1,0 +1,69 @@
+"""A compiler that takes longer than a test may is no fault of the Function: the clause is left open, and says so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from conformance.core.catalog import suite
+from conformance.core.outcomes import RankOutcome
+from conformance.core.plan import PlannedTest
+from conformance.ranks.second_look import still_compiling
+from tests.faults.command import reported, run
+
+COMPILES = next(test for test in suite() if test.function == "test_compiled_it_gives_the_same")
+WHILE_COMPILING = 'File "/lib/torch/_dynamo/symbolic_convert.py", line 1556 in step'
+WHILE_RUNNING = (
+    'File "/lib/torch/_dynamo/eval_frame.py", line 1076 in compile_wrapper\n  File "layers.py", line 9 in forward'
+)
+#: The compiler unrolls the loop, which is none in eager mode.
+UNROLLED = """
+import torch
+
+class Unrolled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        for _ in range(10**8 if torch.compiler.is_compiling() else 0):
+            x = x + 0
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+def inputs():
+    yield (torch.ones(3, dtype=torch.float64, requires_grad=True),)
+"""
+
+
+def test_a_slow_compilation_is_left_open_with_what_to_give(tmp_path: Path) -> None:
+    (tmp_path / "layers.py").write_text(UNROLLED)
+    words = ("layers:Unrolled", "--inputs", "layers:inputs", "--timeout", "8", "-k", "test_compiled_it_gives_the_same")
+    status, out, _ = run("run", *words, "--report", "out", cwd=tmp_path)
+    tests = reported(tmp_path / "out" / "report.json", "layers:Unrolled")
+    (compiled,) = [test for test in tests if "test_compiled_it_gives_the_same" in test["nodeid"]]
+    assert (compiled["outcome"], status) == ("skip", 1), compiled["message"]
+    assert "PyTorch was still compiling when the time was up; give a larger --timeout" in compiled["reason"]
+    assert "broken clause" not in out
+
+
+@pytest.mark.parametrize(
+    ("outcome", "stack", "compiles", "expected"),
+    [
+        ("timeout", WHILE_COMPILING, True, True),
+        ("timeout", WHILE_RUNNING, True, False),
+        ("timeout", WHILE_COMPILING, False, False),
+        ("crash", WHILE_COMPILING, True, False),
+    ],
+)
+def test_only_a_compiler_at_work_excuses(outcome: str, stack: str, compiles: bool, expected: bool) -> None:
+    item = PlannedTest(replace(COMPILES, compiles=compiles), None, 1, False, ())
+    assert still_compiling(item, [RankOutcome(0, outcome, "", stack=stack)]) is expected  # type: ignore[arg-type]
+
+
+def test_a_bystander_excuses_nobody() -> None:
+    item = PlannedTest(COMPILES, None, 2, True, ())
+    waits = RankOutcome(1, "timeout", "", stack=WHILE_COMPILING, bystander=True)
+    assert not still_compiling(item, [RankOutcome(0, "timeout", "", stack=WHILE_RUNNING), waits])
