@@ -24,6 +24,9 @@ EARLIER_CALLS = (
     "on ranks that had run nothing else, this test passed"
 )
 
+#: What comes before the ranks of a group that is not the whole world, at the end of a collective's line.
+AMONG = " among ranks "
+
 #: Longest text that a rank may hand over in one field; a subject may print or raise megabytes.
 TEXT_LIMIT = 20_000
 #: No world is larger than this.
