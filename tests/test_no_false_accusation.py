@@ -208,3 +208,18 @@ def test_a_rank_that_refuses_a_second_derivative_once_is_asked_again():
 
     other = World(size=2, exchange=lambda value: [value, ""])
     assert _is_refused(gradient, [torch.ones(2, requires_grad=True)], other) is False
+
+
+def test_a_class_made_in_a_function_may_refuse_to_be_differentiated_twice():
+    """What the decorator brings along is no module that an import would find by its name."""
+
+    class Once(AddsUp):
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx, grad):
+            total = grad.clone()
+            dist.all_reduce(total)
+            return total
+
+    x = torch.rand(4, dtype=torch.float64, requires_grad=True)
+    check(Once, (x,), spec="Collective", types="P -> R", ranks=2, only="Collective.backward.gradient")
