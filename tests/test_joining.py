@@ -39,6 +39,21 @@ def test_a_rank_that_waits_for_one_where_the_clause_does_not_apply_is_not_late()
     assert join([replace(late, collectives=()), left], 2)[0] == "timeout", "it waited for nobody"
 
 
+@pytest.mark.parametrize(
+    ("calls", "said"),
+    [
+        (("allreduce(2 float32) among ranks 0", "allreduce(2 float32)"), True),
+        (("allreduce(2 float32) among ranks 0", "allreduce(2 float32) among ranks 0"), False),
+        (("allreduce(2 float32)", "allreduce(2 float32)"), False),
+        ((), False),
+    ],
+)
+def test_a_group_that_is_not_passed_on_is_named_where_ranks_hang(calls, said):
+    late = [RankOutcome(0, "timeout", bystander=True, collectives=calls), RankOutcome(1, "timeout")]
+    assert ("pass the group on" in joined(plan(SUM), late, 0.5).likely) is said
+    assert not joined(plan(SUM), [replace(rank, outcome="pass") for rank in late], 0.5).likely
+
+
 @pytest.mark.parametrize("word", ["pass", "not-applicable"])
 @pytest.mark.parametrize("heard", [(), (0,), (1,), (0, 0), (0, 2)])
 def test_what_some_rank_never_said_is_an_error(word, heard):

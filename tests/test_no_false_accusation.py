@@ -280,3 +280,18 @@ def test_keys_on_the_way_to_a_tensor_are_told_in_short():
     assert "ctx.kept[b'" in said
     assert "_Unprintable" in said
     assert len(said) < 400
+
+
+def test_a_class_made_in_a_function_may_refuse_to_be_differentiated_twice():
+    """What the decorator brings along is no module that an import would find by its name."""
+
+    class Once(AddsUp):
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx, grad):
+            total = grad.clone()
+            dist.all_reduce(total)
+            return total
+
+    x = torch.rand(4, dtype=torch.float64, requires_grad=True)
+    check(Once, (x,), spec="Collective", types="P -> R", ranks=2, only="Collective.backward.gradient")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from conformance.core.outcomes import BROKEN, Outcome, RankOutcome, TestOutcome, worst
+from conformance.core.outcomes import AMONG, BROKEN, Outcome, RankOutcome, TestOutcome, worst
 
 if TYPE_CHECKING:
     from conformance.core.plan import PlannedTest
@@ -30,7 +30,7 @@ def joined(item: PlannedTest, outcomes: Sequence[RankOutcome], seconds: float) -
         seconds=round(seconds, 6),
         message=message if broken else "",
         reason="" if broken else message,
-        likely=next((found.likely for found in outcomes if found.likely), ""),
+        likely=next((found.likely for found in outcomes if found.likely), "") or _group_left_out(outcomes),
         reproduce=item.reproduce if broken else "",
         # What ranks print and call is of use where something broke; a long run cannot keep all of it.
         ranks=tuple(outcomes if broken else (replace(found, output="", collectives=()) for found in outcomes)),
@@ -68,6 +68,18 @@ def _disagree(outcomes: Sequence[RankOutcome]) -> bool:
         outcome.outcome == "pass" or (outcome.outcome == "timeout" and len(outcome.collectives) > furthest)
         for outcome in others
     )
+
+
+def _group_left_out(outcomes: Sequence[RankOutcome]) -> str:
+    """Say so where a rank that hangs entered a collective of all ranks last, after those of a group."""
+    for found in outcomes:
+        *before, last = found.collectives or ("",)
+        groups = [call.partition(AMONG)[2] for call in before if AMONG in call]
+        if found.outcome == "timeout" and groups and AMONG not in last:
+            return (
+                f"a collective of all ranks on rank {found.rank}, after one among ranks {groups[-1]}: pass the group on"
+            )
+    return ""
 
 
 def _deciding(outcomes: Sequence[RankOutcome]) -> Sequence[RankOutcome]:

@@ -19,7 +19,13 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 #: The outcomes that break a clause, worst first; a rank that gave another one has nothing to answer for.
 BROKEN: tuple[Outcome, ...] = ("crash", "timeout", "error", "fail")
 #: The cause of a failure that only ranks show which have run other tests.
-EARLIER_CALLS = "what earlier calls left behind: on ranks that had run nothing else, this test passed"
+EARLIER_CALLS = (
+    "what earlier calls left behind, or a race, as with work that nobody waits for: "
+    "on ranks that had run nothing else, this test passed"
+)
+
+#: What comes before the ranks of a group that is not the whole world, at the end of a collective's line.
+AMONG = " among ranks "
 
 #: Longest text that a rank may hand over in one field; a subject may print or raise megabytes.
 TEXT_LIMIT = 20_000

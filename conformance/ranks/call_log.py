@@ -7,10 +7,8 @@ import os
 import threading
 from collections.abc import Sequence
 
-from conformance.core.outcomes import RankOutcome
+from conformance.core.outcomes import AMONG, RankOutcome
 
-#: What comes before the ranks of a group that is not the whole world, at the end of a line.
-GROUP = " among ranks "
 #: Calls that one rank issues and another answers.
 PAIRED = {"send", "recv", "recv_anysource"}
 #: Collectives to which ranks bring tensors of different shapes, or of which only the root has a list.
@@ -69,7 +67,7 @@ def matching(outcomes: Sequence[RankOutcome]) -> bool:
             if name in PAIRED:
                 sent += 1 if name == "send" else -1
             else:
-                _, _, group = call.partition(GROUP)
+                _, _, group = call.partition(AMONG)
                 said = name if name in UNEVEN else call
                 groups.setdefault(group, {}).setdefault(outcome.rank, []).append(said)
     return not sent and all(_same(calls, group, len(outcomes)) for group, calls in groups.items())

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from conformance.ranks.call_log import GROUP, Log
+from conformance.core.outcomes import AMONG
+from conformance.ranks.call_log import Log
 
 #: Methods of a process group that move data; c10d's Python functions and the autograd ones all go through them.
 METHODS = (
@@ -52,7 +53,7 @@ def _among(group: Any) -> str:
     """The ranks of a group that is not the whole world."""
     if not dist.is_initialized() or group.size() == dist.get_world_size():
         return ""
-    return GROUP + ",".join(map(str, dist.get_process_group_ranks(group)))
+    return AMONG + ",".join(map(str, dist.get_process_group_ranks(group)))
 
 
 def _described(values: Any) -> list[str]:

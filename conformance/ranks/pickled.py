@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import importlib.util
+import io
 import sys
 from types import ModuleType
 from typing import Any
@@ -26,7 +27,7 @@ def payload(subject: Subject) -> str:
     for module in whole:
         cloudpickle.register_pickle_by_value(module)
     try:
-        return base64.b64encode(cloudpickle.dumps(subject)).decode()
+        return base64.b64encode(_dumped(subject)).decode()
     except Exception as error:
         raise ValueError(
             f"{subject.label} cannot be handed to rank processes: {type(error).__name__}: {error}; "
@@ -55,3 +56,24 @@ def _found_by_name(module: ModuleType) -> bool:
     finally:
         sys.modules[module.__name__] = loaded
     return spec is not None and spec.origin == getattr(getattr(module, "__spec__", None), "origin", None)
+
+
+def _dumped(subject: object) -> bytes:
+    """The bytes of a subject. A module that no import finds by its name is named as what another one holds.
+
+    ``once_differentiable`` brings ``torch._C._functions`` with it, which would be taken apart, and cannot be put
+    together again.
+    """
+    import cloudpickle
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        def reducer_override(self, obj: object) -> object:
+            if isinstance(obj, ModuleType) and obj.__name__ not in sys.modules:
+                home, _, name = obj.__name__.rpartition(".")
+                if getattr(sys.modules.get(home), name, None) is obj:
+                    return getattr, (sys.modules[home], name)
+            return super().reducer_override(obj)
+
+    written = io.BytesIO()
+    Pickler(written).dump(subject)
+    return written.getvalue()

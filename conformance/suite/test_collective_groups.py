@@ -55,7 +55,8 @@ def test_right_in_a_subgroup(subject: Subject, world: World, kind: str) -> None:
         known = any(world.exchange(why or "")) and wrong_gradient(claim, world)
         told = next(filter(None, world.exchange(why or "")), "")
         if told and not known:
-            raise Deviation(f"{claim.call.label} in the group of ranks {_named(members)}: {told}")
+            places = " and ".join(f"rank {rank} as {place}" for place, rank in enumerate(members))
+            raise Deviation(f"{claim.call.label} in a group that has {places}: {told}")
 
 
 def _members(kind: str, size: int) -> tuple[int, ...]:
