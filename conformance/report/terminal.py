@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console
@@ -93,7 +94,8 @@ def _no_gradient(subject: SubjectResult) -> str:
     backward = [clause for clause in subject.clauses if ".backward." in clause.id]
     if any(clause.verdict != "not-applicable" for clause in backward):
         return ""
-    return next((shown(clause.reason.partition(";")[0], 200) for clause in backward if clause.reason), "")
+    reasons = Counter(clause.reason.partition(";")[0] for clause in backward if clause.reason)
+    return shown(max(reasons, key=reasons.__getitem__), 200) if reasons else ""
 
 
 def _count(level: str, clauses: Sequence[ClauseResult]) -> Text:
