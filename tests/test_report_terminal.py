@@ -277,3 +277,14 @@ def test_an_error_that_an_assertion_of_the_same_clause_quotes_is_told_by_the_ass
     assert "a tensor [2]; PyTorch says" in text
     assert "torch/graph.py" not in text
     assert "alike in" in text
+
+
+NO_BACKWARD = "the class defines neither backward nor vjp"
+
+
+@pytest.mark.parametrize("sum_applies", [True, False])
+def test_a_verdict_without_any_gradient_says_why(sum_applies):
+    clauses = ["Function.backward.count", "Function.backward.any-layout", f"{GATHER}.backward.sum"]
+    own = [outcome(name, "not-applicable", reason=f"{NO_BACKWARD}; and more") for name in clauses[: 3 - sum_applies]]
+    text = on_terminal(made(*own), 80)
+    assert (f"            no gradient was judged: {NO_BACKWARD}\n" in text) is not sum_applies

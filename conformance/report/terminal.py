@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console
@@ -84,6 +85,17 @@ def _subject_line(sheet: Sheet, subject: SubjectResult) -> None:
     other = sum(clause.verdict == "not-applicable" for clause in subject.clauses)
     counts += [Text(f"not applicable {other}", "dim")] if other else []
     sheet.pair(Text.assemble(verdict, name), Text("  ").join(filter(None, counts)), indent=_WIDEST + 2)
+    if why := _no_gradient(subject):
+        sheet.say(f"no gradient was judged: {why}", "yellow", _WIDEST + 2)
+
+
+def _no_gradient(subject: SubjectResult) -> str:
+    """Why nothing of backward applies; empty where something does. It may be meant, or a method's name mistyped."""
+    backward = [clause for clause in subject.clauses if ".backward." in clause.id]
+    if any(clause.verdict != "not-applicable" for clause in backward):
+        return ""
+    reasons = Counter(clause.reason.partition(";")[0] for clause in backward if clause.reason)
+    return shown(max(reasons, key=reasons.__getitem__), 200) if reasons else ""
 
 
 def _count(level: str, clauses: Sequence[ClauseResult]) -> Text:
