@@ -27,6 +27,7 @@ WHY = {
     "limit": "a gather also checks shapes, builds autograd's graph and adds up; the bare exchange does none of that",
     "small": "a small gather is all latency, and checking that shapes match is one exchange more",
     "start": "this includes the checks themselves, and importing torch.func, which takes as long as importing torch",
+    "whole": "this includes the checks themselves in three worlds, and compiling it on one rank and on two",
 }
 
 
@@ -77,7 +78,7 @@ def _start(data: Any) -> Iterator[Goal]:
     for name, most in BEYOND.items():
         if name in whole:
             beyond = whole[name]["seconds"]["median"] - whole["import torch"]["seconds"]["median"]
-            why = WHY["start"] if name.startswith("a Function") else ""
+            why = WHY["start" if name.startswith("a Function") else "whole"]
             yield _at_most(f"{name}: all its clauses, beyond `import torch`", beyond, most, " s", why)
 
 
