@@ -156,7 +156,7 @@ def without_compiler(tests: Iterable[PlannedTest], compiles: bool) -> list[Plann
 
 def _told_once(items: Sequence[PlannedTest]) -> list[PlannedTest]:
     """What changes no verdict is shown once, where most ranks can disagree: such tests hang and crash."""
-    largest = max((item.size for item in items if not item.test.alone), default=0)
+    largest = max(item.size for item in items)
     return [replace(item, told_once=True) for item in items if item.test.alone or item.size == largest]
 
 

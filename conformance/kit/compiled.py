@@ -7,7 +7,6 @@ what differs then is no matter of rounding.
 from __future__ import annotations
 
 import logging
-import os
 import traceback
 import warnings
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from torch._dynamo.backends import debugging  # noqa: F401
 
 from conformance.kit.calls import Case
 from conformance.kit.collectives import NAMESPACES
-from conformance.kit.frames import foreign
+from conformance.kit.frames import last_own
 from conformance.kit.subject import Subject
 
 BACKEND = "aot_eager"
@@ -95,6 +94,4 @@ def explanation(error: Exception) -> str:
 
 def place(error: Exception) -> str:
     """The line of the subject where the compiler gave up: file, line and function; empty where it names none."""
-    frames = getattr(error, "real_stack", None) or traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not foreign(frame.filename)]
-    return f"{os.path.basename(own[-1].filename)}:{own[-1].lineno}, in {own[-1].name}" if own else ""
+    return last_own(getattr(error, "real_stack", None) or traceback.extract_tb(error.__traceback__))

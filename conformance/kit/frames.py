@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import traceback
+from collections.abc import Iterable
 
 import torch
 
@@ -28,7 +29,12 @@ def place_of(error: BaseException) -> str:
     >>> place_of(ValueError("never raised"))
     ''
     """
-    own = [frame for frame in traceback.extract_tb(error.__traceback__) if not foreign(frame.filename)]
+    return last_own(traceback.extract_tb(error.__traceback__))
+
+
+def last_own(frames: Iterable[traceback.FrameSummary]) -> str:
+    """The last of some frames that is the user's own: file, line, function; empty where there is none."""
+    own = [frame for frame in frames if not foreign(frame.filename)]
     return f"{os.path.basename(own[-1].filename)}:{own[-1].lineno}, in {own[-1].name}" if own else ""
 
 

@@ -15,17 +15,22 @@ from conformance.kit.tensors import is_strided
 LARGEST = 8
 
 
-def kept_symmetric(run: Run, at: int, direction: torch.Tensor) -> torch.Tensor:
+def kept_symmetric(run: Run, at: int, direction: torch.Tensor, gradient: torch.Tensor | None) -> torch.Tensor:
     """The part of a direction that keeps an input symmetric, where that is what the input stands for.
 
     That is so where the input is symmetric, or Hermitian, and forward reads one element of each pair beside the
     diagonal. By PyTorch's own convention the gradient is symmetric then, while differences along a single element say
-    that one of a pair has twice the gradient and the other has none.
+    that one of a pair has twice the gradient and the other has none. A gradient in one triangle alone says so as well,
+    and is held to it.
     """
     value = run.case.values[at].detach()
-    if not _is_symmetric(value) or not _reads_half(run, at, value):
+    if not _is_symmetric(value) or gradient is None or _is_triangular(gradient) or not _reads_half(run, at, value):
         return direction
     return (direction + direction.mH) / 2
+
+
+def _is_triangular(gradient: torch.Tensor) -> bool:
+    return is_strided(gradient) and gradient.dim() >= 2 and bool(gradient.triu(1).any() != gradient.tril(-1).any())
 
 
 def _is_symmetric(value: torch.Tensor) -> bool:
@@ -39,8 +44,9 @@ def _reads_half(run: Run, at: int, value: torch.Tensor) -> bool:
     if _is_unread(run, at, value, beside.triu(1)) or _is_unread(run, at, value, beside.tril(-1)):
         return True
     size = value.shape[-1]
-    pairs = combinations(range(size), 2) if size <= LARGEST else [()]
-    return all(pair and _is_one_unread(run, at, value, beside, *pair) for pair in pairs)
+    return size <= LARGEST and all(
+        _is_one_unread(run, at, value, beside, *pair) for pair in combinations(range(size), 2)
+    )
 
 
 def _is_one_unread(run: Run, at: int, value: torch.Tensor, beside: torch.Tensor, row: int, column: int) -> bool:

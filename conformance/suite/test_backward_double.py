@@ -81,7 +81,7 @@ class _Second:
         """What differences say along all inputs, and along all incoming gradients."""
         point, still = self.run.case, [torch.zeros_like(cotangent) for cotangent in self.cotangents]
         drawn = {at: direction(world, point.values[at].detach(), "input", at) for at in self.run.leaves}
-        steps = {at: kept_symmetric(self.run, at, move) for at, move in drawn.items()}
+        steps = {at: kept_symmetric(self.run, at, move, self.gradients.get(at)) for at, move in drawn.items()}
         along = [direction(world, cotangent.detach(), "cotangent", at) for at, cotangent in enumerate(self.cotangents)]
         groups: list[tuple[str, dict[int, torch.Tensor], list[torch.Tensor]]] = [("its incoming gradients", {}, along)]
         if inputs:

@@ -152,7 +152,7 @@ def _slopes(
             return again if again.verdict == "agrees" else found
         return found
 
-    return [along(kept_symmetric(run, at, direction)) for direction in directions(world, value)]
+    return [along(kept_symmetric(run, at, direction, gradient)) for direction in directions(world, value)]
 
 
 def _working_epsilon(world: World, run: Run) -> float:

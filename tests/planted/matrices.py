@@ -49,3 +49,19 @@ class ReadsBothTriangles(Function):
     def backward(ctx, grad):
         product = grad[:, None] * torch.arange(1.0, ctx.size + 1, dtype=grad.dtype)
         return (product + product.mT) / 2 if len(grad) == ctx.size else product
+
+
+class TheOtherTriangle(Function):
+    """Takes the lower triangle, and gives the gradient to the upper one: a symmetric matrix is not what it stands for.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def forward(ctx, matrix):
+        return matrix.tril() * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        lower = grad.tril() * 2
+        return lower.mT if lower.shape[-1] == lower.shape[-2] else lower
