@@ -181,17 +181,17 @@ def every_case(subject: Subject, world: World) -> list[Case]:
 def _results_alike(found: Sequence[Case], world: World) -> bool:
     """Whether every rank's results have a gradient where those of the others have one; so if some call is refused."""
     for case in found:
-        recorded, error = [], None
-        try:
-            recorded = [tensor.requires_grad for tensor in case.run().tensors]
-        except Exception as raised:  # tests of their own say what it means
-            error = raised
-        if world.any_raised(error):
+        recorded = world.try_call(_requiring_grad, case)
+        if recorded is None:  # tests of their own say what it means
             return True
         everyones = world.exchange(recorded)
         if any(theirs != everyones[0] for theirs in everyones):
             return False
     return True
+
+
+def _requiring_grad(case: Case) -> list[bool]:
+    return [tensor.requires_grad for tensor in case.run().tensors]
 
 
 def _case(subject: Subject, sample: Sample) -> Case:

@@ -16,7 +16,7 @@ from conformance.kit.spmd.observation import Observation, differs, observe
 from conformance.kit.spmd.owed import Run
 from conformance.kit.spmd.values import Ranks, argument, direction, reshared
 from conformance.kit.subject import Subject
-from conformance.kit.tensor_calls import TensorCall, refused, tensor_calls
+from conformance.kit.tensor_calls import TensorCall, tensor_calls
 from conformance.kit.typed_samples import claimed
 from conformance.kit.world import World
 
@@ -101,12 +101,15 @@ def calls_in(subject: Subject, world: World, dtype: str = "float64") -> list[Ten
     found = []
     for call in tensor_calls(subject, world):
         changed = call.converted(getattr(torch, dtype))
-        run = changed.in_group(whole())
-        if refused(world, lambda run=run, changed=changed: run(held(changed, world))):  # type: ignore[misc]
+        if world.try_call(_call_with_held, changed, world) is None:
             need(dtype == "float64", f"it refuses {dtype}")
             changed = call
         found.append(changed)
     return found
+
+
+def _call_with_held(call: TensorCall, world: World) -> list[torch.Tensor]:
+    return list(call.in_group(whole())(held(call, world)))
 
 
 def held(call: TensorCall, world: World, signature: Signature | None = None) -> list[torch.Tensor]:

@@ -7,7 +7,6 @@ import torch
 from conformance.kit.calls import Case, smooth
 from conformance.kit.slopes import direction
 from conformance.kit.tensors import dense
-from conformance.kit.variants import attempt
 from conformance.kit.world import World
 
 SINGLE = torch.finfo(torch.float32).eps
@@ -33,7 +32,7 @@ def working_epsilon(case: Case, world: World) -> float:
     inputs and the incoming gradients show it: in double precision results and gradients follow them evenly, in single
     precision they jump, and in half precision gradients stay as they are.
     """
-    found: list[Stepped] | None = attempt(lambda: [_stepped(case, world, step) for step in (-STEP, 0.0, STEP)], world)
+    found = world.try_call(lambda: [_stepped(case, world, step) for step in (-STEP, 0.0, STEP)])
     if found is None:  # it does not take what lies that near
         return 0.0
     results, gradients = (list(zip(*parts, strict=True)) for parts in zip(*found, strict=True))

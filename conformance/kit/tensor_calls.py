@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -217,17 +217,3 @@ def tensor_calls(subject: Subject, world: World) -> list[TensorCall]:
 def _that_differ(ranks: Sequence[Sequence[list[int]]]) -> frozenset[int]:
     """Which of the tensors of a call have another shape on another rank."""
     return frozenset(at for at, shapes in enumerate(zip(*ranks, strict=True)) if any(s != shapes[0] for s in shapes))
-
-
-def refused(world: World, action: Callable[[], object]) -> bool:
-    """Whether an action raises on any rank.
-
-    >>> refused(World(), lambda: 1 / 0)
-    True
-    """
-    error = None
-    try:
-        action()
-    except Exception as raised:
-        error = raised
-    return world.any_raised(error)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Any
+from typing import TypeVar
 
 import torch
 
@@ -20,6 +20,8 @@ from conformance.kit.slopes import direction, nearby
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import dense, is_strided
 from conformance.kit.world import World
+
+Found = TypeVar("Found")
 
 OWN = "its spec says what the gradient is, and has clauses for it"
 
@@ -66,7 +68,8 @@ def moved_apart(case: Case, world: World) -> Case | None:
     if not any(world.exchange(is_alike or is_uniform)):
         return None
     _, beside = nearby(case, world, tries=1)
-    return replace(beside, label=f"{case.label} with its numbers moved apart") if attempt(beside.run, world) else None
+    taken = world.try_call(beside.run)
+    return replace(beside, label=f"{case.label} with its numbers moved apart") if taken else None
 
 
 def steady(subject: Subject, world: World) -> list[Case]:
@@ -77,7 +80,7 @@ def steady(subject: Subject, world: World) -> list[Case]:
     """
     need(subject.gradient_kind != "spec", OWN)
     found = [in_double(case) for case, _ in differentiated(subject, world)]
-    found = [case for case in found if attempt(lambda case=case: (draws(case, world),), world) == (False,)]  # type: ignore[misc]
+    found = [case for case in found if world.try_call(draws, case, world) is False]
     need(found, "it draws random numbers, so that no two calls are alike, or fails for the samples themselves")
     return found
 
@@ -97,29 +100,21 @@ def draws(case: Case, world: World) -> bool:
     return any(world.exchange(not alike))
 
 
-def attempt(action: Callable[[], Any], world: World) -> Any:
-    """The result of an action; None on every rank if it raises, or gives None, on any."""
-    found, error = None, None
-    try:
-        found = action()
-    except Exception as raised:  # the subject need not take what it was not made for
-        error = raised
-    return None if world.any_raised(error, found is None) else found
-
-
-def everywhere(case: Case, world: World, look: Callable[[Case], Any]) -> Any:
+def everywhere(case: Case, world: World, look: Callable[[Case], Found | None]) -> Found | None:
     """What ``look`` finds wrong at the sample, if it finds something wrong near it too, on any rank.
 
     Rounding may turn a result over where a Function jumps, but not at every point.
     """
-    first = None
-    for number, point in enumerate(nearby(case, world)):
-        found = look(point) if number == 0 else attempt(lambda point=point: (look(point),), world)  # type: ignore[misc]
-        wrong = found if number == 0 else found and found[0]
-        if not any(world.exchange(wrong is not None)):
+    here, *others = nearby(case, world)
+    wrong = look(here)
+    if not any(world.exchange(wrong is not None)):
+        return None
+    for point in others:
+        # In a tuple, since to find nothing wrong is not to fail.
+        looked = world.try_call(lambda point: (look(point),), point)
+        if looked is None or not any(world.exchange(looked[0] is not None)):
             return None
-        first = wrong if number == 0 else first
-    return first
+    return wrong
 
 
 def same_outputs(one: Run, other: Run, world: World) -> bool:

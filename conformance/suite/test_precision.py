@@ -11,7 +11,7 @@ from conformance.kit.calls import Case, differentiated, in_double
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
-from conformance.kit.variants import attempt, draws, in_dtype, shaken
+from conformance.kit.variants import draws, in_dtype, shaken
 from conformance.kit.watched import watched
 from conformance.kit.ways import under
 from conformance.kit.world import World
@@ -47,11 +47,11 @@ def test_gradients_under_autocast_agree(subject: Subject, world: World) -> None:
     compared = 0
     for given, _ in differentiated(subject, world):
         case = in_dtype(given, torch.float32) or given
-        plain = attempt(lambda case=case: _gradients(case, case, world), world)  # type: ignore[misc]
+        plain = world.try_call(_gradients, case, case, world)
         if plain is None or draws(case, world):
             continue
         mixed = under(case, partial(torch.autocast, world.device.partition(":")[0], torch.bfloat16))
-        actual = attempt(lambda case=case, mixed=mixed: _gradients(case, mixed, world), world)  # type: ignore[misc]
+        actual = world.try_call(_gradients, case, mixed, world)
         if actual is None:
             continue
         compared += 1

@@ -27,7 +27,6 @@ from conformance.kit.marks import cases, clause
 from conformance.kit.slopes import epsilon
 from conformance.kit.subject import Subject
 from conformance.kit.variants import (
-    attempt,
     everywhere,
     farthest,
     in_dtype,
@@ -78,8 +77,8 @@ def test_layout_of_inputs_makes_no_difference(subject: Subject, world: World, la
         start = settled(case, arrange)
         if not all(world.exchange(changes(case, arrange))):
             continue
-        taken = attempt(lambda: _taken(start, arrange, world), world)  # noqa: B023
-        if taken is not None and attempt(lambda: laid(start, arrange), world) is not None:  # noqa: B023
+        taken = world.try_call(_taken, start, arrange, world)
+        if taken is not None and world.try_call(laid, start, arrange) is not None:
             tried += 1
             found.append(everywhere(start, world, lambda point: _by_layout(point, world, arrange, layout)))
     need(tried, f"it takes no sample that is {layout}, or every sample is so already")
@@ -112,7 +111,7 @@ def _by_layout(point: Case, world: World, arrange: Arrange, layout: str) -> Mism
     if not same_outputs(base, run, world):
         return None
     for look, expected in right.items():
-        actual = attempt(lambda: look(run), world)  # noqa: B023
+        actual = world.try_call(look, run)
         if actual is None:
             return None  # an error is no wrong gradient; Function.backward.any-input speaks of it
         gap, place = farthest(actual, expected)
@@ -133,18 +132,16 @@ def _by_layout(point: Case, world: World, arrange: Arrange, layout: str) -> Mism
 def _is_misread(point: Case, arrange: Arrange, look: Look, world: World) -> bool:
     """Whether an operation of PyTorch itself goes wrong, on any rank."""
     with MisreadMode() as mode:
-        attempt(lambda: look(laid(point, arrange)), world)
+        world.try_call(lambda: look(laid(point, arrange)))
     return any(world.exchange(bool(mode.misread)))
 
 
 def _roughness(point: Case, look: Look, expected: list[torch.Tensor], world: World) -> float:
     """How far rounding alone moves what a call gives: where rows are alike, it may decide which one is the largest."""
     eps = max(epsilon(expected), torch.finfo(torch.float32).eps)  # it may work in single precision inside
-    moved = [
-        attempt(lambda other=other: look(other.run()), world)  # type: ignore[misc]
-        for other in shaken(point, world, eps, tries=4, constants=True)
-    ]
-    return math.inf if None in moved else max(farthest(each, expected)[0] for each in moved)
+    others = shaken(point, world, eps, tries=4, constants=True)
+    moved = [world.try_call(lambda other: look(other.run()), other) for other in others]
+    return max(math.inf if each is None else farthest(each, expected)[0] for each in moved)
 
 
 def _in_order(
@@ -180,7 +177,7 @@ def test_gradient_in_another_dtype(subject: Subject, world: World, dtype: str) -
     kind, found, tried = getattr(torch, dtype), [], 0
     for case in steady(subject, world):
         low = in_dtype(case, kind)
-        if low is None or attempt(lambda: _both(low, world), world) is None:  # noqa: B023
+        if low is None or world.try_call(_both, low, world) is None:
             continue
         tried += 1
         found.append(everywhere(case, world, lambda point: _by_dtype(point, world, kind)))
@@ -216,19 +213,15 @@ def _in_double(high: Case, low: Run, cotangents: list[torch.Tensor]) -> list[tor
 def _by_dtype(point: Case, world: World, dtype: torch.dtype) -> Mismatch | None:
     low = in_dtype(point, dtype)
     high = None if low is None else in_dtype(low, torch.float64)
-    found: Found | None = None if low is None else attempt(lambda: _both(low, world), world)
+    found = None if low is None else world.try_call(_both, low, world)
     if low is None or high is None or found is None:
         return None
     run, cotangents, actual, right = found
-    nearby = [
-        attempt(lambda moved=moved: _in_double(moved, run, cotangents), world)  # type: ignore[misc]
-        for moved in shaken(high, world, torch.finfo(dtype).eps, constants=True)
-    ]
-    if None in nearby:
-        return None
+    others = shaken(high, world, torch.finfo(dtype).eps, constants=True)
+    nearby = [world.try_call(_in_double, moved, run, cotangents) for moved in others]
     if torch.finfo(dtype).bits < 32 and not all(bool(gradient.isfinite().all()) for gradient in actual):
         return None  # beyond the range of the dtype
-    rough = max(farthest(moved, right)[0] for moved in nearby)
+    rough = max(math.inf if moved is None else farthest(moved, right)[0] for moved in nearby)
     gap, place = farthest(actual, right, max(map(float, (c.abs().max() if c.numel() else 0.0 for c in cotangents))))
     near = NEAR[dtype] + 3 * rough
     if gap <= near:
@@ -244,10 +237,10 @@ def test_gradient_of_nothing(subject: Subject, world: World) -> None:
     taken = 0
     for case in steady(subject, world):
         empty = without_rows(case)
-        run: Run | None = attempt(empty.run, world) if empty else None
+        run = world.try_call(empty.run) if empty else None
         if run is None or not all(world.exchange(all(bool(y.detach().isfinite().all()) for y in run.outputs))):
             continue
-        gradients = attempt(lambda: run.filled(run.gradients(run.cotangents(world))), world)  # noqa: B023
+        gradients = world.try_call(lambda run: run.filled(run.gradients(run.cotangents(world))), run)
         taken += gradients is not None
         nothing = all(output.numel() == 0 for output in run.outputs)
         for at, gradient in zip(run.leaves, gradients or (), strict=gradients is not None):
@@ -279,8 +272,8 @@ def test_backward_takes_what_forward_takes(subject: Subject, world: World, kind:
     for sample in differentiable(subject, world):
         case = settled(sample, arrange) if arrange else sample
         # Where the sample itself fails, other clauses say so.
-        fine = attempt(lambda: _taken(case, arrange, world), world)  # noqa: B023
-        run = attempt(lambda: _derived(case, kind, world), world) if fine else None  # noqa: B023
+        fine = world.try_call(_taken, case, arrange, world)
+        run = world.try_call(_derived, case, kind, world) if fine else None
         if run is None or not all(world.exchange(bool(run.outputs))):
             continue
         taken += 1
