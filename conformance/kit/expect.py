@@ -10,7 +10,7 @@ import torch
 
 from conformance.kit.deviations import Deviation
 from conformance.kit.diagnosis import likely_cause
-from conformance.kit.tensors import dense, freed
+from conformance.kit.tensors import dense, differentiable, freed
 
 __all__ = ["beyond_start", "close", "equal", "no_error", "raises", "shown", "shown_apart", "that"]
 
@@ -234,7 +234,7 @@ def _same_meta(actual: Any, expected: torch.Tensor, what: str) -> None:
 
 def _same_bits(actual: torch.Tensor, expected: torch.Tensor) -> bool:
     one, other = dense(actual.detach()), dense(expected.detach())
-    if one.dtype.is_floating_point or one.dtype.is_complex:
+    if differentiable(one):
         return bool(torch.allclose(one, other, rtol=0, atol=0, equal_nan=True))
     return bool(torch.equal(one, other))
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from conformance.kit.calls import smooth
 from conformance.kit.recording import many
 from conformance.kit.subject import Subject
+from conformance.kit.tensors import differentiable
 
 NO_DIRTY = "PyTorch's generated rule loses what ctx.mark_dirty was given, and then refuses every batch"
 LOSSES = (
@@ -102,6 +102,6 @@ class _Saved(_Around):
 
 def _blank(value: Any) -> Callable[[], Any]:
     """Makes the tangent of an output that has none: zeros where PyTorch takes a tangent at all."""
-    if not isinstance(value, torch.Tensor) or not smooth(value):
+    if not differentiable(value):
         return lambda: None
     return partial(torch.zeros, value.shape, dtype=value.dtype, device=value.device)

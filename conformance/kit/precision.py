@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from conformance.kit.calls import Case, smooth
+from conformance.kit.calls import Case
 from conformance.kit.slopes import direction
-from conformance.kit.tensors import dense
+from conformance.kit.tensors import dense, differentiable
 from conformance.kit.world import World
 
 SINGLE = torch.finfo(torch.float32).eps
@@ -45,7 +45,7 @@ def _stepped(case: Case, world: World, step: float) -> Stepped:
     """Call and differentiate with inputs and incoming gradients a step away."""
     values = {at: case.values[at].detach() for at in case.active}
     run = case.having({at: value + step * direction(world, value, at) for at, value in values.items()}).run()
-    results = [dense(tensor.detach()).clone() for tensor in run.tensors if smooth(tensor)]
+    results = [dense(tensor.detach()).clone() for tensor in run.tensors if differentiable(tensor)]
     if not run.outputs:
         return results, []
     given = [cotangent + step * direction(world, cotangent, at) for at, cotangent in enumerate(run.cotangents(world))]

@@ -18,7 +18,7 @@ from conformance.kit.deviations import need
 from conformance.kit.layouts import is_arrangeable
 from conformance.kit.slopes import direction, nearby
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import dense, is_strided
+from conformance.kit.tensors import is_strided, to_double
 from conformance.kit.world import World
 
 Found = TypeVar("Found")
@@ -133,7 +133,7 @@ def farthest(actual: Sequence[torch.Tensor], right: Sequence[torch.Tensor], scal
 
 
 def _gap(actual: torch.Tensor, right: torch.Tensor, least: float = 0.0) -> float:
-    one, other = _numbers(actual), _numbers(right)
+    one, other = to_double(actual.detach()), to_double(right.detach())
     alike = (one == other) | (one.isnan() & other.isnan())
     difference = float(torch.where(alike, 0, one - other).abs().square().sum().sqrt())
     size = max(_size(right), least)
@@ -143,13 +143,9 @@ def _gap(actual: torch.Tensor, right: torch.Tensor, least: float = 0.0) -> float
 
 
 def _size(tensor: torch.Tensor) -> float:
-    known = torch.nan_to_num(_numbers(tensor).abs(), nan=0.0, posinf=0.0)
+    # In double precision, since a mask has no absolute value of its own.
+    known = torch.nan_to_num(to_double(tensor.detach()).abs(), nan=0.0, posinf=0.0)
     return float(known.square().sum().sqrt())
-
-
-def _numbers(tensor: torch.Tensor) -> torch.Tensor:
-    """The elements in double precision: a mask has no absolute value of its own."""
-    return dense(tensor.detach()).to(torch.complex128 if tensor.dtype.is_complex else torch.float64)
 
 
 def shaken(case: Case, world: World, eps: float, tries: int = 2, constants: bool = False) -> Iterator[Case]:

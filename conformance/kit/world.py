@@ -113,5 +113,5 @@ class World:
             return (torch.rand(shape, **drawn) > 0.5).to(self.device)
         if not (dtype.is_floating_point or dtype.is_complex):
             return torch.randint(0, 100, shape, **drawn).to(self.device, dtype)
-        wide = torch.complex128 if dtype.is_complex else torch.float64
+        wide = torch.promote_types(dtype, torch.float64)
         return torch.randn(shape, dtype=wide, **drawn).to(self.device, dtype)

@@ -20,6 +20,7 @@ from conformance.kit.spmd.reasons import problem
 from conformance.kit.spmd.values import cotangent
 from conformance.kit.subject import Subject
 from conformance.kit.tensor_calls import TensorCall
+from conformance.kit.tensors import to_double
 from conformance.kit.world import World
 
 #: The types that the gradient of a tensor may have. Of a share of a sum it is the same on every rank: R or I.
@@ -151,7 +152,7 @@ def _incoming(look: Observation, world: World) -> list[torch.Tensor]:
     """A gradient for each result that has one, the same on every rank."""
     zeroth = [look.results[0][at] for at in look.differentiable]
     drawn = [cotangent(Type.P, y, 0, "twice", at) for at, y in enumerate(zeroth) if y is not None]
-    return [g.to(torch.complex128 if g.is_complex() else torch.float64).to(world.device) for g in drawn]
+    return [to_double(g).to(world.device) for g in drawn]
 
 
 def _is_refused(run: Run, samples: Sequence[torch.Tensor], world: World) -> bool:

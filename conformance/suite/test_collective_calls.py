@@ -17,10 +17,10 @@ from conformance.kit.marks import cases, clause, deadline, ranks
 from conformance.kit.process_groups import all_ranks, whole
 from conformance.kit.spmd.observation import Observation
 from conformance.kit.spmd.owed import Cotangents, backward
-from conformance.kit.spmd.values import cotangent, differentiable
+from conformance.kit.spmd.values import cotangent
 from conformance.kit.subject import Subject
 from conformance.kit.tensor_calls import TensorCall
-from conformance.kit.tensors import share_memory
+from conformance.kit.tensors import differentiable, share_memory
 from conformance.kit.world import World
 
 Data = Callable[[torch.Tensor], torch.Tensor]

@@ -22,9 +22,10 @@ from conformance.kit.expect import shown
 from conformance.kit.marks import cases, clause, deadline, ranks
 from conformance.kit.process_groups import all_ranks, among, group_of, orders_groups, whole
 from conformance.kit.spmd.owed import backward
-from conformance.kit.spmd.values import Ranks, cotangent, differentiable
+from conformance.kit.spmd.values import Ranks, cotangent
 from conformance.kit.subject import Subject
 from conformance.kit.tensor_calls import tangents
+from conformance.kit.tensors import differentiable
 from conformance.kit.world import World
 
 NO_GROUP = "GROUP is not among its arguments: it works in the group of all ranks alone"

@@ -9,12 +9,13 @@ import torch
 from conformance.kit import expect
 from conformance.kit.claims import Claim, by_types, claims, signature_of
 from conformance.kit.deviations import Deviation, need
-from conformance.kit.layouts import LAYOUTS, shares_elements
+from conformance.kit.layouts import LAYOUTS
 from conformance.kit.marks import cases, clause, deadline, ranks
 from conformance.kit.process_groups import all_ranks, whole
 from conformance.kit.spmd.owed import backward
-from conformance.kit.spmd.values import cotangent, differentiable
+from conformance.kit.spmd.values import cotangent
 from conformance.kit.subject import Subject
+from conformance.kit.tensors import differentiable, shares_elements
 from conformance.kit.witness import same_values
 from conformance.kit.world import SPOILED, World
 

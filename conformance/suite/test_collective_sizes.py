@@ -16,9 +16,10 @@ from conformance.kit.marks import clause, deadline, ranks
 from conformance.kit.process_groups import all_ranks, whole
 from conformance.kit.spmd.observation import differs, observe
 from conformance.kit.spmd.owed import Run, backward
-from conformance.kit.spmd.values import cotangent, differentiable
+from conformance.kit.spmd.values import cotangent
 from conformance.kit.subject import Subject
 from conformance.kit.tensor_calls import TensorCall
+from conformance.kit.tensors import differentiable
 from conformance.kit.world import World
 
 

@@ -23,6 +23,7 @@ from conformance.kit.marks import cases, clause, ranks
 from conformance.kit.process_groups import whole
 from conformance.kit.subject import Subject
 from conformance.kit.tensor_calls import tensor_calls
+from conformance.kit.tensors import to_double
 from conformance.kit.world import World
 
 #: An element may be so far from the expected one, next to the largest of all, in units of the precision.
@@ -123,7 +124,7 @@ def _told_apart(
 
 def _wide(value: object) -> torch.Tensor:
     assert isinstance(value, torch.Tensor)
-    return value.to(torch.complex128 if value.is_complex() else torch.float64)
+    return to_double(value)
 
 
 @clause("Collective.backward.gradient")
