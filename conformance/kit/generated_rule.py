@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -30,7 +29,7 @@ def with_plain_tuples(subject: Subject) -> Subject:
         found = function.forward(*inputs)
         return tuple(found) if isinstance(found, tuple) else found
 
-    return replace(subject, target=type(function)(function.__name__, (function,), {"forward": staticmethod(forward)}))
+    return subject.overriding(forward=forward)
 
 
 def without_losses(subject: Subject) -> Subject | None:
@@ -63,8 +62,7 @@ def without_losses(subject: Subject) -> Subject | None:
         return tuple(blank() if tangent is None else tangent for tangent, blank in zip(found, blanks, strict=True))
 
     members = {"setup_context": setup_context, "backward": backward, "jvp": jvp}
-    overridden = {name: staticmethod(member) for name, member in members.items() if subject.defines(name)}
-    return replace(subject, target=type(function)(function.__name__, (function,), overridden))
+    return subject.overriding(**{name: member for name, member in members.items() if subject.defines(name)})
 
 
 class _Around:

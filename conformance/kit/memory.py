@@ -38,7 +38,7 @@ class _Allocations(AllocationMode):
         return [name for key, name in alive.items() if key not in keys]
 
 
-def kept_alive(action: Callable[[], None], owners: Sequence[Any] = ()) -> tuple[list[str], str]:
+def kept_alive(action: Callable[[], None], owners: Sequence[Any]) -> tuple[list[str], str]:
     """Run something whose tensors should all be gone afterwards; name those that are not, and guess why.
 
     It runs once before: what a Function makes once and for all may stay.
@@ -64,10 +64,7 @@ def kept_alive(action: Callable[[], None], owners: Sequence[Any] = ()) -> tuple[
     gc.collect(0)  # all of it is young, since nothing was collected meanwhile
     if made.alive(owners):
         return left, "a global, a class attribute or a cache holds it"
-    return (
-        left,
-        "a reference cycle: a tensor on ctx that leads back to ctx, where save_for_backward makes none",
-    )
+    return left, "a reference cycle: a tensor on ctx that leads back to ctx, where save_for_backward makes none"
 
 
 def _settled(made: _Allocations, owners: Sequence[Any]) -> list[str]:

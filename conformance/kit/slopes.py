@@ -188,9 +188,9 @@ def epsilon(tensors: list[torch.Tensor]) -> float:
     return max((float(torch.finfo(tensor.dtype).eps) for tensor in tensors if differentiable(tensor)), default=1.0)
 
 
-def directions(world: World, value: torch.Tensor, count: int = 2) -> Iterator[torch.Tensor]:
-    """Random directions as long as the value is, then one along a single element, where it may show alone."""
-    for index in range(count):
+def directions(world: World, value: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Two random directions as long as the value is, then one along a single element, where it may show alone."""
+    for index in range(2):
         yield direction(world, value, index)
     if value.numel() > 1 and is_strided(value):
         single = torch.zeros(tuple(value.shape), dtype=value.dtype, device=value.device)

@@ -13,7 +13,7 @@ from conformance.kit import expect
 from conformance.kit.claims import Claim, by_types, claims, signature_of, wrong_gradient
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause, deadline, ranks
-from conformance.kit.process_groups import all_ranks, whole
+from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.observation import differs, observe
 from conformance.kit.spmd.owed import Run, backward
 from conformance.kit.spmd.values import cotangent
@@ -77,7 +77,9 @@ def _whole_gradients(call: TensorCall, signature: Signature, world: World) -> li
     mine = by_types(all_ranks(world).agreed(call.samples()), signature, world.rank)
     pairs = zip(call.as_called(mine), mine, strict=True)
     exact = [tensor.requires_grad_(given.requires_grad) for tensor, given in pairs]
-    return _differentiate(lambda tensors: call.called([x.clone() for x in tensors], whole()), exact, signature, world)
+    return _differentiate(
+        lambda tensors: call.called([x.clone() for x in tensors], world_group()), exact, signature, world
+    )
 
 
 def _longer(claim: Claim, signature: Signature, world: World) -> Claim | None:
@@ -87,13 +89,13 @@ def _longer(claim: Claim, signature: Signature, world: World) -> Claim | None:
         return None
     everyone = all_ranks(world)
     samples = everyone.agreed(call.samples())
-    look = observe(everyone, call.in_group(whole()), samples, differs(signature), call.precision)
+    look = observe(everyone, call.in_group(world_group()), samples, differs(signature), call.precision)
     return replace(claim, call=call, look=look)
 
 
 def _along_directions(call: TensorCall, signature: Signature, world: World) -> list[torch.Tensor | None]:
     mine = by_types(all_ranks(world).agreed(call.samples()), signature, world.rank)
-    return _differentiate(call.in_group(whole()), mine, signature, world)
+    return _differentiate(call.in_group(world_group()), mine, signature, world)
 
 
 def _differentiate(
