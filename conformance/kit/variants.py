@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TypeVar
 
@@ -23,7 +23,25 @@ from conformance.kit.world import World
 
 Found = TypeVar("Found")
 
+#: How far gradients may be apart, next to their size: wide, since what is looked for is wrong and not imprecise.
+NEAR = {torch.float64: 0.01, torch.float32: 0.05, torch.float16: 0.1, torch.bfloat16: 0.1}
 OWN = "its spec says what the gradient is, and has clauses for it"
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """A value that is farther from the right one, next to its size, than the tolerance lets pass."""
+
+    what: str
+    actual: torch.Tensor
+    right: torch.Tensor
+    gap: float
+    tolerance: float
+    likely: str = ""
+
+    def __str__(self) -> str:
+        gap, tolerance = f"{self.gap:.2g}", f"{self.tolerance:.2g}"
+        return f"{self.what}: off by {gap} of its size, where {tolerance} is allowed; expected is that"
 
 
 def in_dtype(case: Case, dtype: torch.dtype) -> Case | None:

@@ -1,10 +1,9 @@
-"""The gradient of samples derived from those given: other layouts, other dtypes, nothing along the first dimension."""
+"""The gradient of samples derived from those given: other layouts, nothing along the first dimension."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 
@@ -27,9 +26,10 @@ from conformance.kit.marks import cases, clause
 from conformance.kit.slopes import epsilon
 from conformance.kit.subject import Subject
 from conformance.kit.variants import (
+    NEAR,
+    Mismatch,
     everywhere,
     farthest,
-    in_dtype,
     same_outputs,
     shaken,
     steady,
@@ -37,27 +37,8 @@ from conformance.kit.variants import (
 )
 from conformance.kit.world import World
 
-#: How far gradients may be apart, next to their size: wide, since what is looked for is wrong and not imprecise.
-NEAR = {torch.float64: 0.01, torch.float32: 0.05, torch.float16: 0.1, torch.bfloat16: 0.1}
-
 #: What is compared of two calls: their results, or the gradients.
 Look = Callable[[Run], list[torch.Tensor]]
-
-
-@dataclass(frozen=True)
-class Mismatch:
-    """A value that is farther from the right one, next to its size, than the tolerance lets pass."""
-
-    what: str
-    actual: torch.Tensor
-    right: torch.Tensor
-    gap: float
-    tolerance: float
-    likely: str = ""
-
-    def __str__(self) -> str:
-        gap, tolerance = f"{self.gap:.2g}", f"{self.tolerance:.2g}"
-        return f"{self.what}: off by {gap} of its size, where {tolerance} is allowed; expected is that"
 
 
 @clause("Function.backward.gradient")
@@ -122,9 +103,11 @@ def _by_layout(point: Case, world: World, arrange: Arrange, layout: str) -> Mism
         if any(world.exchange(rough >= 1)):
             return None  # rounding alone decides what comes out
         if any(world.exchange(gap > tolerance)) and not _is_misread(point, arrange, look, world):
-            who, what = ("forward", "result") if look is results else ("backward", f"gradient of {_leaf(base, place)}")
+            who, what = "forward", f"result of {point.label}"
+            if look is gradients:
+                who, what = "backward", f"gradient of {point.name(list(base.leaves)[place])}"
             likely = _in_order(who, point, arrange, world, lambda other: look(other)[place], actual[place])  # noqa: B023
-            what = f"{what} of {point.label} with its inputs {layout}"
+            what = f"{what} with its inputs {layout}"
             return Mismatch(what, actual[place], expected[place], gap, tolerance, likely) if gap > tolerance else None
     return None
 
@@ -157,78 +140,12 @@ def _in_order(
     return f"{who} takes memory for contiguous" if told else ""
 
 
-def _leaf(run: Run, place: int) -> str:
-    """How the sample names one of the leaves of a call."""
-    return run.case.names[list(run.leaves)[place]]
-
-
 def _coarsest(tensors: list[torch.Tensor]) -> torch.dtype:
     eps = epsilon(tensors)
     return next(
         (dtype for dtype in (torch.float64, torch.float32, torch.float16) if torch.finfo(dtype).eps >= eps),
         torch.bfloat16,
     )
-
-
-@clause("Function.backward.gradient")
-@cases(dtype=["float32", "float16", "bfloat16"])
-def test_gradient_in_another_dtype(subject: Subject, world: World, dtype: str) -> None:
-    """In another dtype that the subject takes, the gradient is the one in double precision, but for rounding."""
-    kind, found, tried = getattr(torch, dtype), [], 0
-    for case in steady(subject, world):
-        low = in_dtype(case, kind)
-        if low is None or world.try_call(_both, low, world) is None:
-            continue
-        tried += 1
-        found.append(everywhere(case, world, lambda point: _by_dtype(point, world, kind)))
-    need(tried, f"it takes no sample in {dtype}, or not in double precision, or has nothing but such samples")
-    for wrong in filter(None, found):
-        actual, right = expect.shown_apart(wrong.actual, wrong.right)
-        raise Deviation(f"{wrong} in double precision at the same values", actual, right)
-
-
-Found = tuple[Run, list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]
-
-
-def _both(low: Case, world: World) -> Found | None:
-    """The gradients in a low precision and in double precision at the same values, with the cotangents."""
-    run = low.run()
-    cotangents = run.cotangents(world)
-    finite = all(bool(output.isfinite().all()) for output in run.outputs)
-    actual = run.filled(run.gradients(cotangents))
-    high = in_dtype(low, torch.float64)
-    if high is None or not finite:
-        return None
-    return run, cotangents, actual, _in_double(high, run, cotangents)
-
-
-def _in_double(high: Case, low: Run, cotangents: list[torch.Tensor]) -> list[torch.Tensor]:
-    run = high.run()
-    if run.places != low.places or [y.shape for y in run.outputs] != [y.shape for y in low.outputs]:
-        raise ValueError("another result than in the other precision")
-    wide = [cotangent.to(output.dtype) for cotangent, output in zip(cotangents, run.outputs, strict=True)]
-    return run.filled(run.gradients(wide))
-
-
-def _by_dtype(point: Case, world: World, dtype: torch.dtype) -> Mismatch | None:
-    low = in_dtype(point, dtype)
-    high = None if low is None else in_dtype(low, torch.float64)
-    found = None if low is None else world.try_call(_both, low, world)
-    if low is None or high is None or found is None:
-        return None
-    run, cotangents, actual, right = found
-    others = shaken(high, world, torch.finfo(dtype).eps, constants=True)
-    nearby = [world.try_call(_in_double, moved, run, cotangents) for moved in others]
-    if torch.finfo(dtype).bits < 32 and not all(bool(gradient.isfinite().all()) for gradient in actual):
-        return None  # beyond the range of the dtype
-    rough = max(math.inf if moved is None else farthest(moved, right)[0] for moved in nearby)
-    gap, place = farthest(actual, right, max(map(float, (c.abs().max() if c.numel() else 0.0 for c in cotangents))))
-    near = NEAR[dtype] + 3 * rough
-    if gap <= near:
-        return None
-    name = str(dtype).removeprefix("torch.")
-    what = f"gradient of {_leaf(run, place)} of {point.label} in {name}"
-    return Mismatch(what, actual[place], right[place], gap, near)
 
 
 @clause("Function.backward.gradient")
