@@ -145,7 +145,7 @@ def test_list_names_every_clause(capsys):
     assert all(name in out for name in clauses.registry())
 
 
-def test_list_as_json(capsys):
+def test_list_as_json_has_every_clause_in_order(capsys):
     assert main(["list", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert [clause["id"] for clause in data] == list(clauses.registry())
