@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from conformance.core.garbage import collector_paused
 from conformance.kit.ctx_tensors import tensors_in
 from conformance.kit.tensors import AllocationMode, is_strided
 
@@ -49,16 +50,10 @@ def kept_alive(action: Callable[[], None], owners: Sequence[Any]) -> tuple[list[
     """
     with _Allocations():  # PyTorch itself leaves a cycle behind the first time a mode meets an operation
         action()
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        made = _Allocations()
-        with made:
+    with collector_paused():
+        with _Allocations() as made:
             action()
         left = _settled(made, owners)
-    finally:
-        if collecting:
-            gc.enable()
     if not left:
         return [], ""
     gc.collect(0)  # all of it is young, since nothing was collected meanwhile
