@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 SUITE = Path(__file__).parents[1] / "suite"
 KIT = SUITE.with_name("kit")
@@ -25,7 +25,23 @@ class SuiteError(Exception):
 
 @dataclass(frozen=True)
 class Test:
-    """One test function of the suite, before it meets a subject and a world."""
+    """One test function of the suite, before it meets a subject and a world.
+
+    Attributes:
+        module: the module it is imported from, on a rank.
+        function: its name.
+        clause: the id of the clause that it asserts.
+        ranks: the world sizes that it is written for; none for one that is written for a single rank.
+        group: whether its ranks have a process group.
+        cases: every combination of its parameters, as pairs of name and value.
+        arguments: what its body takes: ``subject``, ``world`` and the names of its parameters.
+        doc: its docstring.
+        transforms: whether torch.func or torch.vmap is used.
+        compiles: whether the compiler is.
+        deadline: when it counts as hanging (seconds), where that is sooner than usual.
+        file: its source file.
+        line: its line there.
+    """
 
     module: str
     function: str
@@ -50,6 +66,13 @@ class Test:
     def alone(self) -> bool:
         """Whether the test is written for one rank; where a subject gathers it runs on more."""
         return not self.ranks
+
+
+class _Mark(NamedTuple):
+    """What a mark is given."""
+
+    args: tuple[Any, ...]
+    options: dict[str, Any]
 
 
 @cache
@@ -77,21 +100,20 @@ def read(file: Path) -> tuple[Test, ...]:
 
 
 def _test(node: ast.FunctionDef, file: Path) -> Test:
-    marks = dict(_marks(node, file))
+    marks, unmarked = dict(_marks(node, file)), _Mark((), {})
     if "clause" not in marks:
         raise SuiteError(f'{file.name}:{node.lineno}: {node.name} names no clause; begin it with @clause("...")')
-    sizes, options = marks.get("ranks", ((), {"group": False}))
     return Test(
         module=f"conformance.suite.{file.stem}",
         function=node.name,
-        clause=marks["clause"][0][0],
-        ranks=tuple(sizes),
-        group=options.get("group", True),
-        cases=_combinations(marks.get("cases", ((), {}))[1]),
+        clause=marks["clause"].args[0],
+        ranks=marks.get("ranks", unmarked).args,
+        group="ranks" in marks and marks["ranks"].options.get("group", True),
+        cases=_combinations(marks.get("cases", unmarked).options),
         arguments=tuple(argument.arg for argument in (*node.args.args, *node.args.kwonlyargs)),
         transforms=_uses(file, TRANSFORMS),
         compiles=_uses(file, COMPILER),
-        deadline=marks.get("deadline", ((None,), {}))[0][0],
+        deadline=next(iter(marks.get("deadline", unmarked).args), None),
         doc=ast.get_docstring(node) or "",
         file=file,
         line=node.lineno,
@@ -106,7 +128,7 @@ def _uses(file: Path, pattern: str) -> bool:
     return bool(re.search(pattern, text)) or any(_uses(KIT / f"{name}.py", pattern) for name in helpers)
 
 
-def _marks(node: ast.FunctionDef, file: Path) -> Iterator[tuple[str, tuple[tuple[Any, ...], dict[str, Any]]]]:
+def _marks(node: ast.FunctionDef, file: Path) -> Iterator[tuple[str, _Mark]]:
     for mark in node.decorator_list:
         if isinstance(mark, ast.Call) and isinstance(mark.func, ast.Name):
             try:
@@ -114,7 +136,7 @@ def _marks(node: ast.FunctionDef, file: Path) -> Iterator[tuple[str, tuple[tuple
                 options = {word.arg: ast.literal_eval(word.value) for word in mark.keywords if word.arg}
             except ValueError:
                 raise SuiteError(f"{file.name}:{mark.lineno}: @{mark.func.id} takes literals only") from None
-            yield mark.func.id, (args, options)
+            yield mark.func.id, _Mark(args, options)
 
 
 def _combinations(parameters: dict[str, Any]) -> tuple[tuple[tuple[str, Any], ...], ...]:
