@@ -102,7 +102,9 @@ class Pool(Owner):
     def _attempted(self, item: PlannedTest, again: bool = True) -> list[RankOutcome]:
         """The outcomes of a test, whatever happens to the forkserver or in the controller itself."""
         try:
-            return self._second_look(item, self._outcomes(item))
+            outcomes = self._second_look(item, self._outcomes(item))
+            self.forkserver.expect_alive()
+            return outcomes
         except ForkserverDied as error:
             self._begin_again(error)
             if self.starting and again:  # nothing of this test's subject has run yet

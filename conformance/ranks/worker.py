@@ -23,7 +23,7 @@ from conformance.kit.frames import place_of
 from conformance.kit.growth import Growth
 from conformance.kit.loading import check_subject, load, resolve
 from conformance.kit.subject import Subject
-from conformance.kit.world import SPOILED, LeftAlone, World
+from conformance.kit.world import SPOILED, LeftAlone, World, alone
 from conformance.ranks import collectives
 from conformance.ranks.call_log import Log
 from conformance.ranks.channel import Channel
@@ -80,7 +80,7 @@ class Rank:
             size=configuration["size"],
             backend=configuration["backend"],
             device=configuration["device"],
-            exchange=self.exchange,
+            exchange=self.exchange if configuration["size"] > 1 else alone,
         )
         take(self.world.device)
         if configuration["group"]:

@@ -18,6 +18,7 @@ from conformance.ranks.pickled import payload
 from conformance.report.model import Report
 from conformance.run import arguments
 from conformance.run.in_process import in_process
+from conformance.run.kept import kept_forkserver
 from conformance.run.session import Session, report_on
 
 __all__ = ["ConformanceError", "check"]
@@ -233,8 +234,11 @@ def _on_ranks(
     tests: Sequence[PlannedTest], subject: SubjectRef, types: str, sizes: tuple[int, ...], timeout: float
 ) -> list[TestOutcome]:
     """Run tests on rank processes, which look for modules where the caller does."""
-    options = RunOptions(ranks=sizes, timeout=timeout)
-    with Session(options, subjects=[subject], path=[*filter(None, sys.path)]) as session:
+    options, path = RunOptions(ranks=sizes, timeout=timeout), [*filter(None, sys.path)]
+    with (
+        kept_forkserver() as forkserver,
+        Session(options, subjects=[subject], forkserver=forkserver, path=path) as session,
+    ):
         session.expect_fitting_types(subject, types)
         return list(session.run(session.fitted(tests)))
 
