@@ -102,9 +102,7 @@ class Pool(Owner):
     def _attempted(self, item: PlannedTest, again: bool = True) -> list[RankOutcome]:
         """The outcomes of a test, whatever happens to the forkserver or in the controller itself."""
         try:
-            outcomes = self._second_look(item, self._outcomes(item))
-            self.forkserver.expect_alive()
-            return outcomes
+            return self._second_look(item, self._outcomes(item))
         except ForkserverDied as error:
             self._begin_again(error)
             if self.starting and again:  # nothing of this test's subject has run yet
@@ -216,7 +214,9 @@ class Pool(Owner):
             "cases": dict(item.case),
         }
         self.tests_run += 1
-        return self.group.request(request, self._deadline(item.test.deadline))
+        outcomes = self.group.request(request, self._deadline(item.test.deadline))
+        self.forkserver.expect_alive()
+        return outcomes
 
     def _deadline(self, own: float | None) -> float:
         """How long a test may take: its own deadline where that is shorter than the run's, with what groups take.

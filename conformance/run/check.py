@@ -149,7 +149,8 @@ def check(
 
     With one rank and no spec that gathers, everything runs in the calling process: quick, and in your debugger.
     Otherwise rank processes are started; a Function that crashes or hangs there leaves the caller alone. What is at
-    the top of a module is imported on the ranks; a class or lambda made inside a function is sent to them.
+    the top of a module is imported on the ranks; a class or lambda made inside a function is sent to them. They are
+    forked from a process that has imported torch: it waits for the next call, and ends with the calling process.
 
     What a Function changes in the calling process is put back after each test: default dtype, default device, grad
     mode, anomaly mode, deterministic algorithms, function and dispatch modes, functorch levels, forward-mode level,
