@@ -70,6 +70,8 @@ class Call:
     changed: tuple[int, ...] = ()
     #: Whether forward, and setup_context where there is one, came to their end.
     complete: bool = False
+    #: Tensors on ctx when forward was over and backward had not begun, which may take them away.
+    kept: tuple[tuple[str, torch.Tensor], ...] = ()
     steps: list[Step] = field(default_factory=list)
     backwards: list[Backward] = field(default_factory=list)
     #: Whether a backward ended with an exception.
