@@ -97,6 +97,25 @@ class OnTheCpuFromMeta(Square):
         return torch.zeros(x.shape, dtype=x.dtype) if x.is_meta else Square.forward(ctx, x)
 
 
+class MadeOnTheCpuBesideMeta(Function):
+    """Multiplies with a matrix that it makes on the CPU, wherever its input is.
+
+    Breaks: Function.forward.meta
+    """
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(3, 2, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        return torch.eye(len(x), dtype=x.dtype).cumsum(0) @ x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return torch.eye(len(grad), dtype=grad.dtype).cumsum(0).mT @ grad
+
+
 class ReadsTheMemoryOfTheGradient(Square):
     """Reads the gradient's memory with its strides, as a kernel does, and ignores the flag that negates it.
 
