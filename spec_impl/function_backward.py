@@ -57,6 +57,12 @@ class FunctionBackward(Function):
            backward is called with ctx and one value for each output of forward, in order: a gradient where
            the output is a tensor, None where it is not.
 
+        .. clause:: Function.backward.accepts
+           :level: must
+           :sources: K T L M N "It must accept a context"
+
+           backward can be called with ctx and one value for each output of forward.
+
         .. clause:: Function.backward.count
            :level: must
            :sources: K T L M N "as many tensors, as there were inputs"
