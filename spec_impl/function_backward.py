@@ -132,6 +132,13 @@ class FunctionBackward(Function):
            What forward takes backward takes too: inputs that are transposed, sliced or expanded, and those with
            nothing along the first dimension, whose gradients are empty or zero.
 
+        .. clause:: Function.backward.any-precision
+           :level: may
+           :sources: X Automatic mixed precision examples, ours
+
+           In single and half precision, and with forward under autocast, backward takes what forward takes; where
+           not, the report says what it raises.
+
         .. clause:: Function.backward.double
            :level: quality
            :sources: X Extending PyTorch "higher order derivatives will work"
