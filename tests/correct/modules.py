@@ -86,3 +86,21 @@ class RunsWhatItIsGiven(Function):
         with torch.enable_grad():
             result = ctx.run(x)
         return None, *torch.autograd.grad(result, [x, layer.weight, layer.bias], grad)
+
+
+class TimesAMatrixOfAModule(Function):
+    """Multiplies with a matrix that stays on the CPU, which PyTorch lets it do with arguments on the meta device."""
+
+    @staticmethod
+    def inputs():
+        layer = torch.nn.Linear(3, 3, dtype=torch.float64).requires_grad_(False)
+        yield layer, torch.randn(3, 2, dtype=torch.float64, requires_grad=True)
+
+    @staticmethod
+    def forward(ctx, layer, x):
+        ctx.layer = layer
+        return layer.weight.to(x.dtype) @ x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return None, ctx.layer.weight.to(grad.dtype).mT @ grad
