@@ -200,6 +200,15 @@ def test_skipped_with_reasons_and_not_applicable_on_one_line():
     assert f"1  the class defines no jvp: {SUM}" in on_terminal(report, verbose=True)
 
 
+def test_what_a_pass_leaves_open_is_told_where_details_are_wanted():
+    report = made(outcome(SUM, reason="too rough to tell the gradient of input 1 of inputs 0"), outcome(SUM, node="2"))
+    assert "too rough" not in on_terminal(report)
+    told = on_terminal(report, 160, verbose=True)
+    assert f"{SUM}: too rough to tell the gradient of input 1 of inputs 0" in told
+    assert "1 passed, of which something was not judged" in told
+    assert "too rough to tell the gradient of input 1" in page(report)
+
+
 def test_colours_only_where_they_are_wanted(monkeypatch):
     for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE"):
         monkeypatch.delenv(name, raising=False)

@@ -42,7 +42,7 @@ def show(report: Report, console: Console, verbose: bool = False) -> None:
     Args:
         report: what to print.
         console: where; made by :func:`terminal`.
-        verbose: list the clauses that are not applicable, with the reasons.
+        verbose: list the clauses that are not applicable, with the reasons, and what of the samples was not judged.
     """
     sheet = Sheet(console)
     sheet.blank()
@@ -142,6 +142,7 @@ def _part(sheet: Sheet, part: SubjectResult, verbose: bool) -> None:
     _reasons(sheet, name, "skipped", part.clauses)
     if verbose:
         _reasons(sheet, name, "not-applicable", part.clauses)
+        _left_open(sheet, name, part.clauses)
 
 
 def _clause(
@@ -238,6 +239,16 @@ def _reasons(sheet: Sheet, name: str, verdict: str, clauses: Iterable[ClauseResu
     sheet.say(f"{name}: {total} {verdict.replace('-', ' ')}", style)
     for reason, ids in grouped.items():
         sheet.say(f"{reason}: {listed(ids)}", indent=2, label=f"{len(ids):>3}  ")
+
+
+def _left_open(sheet: Sheet, name: str, clauses: Iterable[ClauseResult]) -> None:
+    """What clauses that passed say nothing about."""
+    found = [clause for clause in clauses if clause.verdict == "pass" and clause.reason]
+    if found:
+        sheet.blank()
+        sheet.say(f"{name}: {len(found)} passed, of which something was not judged", "dim")
+    for clause in found:
+        sheet.say(clause.reason, indent=2, label=f"{clause.id}: ")
 
 
 def _closing(sheet: Sheet, report: Report) -> None:
