@@ -196,10 +196,11 @@ def _unjudged(sheet: Sheet, consequences: Sequence[ClauseResult]) -> None:
 
 def _failure(sheet: Sheet, failure: Failure) -> None:
     test = failure.test
-    guilty = [who for who in failure.accused if who.word == test.outcome]
-    for who in guilty[:2]:
+    guilty = [who for who in failure.accused if who.word in {test.outcome, "fail"}]
+    told = _two_of(guilty)
+    for who in told:
         _accused(sheet, who, test, failure.likely)
-    for who in [*guilty[2:], *(who for who in failure.accused if who not in guilty)]:
+    for who in (who for who in failure.accused if who not in told):
         sheet.say(f"{who.named(test.world)}: {who.word}: {one_line(who.witness.message)}", "dim", 2)
     if not guilty:
         sheet.named("in", _short(test), "cyan", 2)
@@ -213,6 +214,12 @@ def _failure(sheet: Sheet, failure: Failure) -> None:
         sheet.command(" " * 11 if number else "alike in   ", _short(other), 2, "dim")
     if len(failure.alike) > _MANY:
         sheet.say(f"and {len(failure.alike) - _MANY} more", "dim", 13)
+
+
+def _two_of(guilty: Sequence[Accused]) -> list[Accused]:
+    """The first, and the first that ended otherwise, or else the second."""
+    others = [who for who in guilty[1:] if who.word != guilty[0].word] or guilty[1:]
+    return [*guilty[:1], *others[:1]]
 
 
 def _accused(sheet: Sheet, who: Accused, test: TestOutcome, likely: str) -> None:
