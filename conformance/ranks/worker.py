@@ -170,14 +170,14 @@ class Rank:
         before = self.around or isolation.take()
         self.log.clear()
 
-        def running() -> None:
+        def running() -> object:
             offered = {"subject": self.subject, "world": self.world, **request["cases"]}
-            call_body(request["module"], request["function"], request["arguments"], offered)
+            return call_body(request["module"], request["function"], request["arguments"], offered)
 
         ended = attempted(running)
         # What a kernel runs into belongs to the test that started it; a device that has failed is of no more use.
         device = attempted(lambda: synchronize(self.world.device))
-        done = asdict(device if ended.outcome == "pass" else ended)
+        done = asdict(device if ended.outcome == "pass" != device.outcome else ended)
         if done["outcome"] == "bad-subject":  # its inputs, which were good before, now are not
             done["outcome"] = "error"
         self.around = isolation.take()  # as the next test finds it, too
