@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+#: When a command that does not end is killed (seconds).
+LIMIT = 900
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Figure:
         return {**{name: round(value, 4) for name, value in parts.items()}, "runs": self.runs}
 
 
-def once(command: Sequence[str], environment: Mapping[str, str] | None = None, limit: float = 900) -> Run:
+def once(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Run:
     """Run a command to its end."""
     start = time.perf_counter()
     process = subprocess.Popen(
@@ -54,7 +56,7 @@ def once(command: Sequence[str], environment: Mapping[str, str] | None = None, l
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    deadline = start + limit
+    deadline = start + LIMIT
     while True:
         pid, status, usage = os.wait4(process.pid, os.WNOHANG)
         if pid:

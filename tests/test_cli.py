@@ -11,26 +11,13 @@ import pytest
 
 from conformance.cli.commands import main
 from conformance.core import clauses
+from tests.modules import module
 
-LAYERS = """
-import torch
-
-class Twice(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x * 2
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad * 2
-
+MORE = """
 number = 5
 
 class Other:
     pass
-
-def inputs():
-    yield (torch.ones(3, dtype=torch.float64, requires_grad=True),)
 
 def no_tuples():
     yield torch.ones(3)
@@ -66,7 +53,7 @@ class Twice(torch.autograd.Function):
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    (tmp_path / "layers.py").write_text(LAYERS)
+    (tmp_path / "layers.py").write_text(module() + MORE)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -101,7 +88,7 @@ BAD = {
     "inputs that raise": (("run", "layers:Twice", "--inputs", "layers:raising"), "raise ValueError: no data here"),
     "where inputs raise": (
         ("run", "layers:Twice", "--inputs", "layers:raising_there"),
-        "(at layers.py:25, in raising)",
+        "(at layers.py:26, in raising)",
     ),
     "inputs that are None": (("run", "layers:Twice", "--inputs", "layers:none"), "are None, not tuples of arguments"),
     "inputs by name": (("run", "layers:Twice", "--inputs", "layers:mapping"), "are a dict, not tuples of arguments"),
@@ -158,7 +145,7 @@ def test_list_names_every_clause(capsys):
     assert all(name in out for name in clauses.registry())
 
 
-def test_list_as_json(capsys):
+def test_list_as_json_has_every_clause_in_order(capsys):
     assert main(["list", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert [clause["id"] for clause in data] == list(clauses.registry())

@@ -10,23 +10,9 @@ import pytest
 
 from conformance.cli.commands import main
 from tests.faults.command import run
+from tests.modules import module
 
-LAYERS = """
-import os
-import torch
-
-class Careless(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x * 2
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad * 2 if os.environ.get("MENDED") else grad.mul_(2)
-
-def inputs():
-    yield (torch.ones(3, dtype=torch.float64, requires_grad=True),)
-"""
+LAYERS = module("Careless", backward="import os\nreturn grad * 2 if os.environ.get('MENDED') else grad.mul_(2)")
 RUN = ["run", "layers:Careless", "--inputs", "layers:inputs", "--ranks", "1", "--no-compile"]
 CLAUSE = "Function.backward.grads-untouched"
 

@@ -45,7 +45,7 @@ def test_a_report_is_no_worse_than_itself():
         ("pass", "not-applicable", "changed"),
     ],
 )
-def test_a_clause(old, new, effect):
+def test_a_clause_gets_worse_or_better_or_only_changes(old, new, effect):
     comparison = compare(made(outcome(SUM, old)), made(outcome(SUM, new, message="words")))
     assert [(change.clause, change.effect) for change in comparison.clauses] == [(SUM, effect)]
     assert comparison.worse == (effect == "worse")
@@ -61,7 +61,7 @@ def test_forth_and_back_cannot_both_be_worse(old, new):
     assert bool(there.clauses) == (old != new)
 
 
-def test_a_verdict():
+def test_a_verdict_that_got_worse_is_a_change():
     comparison = compare(made(), made(outcome("Function.backward.any-layout", "fail")))
     (change,) = comparison.verdicts
     assert (change.old, change.new, change.effect) == ("conforms", "deviates", "worse")

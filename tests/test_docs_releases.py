@@ -14,14 +14,13 @@ from tests.site import ROOT
 
 sys.path.insert(0, str(ROOT / "conf"))
 pytest.importorskip("sphinx", reason="building pages needs conf/requirements-docs.txt")
-from clause_pages.record import ENGINE, Run
-from clause_pages.releases import order
+from clause_pages.record import ENGINE, Run, release_of
 from clause_pages.results import columns_of
 
 
 def run(environment: str, **verdicts: str) -> Run:
     clauses = {name: {"verdict": verdict} for name, verdict in verdicts.items()}
-    return Run(ENGINE, "Function", environment, "conforms", "2026-01-01", clauses, "")
+    return Run(ENGINE, "Function", environment, "conforms", "2026-01-01", clauses)
 
 
 def test_the_page_on_releases_is_true_of_the_installed_pytorch(tmp_path):
@@ -58,5 +57,7 @@ def test_releases_that_differ_have_columns_of_their_own():
     assert [column.where for column in columns] == ["PyTorch 2.9.0, gloo, cpu", "PyTorch 2.11.0, gloo, cpu"]
 
 
-def test_versions_are_ordered_as_numbers():
-    assert sorted(["2.11.0", "2.9.1", "2.9.0+cpu"], key=order) == ["2.9.0+cpu", "2.9.1", "2.11.0"]
+def test_environments_are_ordered_by_release():
+    environments = [f"PyTorch {release}, gloo, cpu" for release in ("2.11.0", "2.9.1", "2.9.0+cpu")]
+    assert sorted(environments, key=release_of) == environments[::-1]
+    assert str(release_of(environments[-1])) == "2.9.0"

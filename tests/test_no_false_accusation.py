@@ -14,6 +14,7 @@ from conformance.kit import isolation
 from conformance.kit.world import World
 from conformance.suite.test_collective_backward import _is_refused
 from tests.faults.command import reported, run
+from tests.modules import module
 
 
 class SoftWhereGradientsAreWanted(torch.autograd.Function):
@@ -145,22 +146,7 @@ def test_a_warning_filter_that_comes_with_an_import_is_no_change_of_state() -> N
         assert isolation.differences(before, isolation.take()) == ["warning filters"]
 
 
-FIRST_COMPILED = """
-import torch
-
-class Lazy(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        import torch._dynamo
-        return x * 2
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad * 2
-
-def inputs():
-    yield (torch.ones(3, dtype=torch.float64, requires_grad=True),)
-"""
+FIRST_COMPILED = module("Lazy", forward="import torch._dynamo\nreturn x * 2")
 
 
 def test_what_torch_changes_when_its_compiler_is_first_imported_is_no_change_of_state(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.modules import module
+
 CLASHING = """
 import pytest
 
@@ -23,22 +25,7 @@ import sys
 def test_start():
     assert not {"torch", "rich", "conformance.run.session"} & set(sys.modules)
 """
-PRINTS = """
-import torch
-
-class Prints(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        print("called")
-        return x * 2
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad * 2
-
-def inputs():
-    yield (torch.ones(3, dtype=torch.float64, requires_grad=True),)
-"""
+PRINTS = module("Prints", forward='print("called")\nreturn x * 2')
 TEST = """
 def test_it_is_my_option(request):
     assert request.config.getoption("--device") == "mine"
@@ -126,25 +113,15 @@ def test_nothing_of_the_suite_is_imported_in_a_run_of_ones_own(tmp_path: Path) -
 
 
 CHECKING = """
-import torch
 from conformance import check
 
-class Half(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x * 2
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad
-
 def test_half():
-    check(Half, (torch.ones(3, dtype=torch.float64, requires_grad=True),))
+    check(Half, *inputs())
 """
 
 
 def test_a_failing_check_shows_the_line_of_the_test_and_none_of_the_suite(tmp_path):
-    (tmp_path / "test_half.py").write_text(CHECKING)
+    (tmp_path / "test_half.py").write_text(module("Half", backward="return grad") + CHECKING)
     told = run_pytest(tmp_path, "test_half.py").stdout
     assert re.search(r"^> +check\(Half", told, re.MULTILINE), told
     assert "FAIL  Function.backward.gradient" in told

@@ -10,6 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.modules import module
+
 #: Where conf/requirements-plugins.txt is installed; nothing there is found by this project's own pytest runs.
 PLUGINS = Path(sys.prefix, "plugins")
 #: Each plugin by the name that pytest has for it, and arguments that have it do something, where there are any.
@@ -28,17 +30,7 @@ def pytest_addoption(parser):
         parser.addoption(f"--{name}", default="mine")
 """
 TESTS = """
-import torch
 from conformance import check
-
-class Double(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x * 2
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad * 2
 
 def test_my_option(request):
     assert request.config.getoption("--device") == "mine"
@@ -54,25 +46,11 @@ def test_my_random_numbers():
     torch.manual_seed(3)
     assert torch.equal(torch.cat([first, following]), torch.rand(4))
 """
-SUBJECTS = """
-import torch
-
-class Double(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x * 2
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad * 2
-
+TRIPLE = """
 class Triple(Double):
     @staticmethod
     def backward(ctx, grad):
         return grad * 3
-
-def inputs():
-    yield (torch.ones(2, dtype=torch.float64, requires_grad=True),)
 """
 FEW = "mine and (test_gradient_is_the_derivative or test_one_value_for_each_input)"
 
@@ -98,7 +76,7 @@ def installed() -> None:
 @pytest.mark.parametrize("neighbour", [*NEIGHBOURS, ALL])
 def test_a_project_of_somebodys_own_runs_with_both(tmp_path: Path, neighbour: str) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)
-    (tmp_path / "test_mine.py").write_text(TESTS)
+    (tmp_path / "test_mine.py").write_text(module("Double") + TESTS)
     done = run_pytest(tmp_path, neighbour)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 passed" in done.stdout
@@ -117,7 +95,7 @@ def test_the_suite_gives_the_same_outcomes_with_both(tmp_path: Path, neighbour: 
 
 def outcomes(folder: Path, neighbour: str) -> dict[str, str]:
     """What became of each test of the suite."""
-    (folder / "mine.py").write_text(SUBJECTS)
+    (folder / "mine.py").write_text(module("Double") + TRIPLE)
     words = ("--subject", "mine:Double", "--subject", "mine:Triple", "--inputs", "mine:inputs", "--ranks", "1")
     done = run_pytest(folder, neighbour, "--pyargs", "conformance.suite", *words, "-k", FEW, "--junitxml=told.xml")
     assert done.returncode == 1, done.stdout + done.stderr

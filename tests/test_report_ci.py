@@ -54,7 +54,7 @@ def test_markdown_of_a_subject_is_only_text():
     assert "](" not in summary
 
 
-def test_junit_counts():
+def test_junit_counts_failures_and_errors():
     root = ElementTree.fromstring(junit(made(outcome(SUM, "fail"), outcome("Function.backward.count", "crash"))))
     engine, subject = root.findall("testsuite")
     assert engine.get("name") == "engine"

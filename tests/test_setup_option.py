@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.faults.command import run
+from tests.modules import module
 
 SETUPS = """
-import torch
-
 def raises():
     raise RuntimeError("no licence")
 
@@ -18,18 +17,6 @@ def leaves():
     open("called", "w").close()
 
 number = 3
-
-class Twice(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x * 2
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad * 2
-
-def inputs():
-    yield (torch.ones(3, dtype=torch.float64, requires_grad=True),)
 """
 SUBJECTS = {"a subject": ("setups:Twice", "--inputs", "setups:inputs"), "the reference": ("--spec", "GradFactor")}
 
@@ -38,18 +25,18 @@ SUBJECTS = {"a subject": ("setups:Twice", "--inputs", "setups:inputs"), "the ref
 @pytest.mark.parametrize(
     ("reference", "said"),
     [
-        ("setups:raises", "--setup setups:raises raised RuntimeError: no licence (setups.py:5, in raises)"),
+        ("setups:raises", "--setup setups:raises raised RuntimeError: no licence (setups.py:3, in raises)"),
         ("setups:number", "--setup setups:number: it is of type int, not a callable"),
         ("setups:none", "module 'setups' has no attribute 'none'"),
     ],
 )
 def test_a_setup_that_fails_is_bad_usage(tmp_path: Path, about: str, reference: str, said: str) -> None:
-    (tmp_path / "setups.py").write_text(SETUPS)
+    (tmp_path / "setups.py").write_text(SETUPS + module())
     assert run("run", *SUBJECTS[about], "--setup", reference, cwd=tmp_path) == (4, "", f"conformance: {said}\n")
 
 
 def test_a_setup_is_called_first(tmp_path: Path) -> None:
-    (tmp_path / "setups.py").write_text(SETUPS)
+    (tmp_path / "setups.py").write_text(SETUPS + module())
     words = ("--setup", "setups:leaves", "-k", "test_one_value_for_each_input")
     assert run("run", *SUBJECTS["a subject"], *words, cwd=tmp_path)[2] == ""
     assert (tmp_path / "called").exists()

@@ -37,7 +37,7 @@ def along(function):
         (lambda t: abs(t), float("nan"), "unclear"),
     ],
 )
-def test_verdicts(function, slope, verdict):
+def test_a_slope_agrees_differs_or_is_unclear(function, slope, verdict):
     assert compare(World(), along(function), slope, DOUBLE).verdict == verdict
 
 

@@ -12,6 +12,7 @@ from conformance.core.outcomes import RankOutcome
 from conformance.core.plan import PlannedTest
 from conformance.ranks.second_look import still_compiling
 from tests.faults.command import reported, run
+from tests.modules import module
 
 COMPILES = next(test for test in suite() if test.function == "test_compiled_it_gives_the_same")
 WHILE_COMPILING = 'File "/lib/torch/_dynamo/symbolic_convert.py", line 1556 in step'
@@ -19,23 +20,10 @@ WHILE_RUNNING = (
     'File "/lib/torch/_dynamo/eval_frame.py", line 1076 in compile_wrapper\n  File "layers.py", line 9 in forward'
 )
 #: The compiler unrolls the loop, which is none in eager mode.
-UNROLLED = """
-import torch
-
-class Unrolled(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        for _ in range(10**8 if torch.compiler.is_compiling() else 0):
-            x = x + 0
-        return x * 2
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad * 2
-
-def inputs():
-    yield (torch.ones(3, dtype=torch.float64, requires_grad=True),)
-"""
+UNROLLED = module(
+    "Unrolled",
+    "for _ in range(10**8 if torch.compiler.is_compiling() else 0):\n    x = x + 0\nreturn x * 2",
+)
 
 
 def test_a_slow_compilation_is_left_open_with_what_to_give(tmp_path: Path) -> None:

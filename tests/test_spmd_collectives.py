@@ -98,7 +98,7 @@ def kept_complex(ranks, group, name, form):
 
 @both_forms
 @every_name
-def test_complex_gradients(name, form):
+def test_complex_gradients_are_those_that_the_types_owe(name, form):
     assert world().run(kept_complex, (0, 1, 2), name, form) == [""] * 3
 
 
@@ -154,13 +154,13 @@ def values(ranks, group, name, layout, dtype):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.complex64, torch.int64], ids=str)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @every_name
-def test_values(name, layout, dtype):
+def test_results_are_right_in_any_layout_and_dtype(name, layout, dtype):
     world().run(values, (0, 1, 2), name, layout, dtype)
 
 
 @every_world
 @every_name
-def test_values_in_any_group(name, members):
+def test_results_are_right_in_any_group(name, members):
     world().run(values, members, name, "contiguous", torch.float64)
 
 
@@ -173,7 +173,7 @@ def scalar(ranks, group, name):
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ROWS])
-def test_scalars(name):
+def test_tensors_without_dimensions_are_taken(name):
     world().run(scalar, (0, 1, 2), name)
 
 

@@ -83,7 +83,7 @@ def test_a_type_checker_knows_every_spec():
     assert {*get_args(DocumentedSpec)} == {name for name, spec in SPECS.items() if [*spec.inputs(0, 1)]}
 
 
-def test_gradient_kinds():
+def test_the_kind_of_gradient_follows_from_formula_and_spec():
     assert a_subject().gradient_kind == "numeric"
     assert a_subject(formula=lambda args, grads: grads).gradient_kind == "declared"
     assert Subject(Scale, spec="GradFactor").gradient_kind == "spec"

@@ -140,7 +140,7 @@ def test_verdict_on_a_subject(broken, skipped, expected, word):
         ([outcome("Function.backward.receives", "skip", subject=None)], 0, 1),
     ],
 )
-def test_exit_status(tests, plain, strict):
+def test_the_exit_status_follows_from_the_verdicts(tests, plain, strict):
     report = made(*tests)
     assert (exit_status(report), exit_status(report, strict=True)) == (plain, strict)
     assert exit_status(replace(report, interrupted=True)) == 2
@@ -192,7 +192,7 @@ def test_reasons_are_those_of_the_deciding_tests():
         ("", "2.13", True),
     ],
 )
-def test_versions(versions, torch, inside):
+def test_a_version_of_pytorch_is_within_a_specifier_or_not(versions, torch, inside):
     assert matches_version(versions, torch) is inside
 
 

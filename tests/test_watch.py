@@ -9,22 +9,7 @@ from pathlib import Path
 
 from conformance.run.watch import stamps, wait_for_change
 from tests.faults.command import Running
-
-LAYERS = """
-import torch
-
-class Twice(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x * 2
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad * FACTOR
-
-def inputs():
-    yield (torch.ones(3, dtype=torch.float64, requires_grad=True),)
-"""
+from tests.modules import module
 
 
 def read_until(out, words: str) -> str:
@@ -38,7 +23,7 @@ def read_until(out, words: str) -> str:
 
 def test_a_saved_file_is_tested_again_and_an_interrupt_ends_it(tmp_path):
     file = tmp_path / "layers.py"
-    file.write_text(LAYERS.replace("FACTOR", "4"))
+    file.write_text(module(backward="return grad * 4"))
     with Running("watch", "layers:Twice", "--inputs", "layers:inputs", cwd=tmp_path) as running:
         hurry = threading.Timer(120, running.process.kill)
         hurry.start()
@@ -46,7 +31,7 @@ def test_a_saved_file_is_tested_again_and_an_interrupt_ends_it(tmp_path):
         said = read_until(out, "waiting for a file")
         assert "fails" in said
         assert "looks like the right value times 2" in said
-        file.write_text(LAYERS.replace("FACTOR", "2"))
+        file.write_text(module())
         said = read_until(out, "waiting for a file")
         assert "conforms" in said
         running.send(signal.SIGINT)

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from packaging.version import Version
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from clause_pages.suite import VERDICTS, Clause, Test, catalog, clauses
@@ -30,8 +31,6 @@ class Bug:
     breaks: str
     also: tuple[str, ...]
     caught: bool
-    broken: tuple[str, ...]
-    spec: str
     #: The largest world that it took to catch it.
     ranks: int
 
@@ -51,7 +50,6 @@ class Run:
     verdict: str
     date: str
     clauses: Mapping[str, Mapping[str, Any]]
-    file: str
 
     @property
     def about_reference(self) -> bool:
@@ -131,6 +129,11 @@ def record_of(directive: SphinxDirective | SphinxRole, *, reports: bool) -> Reco
     return record
 
 
+def release_of(environment: str) -> Version:
+    """The PyTorch of an environment, as a run names it, without its build."""
+    return Version(Version(environment.split()[1].strip(",")).public)
+
+
 def read() -> Record:
     """Read all of it from the checkout."""
     tests: dict[str, list[Test]] = defaultdict(list)
@@ -146,11 +149,24 @@ def read() -> Record:
     good = {row["implementation"]: row["broken"] for row in rows if not row["breaks"]}
     # What becomes of a clause of level may accuses nobody.
     accused = [name for name, broken in good.items() if any(registry[clause].level != "may" for clause in broken)]
-    runs = [run for path, report in reports.items() for run in _runs(path, report)]
+    runs = [run for report in reports.values() for run in _runs(report)]
     data = [path for path in (matrix, mutants, peers, scripts, scanned, PUBLISHED) if path.exists()]
     published = _json(PUBLISHED).get("subjects", ())
-    more = _json(mutants), _json(peers), _json(scripts), _json(scanned), published, data, list(reports)
-    return Record(registry, tests, bugs, list(good), accused, runs, *more)
+    return Record(
+        registry=registry,
+        tests=tests,
+        bugs=bugs,
+        correct=list(good),
+        accused=accused,
+        runs=runs,
+        mutants=_json(mutants),
+        peers=_json(peers),
+        scripts=_json(scripts),
+        scanned=_json(scanned),
+        published=published,
+        data=data,
+        reports=list(reports),
+    )
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -158,18 +174,23 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def _bug(row: Mapping[str, Any]) -> Bug:
-    also, broken = tuple(row["also"]), tuple(row["broken"])
-    judged = bool(row["caught"]), broken
-    return Bug(row["implementation"], row["text"], row["breaks"], also, *judged, row["spec"], row.get("ranks", 0))
+    return Bug(
+        implementation=row["implementation"],
+        text=row["text"],
+        breaks=row["breaks"],
+        also=tuple(row["also"]),
+        caught=bool(row["caught"]),
+        ranks=row.get("ranks", 0),
+    )
 
 
-def _runs(path: Path, data: Mapping[str, Any]) -> Iterator[Run]:
+def _runs(data: Mapping[str, Any]) -> Iterator[Run]:
     around = data["environment"]
     environment = f"PyTorch {around['torch']}, {around['backend']}, {around['device']}"
-    date, file = data.get("started", "")[:10], path.relative_to(DOCS).as_posix()
+    date = data.get("started", "")[:10]
     if data["engine"]:
         found = {clause["id"]: clause for clause in data["engine"]}
-        yield Run(ENGINE, "Function", environment, "", date, found, file)
+        yield Run(ENGINE, "Function", environment, "", date, found)
     for part in data["subjects"]:
         found = {clause["id"]: clause for clause in part["clauses"]}
-        yield Run(part["subject"], part["spec"], environment, part["verdict"], date, found, file)
+        yield Run(part["subject"], part["spec"], environment, part["verdict"], date, found)

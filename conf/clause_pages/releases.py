@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from docutils import nodes
+from packaging.version import Version
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from clause_pages.record import DOCS, ENGINE, ROOT, Record, Run, record_of
+from clause_pages.record import DOCS, ENGINE, ROOT, Record, Run, record_of, release_of
 from clause_pages.suite import Clause
 from clause_pages.template import render
 
@@ -57,7 +58,7 @@ class Difference:
 class _FromReleases(SphinxDirective):
     def asked(self) -> Mapping[str, Mapping[str, Any]]:
         """What each release answered, the oldest first."""
-        paths = sorted((DOCS / "data").glob("release-*.json"), key=lambda path: order(path.stem.partition("-")[2]))
+        paths = sorted((DOCS / "data").glob("release-*.json"), key=lambda path: Version(path.stem.partition("-")[2]))
         for path in (*paths, *DEPARTURES):
             self.env.note_dependency(str(path))
         return {path.stem.partition("-")[2]: json.loads(path.read_text("utf-8")) for path in paths}
@@ -70,7 +71,7 @@ class Releases(SphinxDirective):
         """Make both tables."""
         record = record_of(self, reports=True)
         found = _by_release(record.runs)
-        names = [environment.split()[1].strip(",").partition("+")[0] for environment in found]
+        names = [str(release_of(environment)) for environment in found]
         return [
             render(
                 "releases.html",
@@ -119,18 +120,13 @@ class Members(_FromReleases):
         return [render("release-members.html", self.env.docname, rows=rows)]
 
 
-def order(version: str) -> list[int]:
-    """A version as numbers, so that 2.9 comes before 2.11."""
-    return [int(part) for part in version.partition("+")[0].split(".") if part.isdigit()]
-
-
 def _by_release(runs: Iterable[Run]) -> Mapping[str, Sequence[Run]]:
     """What was run of the reference on each release, the oldest release first."""
     found: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
         if run.about_reference:
             found[run.environment].append(run)
-    return dict(sorted(found.items(), key=lambda item: order(item[0].split()[1].strip(","))))
+    return dict(sorted(found.items(), key=lambda item: release_of(item[0])))
 
 
 def _release(environment: str, runs: Sequence[Run]) -> Release:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from clause_pages.record import DOCS, ENGINE, Run, record_of
+from clause_pages.record import DOCS, ENGINE, Run, record_of, release_of
 from clause_pages.suite import BROKEN, Clause
 from clause_pages.template import render
 
@@ -47,8 +46,7 @@ class Column:
     @property
     def releases(self) -> str:
         """The PyTorch of each environment, without its build."""
-        found = (environment.partition(", ")[0].removeprefix("PyTorch ") for environment in self.environments)
-        return ", ".join(dict.fromkeys(release.partition("+")[0] for release in found))
+        return ", ".join(dict.fromkeys(str(release_of(environment)) for environment in self.environments))
 
     @property
     def where(self) -> str:
@@ -110,7 +108,7 @@ def columns_of(runs: Iterable[Run]) -> list[Column]:
         )
         for run in runs
     ]
-    found = _agreeing(sorted(_newest(found), key=lambda column: _release(column.environments[0])))
+    found = _agreeing(sorted(_newest(found), key=lambda column: release_of(column.environments[0])))
     return sorted(found, key=lambda column: (column.name != PYTORCH, column.name))
 
 
@@ -133,10 +131,6 @@ def _agreeing(columns: Iterable[Column]) -> list[Column]:
         before = kept.get(key, replace(column, environments=()))
         kept[key] = replace(column, environments=(*before.environments, *column.environments))
     return list(kept.values())
-
-
-def _release(environment: str) -> list[int]:
-    return [int(number) for number in re.findall(r"\d+", environment.partition(",")[0].partition("+")[0])]
 
 
 def _kind(verdict: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from conformance.cli.parser import parser
 from conformance.core.errors import BAD_USAGE, BROKE, FAILS, INTERRUPTED, OK, UsageError
 from conformance.core.options import RunOptions
-from conformance.core.output import complain, let_go_of_output, why
+from conformance.core.output import complain, discard, why_unwritable
 from conformance.core.streams import open_missing
 
 
@@ -37,8 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         complain("interrupted")
         return INTERRUPTED
     except OSError as error:
-        complain(why(error) if error.filename is None else f"{error.filename}: {error.strerror}")
-        let_go_of_output()
+        complain(why_unwritable(error) if error.filename is None else f"{error.filename}: {error.strerror}")
+        discard(sys.stdout)
         return BROKE
     return status
 

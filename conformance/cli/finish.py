@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from conformance.core.errors import UsageError
 from conformance.core.outcomes import EARLIER_CALLS
-from conformance.core.output import complain, let_go_of_output, why
+from conformance.core.output import complain, discard, why_unwritable
 from conformance.report import expectations, github
 from conformance.report.expectations import Expectation
 from conformance.report.failures import failures
@@ -54,8 +54,8 @@ def _done(work: Callable[[], object]) -> bool:
         complain(str(error))
         return False
     except (OSError, SystemExit) as error:  # rich makes a SystemExit of a closed pipe
-        complain(why(error if isinstance(error, OSError) else BrokenPipeError()))
-        let_go_of_output()
+        complain(why_unwritable(error if isinstance(error, OSError) else BrokenPipeError()))
+        discard(sys.stdout)
         return False
     return True
 

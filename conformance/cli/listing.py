@@ -11,18 +11,12 @@ from collections.abc import Iterable
 from dataclasses import asdict
 
 from conformance.core import catalog, clauses
-from conformance.core.catalog import Test
 from conformance.core.clauses import Clause
 from conformance.core.errors import UsageError
 from conformance.core.prose import prose
 from conformance.core.sources import by_words
 
 _LONGEST = 100  # characters of a name that are worth comparing
-
-
-def tests_of(identifier: str) -> list[Test]:
-    """The tests that assert a clause."""
-    return [test for test in catalog.suite() if test.clause == identifier]
 
 
 def as_data(clause: Clause) -> dict[str, object]:
@@ -38,7 +32,7 @@ def as_data(clause: Clause) -> dict[str, object]:
         "sources": [{**asdict(source), "url": source.url} for source in clause.sources],
         "versions": clause.versions,
         "source": _place(clause),
-        "tests": [f"{test.file.name}::{test.function}" for test in tests_of(clause.id)],
+        "tests": [f"{test.file.name}::{test.function}" for test in catalog.suite() if test.clause == clause.id],
     }
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 SUITE = Path(__file__).parents[1] / "suite"
 KIT = SUITE.with_name("kit")
-#: What a module says that uses torch.func or vmap, and what one says that has the compiler imported, which does too.
+#: What the source of a module that imports the compiler looks like, and of one that imports torch.func or vmap: the
+#: compiler imports both.
 COMPILER = r"torch\.compile\(|use_reentrant=False"
 TRANSFORMS = rf"torch\.func\.|\bvmap\(|{COMPILER}"
 
@@ -61,9 +62,9 @@ def suite(folder: Path = SUITE) -> tuple[Test, ...]:
     return tuple(test for file in sorted(folder.glob("test_*.py")) for test in read(file))
 
 
-def about(clause: str, folder: Path = SUITE) -> tuple[Test, ...]:
+def about(clause: str) -> tuple[Test, ...]:
     """The tests of one clause, from the modules that name it: reading all of them takes a tenth of a second."""
-    files = (file for file in sorted(folder.glob("test_*.py")) if clause in file.read_text(encoding="utf-8"))
+    files = (file for file in sorted(SUITE.glob("test_*.py")) if clause in file.read_text(encoding="utf-8"))
     return tuple(test for file in files for test in read(file) if test.clause == clause)
 
 

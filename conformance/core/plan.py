@@ -132,21 +132,21 @@ def gathering_specs(tests: Iterable[Test], clauses: Mapping[str, Clause]) -> fro
 def plan(
     tests: Sequence[Test], clauses: Mapping[str, Clause], subjects: Sequence[SubjectRef], ranks: Sequence[int]
 ) -> list[PlannedTest]:
-    """All items of a run: the engine's first, then each subject's, by world, so that worlds are reused.
+    """Every planned test of a run: the engine's first, then each subject's, by world, so that worlds are reused.
 
     What uses the compiler comes last of all, on ranks of its own: it leaves marks on a process.
     """
     gathering = gathering_specs(tests, clauses)
     engine = sorted((test for test in tests if test.about_engine), key=lambda test: test.transforms)
-    items = [item for test in engine for item in _items(test, None, ranks, gathers=False)]
+    planned = [found for test in engine for found in _planned(test, None, ranks, gathers=False)]
     for subject in subjects:
         own = []
         for test in tests:
             if _concerns(test, clauses[test.clause], subject):
-                found = list(_items(test, subject, ranks, subject.spec in gathering))
+                found = list(_planned(test, subject, ranks, subject.spec in gathering))
                 own += _told_once(found) if clauses[test.clause].level == "may" else found
-        items += sorted(own, key=lambda item: (item.world, item.test.transforms))
-    return sorted(items, key=lambda item: item.test.compiles)
+        planned += sorted(own, key=lambda found: (found.world, found.test.transforms))
+    return sorted(planned, key=lambda found: found.test.compiles)
 
 
 def without_compiler(tests: Iterable[PlannedTest], compiles: bool) -> list[PlannedTest]:
@@ -154,17 +154,17 @@ def without_compiler(tests: Iterable[PlannedTest], compiles: bool) -> list[Plann
     return [replace(test, left_out=NO_COMPILER) if test.test.compiles and not compiles else test for test in tests]
 
 
-def _told_once(items: Sequence[PlannedTest]) -> list[PlannedTest]:
+def _told_once(tests: Sequence[PlannedTest]) -> list[PlannedTest]:
     """What changes no verdict is shown once, where most ranks can disagree: such tests hang and crash."""
-    largest = max(item.size for item in items)
-    return [replace(item, told_once=True) for item in items if item.test.alone or item.size == largest]
+    largest = max(test.size for test in tests)
+    return [replace(test, told_once=True) for test in tests if test.test.alone or test.size == largest]
 
 
 def _concerns(test: Test, clause: Clause, subject: SubjectRef) -> bool:
     return not test.about_engine and clause.spec in {"Function", subject.spec}
 
 
-def _items(test: Test, subject: SubjectRef | None, ranks: Sequence[int], gathers: bool) -> Iterator[PlannedTest]:
+def _planned(test: Test, subject: SubjectRef | None, ranks: Sequence[int], gathers: bool) -> Iterator[PlannedTest]:
     for size, group, why_not in _worlds(test, subject, ranks, gathers):
         for case in test.cases:
             yield PlannedTest(test, subject, size, group, case, why_not)

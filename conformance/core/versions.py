@@ -1,4 +1,4 @@
-"""Versions of PyTorch and of this package."""
+"""Versions of PyTorch."""
 
 from __future__ import annotations
 

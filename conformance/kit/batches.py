@@ -13,11 +13,12 @@ from typing import Any
 import torch
 
 from conformance.kit import expect, seeds
-from conformance.kit.calls import Case, every_case, smooth
+from conformance.kit.calls import Case, every_case
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.generated_rule import LOSSES, NAMED, NO_DIRTY, with_plain_tuples, without_losses
 from conformance.kit.precision import working_epsilon
 from conformance.kit.subject import Subject
+from conformance.kit.tensors import differentiable
 from conformance.kit.transforms import apart, outputs, tensors
 from conformance.kit.world import World
 
@@ -171,9 +172,11 @@ def variants(case: Case, count: int = SIZE) -> list[dict[int, torch.Tensor]]:
     where the subject does not take that.
     """
     plain = tensors(case)
-    scaled = [{at: x * (1 - 0.15 * index) if smooth(x) else x for at, x in plain.items()} for index in range(count)]
+    scaled = [
+        {at: x * (1 - 0.15 * index) if differentiable(x) else x for at, x in plain.items()} for index in range(count)
+    ]
     rolled = [
-        {at: x if smooth(x) else x.flatten().roll(index).view(x.shape) for at, x in values.items()}
+        {at: x if differentiable(x) else x.flatten().roll(index).view(x.shape) for at, x in values.items()}
         for index, values in enumerate(scaled)
     ]
     try:
@@ -257,4 +260,4 @@ def expect_batch(
 
 def _near(tensor: torch.Tensor) -> float:
     # A batch may be added up in another order than a sample.
-    return float(torch.finfo(tensor.dtype).eps ** 0.6) if smooth(tensor) else 0.0
+    return float(torch.finfo(tensor.dtype).eps ** 0.6) if differentiable(tensor) else 0.0

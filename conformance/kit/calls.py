@@ -14,7 +14,7 @@ from conformance.kit.deviations import NotApplicable, Skipped, need
 from conformance.kit.gradients import Gradients, leaf_gradients
 from conformance.kit.samples import Sample
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import dense, is_strided
+from conformance.kit.tensors import dense, differentiable, is_strided, shares_elements
 from conformance.kit.world import World
 
 #: Backward passes draw the same random numbers every time.
@@ -102,7 +102,7 @@ class Run:
         values = tuple(pytree.tree_leaves(args))
         result = case.subject(*args)
         tensors = tuple(leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor))
-        asked = [at for at, tensor in enumerate(tensors) if tensor.requires_grad and smooth(tensor)]
+        asked = [at for at, tensor in enumerate(tensors) if tensor.requires_grad and differentiable(tensor)]
         places = tuple(asked) if has_backward(case.subject) else ()
         return cls(case, args, values, leaves, result, tensors, places)
 
@@ -183,12 +183,8 @@ def every_case(subject: Subject, world: World) -> list[Case]:
 def _results_alike(found: Sequence[Case], world: World) -> bool:
     """Whether every rank's results have a gradient where those of the others have one; so if some call is refused."""
     for case in found:
-        recorded, error = [], None
-        try:
-            recorded = [tensor.requires_grad for tensor in case.run().tensors]
-        except Exception as raised:  # tests of their own say what it means
-            error = raised
-        if world.any_raised(error):
+        recorded = world.try_call(_requiring_grad, case)
+        if recorded is None:  # tests of their own say what it means
             return True
         everyones = world.exchange(recorded)
         if any(theirs != everyones[0] for theirs in everyones):
@@ -196,14 +192,18 @@ def _results_alike(found: Sequence[Case], world: World) -> bool:
     return True
 
 
+def _requiring_grad(case: Case) -> list[bool]:
+    return [tensor.requires_grad for tensor in case.run().tensors]
+
+
 def _case(subject: Subject, sample: Sample) -> Case:
     values, structure = pytree.tree_flatten(sample.args)
     names = [f"input {path}" for path in _paths(sample.args)]
     tensors = {at: value for at, value in enumerate(values) if isinstance(value, torch.Tensor)}
     asked = [at for at, tensor in tensors.items() if tensor.requires_grad]
-    differentiable = [at for at in asked or tensors if smooth(tensors[at])]
-    active = tuple(at for at in differentiable if at not in sample.tied)
-    of_modules = tuple(at for at in differentiable if at in sample.tied)
+    candidates = [at for at in asked or tensors if differentiable(tensors[at])]
+    active = tuple(at for at in candidates if at not in sample.tied)
+    of_modules = tuple(at for at in candidates if at in sample.tied)
     top = frozenset(at for at, name in enumerate(names) if "[" not in name)
     return Case(subject, sample.label, tuple(values), structure, tuple(names), active, top, of_modules)
 
@@ -265,9 +265,9 @@ def in_double(case: Case, use: Callable[[Case], object] = differentiate) -> Case
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:
-    if not smooth(tensor):
+    if not differentiable(tensor):
         return tensor
-    return _laid_out(tensor.detach(), tensor, torch.complex128 if tensor.dtype.is_complex else torch.float64)
+    return _laid_out(tensor.detach(), tensor, torch.promote_types(tensor.dtype, torch.float64))
 
 
 def _argument(value: Any, leaf: torch.Tensor | None) -> Any:
@@ -287,17 +287,7 @@ def _laid_out(source: torch.Tensor, like: torch.Tensor, dtype: torch.dtype) -> t
         copy = source.clone()  # unlike copy_, it lets a sparse gradient through
         if copy.stride() == like.stride():
             return copy
-    overlaps = any(stride == 0 and size > 1 for size, stride in zip(like.shape, like.stride(), strict=True))
-    if overlaps:
+    if shares_elements(like):
         return source.to(dtype, copy=True)
     empty = torch.empty_strided(like.shape, like.stride(), dtype=dtype, device=like.device)
     return empty.copy_(source)
-
-
-def smooth(tensor: torch.Tensor) -> bool:
-    """Whether a tensor's dtype can carry a derivative.
-
-    >>> smooth(torch.tensor(1))
-    False
-    """
-    return bool(tensor.dtype.is_floating_point or tensor.dtype.is_complex)

@@ -9,14 +9,14 @@ import torch
 
 from conformance.core.signatures import Signature, Type, strongest
 from conformance.kit.deviations import NotApplicable, Skipped, need
-from conformance.kit.process_groups import all_ranks, whole
+from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.hooks import declared, has_hook
 from conformance.kit.spmd.keeps import Finding, find, judge
 from conformance.kit.spmd.observation import Observation, differs, observe
 from conformance.kit.spmd.owed import Run
 from conformance.kit.spmd.values import Ranks, argument, direction, reshared
 from conformance.kit.subject import Subject
-from conformance.kit.tensor_calls import TensorCall, refused, tensor_calls
+from conformance.kit.tensor_calls import TensorCall, tensor_calls
 from conformance.kit.typed_samples import claimed
 from conformance.kit.world import World
 
@@ -87,7 +87,7 @@ def expect_fitting_types(subject: Subject, world: World) -> None:
     """
     for call in calls_in(subject, world):
         samples = all_ranks(world).agreed(call.samples())
-        results = len(call.in_group(whole())(by_types(samples, None, world.rank)))
+        results = len(call.in_group(world_group())(by_types(samples, None, world.rank)))
         if results:  # a call without any is judged by a clause
             claimed(subject.types, len(samples), results)
 
@@ -101,12 +101,15 @@ def calls_in(subject: Subject, world: World, dtype: str = "float64") -> list[Ten
     found = []
     for call in tensor_calls(subject, world):
         changed = call.converted(getattr(torch, dtype))
-        run = changed.in_group(whole())
-        if refused(world, lambda run=run, changed=changed: run(held(changed, world))):  # type: ignore[misc]
+        if world.try_call(_call_with_held, changed, world) is None:
             need(dtype == "float64", f"it refuses {dtype}")
             changed = call
         found.append(changed)
     return found
+
+
+def _call_with_held(call: TensorCall, world: World) -> list[torch.Tensor]:
+    return list(call.in_group(world_group())(held(call, world)))
 
 
 def held(call: TensorCall, world: World, signature: Signature | None = None) -> list[torch.Tensor]:
@@ -122,7 +125,7 @@ def by_types(samples: Sequence[torch.Tensor], signature: Signature | None, rank:
 
 
 def _claim(call: TensorCall, world: World) -> Claim:
-    ranks, run = all_ranks(world), call.in_group(whole())
+    ranks, run = all_ranks(world), call.in_group(world_group())
     samples = ranks.agreed(call.samples())
     results = len(run(by_types(samples, None, world.rank)))
     everyones = world.exchange(results)
@@ -148,14 +151,14 @@ def _claim(call: TensorCall, world: World) -> Claim:
 
 def _hooked(call: TensorCall, world: World, results: int) -> Signature:
     """What the class says in its spmd_typecheck: of several signatures, one that it does not keep, or the strongest."""
-    ranks, run = all_ranks(world), call.in_group(whole())
+    ranks, run = all_ranks(world), call.in_group(world_group())
     samples = ranks.agreed(call.samples())
     if len(samples) > FEW:
         raise Skipped(
             f"it has {len(samples)} tensor arguments, too many to ask its spmd_typecheck for all types of them"
         )
     exact = call.as_called(by_types(samples, None, world.rank))
-    taken, refusal = declared(lambda tensors: call.called(tensors, whole()), exact, whole())
+    taken, refusal = declared(lambda tensors: call.called(tensors, world_group()), exact, world_group())
     if not taken:
         raise Skipped(f"its spmd_typecheck takes tensors of no type ({refusal}): mend it, or give types with --types")
     broken = [one for one in find(ranks, run, samples, results, taken, call.precision) if not one.kept]
@@ -182,7 +185,7 @@ def instead(claim: Claim, world: World) -> str:
     samples = all_ranks(world).agreed(claim.call.samples())
     if len(samples) + claim.results > FEW:
         return ""
-    found = kept_of(all_ranks(world), claim.call.in_group(whole()), samples, claim.results, claim.call.precision)
+    found = kept_of(all_ranks(world), claim.call.in_group(world_group()), samples, claim.results, claim.call.precision)
     best = strongest([finding.signature for finding in found if finding.kept])
     return f"it keeps {' and '.join(map(str, best))} instead" if best else "it keeps no signature at all"
 
@@ -192,7 +195,7 @@ def wrong_gradient(claim: Claim, world: World) -> str:
     assert claim.signature is not None
     assert claim.look is not None
     why = judge(claim.signature, {differs(claim.signature): claim.look}).why
-    ranks, run = all_ranks(world), claim.call.in_group(whole())
+    ranks, run = all_ranks(world), claim.call.in_group(world_group())
     if not why:
         return ""
     samples = ranks.agreed(claim.call.samples())
@@ -228,7 +231,7 @@ def in_other_shares(claim: Claim, world: World) -> list[list[torch.Tensor | None
         reshared(x, world.rank, world.size, at) if kind is Type.P else x
         for at, (kind, x) in enumerate(zip(claim.signature.arguments, mine, strict=True))
     ]
-    return ranks.tensors(claim.call.in_group(whole())(dealt))
+    return ranks.tensors(claim.call.in_group(world_group())(dealt))
 
 
 def in_smaller_group(claim: Claim, results: int) -> Signature:

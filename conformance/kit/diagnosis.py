@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from conformance.kit.tensors import to_double
+
 
 def likely_cause(actual: Any, expected: Any, alternatives: Mapping[str, Any]) -> str:
     """Name the mistake, or give an empty string where the values do not tell.
@@ -95,7 +97,7 @@ def _is_roll(actual: torch.Tensor, expected: torch.Tensor) -> bool:
 
 
 def _wide(value: torch.Tensor) -> torch.Tensor:
-    return value.detach().cpu().to(torch.promote_types(value.dtype, torch.float64))
+    return to_double(value.detach().cpu())
 
 
 def _near(one: torch.Tensor, other: torch.Tensor) -> bool:

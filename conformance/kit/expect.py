@@ -10,7 +10,7 @@ import torch
 
 from conformance.kit.deviations import Deviation
 from conformance.kit.diagnosis import likely_cause
-from conformance.kit.tensors import dense, freed
+from conformance.kit.tensors import dense, differentiable, freed
 
 __all__ = ["beyond_start", "close", "equal", "no_error", "raises", "shown", "shown_apart", "that"]
 
@@ -160,9 +160,8 @@ def close(
     """
     that(isinstance(actual, torch.Tensor), f"{what} is a tensor", actual, expected)
     that(actual.shape == expected.shape, f"{what}: shape", tuple(actual.shape), tuple(expected.shape))
-    wide = torch.promote_types(torch.promote_types(actual.dtype, expected.dtype), torch.float64)
     tolerance = max(_tolerance(actual.dtype), _tolerance(expected.dtype))
-    one, other = dense(actual.detach()).to(wide), dense(expected.detach()).to(actual.device, wide)
+    one, other = _alike_in_double(actual, expected)
     rtol, atol = rtol or tolerance, atol or tolerance
     if precision:
         rtol = max(rtol, _MARGIN * precision)
@@ -234,7 +233,7 @@ def _same_meta(actual: Any, expected: torch.Tensor, what: str) -> None:
 
 def _same_bits(actual: torch.Tensor, expected: torch.Tensor) -> bool:
     one, other = dense(actual.detach()), dense(expected.detach())
-    if one.dtype.is_floating_point or one.dtype.is_complex:
+    if differentiable(one):
         return bool(torch.allclose(one, other, rtol=0, atol=0, equal_nan=True))
     return bool(torch.equal(one, other))
 
@@ -260,9 +259,14 @@ def _deviate(
     raise Deviation(f"{what} differs{_where(actual, expected)}", *shown_apart(actual, expected), likely)
 
 
-def _gap(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+def _alike_in_double(actual: torch.Tensor, expected: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Both tensors in one dtype, of double precision, on one device."""
     wide = torch.promote_types(torch.promote_types(actual.dtype, expected.dtype), torch.float64)
-    one, other = dense(actual.detach()).to(wide), dense(expected.detach()).to(actual.device, wide)
+    return dense(actual.detach()).to(wide), dense(expected.detach()).to(actual.device, wide)
+
+
+def _gap(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+    one, other = _alike_in_double(actual, expected)
     return torch.nan_to_num((one - other).abs(), nan=float("inf"))
 
 

@@ -57,15 +57,11 @@ def slice_mistakes(table: Table, rank: int) -> dict[str, torch.Tensor]:
 
 def gradient_mistakes(table: Table, rank: int) -> dict[str, torch.Tensor]:
     """Wrong gradients for ``x`` of one rank, by what leads to them; likelier ones first."""
+    return dict(_gradient_mistakes(table, rank)) if len(table) > 1 else {}
+
+
+def _gradient_mistakes(table: Table, rank: int) -> Iterator[tuple[str, torch.Tensor]]:
     size, own, total = len(table), table[rank][rank], added_up(table, rank)
-    if size == 1:
-        return {}
-    return dict(_mistakes(table, rank, size, own, total))
-
-
-def _mistakes(
-    table: Table, rank: int, size: int, own: torch.Tensor, total: torch.Tensor
-) -> Iterator[tuple[str, torch.Tensor]]:
     yield f"slice instead of sum: rank {rank}'s own gradient alone, that of other ranks' losses is lost", own
     yield "mean over ranks instead of sum", total / size
     yield f"the sum times {size}, the number of ranks", total * size

@@ -28,8 +28,8 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "channels last": lambda base: base.reshape(2, 3, 2, 2).to(memory_format=torch.channels_last),
     "diagonal": lambda base: base.diagonal(),
 }
-
-
+#: How far an element is moved for a difference.
+STEP = 1e-4
 #: How backends refuse a dtype: NCCL and those like it, Gloo, and PyTorch for all of them.
 REFUSED = ("data type is not supported", "Invalid scalar type", "Unsupported data type", "Unconvertible NCCL type")
 
@@ -69,7 +69,7 @@ def gets_args(subject: Subject, world: World) -> bool:
     """Whether the class, or a plain callable in its place, is handed args as they are."""
     if subject.call is None:
         return True
-    args = Launch(world.size, world.rank)
+    args = launch(world)
     given: list[Any] = []
 
     def noting(*values: Any) -> Any:
@@ -192,25 +192,23 @@ def exact_to(dtype: torch.dtype) -> dict[str, float]:
     return {"rtol": 8 * eps, "atol": 64 * eps}
 
 
-def central_differences(
-    world: World, loss: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, step: float = 1e-4
-) -> Table:
+def central_differences(world: World, loss: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> Table:
     """The derivative of every rank's loss with respect to every element of every rank's ``x``.
 
     One element on one rank is moved at a time, and the losses of all ranks are watched. ``table[s][r]`` is the
     derivative of rank s's loss with respect to rank r's ``x``.
     """
-    losses = [float(loss(moved).detach()) for moved in _moved(world, x, step)]
+    losses = [float(loss(moved).detach()) for moved in _moved(world, x)]
     shape = (world.size, world.size, x.numel(), 2)
     seen = torch.tensor(world.exchange(losses), dtype=torch.float64).reshape(shape)
-    slopes = (seen[..., 0] - seen[..., 1]) / (2 * step)
+    slopes = (seen[..., 0] - seen[..., 1]) / (2 * STEP)
     return [[slopes[s, r].reshape(x.shape).to(x.device) for r in range(world.size)] for s in range(world.size)]
 
 
-def _moved(world: World, x: torch.Tensor, step: float) -> Iterator[torch.Tensor]:
+def _moved(world: World, x: torch.Tensor) -> Iterator[torch.Tensor]:
     for rank in range(world.size):
         for element in range(x.numel()):
-            for change in (step, -step):
+            for change in (STEP, -STEP):
                 moved = x.detach().clone()
                 if rank == world.rank:
                     moved.view(-1)[element] += change

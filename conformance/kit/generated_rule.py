@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
 
-from conformance.kit.calls import smooth
 from conformance.kit.recording import many
 from conformance.kit.subject import Subject
+from conformance.kit.tensors import differentiable
 
 NO_DIRTY = "PyTorch's generated rule loses what ctx.mark_dirty was given, and then refuses every batch"
 LOSSES = (
@@ -30,7 +29,7 @@ def with_plain_tuples(subject: Subject) -> Subject:
         found = function.forward(*inputs)
         return tuple(found) if isinstance(found, tuple) else found
 
-    return replace(subject, target=type(function)(function.__name__, (function,), {"forward": staticmethod(forward)}))
+    return subject.overriding(forward=forward)
 
 
 def without_losses(subject: Subject) -> Subject | None:
@@ -63,8 +62,7 @@ def without_losses(subject: Subject) -> Subject | None:
         return tuple(blank() if tangent is None else tangent for tangent, blank in zip(found, blanks, strict=True))
 
     members = {"setup_context": setup_context, "backward": backward, "jvp": jvp}
-    overridden = {name: staticmethod(member) for name, member in members.items() if subject.defines(name)}
-    return replace(subject, target=type(function)(function.__name__, (function,), overridden))
+    return subject.overriding(**{name: member for name, member in members.items() if subject.defines(name)})
 
 
 class _Around:
@@ -102,6 +100,6 @@ class _Saved(_Around):
 
 def _blank(value: Any) -> Callable[[], Any]:
     """Makes the tangent of an output that has none: zeros where PyTorch takes a tangent at all."""
-    if not isinstance(value, torch.Tensor) or not smooth(value):
+    if not differentiable(value):
         return lambda: None
     return partial(torch.zeros, value.shape, dtype=value.dtype, device=value.device)

@@ -73,10 +73,10 @@ def _modes() -> tuple[int, int]:
     return torch._C._len_torch_function_stack(), torch._C._len_torch_dispatch_stack()
 
 
-def _autocast() -> list[Any]:
-    devices = ("cpu", "cuda", *seeds.devices_in_use())
-    modes = [(torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in devices]
-    return [*modes, torch.is_autocast_cache_enabled()]
+def _autocast() -> tuple[Any, ...]:
+    devices = sorted({"cpu", "cuda", *seeds.devices_in_use()})
+    modes = [(device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in devices]
+    return torch.is_autocast_cache_enabled(), *modes
 
 
 class _AtLeast(list[Any]):

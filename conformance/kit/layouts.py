@@ -10,8 +10,8 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.kit import seeds
-from conformance.kit.calls import Case, Run, smooth
-from conformance.kit.tensors import carry_out, is_strided
+from conformance.kit.calls import Case, Run
+from conformance.kit.tensors import carry_out, differentiable, is_strided, shares_elements
 from conformance.kit.witness import same_values
 
 Arrange = Callable[[torch.Tensor], torch.Tensor]
@@ -82,15 +82,6 @@ def settled(case: Case, arrange: Arrange) -> Case:
     values = {at: value.detach() for at, value in enumerate(case.values) if is_arrangeable(value)}
     arranged = {at: arrange(value) for at, value in values.items()}
     return case.having({at: value.contiguous() for at, value in arranged.items() if shares_elements(value)})
-
-
-def shares_elements(tensor: torch.Tensor) -> bool:
-    """Whether several elements are one number in memory, as those of an expanded tensor are.
-
-    >>> shares_elements(torch.ones(1, 2).expand(3, 2)), shares_elements(torch.ones(3, 2).mT)
-    (True, False)
-    """
-    return any(stride == 0 and size > 1 for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
 
 
 def laid(case: Case, arrange: Arrange) -> Run:
@@ -220,15 +211,13 @@ def _is_of_values_alone(function: Any) -> bool:
 
 
 def _is_expanded(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.layout == torch.strided and shares_elements(value)
+    return isinstance(value, torch.Tensor) and is_strided(value) and shares_elements(value)
 
 
 def _alike(one: Any, other: Any) -> bool:
     """Whether the floating-point results agree; which of several equal numbers is the largest may follow the layout."""
     pairs = zip(pytree.tree_leaves(one), pytree.tree_leaves(other), strict=True)
-    return all(
-        torch.allclose(a, b, rtol=1e-3, equal_nan=True) for a, b in pairs if isinstance(a, torch.Tensor) and smooth(a)
-    )
+    return all(torch.allclose(a, b, rtol=1e-3, equal_nan=True) for a, b in pairs if differentiable(a))
 
 
 def read_in_order(case: Case, arrange: Arrange) -> Case | None:
@@ -253,4 +242,4 @@ def in_order(tensor: torch.Tensor) -> torch.Tensor:
 def is_arrangeable(value: Any) -> bool:
     """Whether a value is a tensor with elements that could lie otherwise, and may have other numbers."""
     ordinary = type(value) in {torch.Tensor, torch.nn.Parameter} and value.layout == torch.strided
-    return ordinary and smooth(value)
+    return ordinary and differentiable(value)

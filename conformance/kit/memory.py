@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from conformance.core.garbage import collector_paused
 from conformance.kit.ctx_tensors import tensors_in
 from conformance.kit.tensors import AllocationMode, is_strided
 
@@ -38,7 +39,7 @@ class _Allocations(AllocationMode):
         return [name for key, name in alive.items() if key not in keys]
 
 
-def kept_alive(action: Callable[[], None], owners: Sequence[Any] = ()) -> tuple[list[str], str]:
+def kept_alive(action: Callable[[], None], owners: Sequence[Any]) -> tuple[list[str], str]:
     """Run something whose tensors should all be gone afterwards; name those that are not, and guess why.
 
     It runs once before: what a Function makes once and for all may stay.
@@ -49,25 +50,16 @@ def kept_alive(action: Callable[[], None], owners: Sequence[Any] = ()) -> tuple[
     """
     with _Allocations():  # PyTorch itself leaves a cycle behind the first time a mode meets an operation
         action()
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        made = _Allocations()
-        with made:
+    with collector_paused():
+        with _Allocations() as made:
             action()
         left = _settled(made, owners)
-    finally:
-        if collecting:
-            gc.enable()
     if not left:
         return [], ""
     gc.collect(0)  # all of it is young, since nothing was collected meanwhile
     if made.alive(owners):
         return left, "a global, a class attribute or a cache holds it"
-    return (
-        left,
-        "a reference cycle: a tensor on ctx that leads back to ctx, where save_for_backward makes none",
-    )
+    return left, "a reference cycle: a tensor on ctx that leads back to ctx, where save_for_backward makes none"
 
 
 def _settled(made: _Allocations, owners: Sequence[Any]) -> list[str]:

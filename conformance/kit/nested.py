@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
+from torch.utils import _pytree as pytree
 
 from conformance.kit import expect
 from conformance.kit.deviations import need
+from conformance.kit.functions import nothing
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
 
@@ -20,15 +22,11 @@ class Pair(NamedTuple):
     right: Any
 
 
-def _keep_nothing(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    """For Functions that save nothing."""
-
-
 def written(
     subject: Subject,
     forward: Callable[..., Any] | None,
     backward: Callable[..., Any] | None = None,
-    keep: Callable[[Any, tuple[Any, ...], Any], None] = _keep_nothing,
+    keep: Callable[[Any, tuple[Any, ...], Any], None] = nothing,
     jvp: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
     """Derive from the class under test, and give what calls the derived class.
@@ -90,21 +88,12 @@ def mapped(function: Callable[[torch.Tensor], Any], value: Any, plain: Callable[
     >>> mapped(lambda x: x.item(), Pair(torch.tensor(1), [torch.tensor(2), "a"]))
     Pair(left=1, right=[2, 'a'])
     """
-    if isinstance(value, torch.Tensor):
-        return function(value)
-    if isinstance(value, dict):
-        return {key: mapped(function, part, plain) for key, part in value.items()}
-    if isinstance(value, tuple | list):
-        parts = [mapped(function, part, plain) for part in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
-    return plain(value)
+    return pytree.tree_map(lambda part: function(part) if isinstance(part, torch.Tensor) else plain(part), value)
 
 
 def tensors_in(value: Any) -> list[torch.Tensor]:
     """The tensors of a nested value, in order."""
-    found: list[torch.Tensor] = []
-    mapped(found.append, value)
-    return found
+    return [part for part in pytree.tree_leaves(value) if isinstance(part, torch.Tensor)]
 
 
 def expect_nested(actual: Any, expected: Any, what: str) -> None:

@@ -9,7 +9,7 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from conformance.kit.calls import Case, Run
 from conformance.kit.graph import contexts_behind
-from conformance.kit.tensors import AllocationMode, address, freed, stored_values
+from conformance.kit.tensors import AllocationMode, address, differentiable, freed, stored_values
 
 
 class _Tensors(AllocationMode):
@@ -63,6 +63,5 @@ def _of_modules(run: Run) -> Iterator[torch.Tensor]:
 def _overwrite(tensors: list[torch.Tensor]) -> None:
     with torch.no_grad():
         for tensor in (tensor for tensor in tensors if not freed(tensor)):
-            number = tensor.dtype.is_floating_point or tensor.dtype.is_complex
             # Through .data: the version counter stays, for it is not a change in place that is tried here.
-            tensor.data.fill_(float("nan") if number else 0)
+            tensor.data.fill_(float("nan") if differentiable(tensor) else 0)

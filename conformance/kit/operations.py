@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
@@ -86,7 +86,4 @@ def operations_of(subject: Subject, member: str) -> tuple[Subject, list[Watched]
         with _Noting(calls[-1].operations):
             return original(*args, **kwargs)
 
-    kind: Any = type(subject.function)
-    names = {name: getattr(subject.function, name) for name in ("__module__", "__qualname__", "__doc__")}
-    derived = kind(subject.function.__name__, (subject.function,), {**names, member: staticmethod(noted)})
-    return replace(subject, target=derived), calls
+    return subject.overriding(**{member: noted}), calls

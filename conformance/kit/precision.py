@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from conformance.kit.calls import Case, smooth
+from conformance.kit.calls import Case
 from conformance.kit.slopes import direction
-from conformance.kit.tensors import dense
-from conformance.kit.variants import attempt
+from conformance.kit.tensors import dense, differentiable
 from conformance.kit.world import World
 
 SINGLE = torch.finfo(torch.float32).eps
@@ -33,7 +32,7 @@ def working_epsilon(case: Case, world: World) -> float:
     inputs and the incoming gradients show it: in double precision results and gradients follow them evenly, in single
     precision they jump, and in half precision gradients stay as they are.
     """
-    found: list[Stepped] | None = attempt(lambda: [_stepped(case, world, step) for step in (-STEP, 0.0, STEP)], world)
+    found = world.try_call(lambda: [_stepped(case, world, step) for step in (-STEP, 0.0, STEP)])
     if found is None:  # it does not take what lies that near
         return 0.0
     results, gradients = (list(zip(*parts, strict=True)) for parts in zip(*found, strict=True))
@@ -46,7 +45,7 @@ def _stepped(case: Case, world: World, step: float) -> Stepped:
     """Call and differentiate with inputs and incoming gradients a step away."""
     values = {at: case.values[at].detach() for at in case.active}
     run = case.having({at: value + step * direction(world, value, at) for at, value in values.items()}).run()
-    results = [dense(tensor.detach()).clone() for tensor in run.tensors if smooth(tensor)]
+    results = [dense(tensor.detach()).clone() for tensor in run.tensors if differentiable(tensor)]
     if not run.outputs:
         return results, []
     given = [cotangent + step * direction(world, cotangent, at) for at, cotangent in enumerate(run.cotangents(world))]

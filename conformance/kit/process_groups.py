@@ -39,7 +39,7 @@ def placed(args: tuple[Any, ...], group: Any) -> tuple[Any, ...]:
     return tuple(pytree.tree_map(lambda leaf: group if leaf is GROUP else leaf, args))
 
 
-def whole() -> Any:
+def world_group() -> Any:
     """The group of all ranks; None where there is none."""
     return dist.group.WORLD if dist.is_initialized() else None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any
 
@@ -35,13 +35,11 @@ def recording(subject: Subject, *members: str) -> tuple[Subject, Notes]:
     need(subject.function is not None, "a plain callable, not a class whose methods can be watched")
     notes = Notes()
     watched = {
-        member: staticmethod(_noting(getattr(subject.function, member), notes.calls.setdefault(member, [])))
+        member: _noting(getattr(subject.function, member), notes.calls.setdefault(member, []))
         for member in members
         if subject.defines(member)
     }
-    kind: Any = type(subject.function)
-    names = {name: getattr(subject.function, name) for name in ("__module__", "__qualname__", "__doc__")}
-    return replace(subject, target=kind(subject.function.__name__, (subject.function,), {**names, **watched})), notes
+    return subject.overriding(**watched), notes
 
 
 def _noting(method: Callable[..., Any], calls: list[Noted]) -> Callable[..., Any]:

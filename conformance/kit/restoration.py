@@ -50,12 +50,6 @@ def _exit_dual_levels(level: int) -> None:
         forward_ad.exit_dual_level()
 
 
-def _autocast() -> tuple[Any, ...]:
-    devices = {"cpu", "cuda", *seeds.devices_in_use()}
-    modes = [(name, torch.is_autocast_enabled(name), torch.get_autocast_dtype(name)) for name in sorted(devices)]
-    return (torch.is_autocast_cache_enabled(), *modes)
-
-
 def _set_autocast(state: tuple[Any, ...]) -> None:
     cached, *modes = state
     torch.set_autocast_cache_enabled(cached)
@@ -119,7 +113,7 @@ PUT_BACK: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
     "grad mode": (FACTS["grad mode"], torch.set_grad_enabled),
     "anomaly mode": (lambda: (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()), _set_anomaly),
     "deterministic algorithms": (FACTS["deterministic algorithms"], _set_deterministic),
-    "autocast": (_autocast, _set_autocast),
+    "autocast": (FACTS["autocast"], _set_autocast),
     "matmul precision": (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
     "print options": (FACTS["print options"], vars(torch._tensor_str.PRINT_OPTS).update),
     "number of threads": (FACTS["number of threads"], torch.set_num_threads),

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from conformance.kit.calls import Case, smooth
-from conformance.kit.tensors import dense, is_strided, stored_values
+from conformance.kit.calls import Case
+from conformance.kit.tensors import differentiable, is_strided, stored_values, to_double
 from conformance.kit.world import World
 
 #: ``loss(t)`` has the terms whose sum is the loss, a step ``t`` along the direction.
@@ -164,7 +164,7 @@ def _together(world: World, *losses: torch.Tensor) -> tuple[list[float], float]:
 def paired(cotangents: list[torch.Tensor], outputs: list[torch.Tensor]) -> torch.Tensor:
     """The terms, in double precision, of the loss that cotangents stand for."""
     pairs = zip(cotangents, outputs, strict=True)
-    terms = [(_double(cotangent).conj() * _double(output.detach())).real for cotangent, output in pairs]
+    terms = [(to_double(cotangent).conj() * to_double(output.detach())).real for cotangent, output in pairs]
     return torch.cat([torch.zeros(0, dtype=torch.float64, device="cpu"), *(each.reshape(-1).cpu() for each in terms)])
 
 
@@ -172,29 +172,25 @@ def inner(gradient: torch.Tensor | None, direction: torch.Tensor) -> float:
     """The slope that a gradient claims along a direction; PyTorch's complex gradients are made for this product."""
     if gradient is None:
         return 0.0
-    return float((_double(gradient.detach()).conj() * _double(direction)).real.sum())
-
-
-def _double(tensor: torch.Tensor) -> torch.Tensor:
-    return dense(tensor).to(torch.complex128 if tensor.dtype.is_complex else torch.float64)
+    return float((to_double(gradient.detach()).conj() * to_double(direction)).real.sum())
 
 
 def reach(cotangents: Iterable[torch.Tensor], directions: Iterable[torch.Tensor]) -> float:
     """How much the slope along directions grows where every element of the Jacobian grows by one."""
     weight, step = (
-        sum(float(_double(tensor.detach()).abs().sum()) for tensor in tensors) for tensors in (cotangents, directions)
+        sum(float(to_double(tensor.detach()).abs().sum()) for tensor in tensors) for tensors in (cotangents, directions)
     )
     return weight * step
 
 
 def epsilon(tensors: list[torch.Tensor]) -> float:
     """The coarsest machine epsilon among tensors."""
-    return max((float(torch.finfo(tensor.dtype).eps) for tensor in tensors if smooth(tensor)), default=1.0)
+    return max((float(torch.finfo(tensor.dtype).eps) for tensor in tensors if differentiable(tensor)), default=1.0)
 
 
-def directions(world: World, value: torch.Tensor, count: int = 2) -> Iterator[torch.Tensor]:
-    """Random directions as long as the value is, then one along a single element, where it may show alone."""
-    for index in range(count):
+def directions(world: World, value: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Two random directions as long as the value is, then one along a single element, where it may show alone."""
+    for index in range(2):
         yield direction(world, value, index)
     if value.numel() > 1 and is_strided(value):
         single = torch.zeros(tuple(value.shape), dtype=value.dtype, device=value.device)
@@ -216,7 +212,7 @@ def direction(world: World, value: torch.Tensor, *key: object) -> torch.Tensor:
 def typical(value: torch.Tensor) -> float:
     """How large the elements of a tensor are; 1 where they are all zero or not finite."""
     stored = stored_values(value.detach())
-    size = float(_double(stored).abs().square().mean().sqrt()) if stored.numel() else 1.0
+    size = float(to_double(stored).abs().square().mean().sqrt()) if stored.numel() else 1.0
     return size if 1e-30 < size < 1e30 else 1.0
 
 

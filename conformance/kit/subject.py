@@ -11,7 +11,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import FunctionType
 from typing import Any, Concatenate
@@ -184,6 +184,17 @@ class Subject:
         if own is getattr(torch.autograd.Function, member, None):
             return False
         return not (isinstance(own, FunctionType) and _is_refusal(own))
+
+    def overriding(self, **methods: Callable[..., Any]) -> Subject:
+        """The subject on a subclass that is called as its class is, with other static methods.
+
+        Args:
+            **methods: each by its name.
+        """
+        function: Any = self.function
+        members: dict[str, Any] = {name: getattr(function, name) for name in ("__module__", "__qualname__", "__doc__")}
+        members |= {name: staticmethod(method) for name, method in methods.items()}
+        return replace(self, target=type(function)(function.__name__, (function,), members))
 
     @property
     def generates_vmap(self) -> bool:

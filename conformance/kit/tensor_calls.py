@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,8 +15,8 @@ from conformance.kit.process_groups import GROUP, placed
 from conformance.kit.samples import Sample
 from conformance.kit.sizes import LONG
 from conformance.kit.spmd.owed import Run
-from conformance.kit.spmd.values import differentiable
 from conformance.kit.subject import Subject
+from conformance.kit.tensors import differentiable, is_strided, to_double
 from conformance.kit.world import World
 
 #: A tensor of more elements is moved along so many random directions, not element by element.
@@ -124,7 +124,7 @@ class TensorCall:
         tensor = self.tensors[at]
         if not differentiable(tensor):
             return tensor.new_empty(0) if at in self.uneven else tensor
-        wide = tensor.detach().to(torch.complex128 if tensor.is_complex() else torch.float64)
+        wide = to_double(tensor.detach())
         found = self._steps(wide) if self._is_moved_along(at) else wide.clone()
         return found.requires_grad_(tensor.requires_grad)
 
@@ -189,7 +189,7 @@ def tangents(run: Run, values: Sequence[torch.Tensor], moving: Mapping[int, torc
 def _is_untied(value: Any) -> bool:
     """Whether a value would mean the same next to longer tensors."""
     if isinstance(value, torch.Tensor):
-        return differentiable(value) and value.layout == torch.strided
+        return differentiable(value) and is_strided(value)
     is_small = isinstance(value, int) and value in (0, 1)
     return value is None or value is GROUP or is_small or isinstance(value, (float, str))
 
@@ -217,17 +217,3 @@ def tensor_calls(subject: Subject, world: World) -> list[TensorCall]:
 def _that_differ(ranks: Sequence[Sequence[list[int]]]) -> frozenset[int]:
     """Which of the tensors of a call have another shape on another rank."""
     return frozenset(at for at, shapes in enumerate(zip(*ranks, strict=True)) if any(s != shapes[0] for s in shapes))
-
-
-def refused(world: World, action: Callable[[], object]) -> bool:
-    """Whether an action raises on any rank.
-
-    >>> refused(World(), lambda: 1 / 0)
-    True
-    """
-    error = None
-    try:
-        action()
-    except Exception as raised:
-        error = raised
-    return world.any_raised(error)

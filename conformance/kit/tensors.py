@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch.utils import _pytree as pytree
@@ -22,6 +22,29 @@ def dense(tensor: torch.Tensor) -> torch.Tensor:
     [[1.0, 0.0], [0.0, 1.0]]
     """
     return tensor if is_strided(tensor) else tensor.to_dense()
+
+
+def differentiable(value: object) -> TypeGuard[torch.Tensor]:
+    """Whether something is a tensor of a dtype that can have a gradient.
+
+    >>> differentiable(torch.tensor(1.0)), differentiable(torch.tensor(1)), differentiable(1.0)
+    (True, False, False)
+    """
+    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
+
+
+def to_double(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor written out in double precision; a complex one stays complex."""
+    return dense(tensor).to(torch.promote_types(tensor.dtype, torch.float64))
+
+
+def shares_elements(tensor: torch.Tensor) -> bool:
+    """Whether several elements are one number in memory, as those of an expanded tensor are.
+
+    >>> shares_elements(torch.ones(1, 2).expand(3, 2)), shares_elements(torch.ones(3, 2).mT)
+    (True, False)
+    """
+    return any(stride == 0 and size > 1 for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
 
 
 def stored_values(tensor: torch.Tensor) -> torch.Tensor:

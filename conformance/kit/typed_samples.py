@@ -9,7 +9,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.core.signatures import Signature, Type, parse
-from conformance.kit.process_groups import placed, whole
+from conformance.kit.process_groups import placed, world_group
 from conformance.kit.samples import Sample
 from conformance.kit.spmd.values import argument
 from conformance.kit.world import World
@@ -48,4 +48,4 @@ def _held(sample: Sample, types: str | None, world: World) -> Sample:
     kinds = signature.arguments if signature else (Type.V,) * len(places)
     for number, (at, kind) in enumerate(zip(places, kinds, strict=True)):
         values[at] = argument(kind, values[at], world.rank, number)
-    return replace(sample, args=placed(tuple(pytree.tree_unflatten(values, structure)), whole()))
+    return replace(sample, args=placed(tuple(pytree.tree_unflatten(values, structure)), world_group()))

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
+from typing import TypeVar
 
 import torch
 
@@ -18,10 +18,30 @@ from conformance.kit.deviations import need
 from conformance.kit.layouts import is_arrangeable
 from conformance.kit.slopes import direction, nearby
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import dense, is_strided
+from conformance.kit.tensors import is_strided, to_double
 from conformance.kit.world import World
 
+Found = TypeVar("Found")
+
+#: How far gradients may be apart, next to their size: wide, since what is looked for is wrong and not imprecise.
+NEAR = {torch.float64: 0.01, torch.float32: 0.05, torch.float16: 0.1, torch.bfloat16: 0.1}
 OWN = "its spec says what the gradient is, and has clauses for it"
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """A value that is farther from the right one, next to its size, than the tolerance lets pass."""
+
+    what: str
+    actual: torch.Tensor
+    right: torch.Tensor
+    gap: float
+    tolerance: float
+    likely: str = ""
+
+    def __str__(self) -> str:
+        gap, tolerance = f"{self.gap:.2g}", f"{self.tolerance:.2g}"
+        return f"{self.what}: off by {gap} of its size, where {tolerance} is allowed; expected is that"
 
 
 def in_dtype(case: Case, dtype: torch.dtype) -> Case | None:
@@ -66,7 +86,8 @@ def moved_apart(case: Case, world: World) -> Case | None:
     if not any(world.exchange(is_alike or is_uniform)):
         return None
     _, beside = nearby(case, world, tries=1)
-    return replace(beside, label=f"{case.label} with its numbers moved apart") if attempt(beside.run, world) else None
+    taken = world.try_call(beside.run)
+    return replace(beside, label=f"{case.label} with its numbers moved apart") if taken else None
 
 
 def steady(subject: Subject, world: World) -> list[Case]:
@@ -77,7 +98,7 @@ def steady(subject: Subject, world: World) -> list[Case]:
     """
     need(subject.gradient_kind != "spec", OWN)
     found = [in_double(case) for case, _ in differentiated(subject, world)]
-    found = [case for case in found if attempt(lambda case=case: (draws(case, world),), world) == (False,)]  # type: ignore[misc]
+    found = [case for case in found if world.try_call(draws, case, world) is False]
     need(found, "it draws random numbers, so that no two calls are alike, or fails for the samples themselves")
     return found
 
@@ -97,29 +118,21 @@ def draws(case: Case, world: World) -> bool:
     return any(world.exchange(not alike))
 
 
-def attempt(action: Callable[[], Any], world: World) -> Any:
-    """The result of an action; None on every rank if it raises, or gives None, on any."""
-    found, error = None, None
-    try:
-        found = action()
-    except Exception as raised:  # the subject need not take what it was not made for
-        error = raised
-    return None if world.any_raised(error, found is None) else found
-
-
-def everywhere(case: Case, world: World, look: Callable[[Case], Any]) -> Any:
+def everywhere(case: Case, world: World, look: Callable[[Case], Found | None]) -> Found | None:
     """What ``look`` finds wrong at the sample, if it finds something wrong near it too, on any rank.
 
     Rounding may turn a result over where a Function jumps, but not at every point.
     """
-    first = None
-    for number, point in enumerate(nearby(case, world)):
-        found = look(point) if number == 0 else attempt(lambda point=point: (look(point),), world)  # type: ignore[misc]
-        wrong = found if number == 0 else found and found[0]
-        if not any(world.exchange(wrong is not None)):
+    here, *others = nearby(case, world)
+    wrong = look(here)
+    if not any(world.exchange(wrong is not None)):
+        return None
+    for point in others:
+        # In a tuple, since to find nothing wrong is not to fail.
+        looked = world.try_call(lambda point: (look(point),), point)
+        if looked is None or not any(world.exchange(looked[0] is not None)):
             return None
-        first = wrong if number == 0 else first
-    return first
+    return wrong
 
 
 def same_outputs(one: Run, other: Run, world: World) -> bool:
@@ -138,7 +151,7 @@ def farthest(actual: Sequence[torch.Tensor], right: Sequence[torch.Tensor], scal
 
 
 def _gap(actual: torch.Tensor, right: torch.Tensor, least: float = 0.0) -> float:
-    one, other = _numbers(actual), _numbers(right)
+    one, other = to_double(actual.detach()), to_double(right.detach())
     alike = (one == other) | (one.isnan() & other.isnan())
     difference = float(torch.where(alike, 0, one - other).abs().square().sum().sqrt())
     size = max(_size(right), least)
@@ -148,13 +161,9 @@ def _gap(actual: torch.Tensor, right: torch.Tensor, least: float = 0.0) -> float
 
 
 def _size(tensor: torch.Tensor) -> float:
-    known = torch.nan_to_num(_numbers(tensor).abs(), nan=0.0, posinf=0.0)
+    # In double precision, since a mask has no absolute value of its own.
+    known = torch.nan_to_num(to_double(tensor.detach()).abs(), nan=0.0, posinf=0.0)
     return float(known.square().sum().sqrt())
-
-
-def _numbers(tensor: torch.Tensor) -> torch.Tensor:
-    """The elements in double precision: a mask has no absolute value of its own."""
-    return dense(tensor.detach()).to(torch.complex128 if tensor.dtype.is_complex else torch.float64)
 
 
 def shaken(case: Case, world: World, eps: float, tries: int = 2, constants: bool = False) -> Iterator[Case]:

@@ -167,16 +167,20 @@ def _look(
     functions: tuple[type, ...],
     case: Case,
     after: Callable[[Run], Pairs] | None,
-    **how: Any,
+    *,
+    needed: tuple[int, ...] | None = None,
+    dual: bool = False,
+    lenient: bool = False,
 ) -> Look:
+    """Call a sample under the witness, and do what comes after; a lenient look keeps no exception."""
     with watching(*functions) as witness:
         try:
-            run = forward_mode_run(case) if how.get("dual") else case.run(needed=how.get("needed"))
+            run = forward_mode_run(case) if dual else case.run(needed=needed)
             for call in witness.calls:
                 call.kept = tuple(tensors_on(call.context, foreign=call.inputs))
             pairs = after(run) if after else ()
         except Exception as error:
-            return Look(case, witness, error=None if how.get("lenient") else error)
+            return Look(case, witness, error=None if lenient else error)
     return Look(case, witness, pairs)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ParamSpec, Protocol, TypeVar
 from zlib import crc32
 
 import torch
@@ -11,6 +12,9 @@ import torch
 from conformance.kit.deviations import Deviation
 
 __all__ = ["World"]
+
+Params = ParamSpec("Params")
+Result = TypeVar("Result")
 
 #: Under this name a test notes that memory may be damaged, and that its ranks are good for no other test.
 SPOILED = "spoiled"
@@ -52,30 +56,36 @@ class World:
     #: What tests found out about the subject that other tests ask as well.
     known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
-    def any_raised(self, error: Exception | None, came_to_nothing: bool = False) -> bool:
-        """Whether any rank raised or came to nothing; every rank asks, after something that may raise.
+    def try_call(
+        self, function: Callable[Params, Result], *args: Params.args, **options: Params.kwargs
+    ) -> Result | None:
+        """The result of a call that all ranks make; None on every rank if it raises, or returns None, on any.
 
         Args:
-            error: what this rank caught; None where nothing was raised here.
-            came_to_nothing: whether this rank, which did not raise, cannot go on either.
+            function: what is called; a subject need not take what it was not made for.
+            *args: its arguments.
+            **options: its keyword arguments.
 
         Raises:
-            Deviation: this rank raised, and the others wait for it in a collective.
+            Deviation: the call raised on this rank, and the others wait for it in a collective.
 
-        >>> World().any_raised(ValueError("no half precision"))
-        True
+        >>> World().try_call(int, "7"), World().try_call(int, "seven")
+        (7, None)
         """
-        if error is None:
-            return any(self.exchange(came_to_nothing))
         try:
-            return any(self.exchange(True, raised=True))
-        except LeftAlone:
-            line = next(iter(str(error).splitlines()), "")
-            raise Deviation(
-                "a call that raises on this rank, while other ranks wait for it in a collective",
-                f"{type(error).__name__}: {line}",
-                "an exception on every rank, or on none",
-            ) from error
+            result = function(*args, **options)
+        except Exception as error:
+            try:
+                self.exchange(True, raised=True)
+            except LeftAlone:
+                line = next(iter(str(error).splitlines()), "")
+                raise Deviation(
+                    "a call that raises on this rank, while other ranks wait for it in a collective",
+                    f"{type(error).__name__}: {line}",
+                    "an exception on every rank, or on none",
+                ) from error
+            return None
+        return None if any(self.exchange(result is None)) else result
 
     def seeded(self, rank: int, *key: object) -> torch.Generator:
         """A generator that depends on ``rank`` and ``key`` alone, so that any rank can compute what another one holds.
@@ -104,5 +114,5 @@ class World:
             return (torch.rand(shape, **drawn) > 0.5).to(self.device)
         if not (dtype.is_floating_point or dtype.is_complex):
             return torch.randint(0, 100, shape, **drawn).to(self.device, dtype)
-        wide = torch.complex128 if dtype.is_complex else torch.float64
+        wide = torch.promote_types(dtype, torch.float64)
         return torch.randn(shape, dtype=wide, **drawn).to(self.device, dtype)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import json
 import math
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from conformance.core.errors import UsageError
+from conformance.core.garbage import collector_paused
 from conformance.report.badge import badge
 from conformance.report.html import page
 from conformance.report.junit import junit
@@ -85,21 +84,6 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-@contextlib.contextmanager
-def collector_paused() -> Iterator[None]:
-    """Keep Python's garbage collector from going through a large report again and again while it is read.
-
-    Nothing in a report refers back to what holds it, so that there is nothing to collect; half the time went there.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
 def load(path: Path | str) -> Any:
     """The JSON value in a file.
 
@@ -132,6 +116,7 @@ def read(path: Path | str) -> Report:
         UsageError: the file cannot be read, or is not a report of this schema.
     """
     try:
+        # Nothing in a report refers back to what holds it, and half the time went into looking for that.
         with collector_paused():
             return Report.from_json(load(path))
     except UsageError:

@@ -10,10 +10,11 @@ from typing import Any
 
 from conformance.core.clauses import Clause, text_hash
 from conformance.core.clauses import digest as installed
+from conformance.core.garbage import collector_paused
 from conformance.core.joining import join
 from conformance.core.outcomes import Outcome, TestOutcome
 from conformance.report.consequences import with_consequences
-from conformance.report.files import collector_paused, load
+from conformance.report.files import load
 from conformance.report.model import ClauseResult, Report, SubjectResult, overall, page_of, sha256_of
 from conformance.report.text import plain, visible
 from conformance.report.verdicts import judged, owed_by

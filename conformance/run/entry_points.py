@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib.metadata import entry_points
 
+from packaging.utils import canonicalize_name
+
 from conformance.core.errors import UsageError
 
 GROUP = "conformance.subjects"
@@ -24,15 +26,11 @@ def registered(packages: Iterable[str]) -> list[str]:
     points = list(entry_points(group=GROUP))
     found = []
     for package in packages:
-        own = sorted(point.value for point in points if point.dist and _same(point.dist.name, package))
+        name = canonicalize_name(package)
+        own = sorted(point.value for point in points if point.dist and canonicalize_name(point.dist.name) == name)
         if not own:
             others = sorted({point.dist.name for point in points if point.dist})
             hint = f"these do: {', '.join(others)}" if others else "no installed package does"
             raise UsageError(f"--from {package!r}: no installed package of that name registers subjects; {hint}")
         found += own
     return found
-
-
-def _same(one: str, other: str) -> bool:
-    """Whether two spellings name the same distribution."""
-    return one.lower().replace("_", "-").replace(".", "-") == other.lower().replace("_", "-").replace(".", "-")

@@ -129,13 +129,9 @@ class Session:
     def take_unseen(self) -> None:
         """Take the subjects by name alone: the run was interrupted while they were being imported."""
         if "subjects" not in vars(self):
-            spec = self.options.spec or "Function"
-            self._known = (
-                _labelled(
-                    [SubjectRef(name, spec, self.options.inputs, types=self.options.types) for name in self._wanted()]
-                )
-                or None
-            )
+            options, spec = self.options, self.options.spec or "Function"
+            named = [SubjectRef(name, spec, options.inputs, types=options.types) for name in self._wanted()]
+            self._known = _labelled(named) or None
 
     def _wanted(self) -> list[str]:
         return list(dict.fromkeys([*self.options.subjects, *registered(self.options.packages)]))

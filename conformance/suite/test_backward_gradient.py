@@ -17,7 +17,7 @@ from conformance.kit.slopes import Comparison, compare, directions, epsilon, inn
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_strided
 from conformance.kit.triangles import kept_symmetric
-from conformance.kit.variants import OWN, attempt, draws, farthest, moved_apart, shaken, steady
+from conformance.kit.variants import OWN, draws, farthest, moved_apart, shaken, steady
 from conformance.kit.world import World
 
 ROUGH = "too rough around every sample for differences to tell a derivative"
@@ -86,14 +86,14 @@ def test_gradient_at_other_sizes(subject: Subject, world: World, size: str) -> N
     """At other sizes that the subject takes, the gradient is what differences of forward say there."""
     found = steady(subject, world)
     need(subject.gradient_kind == "numeric", "its gradient is a declared one")
-    right = [case for case in found if attempt(lambda case=case: (_expect_derivative(case, world),), world)]  # type: ignore[misc]
+    right = [case for case in found if world.try_call(_expect_derivative, case, world) is not None]
     need(right, "its gradient is wrong for the samples themselves")
     told = 0
     for case in right:
-        other = attempt(lambda: resized(case, size), world)  # noqa: B023
-        if other is None or not attempt(lambda: _is_stable(other, world), world):  # noqa: B023
+        other = world.try_call(resized, case, size)
+        if other is None or not world.try_call(_is_stable, other, world):
             continue
-        if size in GROWN and not attempt(lambda: is_read(case, other) or None, world):  # noqa: B023
+        if size in GROWN and not world.try_call(lambda one, two: is_read(one, two) or None, case, other):
             continue
         try:
             told += sum(_expect_derivative(other, world, is_derived=True).values())

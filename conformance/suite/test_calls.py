@@ -14,7 +14,7 @@ from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import freed, share_memory
-from conformance.kit.variants import attempt, draws, longer
+from conformance.kit.variants import draws, longer
 from conformance.kit.witness import same_values
 from conformance.kit.world import World
 
@@ -44,8 +44,9 @@ def _pairs(subject: Subject, world: World) -> Iterator[tuple[Case, Case]]:
     given = [case for case, _ in differentiated(subject, world)]
     yield from pairwise(given)
     for case in given:
-        for other in (longer(case), _other_numbers(case) if world.size == 1 else None):
-            if other is not None and attempt(lambda other=other: _results(other.run(), world), world):  # type: ignore[misc]
+        for other in filter(None, (longer(case), _other_numbers(case) if world.size == 1 else None)):
+            results = world.try_call(lambda other: _results(other.run(), world), other)
+            if results:
                 yield case, other
 
 
@@ -94,7 +95,7 @@ def test_a_tensor_with_new_values_is_read_again(subject: Subject, world: World) 
         moved = case.having({at: case.values[at].detach() * 0.75 for at in case.active})
         if draws(case, world):
             continue
-        again = attempt(lambda case=case, moved=moved: _again(case, moved, world), world)  # type: ignore[misc]
+        again = world.try_call(_again, case, moved, world)
         if not again:
             continue
         compared += 1

@@ -13,13 +13,14 @@ from conformance.kit.claims import Claim, by_types, claims, kept_of, signature_o
 from conformance.kit.collectives import counted
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause, deadline, ranks
-from conformance.kit.process_groups import all_ranks, whole
+from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.observation import Observation
 from conformance.kit.spmd.owed import Cotangents, Run, backward, owed
 from conformance.kit.spmd.reasons import problem
 from conformance.kit.spmd.values import cotangent
 from conformance.kit.subject import Subject
 from conformance.kit.tensor_calls import TensorCall
+from conformance.kit.tensors import to_double
 from conformance.kit.world import World
 
 #: The types that the gradient of a tensor may have. Of a share of a sum it is the same on every rank: R or I.
@@ -58,7 +59,7 @@ def _partial_losses(signature: Signature, look: Observation, world: World) -> It
 
 def _gradients_by(claim: Claim, signature: Signature, used: Sequence[int], world: World) -> None:
     call = claim.call.along_two()
-    everyone, run = all_ranks(world), call.in_group(whole())
+    everyone, run = all_ranks(world), call.in_group(world_group())
     mine = by_types(everyone.agreed(call.samples()), signature, world.rank)
     results = run(mine)
     given = [
@@ -109,7 +110,7 @@ def test_second_derivative_is_right_or_refused(subject: Subject, world: World) -
 def _collectives_in_backward(call: TensorCall, run: Run, samples: Sequence[torch.Tensor]) -> str:
     """Name the collectives that backward starts: their plain forms have no gradient. Every rank has to ask."""
     with counted() as ahead:
-        call.in_group(whole())(list(samples[: len(call.tensors)]))
+        call.in_group(world_group())(list(samples[: len(call.tensors)]))
     with counted() as started:
         run(samples)
     names = ", ".join(dict.fromkeys(started[len(ahead) :]))
@@ -126,7 +127,7 @@ def _gradient(call: TensorCall, asked: Sequence[int], look: Observation, drawn: 
         given = [call.grown(steps, own).clone() for steps, own in zip(tensors[count:], drawn, strict=True)]
         for at in asked:  # leaves would do as well, but those of a caller have no graph
             inputs[at] = inputs[at] if inputs[at].requires_grad else inputs[at].detach().requires_grad_()
-        results = call.in_group(whole())(inputs)
+        results = call.in_group(world_group())(inputs)
         roots = [results[at] for at in look.differentiable]
         pairs = [(y, g.to(y.dtype)) for y, g in zip(roots, given, strict=True) if y.requires_grad]
         found = torch.autograd.grad(
@@ -151,7 +152,7 @@ def _incoming(look: Observation, world: World) -> list[torch.Tensor]:
     """A gradient for each result that has one, the same on every rank."""
     zeroth = [look.results[0][at] for at in look.differentiable]
     drawn = [cotangent(Type.P, y, 0, "twice", at) for at, y in enumerate(zeroth) if y is not None]
-    return [g.to(torch.complex128 if g.is_complex() else torch.float64).to(world.device) for g in drawn]
+    return [to_double(g).to(world.device) for g in drawn]
 
 
 def _is_refused(run: Run, samples: Sequence[torch.Tensor], world: World) -> bool:

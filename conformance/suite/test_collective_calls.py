@@ -14,13 +14,13 @@ from conformance.kit.claims import Claim, by_types, claims, signature_of, wrong_
 from conformance.kit.collectives import counted
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import cases, clause, deadline, ranks
-from conformance.kit.process_groups import all_ranks, whole
+from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.observation import Observation
 from conformance.kit.spmd.owed import Cotangents, backward
-from conformance.kit.spmd.values import cotangent, differentiable
+from conformance.kit.spmd.values import cotangent
 from conformance.kit.subject import Subject
 from conformance.kit.tensor_calls import TensorCall
-from conformance.kit.tensors import share_memory
+from conformance.kit.tensors import differentiable, share_memory
 from conformance.kit.world import World
 
 Data = Callable[[torch.Tensor], torch.Tensor]
@@ -53,7 +53,7 @@ def test_data_decide_no_collective(subject: Subject, world: World, data: str) ->
             exact[at].requires_grad_(mine[at].requires_grad)
 
         def run(tensors: Sequence[torch.Tensor], call: TensorCall = claim.call) -> list[torch.Tensor]:
-            return call.called([tensor.clone() for tensor in tensors], whole())
+            return call.called([tensor.clone() for tensor in tensors], world_group())
 
         with counted() as calls:
             results = run(exact)
@@ -95,7 +95,7 @@ def test_results_can_be_read_at_once(subject: Subject, world: World) -> None:
             world.exchange(None)
             if world.rank == late:
                 time.sleep(LATE)
-            results = claim.call.called(given, whole())
+            results = claim.call.called(given, world_group())
             at_once = [result.detach().clone() for result in results]
             for x in given:
                 x.zero_()
@@ -113,7 +113,7 @@ def test_results_can_be_read_at_once(subject: Subject, world: World) -> None:
 
 def _settled(claim: Claim, exact: Sequence[torch.Tensor], world: World) -> list[torch.Tensor]:
     """The results once every rank has long returned."""
-    results = claim.call.called([x.clone() for x in exact], whole())
+    results = claim.call.called([x.clone() for x in exact], world_group())
     world.exchange(None)
     time.sleep(LATE / 5)
     return [result.detach().clone() for result in results]

@@ -20,11 +20,12 @@ from conformance.kit.claims import (
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.expect import shown
 from conformance.kit.marks import cases, clause, deadline, ranks
-from conformance.kit.process_groups import all_ranks, among, group_of, orders_groups, whole
+from conformance.kit.process_groups import all_ranks, among, group_of, orders_groups, world_group
 from conformance.kit.spmd.owed import backward
-from conformance.kit.spmd.values import Ranks, cotangent, differentiable
+from conformance.kit.spmd.values import Ranks, cotangent
 from conformance.kit.subject import Subject
-from conformance.kit.tensor_calls import refused, tangents
+from conformance.kit.tensor_calls import tangents
+from conformance.kit.tensors import differentiable
 from conformance.kit.world import World
 
 NO_GROUP = "GROUP is not among its arguments: it works in the group of all ranks alone"
@@ -135,9 +136,9 @@ def test_two_groups_at_once(subject: Subject, world: World) -> None:
         signature = signature_of(claim)
         mine = by_types(all_ranks(world).agreed(claim.call.samples()), signature, world.rank)
         alone = [group_of(world, (rank,)) for rank in range(world.size)][world.rank]
-        if refused(world, lambda claim=claim, mine=mine, alone=alone: claim.call.in_group(alone)(mine)):  # type: ignore[misc]
+        if world.try_call(claim.call.in_group(alone), mine) is None:
             need(False, "it refuses a group of one rank")
-        groups = [whole(), alone]
+        groups = [world_group(), alone]
         apart = [_Begun(claim, mine, group, world).ended() for group in groups]
         begun = [_Begun(claim, mine, group, world) for group in groups]
         together = [call.ended() for call in begun]
@@ -158,7 +159,7 @@ def test_two_groups_at_once(subject: Subject, world: World) -> None:
 
 def _overwritten(claim: Claim, mine: list[torch.Tensor], right: list[torch.Tensor | None], world: World) -> str:
     """Name the cause, where another call in the same group does no harm. Every rank has to ask."""
-    first, second = [_Begun(claim, mine, whole(), world) for _ in range(2)]
+    first, second = [_Begun(claim, mine, world_group(), world) for _ in range(2)]
     actual = first.ended()
     second.ended()
     fine = all(_near(a, b) for a, b in zip(actual, right, strict=True))

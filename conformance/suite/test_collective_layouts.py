@@ -9,12 +9,13 @@ import torch
 from conformance.kit import expect
 from conformance.kit.claims import Claim, by_types, claims, signature_of
 from conformance.kit.deviations import Deviation, need
-from conformance.kit.layouts import LAYOUTS, shares_elements
+from conformance.kit.layouts import LAYOUTS
 from conformance.kit.marks import cases, clause, deadline, ranks
-from conformance.kit.process_groups import all_ranks, whole
+from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.owed import backward
-from conformance.kit.spmd.values import cotangent, differentiable
+from conformance.kit.spmd.values import cotangent
 from conformance.kit.subject import Subject
+from conformance.kit.tensors import differentiable, shares_elements
 from conformance.kit.witness import same_values
 from conformance.kit.world import SPOILED, World
 
@@ -39,7 +40,7 @@ def test_gradients_of_any_layout(subject: Subject, world: World, layout: str, wh
             if not any(world.exchange(changed)):
                 continue
             tried = True
-            run = claim.call.in_group(whole())
+            run = claim.call.in_group(world_group())
             expected = backward(run, mine, given)
             world.known[SPOILED] = True  # until it is over: some write past the end of such a gradient
             actual = backward(run, mine, strange if who == "all" or world.rank == 0 else given)
@@ -63,7 +64,7 @@ def _cotangents(
     signature, look = signature_of(claim), claim.look
     assert look is not None
     mine = by_types(all_ranks(world).agreed(claim.call.samples()), signature, world.rank)
-    results = claim.call.in_group(whole())(mine)
+    results = claim.call.in_group(world_group())(mine)
     for at in look.differentiable:
         drawn = cotangent(signature.results[at], results[at], world.rank, at)
         if layout == EXPANDED and drawn.numel():
@@ -113,12 +114,12 @@ def _expect_same_or_refused(
     claim: Claim, exact: list[torch.Tensor], strange: list[torch.Tensor], layout: str, world: World
 ) -> bool:
     before = [x.clone() for x in exact]
-    expected = _ended(lambda: claim.call.called(exact, whole()))
+    expected = _ended(lambda: claim.call.called(exact, world_group()))
     shared = [place for place, x in enumerate(strange) if shares_elements(x)]
     if any(world.exchange(any(not same_values(before[place], exact[place]) for place in shared))):
         return False  # to write into an expanded tensor is not defined
     world.known[SPOILED] = True  # until it is over: some write past the end of such an argument
-    actual = _ended(lambda: claim.call.called(strange, whole()))
+    actual = _ended(lambda: claim.call.called(strange, world_group()))
     said = world.exchange(isinstance(actual, Exception))
     what = f"{claim.call.label} with arguments that are {layout}"
     if any(said) and not all(said):

@@ -13,13 +13,13 @@ from conformance.kit import expect
 from conformance.kit.claims import Claim, by_types, claims, signature_of, wrong_gradient
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause, deadline, ranks
-from conformance.kit.process_groups import all_ranks, whole
+from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.observation import differs, observe
 from conformance.kit.spmd.owed import Run, backward
-from conformance.kit.spmd.values import cotangent, differentiable
+from conformance.kit.spmd.values import cotangent
 from conformance.kit.subject import Subject
-from conformance.kit.tensor_calls import TensorCall, refused
-from conformance.kit.variants import attempt
+from conformance.kit.tensor_calls import TensorCall
+from conformance.kit.tensors import differentiable
 from conformance.kit.world import World
 
 
@@ -60,7 +60,7 @@ def test_alike_gradients_of_longer_tensors(subject: Subject, world: World) -> No
         signature = signature_of(claim)
         alike = [at for at, kind in enumerate(signature.arguments) if kind in (Type.I, Type.P)]
         call = claim.call.lengthened() if alike else None
-        found = attempt(lambda: _whole_gradients(call, signature, world), world) if call else None  # noqa: B023
+        found = world.try_call(_whole_gradients, call, signature, world) if call else None
         everyones = all_ranks(world).tensors(found) if call and found else []
         for at, (rank, gradients) in itertools.product(alike, enumerate(everyones)):
             one, first = gradients[at], everyones[0][at]
@@ -77,23 +77,25 @@ def _whole_gradients(call: TensorCall, signature: Signature, world: World) -> li
     mine = by_types(all_ranks(world).agreed(call.samples()), signature, world.rank)
     pairs = zip(call.as_called(mine), mine, strict=True)
     exact = [tensor.requires_grad_(given.requires_grad) for tensor, given in pairs]
-    return _differentiate(lambda tensors: call.called([x.clone() for x in tensors], whole()), exact, signature, world)
+    return _differentiate(
+        lambda tensors: call.called([x.clone() for x in tensors], world_group()), exact, signature, world
+    )
 
 
 def _longer(claim: Claim, signature: Signature, world: World) -> Claim | None:
     """The same claim about longer tensors; None where they are refused."""
     call = claim.call.lengthened()
-    if call is None or refused(world, lambda: _along_directions(call, signature, world)):
+    if call is None or world.try_call(_along_directions, call, signature, world) is None:
         return None
     everyone = all_ranks(world)
     samples = everyone.agreed(call.samples())
-    look = observe(everyone, call.in_group(whole()), samples, differs(signature), call.precision)
+    look = observe(everyone, call.in_group(world_group()), samples, differs(signature), call.precision)
     return replace(claim, call=call, look=look)
 
 
-def _along_directions(call: TensorCall, signature: Signature, world: World) -> None:
+def _along_directions(call: TensorCall, signature: Signature, world: World) -> list[torch.Tensor | None]:
     mine = by_types(all_ranks(world).agreed(call.samples()), signature, world.rank)
-    _differentiate(call.in_group(whole()), mine, signature, world)
+    return _differentiate(call.in_group(world_group()), mine, signature, world)
 
 
 def _differentiate(

@@ -8,7 +8,7 @@ from conformance.kit import expect
 from conformance.kit.claims import Claim, by_types, claims, signature_of
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause, deadline
-from conformance.kit.process_groups import all_ranks, whole
+from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.slopes import compare, epsilon, inner, paired, reach
 from conformance.kit.subject import Subject
 from conformance.kit.tensor_calls import tangents
@@ -28,7 +28,7 @@ def test_tangents_are_those_of_all_ranks(subject: Subject, world: World) -> None
         assert look is not None
         mine = [x.detach() for x in by_types(all_ranks(world).agreed(claim.call.samples()), signature, world.rank)]
         moving = claim.directions(mine, world.rank)
-        actual = tangents(claim.call.in_group(whole()), mine, moving)
+        actual = tangents(claim.call.in_group(world_group()), mine, moving)
         for at in look.differentiable:
             agreed += _agrees(claim, mine, moving, at, actual[at], world)
     need(agreed, "too rough around every sample for differences to tell a derivative")
@@ -45,7 +45,7 @@ def _agrees(
     weight = world.tensor(world.rank, tuple(tangent.shape), tangent.dtype, "weight", at)
 
     def moved(step: float) -> torch.Tensor:
-        run = claim.call.in_group(whole())
+        run = claim.call.in_group(world_group())
         return run([x + step * moving[place] if place in moving else x for place, x in enumerate(mine)])[at]
 
     def loss(step: float) -> torch.Tensor:

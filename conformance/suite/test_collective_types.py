@@ -20,9 +20,10 @@ from conformance.kit.claims import (
 from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.expect import shown, shown_apart
 from conformance.kit.marks import cases, clause, ranks
-from conformance.kit.process_groups import whole
+from conformance.kit.process_groups import world_group
 from conformance.kit.subject import Subject
 from conformance.kit.tensor_calls import tensor_calls
+from conformance.kit.tensors import to_double
 from conformance.kit.world import World
 
 #: An element may be so far from the expected one, next to the largest of all, in units of the precision.
@@ -36,7 +37,7 @@ def test_every_result_is_a_tensor(subject: Subject, world: World) -> None:
     """A call returns tensors, as many on every rank, since the signature gives each of its results a type."""
     told = f'one for each result of "{subject.types}"' if subject.types else "as many on every rank"
     for call in tensor_calls(subject, world):
-        everyones = world.exchange(len(call.in_group(whole())(held(call, world))))
+        everyones = world.exchange(len(call.in_group(world_group())(held(call, world))))
         if len(set(everyones)) > 1 or (subject.types and not all(everyones)):
             found = f"{everyones[0]} on every rank" if len(set(everyones)) == 1 else _each(everyones)
             raise Deviation(f"how many tensors a call with {call.label} returns", found, told)
@@ -123,7 +124,7 @@ def _told_apart(
 
 def _wide(value: object) -> torch.Tensor:
     assert isinstance(value, torch.Tensor)
-    return value.to(torch.complex128 if value.is_complex() else torch.float64)
+    return to_double(value)
 
 
 @clause("Collective.backward.gradient")

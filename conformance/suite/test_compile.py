@@ -10,7 +10,7 @@ from conformance.kit.compiled import UNSUPPORTED, calling, compiled, compiling, 
 from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
-from conformance.kit.variants import attempt, draws, longer
+from conformance.kit.variants import draws, longer
 from conformance.kit.ways import works_in_place
 from conformance.kit.world import World
 
@@ -25,7 +25,7 @@ def test_compiled_it_gives_the_same(subject: Subject, world: World) -> None:
             right = case.run()
             cotangents = right.cotangents(world)
             gradients = right.filled(right.gradients(cotangents))
-            found = attempt(lambda case=case, given=cotangents: _compiled(case, inside, given), world)  # type: ignore[misc]
+            found = world.try_call(_compiled, case, inside, cotangents)
             if found is None:
                 continue
             compared += 1
@@ -52,7 +52,7 @@ def _steady(subject: Subject, world: World) -> list[Case]:
         if draws(case, world) or works_in_place(case):
             continue
         other = longer(case)
-        takes_it = other is not None and attempt(lambda other=other: draws(other, world), world) is False  # type: ignore[misc]
+        takes_it = other is not None and world.try_call(draws, other, world) is False
         found += [case, other] if other is not None and takes_it else [case]
     need(found, "it draws random numbers, or works in place, where PyTorch itself loses gradients")
     return found

@@ -16,7 +16,7 @@ from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import carry_out
-from conformance.kit.variants import attempt, draws, farthest
+from conformance.kit.variants import draws, farthest
 from conformance.kit.world import World
 
 #: How far a device may be from the CPU, next to the size of a value: what is looked for is wrong and not imprecise.
@@ -35,9 +35,9 @@ def test_same_on_the_device_as_on_the_cpu(subject: Subject, world: World) -> Non
     there = replace(world, device="cpu")
     compared = 0
     for case in cases(subject, world):
-        if attempt(lambda case=case: (draws(case, world),), world) != (False,):  # type: ignore[misc]
+        if world.try_call(draws, case, world) is not False:
             continue
-        right = attempt(lambda case=case: list(_results(_on_the_cpu(case), there)), world)  # type: ignore[misc]
+        right = world.try_call(lambda case: list(_results(_on_the_cpu(case), there)), case)
         if right is not None:
             compared += 1
             actual = list(_results(case, world))
@@ -94,7 +94,7 @@ def _is_right_waiting(case: Case, right: Sequence[Result], world: World) -> bool
         with _Waiting():
             return list(_results(case, world))
 
-    actual = attempt(waiting, world)
+    actual = world.try_call(waiting)
     return actual is not None and not _differs(actual, right)
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from conformance.core.garbage import collector_paused
 from conformance.kit import expect
 from conformance.kit.functions import build, leaf, tensor
 from conformance.kit.marks import cases, clause
@@ -110,18 +108,6 @@ def test_tensors_that_did_not_change_are_given(world: World, form: str) -> None:
     expect.equal(seen[0][1], tensor(world, 4.0, 6.0), "tensor changed before it was saved")
 
 
-@contextmanager
-def _no_collector() -> Iterator[None]:
-    """Nothing is freed by the garbage collector: what goes, goes by itself."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
 def _watched(world: World, form: str, names: list[str], watched: dict[str, StorageWeakRef]) -> Any:
     """The result of a call that saved the tensors of these names, whose memory is watched; the inputs are gone."""
 
@@ -140,7 +126,7 @@ def test_saved_tensors_go_with_the_results(world: World, form: str) -> None:
     """When the result is gone so is everything that was saved, without help of the garbage collector."""
     for names in ([], ["input"], ["other"], ["middle"], ["output"], SAVED):
         watched: dict[str, StorageWeakRef] = {}
-        with _no_collector():
+        with collector_paused():
             result = _watched(world, form, names, watched)
             kept = [name for name, memory in watched.items() if memory.expired()]
             expect.equal(kept, [], "saved tensors that PyTorch freed while the result was there")
@@ -155,7 +141,7 @@ def test_saved_tensors_go_with_the_graph(world: World, form: str, retain: bool) 
     """After a backward pass what was saved is freed though the result lives on; with retain_graph it is kept."""
     for names in (["input"], ["middle"], ["input", "other", "middle"]):
         watched: dict[str, StorageWeakRef] = {}
-        with _no_collector():
+        with collector_paused():
             result = _watched(world, form, names, watched)
             result.sum().backward(retain_graph=retain)
             freed = [name for name, memory in watched.items() if memory.expired()]

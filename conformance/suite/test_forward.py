@@ -20,7 +20,6 @@ from conformance.kit.seeds import expect_not_seeded
 from conformance.kit.settings import unusual_settings
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import share_memory
-from conformance.kit.variants import attempt
 from conformance.kit.watched import watched
 from conformance.kit.witness import same_values
 from conformance.kit.world import World
@@ -145,7 +144,7 @@ def test_unusual_settings_are_left_as_found(subject: Subject, world: World) -> N
     all_cases = every_case(subject, world)
     with unusual_settings():
         before = isolation.take()
-        ran = [attempt(lambda case=case: _whole(case, world), world) for case in all_cases]  # type: ignore[misc]
+        ran = [world.try_call(_whole, case, world) for case in all_cases]
         changed = isolation.differences(before, isolation.take())
     need(all(ran), "it raises where another default dtype, anomaly mode or deterministic algorithms are set")
     expect.that(not changed, "unusual settings after calls", f"changed: {', '.join(changed)}", "as they were before")

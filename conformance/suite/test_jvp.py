@@ -8,7 +8,7 @@ from functools import partial
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import Case, cases, differentiate, in_double, smooth
+from conformance.kit.calls import Case, cases, differentiate, in_double
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.diagnosis import likely_cause
 from conformance.kit.formula import declared_gradients
@@ -17,6 +17,7 @@ from conformance.kit.recording import many, recording
 from conformance.kit.returned import explained
 from conformance.kit.slopes import Comparison, compare, epsilon, inner, nearby, paired, reach
 from conformance.kit.subject import Subject
+from conformance.kit.tensors import differentiable
 from conformance.kit.transforms import Direction, Tensors, outputs, tangents
 from conformance.kit.world import World
 
@@ -81,7 +82,7 @@ def _compared(point: Case, world: World, direction: Direction) -> Iterator[tuple
     """Every output's tangent along a direction, and how it compares with differences of forward."""
     actual, ends = tangents(point, direction), _moved(point, direction, 0.0)
     for place, (output, tangent) in enumerate(zip(point.run().tensors, actual, strict=True)):
-        if output.requires_grad and smooth(output):
+        if output.requires_grad and differentiable(output):
             weight = world.tensor(world.rank, tuple(output.shape), output.dtype, "weight", place)
 
             def loss(step: float, place: int = place, weight: torch.Tensor = weight) -> torch.Tensor:
@@ -149,7 +150,7 @@ def directions(case: Case, world: World) -> Iterator[Direction]:
     every = {
         at: world.tensor(world.rank, tuple(case.values[at].shape), case.values[at].dtype, "direction", at)
         for at in case.active
-        if smooth(case.values[at])
+        if differentiable(case.values[at])
     }
     yield every
     if len(every) > 1:

@@ -16,7 +16,7 @@ from conformance.kit.marks import clause
 from conformance.kit.precision import working_epsilon
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import freed, is_strided
-from conformance.kit.variants import attempt, draws
+from conformance.kit.variants import draws
 from conformance.kit.world import World
 
 
@@ -28,17 +28,17 @@ def test_lazily_negated_gradients_are_taken_as_they_read(subject: Subject, world
         plain = first.cotangents(world)
         if not all(map(is_strided, plain)) or draws(case, world):
             continue
-        lazy = attempt(lambda given=plain: [_lazy(cotangent) for cotangent in given], world)  # type: ignore[misc]
+        lazy = world.try_call(lambda given: [_lazy(cotangent) for cotangent in given], plain)
         if lazy is None:
             continue
         before, run, turned = case.run(), case.run(), case.run()
         right = before.filled(_gradients(before, plain))
-        actual = attempt(lambda run=run, given=lazy: _gradients(run, given), world)  # type: ignore[misc]
+        actual = world.try_call(_gradients, run, lazy)
         if actual is None:
             continue
         compared += 1
         precision = working_epsilon(case, world)
-        by_memory = attempt(lambda: turned.filled(_gradients(turned, [_by_memory(g) for g in plain])), world) or right  # noqa: B023
+        by_memory = world.try_call(_filled_by_memory, turned, plain) or right
         for at, gradient, other, mistaken in zip(run.leaves, run.filled(actual), right, by_memory, strict=True):
             kind = "conjugated" if any(cotangent.is_conj() for cotangent in lazy) else "negated"
             what = f"gradient of {case.name(at)}, incoming gradients {kind} lazily"
@@ -57,6 +57,10 @@ def _lazy(tensor: torch.Tensor) -> torch.Tensor:
 def _by_memory(tensor: torch.Tensor) -> torch.Tensor:
     """What stands in the memory of the lazy form of a tensor."""
     return tensor.conj().resolve_conj() if tensor.dtype.is_complex else -tensor
+
+
+def _filled_by_memory(run: Run, cotangents: list[torch.Tensor]) -> list[torch.Tensor]:
+    return run.filled(_gradients(run, list(map(_by_memory, cotangents))))
 
 
 def _gradients(run: Run, cotangents: list[torch.Tensor]) -> Gradients:

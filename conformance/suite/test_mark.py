@@ -14,7 +14,6 @@ from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_strided
-from conformance.kit.variants import attempt
 from conformance.kit.watched import Look, steps, watched
 from conformance.kit.watching import watching
 from conformance.kit.witness import EARLY, Call
@@ -96,7 +95,7 @@ def _changed_by_themselves(looks: list[Look], world: World) -> set[tuple[str, in
     found: set[tuple[str, int]] = set()
     for look in looks:
         with watching(*functions) as witness, collectives.EndedAtOnceMode():
-            attempt(look.case.run, world)
+            world.try_call(look.case.run)
         found |= {(call.function.__qualname__, place) for call in witness.calls for place in call.changed}
     return found
 

@@ -13,7 +13,7 @@ from conformance.kit.slopes import compare, direction, epsilon, inner, nearby, p
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_strided
 from conformance.kit.transforms import Direction, outputs, tangents
-from conformance.kit.variants import attempt, draws
+from conformance.kit.variants import draws
 from conformance.kit.world import World
 
 
@@ -29,7 +29,7 @@ def test_gradient_of_a_tangent_is_right_or_refused(subject: Subject, world: Worl
             values = {at: point.values[at].detach() for at in point.active}
             along = {at: direction(world, value, "tangent", at) for at, value in values.items()}
             steps = {at: direction(world, value, "input", at) for at, value in values.items()}
-            found = attempt(lambda: _gradients_of_the_tangents(point, along, world), world)  # noqa: B023
+            found = world.try_call(_gradients_of_the_tangents, point, along, world)
             if found is None:
                 break
             weights, gradients = found
@@ -81,7 +81,7 @@ def test_tangent_of_a_gradient_is_right_or_refused(subject: Subject, world: Worl
             values = {at: point.values[at].detach() for at in point.active}
             along = {at: direction(world, value, "tangent", at) for at, value in values.items()}
             weights = [direction(world, value, "input", at) for at, value in values.items()]
-            found = attempt(lambda: _tangents_of_the_gradients(point, along, world), world)  # noqa: B023
+            found = world.try_call(_tangents_of_the_gradients, point, along, world)
             if found is None:
                 break
             slope = sum(inner(tangent, weight) for tangent, weight in zip(found, weights, strict=True))

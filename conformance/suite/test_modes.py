@@ -14,7 +14,6 @@ from conformance.kit.calls import Case, differentiated, every_case
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
-from conformance.kit.variants import attempt
 from conformance.kit.watched import steps, watched
 from conformance.kit.watching import watching
 from conformance.kit.ways import under
@@ -120,7 +119,7 @@ def test_gradient_is_the_same_with_a_graph(subject: Subject, world: World) -> No
         cotangents = first.cotangents(world)
         right, run = first.filled(first.gradients(cotangents)), case.run()
         asked = [cotangent.clone().requires_grad_() for cotangent in cotangents]
-        actual = attempt(lambda run=run, asked=asked: run.gradients(asked, create_graph=True), world)  # type: ignore[misc]
+        actual = world.try_call(run.gradients, asked, create_graph=True)
         if actual is None:
             continue
         compared += 1
@@ -171,7 +170,7 @@ def test_results_are_the_same_without_gradients(subject: Subject, world: World) 
         results = {needless: case.run(needed=()).tensors}
         with expect.no_error(f"calling {case.label} under no_grad", "the results"):
             results["under no_grad"] = under(case, torch.no_grad).run(needed=()).tensors
-        inferred = attempt(lambda case=case: under(case, torch.inference_mode).run(needed=()), world)  # type: ignore[misc]
+        inferred = world.try_call(under(case, torch.inference_mode).run, needed=())
         if inferred is not None:
             results["under inference_mode"] = inferred.tensors
         for way, tensors in results.items():

@@ -8,11 +8,12 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.kit import expect
-from conformance.kit.calls import Case, every_case, smooth
+from conformance.kit.calls import Case, every_case
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
 from conformance.kit.operations import Watched, operations_of
 from conformance.kit.subject import Subject
+from conformance.kit.tensors import differentiable
 from conformance.kit.watched import watched
 from conformance.kit.witness import same_values
 from conformance.kit.world import World
@@ -27,7 +28,7 @@ def test_setup_context_keeps_and_computes_nothing(subject: Subject, world: World
     for call in calls:
         computed = (operation for operation in call.operations if operation.given and not operation.keeps)
         # Masks and indices have no derivative to lose.
-        found = [operation.name for operation in computed if any(map(smooth, operation.made))]
+        found = [operation.name for operation in computed if any(map(differentiable, operation.made))]
         expect.that(
             not found,
             "operations in setup_context",
@@ -67,7 +68,7 @@ def _captured(call: Watched) -> Iterator[torch.Tensor]:
             found += behind.get(id(tensor), [tensor] if is_captured else [])
         if operation.hands_on:
             behind |= {id(tensor): found for tensor in operation.made}
-        elif not operation.keeps and any(map(smooth, operation.made)):
+        elif not operation.keeps and any(map(differentiable, operation.made)):
             yield from found
         known |= {id(tensor) for tensor in operation.made}
 
@@ -109,14 +110,10 @@ def test_no_result_tensor_is_inside_a_container(subject: Subject, world: World) 
         for call in look.witness.calls:
             need(look.case.active, "no input can be differentiated")
             for index, value in enumerate(call.output if isinstance(call.output, tuple) else (call.output,)):
-                inside = [leaf for leaf in pytree.tree_leaves(value) if leaf is not value and _carries_gradient(leaf)]
+                inside = [leaf for leaf in pytree.tree_leaves(value) if leaf is not value and differentiable(leaf)]
                 expect.that(
                     not inside,
                     f"output {index} of {call.function.__name__}, {look.case.label}",
                     f"a {type(value).__name__} with tensors inside, which get no gradient",
                     "tensors as outputs of their own",
                 )
-
-
-def _carries_gradient(leaf: object) -> bool:
-    return isinstance(leaf, torch.Tensor) and smooth(leaf)

@@ -11,7 +11,7 @@ from conformance.kit.calls import Case, Run, differentiated, in_double
 from conformance.kit.deviations import need
 from conformance.kit.marks import cases, clause
 from conformance.kit.subject import Subject
-from conformance.kit.variants import attempt, draws, in_dtype, shaken
+from conformance.kit.variants import draws, in_dtype, shaken
 from conformance.kit.watched import watched
 from conformance.kit.ways import under
 from conformance.kit.world import World
@@ -47,11 +47,11 @@ def test_gradients_under_autocast_agree(subject: Subject, world: World) -> None:
     compared = 0
     for given, _ in differentiated(subject, world):
         case = in_dtype(given, torch.float32) or given
-        plain = attempt(lambda case=case: _gradients(case, case, world), world)  # type: ignore[misc]
+        plain = world.try_call(_gradients, case, case, world)
         if plain is None or draws(case, world):
             continue
         mixed = under(case, partial(torch.autocast, world.device.partition(":")[0], torch.bfloat16))
-        actual = attempt(lambda case=case, mixed=mixed: _gradients(case, mixed, world), world)  # type: ignore[misc]
+        actual = world.try_call(_gradients, case, mixed, world)
         if actual is None:
             continue
         compared += 1
@@ -76,15 +76,13 @@ def test_backward_takes_the_precision_that_forward_takes(subject: Subject, world
     for given, _ in differentiated(subject, world):
         case = _in_precision(given, precision, world)
         # Where the sample itself fails, other clauses say so.
-        fine = case and attempt(lambda given=given: _pulled(given.run(), world), world)  # type: ignore[misc]
-        run = attempt(case.run, world) if case and fine else None
+        fine = world.try_call(lambda one: _pulled(one.run(), world) or None, given)
+        run = world.try_call(lambda one: one.run() if one else None, case) if fine else None
         if run is None or not all(world.exchange(bool(run.outputs))):
             continue
         taken += 1
-        what = (
-            f"gradients of {given.label}, {'forward under autocast' if precision == 'autocast' else f'in {precision}'}"
-        )
-        with expect.no_error(f"{what}, which forward takes", "gradients", _cause):
+        how = "forward under autocast" if precision == "autocast" else f"in {precision}"
+        with expect.no_error(f"gradients of {given.label}, {how}, which forward takes", "gradients", _cause):
             _pulled(run, world)
     need(taken, f"it takes no sample in {precision}, or every sample is so already")
 

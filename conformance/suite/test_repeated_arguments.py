@@ -13,7 +13,7 @@ from conformance.kit.deviations import need
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_strided
-from conformance.kit.variants import attempt, same_outputs, steady
+from conformance.kit.variants import same_outputs, steady
 from conformance.kit.world import World
 
 
@@ -24,13 +24,13 @@ def test_gradients_of_a_repeated_argument_add_up(subject: Subject, world: World)
     for case in steady(subject, world):
         for first, second in _alike(case):
             both = case.having({second: case.values[first]})
-            apart = attempt(both.run, world)
-            shared = attempt(lambda: _sharing(both, first, second), world)  # noqa: B023
+            apart = world.try_call(both.run)
+            shared = world.try_call(_sharing, both, first, second)
             if apart is None or shared is None or not same_outputs(apart, shared, world):
                 continue
             cotangents = apart.cotangents(world)
-            actual = attempt(lambda: _gradient(shared, cotangents, [first]), world)  # noqa: B023
-            right = attempt(lambda: _gradient(apart, cotangents, [first, second]), world)  # noqa: B023
+            actual = world.try_call(_gradient, shared, cotangents, [first])
+            right = world.try_call(_gradient, apart, cotangents, [first, second])
             if actual is None or right is None:
                 continue
             tried += 1

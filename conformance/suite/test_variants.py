@@ -1,10 +1,9 @@
-"""The gradient of samples derived from those given: other layouts, other dtypes, nothing along the first dimension."""
+"""The gradient of samples derived from those given: other layouts, nothing along the first dimension."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 
@@ -27,10 +26,10 @@ from conformance.kit.marks import cases, clause
 from conformance.kit.slopes import epsilon
 from conformance.kit.subject import Subject
 from conformance.kit.variants import (
-    attempt,
+    NEAR,
+    Mismatch,
     everywhere,
     farthest,
-    in_dtype,
     same_outputs,
     shaken,
     steady,
@@ -38,27 +37,8 @@ from conformance.kit.variants import (
 )
 from conformance.kit.world import World
 
-#: How far gradients may be apart, next to their size: wide, since what is looked for is wrong and not imprecise.
-NEAR = {torch.float64: 0.01, torch.float32: 0.05, torch.float16: 0.1, torch.bfloat16: 0.1}
-
 #: What is compared of two calls: their results, or the gradients.
 Look = Callable[[Run], list[torch.Tensor]]
-
-
-@dataclass(frozen=True)
-class Mismatch:
-    """A value that is farther from the right one, next to its size, than the tolerance lets pass."""
-
-    what: str
-    actual: torch.Tensor
-    right: torch.Tensor
-    gap: float
-    tolerance: float
-    likely: str = ""
-
-    def __str__(self) -> str:
-        gap, tolerance = f"{self.gap:.2g}", f"{self.tolerance:.2g}"
-        return f"{self.what}: off by {gap} of its size, where {tolerance} is allowed; expected is that"
 
 
 @clause("Function.backward.gradient")
@@ -78,8 +58,8 @@ def test_layout_of_inputs_makes_no_difference(subject: Subject, world: World, la
         start = settled(case, arrange)
         if not all(world.exchange(changes(case, arrange))):
             continue
-        taken = attempt(lambda: _taken(start, arrange, world), world)  # noqa: B023
-        if taken is not None and attempt(lambda: laid(start, arrange), world) is not None:  # noqa: B023
+        taken = world.try_call(_taken, start, arrange, world)
+        if taken is not None and world.try_call(laid, start, arrange) is not None:
             tried += 1
             found.append(everywhere(start, world, lambda point: _by_layout(point, world, arrange, layout)))
     need(tried, f"it takes no sample that is {layout}, or every sample is so already")
@@ -112,7 +92,7 @@ def _by_layout(point: Case, world: World, arrange: Arrange, layout: str) -> Mism
     if not same_outputs(base, run, world):
         return None
     for look, expected in right.items():
-        actual = attempt(lambda: look(run), world)  # noqa: B023
+        actual = world.try_call(look, run)
         if actual is None:
             return None  # an error is no wrong gradient; Function.backward.any-input speaks of it
         gap, place = farthest(actual, expected)
@@ -123,9 +103,11 @@ def _by_layout(point: Case, world: World, arrange: Arrange, layout: str) -> Mism
         if any(world.exchange(rough >= 1)):
             return None  # rounding alone decides what comes out
         if any(world.exchange(gap > tolerance)) and not _is_misread(point, arrange, look, world):
-            who, what = ("forward", "result") if look is results else ("backward", f"gradient of {_leaf(base, place)}")
+            who, what = "forward", f"result of {point.label}"
+            if look is gradients:
+                who, what = "backward", f"gradient of {point.name(list(base.leaves)[place])}"
             likely = _in_order(who, point, arrange, world, lambda other: look(other)[place], actual[place])  # noqa: B023
-            what = f"{what} of {point.label} with its inputs {layout}"
+            what = f"{what} with its inputs {layout}"
             return Mismatch(what, actual[place], expected[place], gap, tolerance, likely) if gap > tolerance else None
     return None
 
@@ -133,18 +115,16 @@ def _by_layout(point: Case, world: World, arrange: Arrange, layout: str) -> Mism
 def _is_misread(point: Case, arrange: Arrange, look: Look, world: World) -> bool:
     """Whether an operation of PyTorch itself goes wrong, on any rank."""
     with MisreadMode() as mode:
-        attempt(lambda: look(laid(point, arrange)), world)
+        world.try_call(lambda: look(laid(point, arrange)))
     return any(world.exchange(bool(mode.misread)))
 
 
 def _roughness(point: Case, look: Look, expected: list[torch.Tensor], world: World) -> float:
     """How far rounding alone moves what a call gives: where rows are alike, it may decide which one is the largest."""
     eps = max(epsilon(expected), torch.finfo(torch.float32).eps)  # it may work in single precision inside
-    moved = [
-        attempt(lambda other=other: look(other.run()), world)  # type: ignore[misc]
-        for other in shaken(point, world, eps, tries=4, constants=True)
-    ]
-    return math.inf if None in moved else max(farthest(each, expected)[0] for each in moved)
+    others = shaken(point, world, eps, tries=4, constants=True)
+    moved = [world.try_call(lambda other: look(other.run()), other) for other in others]
+    return max(math.inf if each is None else farthest(each, expected)[0] for each in moved)
 
 
 def _in_order(
@@ -160,11 +140,6 @@ def _in_order(
     return f"{who} takes memory for contiguous" if told else ""
 
 
-def _leaf(run: Run, place: int) -> str:
-    """How the sample names one of the leaves of a call."""
-    return run.case.names[list(run.leaves)[place]]
-
-
 def _coarsest(tensors: list[torch.Tensor]) -> torch.dtype:
     eps = epsilon(tensors)
     return next(
@@ -174,80 +149,15 @@ def _coarsest(tensors: list[torch.Tensor]) -> torch.dtype:
 
 
 @clause("Function.backward.gradient")
-@cases(dtype=["float32", "float16", "bfloat16"])
-def test_gradient_in_another_dtype(subject: Subject, world: World, dtype: str) -> None:
-    """In another dtype that the subject takes, the gradient is the one in double precision, but for rounding."""
-    kind, found, tried = getattr(torch, dtype), [], 0
-    for case in steady(subject, world):
-        low = in_dtype(case, kind)
-        if low is None or attempt(lambda: _both(low, world), world) is None:  # noqa: B023
-            continue
-        tried += 1
-        found.append(everywhere(case, world, lambda point: _by_dtype(point, world, kind)))
-    need(tried, f"it takes no sample in {dtype}, or not in double precision, or has nothing but such samples")
-    for wrong in filter(None, found):
-        actual, right = expect.shown_apart(wrong.actual, wrong.right)
-        raise Deviation(f"{wrong} in double precision at the same values", actual, right)
-
-
-Found = tuple[Run, list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]
-
-
-def _both(low: Case, world: World) -> Found | None:
-    """The gradients in a low precision and in double precision at the same values, with the cotangents."""
-    run = low.run()
-    cotangents = run.cotangents(world)
-    finite = all(bool(output.isfinite().all()) for output in run.outputs)
-    actual = run.filled(run.gradients(cotangents))
-    high = in_dtype(low, torch.float64)
-    if high is None or not finite:
-        return None
-    return run, cotangents, actual, _in_double(high, run, cotangents)
-
-
-def _in_double(high: Case, low: Run, cotangents: list[torch.Tensor]) -> list[torch.Tensor]:
-    run = high.run()
-    if run.places != low.places or [y.shape for y in run.outputs] != [y.shape for y in low.outputs]:
-        raise ValueError("another result than in the other precision")
-    wide = [cotangent.to(output.dtype) for cotangent, output in zip(cotangents, run.outputs, strict=True)]
-    return run.filled(run.gradients(wide))
-
-
-def _by_dtype(point: Case, world: World, dtype: torch.dtype) -> Mismatch | None:
-    low = in_dtype(point, dtype)
-    high = None if low is None else in_dtype(low, torch.float64)
-    found: Found | None = None if low is None else attempt(lambda: _both(low, world), world)
-    if low is None or high is None or found is None:
-        return None
-    run, cotangents, actual, right = found
-    nearby = [
-        attempt(lambda moved=moved: _in_double(moved, run, cotangents), world)  # type: ignore[misc]
-        for moved in shaken(high, world, torch.finfo(dtype).eps, constants=True)
-    ]
-    if None in nearby:
-        return None
-    if torch.finfo(dtype).bits < 32 and not all(bool(gradient.isfinite().all()) for gradient in actual):
-        return None  # beyond the range of the dtype
-    rough = max(farthest(moved, right)[0] for moved in nearby)
-    gap, place = farthest(actual, right, max(map(float, (c.abs().max() if c.numel() else 0.0 for c in cotangents))))
-    near = NEAR[dtype] + 3 * rough
-    if gap <= near:
-        return None
-    name = str(dtype).removeprefix("torch.")
-    what = f"gradient of {_leaf(run, place)} of {point.label} in {name}"
-    return Mismatch(what, actual[place], right[place], gap, near)
-
-
-@clause("Function.backward.gradient")
 def test_gradient_of_nothing(subject: Subject, world: World) -> None:
     """With an empty first dimension no gradient is NaN; where the result is empty too, all derivatives are zero."""
     taken = 0
     for case in steady(subject, world):
         empty = without_rows(case)
-        run: Run | None = attempt(empty.run, world) if empty else None
+        run = world.try_call(empty.run) if empty else None
         if run is None or not all(world.exchange(all(bool(y.detach().isfinite().all()) for y in run.outputs))):
             continue
-        gradients = attempt(lambda: run.filled(run.gradients(run.cotangents(world))), world)  # noqa: B023
+        gradients = world.try_call(lambda run: run.filled(run.gradients(run.cotangents(world))), run)
         taken += gradients is not None
         nothing = all(output.numel() == 0 for output in run.outputs)
         for at, gradient in zip(run.leaves, gradients or (), strict=gradients is not None):
@@ -279,8 +189,8 @@ def test_backward_takes_what_forward_takes(subject: Subject, world: World, kind:
     for sample in differentiable(subject, world):
         case = settled(sample, arrange) if arrange else sample
         # Where the sample itself fails, other clauses say so.
-        fine = attempt(lambda: _taken(case, arrange, world), world)  # noqa: B023
-        run = attempt(lambda: _derived(case, kind, world), world) if fine else None  # noqa: B023
+        fine = world.try_call(_taken, case, arrange, world)
+        run = world.try_call(_derived, case, kind, world) if fine else None
         if run is None or not all(world.exchange(bool(run.outputs))):
             continue
         taken += 1

@@ -62,7 +62,7 @@ def test_other_sources_and_other_releases_have_a_library_of_their_own(cache, com
     assert len({first, second, build()}) == 3
 
 
-def test_no_compiler(cache, monkeypatch):
+def test_a_missing_compiler_is_told_with_what_to_install(cache, monkeypatch):
     monkeypatch.setenv("PATH", str(cache))
     monkeypatch.delenv("CXX", raising=False)
     with pytest.raises(BuildError, match=r"^the emulated device needs a C\+\+ compiler, .* install g\+\+, or set CXX$"):
@@ -72,13 +72,13 @@ def test_no_compiler(cache, monkeypatch):
         build()
 
 
-def test_no_headers_of_python(cache, monkeypatch):
+def test_missing_headers_of_python_are_told_with_what_to_install(cache, monkeypatch):
     monkeypatch.setattr(compiling.sysconfig, "get_path", lambda name: str(cache))
     with pytest.raises(BuildError, match=r"Python\.h: install python3-dev$"):
         build()
 
 
-def test_another_system(cache, monkeypatch):
+def test_another_system_than_linux_is_refused(cache, monkeypatch):
     monkeypatch.setattr(compiling.platform, "system", lambda: "Darwin")
     with pytest.raises(BuildError, match="needs Linux, and this is Darwin"):
         build()

@@ -18,7 +18,7 @@ def total(size):
 
 
 @on_ranks(1, 2, 3)
-def test_all_reduce(rank, size):
+def test_all_reduce_gives_every_rank_the_sum_mean_or_largest(rank, size):
     x = of_rank(rank)
     dist.all_reduce(x)
     assert x.tolist() == [total(size), 10 * total(size)]
@@ -44,7 +44,7 @@ def test_a_transposed_tensor_keeps_its_elements(rank, size):
 
 
 @on_ranks(1, 2, 3)
-def test_broadcast_and_reduce(rank, size):
+def test_broadcast_and_reduce_go_from_one_rank_and_to_one(rank, size):
     x = of_rank(rank)
     dist.broadcast(x, src=size - 1)
     assert x.tolist() == [size, 10 * size]
@@ -54,7 +54,7 @@ def test_broadcast_and_reduce(rank, size):
 
 
 @on_ranks(1, 2, 3)
-def test_gathers(rank, size):
+def test_gathers_give_every_tensor_or_object_in_the_order_of_ranks(rank, size):
     expected = [[s + 1, 10 * (s + 1)] for s in range(size)]
     places = [torch.empty(2, device="emulated") for _ in range(size)]
     dist.all_gather(places, of_rank(rank))
@@ -71,7 +71,7 @@ def test_gathers(rank, size):
 
 
 @on_ranks(1, 2, 3)
-def test_scatters(rank, size):
+def test_scatters_give_each_rank_its_part(rank, size):
     mine = torch.empty(2, device="emulated")
     dist.scatter(mine, [of_rank(s) for s in range(size)] if rank == 0 else None, src=0)
     assert mine.tolist() == [rank + 1, 10 * (rank + 1)]
@@ -83,7 +83,7 @@ def test_scatters(rank, size):
 
 
 @on_ranks(1, 2, 3)
-def test_all_to_all(rank, size):
+def test_all_to_all_gives_each_rank_what_is_its(rank, size):
     given = torch.arange(size, device="emulated") + 10 * rank
     arrived = torch.empty_like(given)
     dist.all_to_all_single(arrived, given)
@@ -96,7 +96,7 @@ def test_all_to_all(rank, size):
 
 
 @on_ranks(2, 3)
-def test_messages(rank, size):
+def test_messages_arrive_from_rank_to_rank(rank, size):
     x = of_rank(rank)
     if rank == 0:
         dist.send(x, dst=1, tag=3)
@@ -112,7 +112,7 @@ def test_messages(rank, size):
 
 
 @on_ranks(3)
-def test_subgroups(rank, size):
+def test_a_subgroup_leaves_other_ranks_alone(rank, size):
     group = dist.new_group([0, 2])
     x = of_rank(rank)
     if rank != 1:

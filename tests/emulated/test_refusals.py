@@ -73,7 +73,7 @@ REFUSED = {
 
 
 @on_ranks(1, 2)
-def test_refusals(rank, size):
+def test_what_nccl_refuses_is_refused_and_the_next_collective_works(rank, size):
     for name, (kind, message, collective) in REFUSED.items():
         if name == "two devices" and size == 1:
             continue  # takes two tensors

@@ -57,7 +57,7 @@ def _dot(_: object) -> None:
 def _peers(only: str, write: bool) -> int:
     from tests.proof import peers  # it imports torch, which the other parts leave to their ranks
 
-    rows = peers.rows(only, lambda: print(".", end="", flush=True))
+    rows = peers.rows(only, _dot)
     print()
     for name in peers.CHECKS:
         bugs, good = ([row for row in rows if bool(row.implementation.breaks) is bad] for bad in (True, False))

@@ -12,13 +12,15 @@ from pathlib import Path
 
 from conformance.core import catalog, clauses
 from conformance.core.options import RunOptions
+from conformance.core.outcomes import BROKEN
 from conformance.core.plan import PlannedTest, plan
 from conformance.emulated import DEVICE
 from conformance.ranks.client import Forkserver
 from conformance.ranks.settings import Settings
 from conformance.run.emulation import emulated_library
-from conformance.run.session import outcomes_of, reference_subjects
-from tests.proof.matrix import BROKEN, TIMEOUT
+from conformance.run.references import reference_subjects
+from conformance.run.session import outcomes_of
+from tests.proof.matrix import TIMEOUT
 from tests.proof.mutants import Mutant, mutants
 from tests.proof.workers import Hasty
 

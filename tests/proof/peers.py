@@ -86,7 +86,7 @@ class Row:
         return {"implementation": self.implementation.reference, "breaks": self.implementation.breaks, **self.said}
 
 
-def rows(only: str, done: Callable[[], None]) -> list[Row]:
+def rows(only: str, said: Callable[[Row], None]) -> list[Row]:
     """A row for every bug in the contract that one process can show, and for every correct implementation."""
     _import_what_checks_import()
     wanted = [each for each in (*planted(), *correct()) if each.spec == "Function" and not each.engine]
@@ -94,7 +94,7 @@ def rows(only: str, done: Callable[[], None]) -> list[Row]:
     for implementation in wanted:
         if only in implementation.reference:
             found.append(Row(implementation, {name: _said(implementation, name) for name in CHECKS}))
-            done()
+            said(found[-1])
     return found
 
 

@@ -3,7 +3,6 @@
 The words are those of PyTorch's SPMD type system. All ranks together are one function from all inputs to all results,
 and one loss; :mod:`conformance.core.signatures` says what a signature means, :mod:`.values` makes inputs and
 cotangents of each type, :mod:`.owed` finds out by differences how the loss answers when an argument moves, and
-:mod:`.keeps` says which
-signatures a Function keeps. Nothing here imports anything else of the suite, or knows about processes: what a rank
-needs to know of the others it is given as :class:`.values.Ranks`.
+:mod:`.keeps` says which signatures a Function keeps. Nothing here knows about processes: what a rank needs to
+know of the others it is given as :class:`.values.Ranks`.
 """

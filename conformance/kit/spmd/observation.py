@@ -9,7 +9,8 @@ import torch
 
 from conformance.core.signatures import Signature, Type
 from conformance.kit.spmd.owed import Run, Slopes, backward, differences
-from conformance.kit.spmd.values import Ranks, argument, cotangent, differentiable
+from conformance.kit.spmd.values import Ranks, argument, cotangent
+from conformance.kit.tensors import differentiable
 
 #: A result, and whether the ranks' cotangents for it differ, as they do for types R and V.
 Loss = tuple[int, bool]
@@ -65,18 +66,18 @@ def observe(
     results = list(run(mine))
     told = ranks.exchange([[differentiable(y), y.requires_grad] for y in results])
     everyones = ranks.tensors(results)
-    smooth = _smooth(told)
+    places = _with_gradient(told)
     losses: dict[Loss, list[torch.Tensor | None]] = {
-        (at, own): _cotangents(results, at, own, ranks.rank) for at in smooth for own in (True, False)
+        (at, own): _cotangents(results, at, own, ranks.rank) for at in places for own in (True, False)
     }
     gradients = {loss: ranks.tensors(backward(run, mine, given)) for loss, given in losses.items()}
     slopes = differences(ranks, run, [x.detach() for x in mine], differing, list(losses.values()), precision)
     asked = [x.requires_grad for x in mine]
     kept = [tuple(one if wanted else None for one, wanted in zip(row, asked, strict=True)) for row in slopes]
-    return Observation(everyones, smooth, dict(zip(losses, kept, strict=True)), gradients)
+    return Observation(everyones, places, dict(zip(losses, kept, strict=True)), gradients)
 
 
-def _smooth(told: list[list[list[bool]]]) -> tuple[int, ...]:
+def _with_gradient(told: list[list[list[bool]]]) -> tuple[int, ...]:
     """The results that have a gradient on some rank; all of floating point where the graph is cut everywhere."""
     columns = [tuple(zip(*column, strict=True)) for column in zip(*told, strict=True)]
     floating = [at for at, (floats, _) in enumerate(columns) if any(floats)]

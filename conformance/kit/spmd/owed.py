@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from conformance.core.signatures import Signature, Type
-from conformance.kit.spmd.values import Ranks, differentiable
+from conformance.kit.spmd.values import Ranks
+from conformance.kit.tensors import differentiable, to_double
 
 #: Calls the Function on this rank's tensors. All ranks call it at the same time.
 Run = Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]
@@ -197,17 +197,13 @@ def _inner(cotangents: Cotangents, results: Sequence[torch.Tensor]) -> tuple[flo
     value = size = 0.0
     for cotangent, result in zip(cotangents, results, strict=True):
         if cotangent is not None:
-            terms = (_wide(cotangent).conj() * _wide(result)).real
+            terms = (to_double(cotangent.detach()).conj() * to_double(result.detach())).real
             value += float(terms.sum())
             size += float(terms.abs().sum())
     return value, size
 
 
-def _wide(tensor: torch.Tensor) -> Any:
-    return tensor.detach().to(torch.complex128 if tensor.is_complex() else torch.float64)
-
-
 def _typical(x: torch.Tensor) -> float:
     """How large the elements are; 1 where they are all zero or there are none."""
-    size = float(_wide(x).abs().square().mean().sqrt()) if x.numel() else 0.0
+    size = float(to_double(x.detach()).abs().square().mean().sqrt()) if x.numel() else 0.0
     return size or 1.0

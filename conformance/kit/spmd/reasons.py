@@ -14,9 +14,7 @@ from conformance.kit.spmd.owed import Slopes
 MANY = 5
 
 
-def problem(
-    kind: Type, slopes: Slopes, gradients: Sequence[torch.Tensor | None], own_losses: bool, what: str = "the gradient"
-) -> str:
+def problem(kind: Type, slopes: Slopes, gradients: Sequence[torch.Tensor | None], own_losses: bool, what: str) -> str:
     """Say what is wrong with the ranks' gradients of one argument; an empty text where nothing is.
 
     Args:

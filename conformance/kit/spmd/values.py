@@ -13,6 +13,7 @@ from zlib import crc32
 import torch
 
 from conformance.core.signatures import Type
+from conformance.kit.tensors import differentiable
 
 
 @dataclass(frozen=True)
@@ -45,16 +46,6 @@ class Ranks:
         return [
             _read(one).to(own.device).requires_grad_(own.requires_grad) for one, own in zip(first, values, strict=True)
         ]
-
-    def within(self, members: Sequence[int]) -> Ranks:
-        """The same for a group of some of these ranks, this one among them.
-
-        Every rank must exchange at the same time, those outside the group too, whose values are left out.
-
-        >>> Ranks(2, 3, lambda value: ["a", "b", value]).within([2, 0]).exchange("c")
-        ['c', 'a']
-        """
-        return Ranks(members.index(self.rank), len(members), lambda value: _chosen(self.exchange(value), members))
 
 
 def argument(kind: Type, sample: torch.Tensor, rank: int, *key: object) -> torch.Tensor:
@@ -99,15 +90,6 @@ def direction(kind: Type, value: torch.Tensor, rank: int, *key: object) -> torch
     return drawn.to(value.device, value.dtype)
 
 
-def differentiable(value: Any) -> bool:
-    """Whether something is a tensor that can have a gradient."""
-    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
-
-
-def _chosen(values: list[Any], members: Sequence[int]) -> list[Any]:
-    return [values[member] for member in members]
-
-
 def _written(value: torch.Tensor) -> list[Any]:
     plain = value.detach().resolve_conj().resolve_neg().cpu().contiguous()
     data = bytes(plain.view(-1).view(torch.uint8).tolist()).hex() if plain.numel() else ""
@@ -131,6 +113,6 @@ def _varied(value: torch.Tensor, rank: int, key: tuple[object, ...]) -> torch.Te
 
 
 def _drawn(like: torch.Tensor, draw: Callable[..., torch.Tensor], *key: object) -> torch.Tensor:
-    wide = torch.complex128 if like.is_complex() else torch.float64
+    wide = torch.promote_types(like.dtype, torch.float64)
     seed = crc32(repr((tuple(like.shape), *key)).encode())
     return draw(tuple(like.shape), dtype=wide, generator=torch.Generator().manual_seed(seed), device="cpu")

@@ -11,8 +11,8 @@ from conformance.reproduce.pieces.subject import Function
 
 def fresh(args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Copies of the arguments; where no tensor requires grad, all floating-point and complex ones do."""
-    smooth = [arg for arg in args if isinstance(arg, torch.Tensor) and (arg.is_floating_point() or arg.is_complex())]
-    wanted = [arg for arg in smooth if arg.requires_grad] or smooth
+    found = [arg for arg in args if isinstance(arg, torch.Tensor) and (arg.is_floating_point() or arg.is_complex())]
+    wanted = [arg for arg in found if arg.requires_grad] or found
     return tuple(
         arg.detach().clone().requires_grad_(any(arg is one for one in wanted)) if isinstance(arg, torch.Tensor) else arg
         for arg in args

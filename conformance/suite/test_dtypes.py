@@ -1,0 +1,76 @@
+"""The gradient in other dtypes than the samples have."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from conformance.kit import expect
+from conformance.kit.calls import Case, Run
+from conformance.kit.deviations import Deviation, need
+from conformance.kit.marks import cases, clause
+from conformance.kit.subject import Subject
+from conformance.kit.variants import NEAR, Mismatch, everywhere, farthest, in_dtype, shaken, steady
+from conformance.kit.world import World
+
+
+@clause("Function.backward.gradient")
+@cases(dtype=["float32", "float16", "bfloat16"])
+def test_gradient_in_another_dtype(subject: Subject, world: World, dtype: str) -> None:
+    """In another dtype that the subject takes, the gradient is the one in double precision, but for rounding."""
+    kind, found, tried = getattr(torch, dtype), [], 0
+    for case in steady(subject, world):
+        low = in_dtype(case, kind)
+        if low is None or world.try_call(_both, low, world) is None:
+            continue
+        tried += 1
+        found.append(everywhere(case, world, lambda point: _by_dtype(point, world, kind)))
+    need(tried, f"it takes no sample in {dtype}, or not in double precision, or has nothing but such samples")
+    for wrong in filter(None, found):
+        actual, right = expect.shown_apart(wrong.actual, wrong.right)
+        raise Deviation(f"{wrong} in double precision at the same values", actual, right)
+
+
+Found = tuple[Run, list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]
+
+
+def _both(low: Case, world: World) -> Found | None:
+    """The gradients in a low precision and in double precision at the same values, with the cotangents."""
+    run = low.run()
+    cotangents = run.cotangents(world)
+    finite = all(bool(output.isfinite().all()) for output in run.outputs)
+    actual = run.filled(run.gradients(cotangents))
+    high = in_dtype(low, torch.float64)
+    if high is None or not finite:
+        return None
+    return run, cotangents, actual, _in_double(high, run, cotangents)
+
+
+def _in_double(high: Case, low: Run, cotangents: list[torch.Tensor]) -> list[torch.Tensor]:
+    run = high.run()
+    if run.places != low.places or [y.shape for y in run.outputs] != [y.shape for y in low.outputs]:
+        raise ValueError("another result than in the other precision")
+    wide = [cotangent.to(output.dtype) for cotangent, output in zip(cotangents, run.outputs, strict=True)]
+    return run.filled(run.gradients(wide))
+
+
+def _by_dtype(point: Case, world: World, dtype: torch.dtype) -> Mismatch | None:
+    low = in_dtype(point, dtype)
+    high = None if low is None else in_dtype(low, torch.float64)
+    found = None if low is None else world.try_call(_both, low, world)
+    if low is None or high is None or found is None:
+        return None
+    run, cotangents, actual, right = found
+    others = shaken(high, world, torch.finfo(dtype).eps, constants=True)
+    nearby = [world.try_call(_in_double, moved, run, cotangents) for moved in others]
+    if torch.finfo(dtype).bits < 32 and not all(bool(gradient.isfinite().all()) for gradient in actual):
+        return None  # beyond the range of the dtype
+    rough = max(math.inf if moved is None else farthest(moved, right)[0] for moved in nearby)
+    gap, place = farthest(actual, right, max(map(float, (c.abs().max() if c.numel() else 0.0 for c in cotangents))))
+    near = NEAR[dtype] + 3 * rough
+    if gap <= near:
+        return None
+    name = str(dtype).removeprefix("torch.")
+    what = f"gradient of {point.name(list(run.leaves)[place])} in {name}"
+    return Mismatch(what, actual[place], right[place], gap, near)
