@@ -57,6 +57,12 @@ class FunctionBackward(Function):
            backward is called with ctx and one value for each output of forward, in order: a gradient where
            the output is a tensor, None where it is not.
 
+        .. clause:: Function.backward.accepts
+           :level: must
+           :sources: K T L M N "It must accept a context"
+
+           backward can be called with ctx and one value for each output of forward.
+
         .. clause:: Function.backward.count
            :level: must
            :sources: K T L M N "as many tensors, as there were inputs"
@@ -125,6 +131,13 @@ class FunctionBackward(Function):
 
            What forward takes backward takes too: inputs that are transposed, sliced or expanded, and those with
            nothing along the first dimension, whose gradients are empty or zero.
+
+        .. clause:: Function.backward.any-precision
+           :level: may
+           :sources: X Automatic mixed precision examples, ours
+
+           In single and half precision, and with forward under autocast, backward takes what forward takes; where
+           not, the report says what it raises.
 
         .. clause:: Function.backward.double
            :level: quality

@@ -76,7 +76,7 @@ class Nodes:
 
     folder: Path
     names: tuple[str, ...]
-    processes: int = 2
+    processes: int
     started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def launch(self, node: int, port: int, *words: str, options: Sequence[str] = ()) -> subprocess.Popen[str]:
@@ -120,13 +120,13 @@ class Nodes:
 
 
 @contextlib.contextmanager
-def two_nodes(folder: Path) -> Iterator[Nodes]:
+def two_nodes(folder: Path, processes: int) -> Iterator[Nodes]:
     """Two nodes with a cable between them: a pair of virtual Ethernet devices.
 
     Raises:
         PermissionError: this process may not make any, or there is no ``ip``.
     """
-    with _namespaces(folder, 2) as nodes:
+    with _namespaces(folder, 2, processes) as nodes:
         first, second = nodes.names
         _ip("link", "add", "cable0", "netns", first, "type", "veth", "peer", "name", "cable1", "netns", second)
         _set_up(nodes)
@@ -160,7 +160,7 @@ def _set_up(nodes: Nodes) -> None:
 
 
 @contextlib.contextmanager
-def _namespaces(folder: Path, count: int, processes: int = 2) -> Iterator[Nodes]:
+def _namespaces(folder: Path, count: int, processes: int) -> Iterator[Nodes]:
     nodes = Nodes(folder, tuple(f"cnf{letter}{os.getpid()}" for letter in "ABCDEFGH"[:count]), processes)
     if not (shutil.which("ip") and shutil.which("unshare")):
         raise PermissionError("needs the commands ip (package iproute2) and unshare")

@@ -92,6 +92,7 @@ VECTOR = ((_random(5),),)
 #: The right class that a fix is about, and what it is called with: by the beginning of the clause's id.
 AROUND = {
     "Function.": (Square, VECTOR),
+    "Function.backward.accepts": (Pair, VECTOR),
     "Function.backward.count": (Scaled, ((_random(5), 3.0),)),
     "Function.backward.undefined": (Scaled, ((_random(5), 3.0),)),
     "Function.backward.needs-input-grad-honoured": (Product, ((_random(5), _random(5)),)),

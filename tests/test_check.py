@@ -273,3 +273,45 @@ def test_nothing_about_backward_passes_where_there_is_none():
     (subject,) = check(Mistyped, (torch.ones(3, dtype=torch.float64, requires_grad=True),)).subjects
     about = {clause.id: clause.verdict for clause in subject.clauses if ".backward." in clause.id}
     assert set(about.values()) == {"not-applicable"}, about
+
+
+class Residue(torch.autograd.Function):
+    """The gradient of the second input is so small that differences of forward tell nothing of it."""
+
+    @staticmethod
+    def forward(ctx, x, bound):
+        ctx.save_for_backward(x)
+        return x.square() + 1e-11 * bound
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * grad * x, 3e-9 * grad
+
+
+class Linear(torch.autograd.Function):
+    """Takes a module and, so that it gets a gradient, its weight."""
+
+    @staticmethod
+    def forward(ctx, layer, x, weight):
+        ctx.save_for_backward(x, weight)
+        return layer(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        return None, grad @ weight, grad.mT @ x
+
+
+def test_a_pass_says_which_gradients_it_leaves_open():
+    def said(function, *args):
+        report = check(function, args, only="Function.backward.gradient")
+        (told,) = [clause.reason for clause in report.subjects[0].clauses if clause.verdict == "pass"]
+        return told
+
+    x, bound = (torch.rand(4, dtype=torch.float64).add(size).requires_grad_() for size in (0, 5))
+    assert "the gradient of input 1 of inputs 0, which differences cannot tell" in said(Residue, x, bound)
+    layer = torch.nn.Linear(4, 2, bias=False, dtype=torch.float64)
+    told = said(Linear, layer, x.detach()[None].requires_grad_(), layer.weight)
+    assert "the gradient of input 2 of inputs 0, which a module has that is an argument too" in told
+    assert said(Square, example()) == ""

@@ -159,6 +159,54 @@ def test_explain_tells_text_level_sources_and_tests(capsys):
         assert word in out
 
 
+@pytest.mark.parametrize(
+    ("words", "shown", "others"),
+    [
+        ("Function.jvp", {"Function.jvp.count", "Function.jvp.in-place"}, {"NestedIOFunction.jvp.nested"}),
+        ("gradfactor.", {"GradFactor.jvp.scaled", "GradFactor.backward.none-for-f"}, {"Function.jvp.count"}),
+        ("AllGather", {"AllGather.forward.args"}, {"AllGatherGradAutograd.forward.meta"}),
+        ("mark_dirty", {"Function.mark_dirty.once", "NestedIOFunction.mark_dirty.nested"}, {"Function.jvp.count"}),
+        ("count", {"Function.backward.count", "Function.jvp.count"}, {"Function.backward.gradient"}),
+    ],
+)
+def test_explain_lists_the_clauses_under_a_part_of_their_names(capsys, words, shown, others):
+    assert main(["explain", words]) == 0
+    rows = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("  ")}
+    assert shown <= rows
+    assert not others & rows
+    assert rows <= set(clauses.registry())
+
+
+@pytest.mark.parametrize("words", ["backward.count", "function.BACKWARD.count", "Function.backward.count."])
+def test_explain_shows_the_one_clause_that_is_meant(capsys, words):
+    assert main(["explain", words]) == 0
+    assert "Function.backward.count   must" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("Function.backward.gradiant", "Function.backward.gradient"),
+        ("Function.backwards.count", "Function.backward.count"),
+        ("Funtcion.backward", "Function.backward"),
+        ("Function_backward", "Function.backward"),
+        ("Fonction", "Function"),
+        ("GradFactor.forward.identty", "GradFactor.forward.identity"),
+    ],
+)
+def test_explain_names_the_nearest_of_what_there_is(capsys, words, meant):
+    assert main(["explain", words]) == 4
+    assert capsys.readouterr().err == f"conformance: no clause {words!r}; did you mean {meant}?\n"
+
+
+@pytest.mark.parametrize("words", ["", " ", ".", "xyz", "?" * 100_000])
+def test_explain_guesses_nothing_where_nothing_is_near(capsys, words):
+    assert main(["explain", words]) == 4
+    told = capsys.readouterr().err
+    assert told.endswith("`conformance list` shows them all\n")
+    assert len(told) < 300
+
+
 @pytest.mark.parametrize("command", ["", "run", "list", "explain", "scan", "verify", "compare", "watch"])
 def test_help_is_there_for_every_command(capsys, command):
     assert main([*filter(None, [command]), "--help"]) == 0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conformance.core.clauses import registry
-from conformance.core.outcomes import BROKEN, OUTCOMES
+from conformance.core.outcomes import BROKEN, OUTCOMES, RankOutcome
 from conformance.report.consequences import _TOLD_BY_PYTORCH
 from conformance.report.model import LEVELS, ClauseResult, overall
 from conformance.report.verdicts import clause_verdict
@@ -142,6 +144,13 @@ def test_an_assertion_that_failed_is_never_a_consequence():
     tests = [outcome(COUNT, "error", message=RAISED), outcome(SUM, "error", message=RAISED)]
     found = verdicts(*tests, outcome(SUM, "fail", node="other", message="gradient of x"))
     assert found[SUM][0] == "error"
+
+
+def test_an_assertion_that_failed_on_one_rank_is_no_consequence_of_an_error_on_another():
+    both = outcome(COUNT, "error", message=RAISED)
+    both = replace(both, ranks=(both.ranks[0], RankOutcome(1, "fail", "gradient of x")))
+    found = verdicts(outcome(SUM, "error", message=RAISED), both)
+    assert found[COUNT][0] == "error"
 
 
 def test_a_stricter_clause_is_never_excused_by_a_laxer_one():

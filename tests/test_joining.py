@@ -73,6 +73,22 @@ def test_the_rank_that_broke_decides_the_word_and_is_named_first():
     assert found.ranks == (WAITED, RAISED)
 
 
+ASSERTED = RankOutcome(0, "fail", "gradient of x\nactual:   1\nexpected: 2")
+
+
+@pytest.mark.parametrize("word", ["error", "timeout"])
+def test_an_assertion_that_failed_is_told_before_what_else_befell_another_rank(word):
+    told = joined(plan(SUM), [replace(RAISED, outcome=word), replace(ASSERTED, rank=0)], 0.5)
+    assert told.outcome == word
+    assert told.message == ("rank 0 of 2: gradient of x\nactual:   1\nexpected: 2\nrank 1 of 2: ValueError: not today")
+
+
+def test_a_crash_is_told_before_an_assertion_that_failed_elsewhere():
+    crashed = RankOutcome(1, "crash", "killed by SIGSEGV")
+    told = joined(plan(SUM), [ASSERTED, crashed], 0.5).message
+    assert told.startswith("rank 1 of 2: killed by SIGSEGV\nrank 0 of 2: gradient of x\n")
+
+
 def test_where_all_waited_their_word_counts():
     assert join([WAITED, replace(WAITED, rank=1)], 2)[0] == "timeout"
 

@@ -126,3 +126,78 @@ def test_a_failing_check_shows_the_line_of_the_test_and_none_of_the_suite(tmp_pa
     assert re.search(r"^> +check\(Half", told, re.MULTILINE), told
     assert "FAIL  Function.backward.gradient" in told
     assert "_raise_unless_good" not in told
+
+
+FOLLOWS = """
+import torch
+
+class Short(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        return x + y
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+def inputs():
+    x = torch.ones(3, dtype=torch.float64, requires_grad=True)
+    yield x, x.detach().clone().requires_grad_()
+    yield x.detach(), x.detach().clone().requires_grad_()
+"""
+HALVES = """
+import torch
+import torch.distributed as dist
+from spec_impl.ksuit import AllGatherGradAutograd
+
+class Half(AllGatherGradAutograd):
+    @staticmethod
+    def backward(ctx, *grads):
+        return AllGatherGradAutograd.backward(ctx, *grads) / dist.get_world_size()
+"""
+FEW = "test_one_value_for_each or test_same_inputs_give or test_gradient_is_the_derivative or test_zeros_give_zeros"
+
+
+@pytest.mark.parametrize("more", [(), ("-n", "2")], ids=["alone", "with workers"])
+def test_failures_that_follow_from_another_say_so_in_a_line(tmp_path: Path, more: tuple[str, ...]) -> None:
+    (tmp_path / "follows.py").write_text(FOLLOWS)
+    asked = ("--pyargs", "conformance.suite", "--subject", "follows:Short", "--inputs", "follows:inputs")
+    done = run_pytest(tmp_path, *asked, *more, "-k", f"follows and ({FEW})", "--ranks", "1", "--no-compile")
+    told = done.stdout
+    assert "4 failed" in told, "every failure is counted"
+    assert told.count("\nreproduce: ") == 1, told
+    assert "\nfail: Short.backward, inputs 0: number of values returned\n" in told
+    line = "\nconsequence of Function.backward.count: Function.backward.gradient (must) was not judged\n"
+    assert told.count(line) == 1, told
+    assert told.count("\nconsequence of Function.backward.count: ") == 3
+    summary = told.partition(" short test summary info ")[2]
+    assert "follows:Short: 1 cause, 3 consequences" in summary, told
+    assert "Function.backward.count (must): test_one_value_for_each_input[follows:Short-ranks1]" in summary
+
+
+def test_failures_without_a_common_cause_are_each_told_in_full(tmp_path: Path) -> None:
+    words = FOLLOWS.replace("return grad\n", "return 2 * grad, 3 * grad + 1\n")
+    (tmp_path / "follows.py").write_text(words)
+    asked = ("--pyargs", "conformance.suite", "--subject", "follows:Short", "--inputs", "follows:inputs")
+    done = run_pytest(tmp_path, *asked, "-k", f"follows and ({FEW})", "--ranks", "1", "--no-compile")
+    failed = int(re.findall(r"(\d+) failed", done.stdout)[-1])
+    assert failed > 1
+    assert done.stdout.count("\nreproduce: ") == failed
+    assert "consequence of" not in done.stdout
+
+
+def test_a_subject_that_cannot_be_called_is_told_once(tmp_path: Path) -> None:
+    (tmp_path / "follows.py").write_text(FOLLOWS.replace("return x + y", 'raise ValueError("not today")'))
+    asked = ("--pyargs", "conformance.suite", "--subject", "follows:Short", "--inputs", "follows:inputs")
+    done = run_pytest(tmp_path, *asked, "-k", f"follows and ({FEW})", "--ranks", "1", "--no-compile")
+    assert done.stdout.count("not today") == 2, "the exception, and the line that raises it"
+    assert "follows:Short: cannot be called with its samples, so nothing could be judged" in done.stdout
+
+
+def test_one_failure_in_several_worlds_is_told_in_full_once(tmp_path: Path) -> None:
+    (tmp_path / "halves.py").write_text(HALVES)
+    asked = ("--pyargs", "conformance.suite", "--subject", "halves:Half", "--spec", "AllGatherGradAutograd")
+    done = run_pytest(tmp_path, *asked, "-k", "halves and test_gradient_is_the_sum_over_ranks", "--ranks", "2,3")
+    assert "6 failed" in done.stdout, "two worlds, three dtypes"
+    assert done.stdout.count("\nreproduce: ") == 1, done.stdout
+    assert done.stdout.count("\nas in test_gradient_is_the_sum_over_ranks[halves:Half-ranks2-float64]: ") == 5

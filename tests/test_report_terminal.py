@@ -21,6 +21,7 @@ from tests.made_up import (
     CLAUSES,
     ENVIRONMENT,
     GATHER,
+    MESSAGE,
     NASTY,
     SUBJECT,
     SUITE,
@@ -198,6 +199,33 @@ def test_skipped_with_reasons_and_not_applicable_on_one_line():
     assert "not applicable 1" in text
     assert "defines no jvp" not in text
     assert f"1  the class defines no jvp: {SUM}" in on_terminal(report, verbose=True)
+
+
+def on_two_ranks(node=""):
+    """A test that raised on rank 0, and failed on rank 1."""
+    test = outcome(SUM, "error", node=node)
+    raised = RankOutcome(0, "error", 'ValueError: not today\n  File "mine.py", line 5, in backward')
+    return replace(test, ranks=(raised, RankOutcome(1, "fail", MESSAGE)))
+
+
+def test_an_error_on_one_rank_hides_no_numbers_of_another():
+    report = made(on_two_ranks())
+    told = on_terminal(report, 160)
+    assert told.index("rank 1 of 2, in") < told.index("expected: tensor([1., 1.])") < told.index("rank 0 of 2, in")
+    assert "| ValueError: not today" in told
+    written = page(report)
+    assert written.index("expected: tensor([1., 1.])") < written.index("ValueError: not today")
+    alone = outcome(SUM, "error", message=report.subjects[0].clauses[-1].tests[0].ranks[0].message, node="alone")
+    assert "expected: tensor([1., 1.])" in on_terminal(made(alone, on_two_ranks("another")), 160)
+
+
+def test_what_a_pass_leaves_open_is_told_where_details_are_wanted():
+    report = made(outcome(SUM, reason="too rough to tell the gradient of input 1 of inputs 0"), outcome(SUM, node="2"))
+    assert "too rough" not in on_terminal(report)
+    told = on_terminal(report, 160, verbose=True)
+    assert f"{SUM}: too rough to tell the gradient of input 1 of inputs 0" in told
+    assert "1 passed, of which something was not judged" in told
+    assert "too rough to tell the gradient of input 1" in page(report)
 
 
 def test_colours_only_where_they_are_wanted(monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import conformance.scan
+from conformance.report.sheet import terminal
 from conformance.scan import BadTarget, run, scan, to_sarif
 from conformance.scan.rules import RULES
 
@@ -349,3 +351,77 @@ def test_a_folder_that_cannot_be_read_is_named(monkeypatch, capsys):
     monkeypatch.setattr("conformance.scan.command.scan", refused)
     assert run("locked") == 4
     assert capsys.readouterr().err == "conformance scan: locked/inside cannot be read: Permission denied\n"
+
+
+FUNCTION = "import torch\nclass A(torch.autograd.Function): ...\n"
+
+
+@pytest.fixture
+def refused(tmp_path, monkeypatch):
+    """A package of which two folders cannot be read: one not at all, of one only the names in it."""
+    package = tmp_path / "pkg"
+    for folder in ("a", "closed", "names", "z"):
+        (package / folder).mkdir(parents=True)
+        (package / folder / "m.py").write_text(FUNCTION)
+    (package / "__init__.py").touch()
+
+    def refusing(function, *parts):
+        def asked(path=".", *more, **options):
+            if isinstance(path, (str, Path)) and any(f"{package}/{part}" in f"{path}" for part in parts):
+                raise PermissionError(13, "Permission denied", str(path))
+            return function(path, *more, **options)
+
+        return asked
+
+    # root may read everything, so permissions alone would not do
+    monkeypatch.setattr(os, "scandir", refusing(os.scandir, "closed"))
+    monkeypatch.setattr(os, "stat", refusing(os.stat, "closed/", "names/"))
+    return package
+
+
+def test_folders_that_cannot_be_read_are_named_and_the_scan_goes_on(refused):
+    result = scan(str(refused))
+    assert [found.file for found in result.found] == ["pkg/a/m.py", "pkg/z/m.py"]
+    denied = "cannot be read: Permission denied"
+    assert [(skip.file, skip.reason) for skip in result.skipped] == [("pkg/closed", denied), ("pkg/names/m.py", denied)]
+
+
+def test_what_stands_beside_a_folder_that_cannot_be_read_is_scanned(refused):
+    result = scan(str(refused / "a"))
+    assert [found.name for found in result.found] == ["A"]
+    assert result.skipped == ()
+
+
+def test_a_folder_that_cannot_be_read_at_all_is_no_empty_one(refused, capsys):
+    assert run(str(refused / "closed")) == 4
+    assert capsys.readouterr().err == f"conformance scan: {refused}/closed cannot be read: Permission denied\n"
+
+
+def test_only_files_are_read(tmp_path):
+    (tmp_path / "m.py").write_text(FUNCTION)
+    os.mkfifo(tmp_path / "pipe.py")
+    (tmp_path / "gone.py").symlink_to("nowhere.py")
+    result = scan(str(tmp_path))
+    assert [found.name for found in result.found] == ["A"]
+    assert {Path(skip.file).name: skip.reason for skip in result.skipped} == {
+        "pipe.py": "not a file",
+        "gone.py": "cannot be read: No such file or directory",
+    }
+
+
+def test_what_was_skipped_is_named_as_it_is_called(tmp_path):
+    (tmp_path / "bad[bold].py").write_text("class A(autograd.Function:")
+    text = io.StringIO()
+    assert run(str(tmp_path), console=terminal(text, width=200)) == 0
+    assert re.search(r"^skipped \S*bad\[bold\]\.py: not Python", text.getvalue(), re.MULTILINE), text.getvalue()
+
+
+def test_a_file_name_may_be_any_bytes(tmp_path):
+    for name, source in ((b"\xff\x1b[31m.py", FUNCTION), (b"bad\xff.py", "class A(autograd.Function:")):
+        with open(os.path.join(os.fsencode(tmp_path), name), "w") as file:
+            file.write(source)
+    status, told = command(tmp_path, width=200, sarif=tmp_path / "scan.sarif")
+    assert status == 0
+    assert r"\udcff\x1b[31m.py" in told
+    assert r"bad\udcff.py: not Python" in told
+    assert "bad%FF.py" in (tmp_path / "scan.sarif").read_text()

@@ -7,6 +7,7 @@ import json
 import shutil
 import sys
 import textwrap
+from collections.abc import Iterable
 from dataclasses import asdict
 
 from conformance.core import catalog, clauses
@@ -14,6 +15,8 @@ from conformance.core.clauses import Clause
 from conformance.core.errors import UsageError
 from conformance.core.prose import prose
 from conformance.core.sources import by_words
+
+_LONGEST = 100  # characters of a name that are worth comparing
 
 
 def as_data(clause: Clause) -> dict[str, object]:
@@ -40,10 +43,18 @@ def show_list(as_json: bool) -> int:
         json.dump([as_data(clause) for clause in registry.values()], sys.stdout, indent=1)
         print()
         return 0
+    _table(registry.values())
+    print(f"\n{len(registry)} clauses; `conformance explain CLAUSE` tells more of one")
+    return 0
+
+
+def _table(some: Iterable[Clause]) -> None:
+    """Print a line for each clause, under its spec."""
+    every = sorted(some, key=lambda clause: clauses.specs().index(clause.spec))
     width = shutil.get_terminal_size((100, 24)).columns
-    longest = max(len(name) for name in registry)
+    longest = max(len(clause.id) for clause in every)
     spec = ""
-    for clause in sorted(registry.values(), key=lambda clause: clauses.specs().index(clause.spec)):
+    for clause in every:
         if clause.spec != spec:
             spec = clause.spec
             print(f"\n{spec}")
@@ -51,25 +62,50 @@ def show_list(as_json: bool) -> int:
         room = width - len(head) - 1
         text = textwrap.shorten(prose(clause.text), room, placeholder="...") if room >= 20 else ""
         print(f"{head} {text}".rstrip())
-    print(f"\n{len(registry)} clauses; `conformance explain CLAUSE` tells more of one")
+
+
+def explain(words: str) -> int:
+    """Print everything about one clause, or a line for each clause of a part of the specification.
+
+    Args:
+        words: the id of a clause, its first parts, such as ``Function.backward``, or a piece of it.
+
+    Raises:
+        UsageError: there is no such clause; what comes nearest is named.
+    """
+    found = matching(words)
+    if not found:
+        near = _nearest(words)
+        hint = f"did you mean {near}?" if near else "`conformance list` shows them all"
+        raise UsageError(f"no clause {words[:_LONGEST]!r}; {hint}")
+    if len(found) == 1:
+        return _in_full(found[0])
+    _table(found)
+    print(f"\n{len(found)} clauses under {words!r}; `conformance explain CLAUSE` tells more of one")
     return 0
 
 
-def explain(identifier: str) -> int:
-    """Print everything about one clause.
-
-    Raises:
-        UsageError: there is no such clause; the nearest ids are named.
-    """
+def matching(words: str) -> list[Clause]:
+    """The clauses that are meant: the one of that id, or else those under its parts, or else with that in their ids."""
     registry = clauses.registry()
-    clause = registry.get(identifier)
-    if clause is None:
-        near = (
-            difflib.get_close_matches(identifier, registry, 3, 0.5)
-            or [name for name in registry if identifier.lower() in name.lower()][:3]
-        )
-        hint = f"did you mean {' or '.join(near)}?" if near else "`conformance list` shows them all"
-        raise UsageError(f"no clause {identifier!r}; {hint}")
+    if words in registry:
+        return [registry[words]]
+    meant = words.strip(". *").lower()
+    under = [clause for name, clause in registry.items() if f"{name.lower()}.".startswith(f"{meant}.")]
+    return under or [clause for name, clause in registry.items() if meant and meant in name.lower()]
+
+
+def _nearest(words: str) -> str:
+    """The clause, or part of the specification, that is written almost like this; empty where none is."""
+    names = [
+        ".".join(parts[:count]) for parts in (name.split(".") for name in clauses.registry()) for count in (3, 2, 1)
+    ]
+    by_letters = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(words[:_LONGEST].lower(), by_letters, 1, 0.7)
+    return by_letters[near[0]] if near else ""
+
+
+def _in_full(clause: Clause) -> int:
     width = min(shutil.get_terminal_size((80, 24)).columns, 100)
     print(f"{clause.id}   {clause.level}, owed by {_who(clause)}\n")
     print(textwrap.fill(prose(clause.text), width, initial_indent="  ", subsequent_indent="  "))
@@ -83,7 +119,7 @@ def explain(identifier: str) -> int:
     print()
     for name, value in rows:
         print(textwrap.fill(value, width, initial_indent=f"  {name:<11}", subsequent_indent=" " * 13))
-    tests = catalog.about(identifier)
+    tests = catalog.about(clause.id)
     print(f"\n  {len(tests)} test{'s' if len(tests) != 1 else ''}")
     for test in tests:
         print(f"    {test.file.name}:{test.line} {test.function}")

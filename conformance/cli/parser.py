@@ -26,8 +26,14 @@ def parser() -> argparse.ArgumentParser:
     run.epilog = "Arguments after -- go to pytest as they are."
     listing = commands.add_parser("list", help="list every clause")
     listing.add_argument("--json", action="store_true", help="as JSON")
-    explain = commands.add_parser("explain", help="show one clause: text, level, sources, tests")
-    explain.add_argument("clause", metavar="CLAUSE", help="the id of a clause, such as Function.backward.count")
+    explain = commands.add_parser(
+        "explain", help="show a clause: text, level, sources, tests; or what is under a part of an id"
+    )
+    explain.add_argument(
+        "clause",
+        metavar="CLAUSE",
+        help="the id of a clause, or the first part of some: Function.backward.count, Function.backward",
+    )
     scan = commands.add_parser("scan", help="find Functions in a package by reading its source")
     scan.add_argument("package", metavar="PACKAGE", help="name of an installed package, or a path")
     scan.add_argument("--json", action="store_true", help="as JSON")

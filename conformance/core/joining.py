@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from conformance.core.outcomes import AMONG, BROKEN, Outcome, RankOutcome, TestOutcome, worst
+from conformance.core.outcomes import AMONG, BROKEN, TELLING, Outcome, RankOutcome, TestOutcome, worst
 
 if TYPE_CHECKING:
     from conformance.core.plan import PlannedTest
@@ -40,8 +40,8 @@ def joined(item: PlannedTest, outcomes: Sequence[RankOutcome], seconds: float) -
 def join(outcomes: Sequence[RankOutcome], world: int) -> tuple[Outcome, str]:
     """The outcome and its message: any rank that fails, dies or disagrees fails the test.
 
-    The worst rank decides and is named first; one that only waited for another decides nothing. A pass counts only
-    when every rank gave it.
+    The worst rank decides, and is named with one that failed an assertion; one that only waited for another decides
+    nothing. A pass counts only when every rank gave it.
     """
     if _disagree(outcomes):
         each = ", ".join(f"rank {outcome.rank} {outcome.outcome}" for outcome in outcomes)
@@ -51,12 +51,14 @@ def join(outcomes: Sequence[RankOutcome], world: int) -> tuple[Outcome, str]:
     if silent and outcome in {"pass", "not-applicable"}:
         return "error", f"no outcome came from rank {', '.join(map(str, silent))} of {world}"
     deciding = sorted(_deciding(outcomes), key=lambda found: found.exitcode is None)  # what ended may end the others
-    first = next((cause for cause in deciding if cause.outcome == outcome), None)
-    if first is None:
+    firsts = {cause.outcome: cause for cause in reversed(deciding)}
+    if outcome not in firsts:
         return outcome, "no rank gave an outcome"
     if outcome not in BROKEN or len(outcomes) == 1:
-        return outcome, first.message
-    return outcome, "\n".join([f"rank {first.rank} of {len(outcomes)}: {first.message}", *disagreement(outcomes)])
+        return outcome, firsts[outcome].message
+    named = [firsts[word] for word in TELLING if word in firsts and word in {outcome, "fail"}]
+    said = [f"rank {found.rank} of {len(outcomes)}: {found.message}" for found in named]
+    return outcome, "\n".join([*said, *disagreement(outcomes)])
 
 
 def _disagree(outcomes: Sequence[RankOutcome]) -> bool:

@@ -18,6 +18,8 @@ Outcome = Literal["crash", "timeout", "error", "fail", "skip", "not-applicable",
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 #: The outcomes that break a clause, worst first; a rank that gave another one has nothing to answer for.
 BROKEN: tuple[Outcome, ...] = ("crash", "timeout", "error", "fail")
+#: The same, the most telling first: where one rank raised and another failed an assertion, that one has the values.
+TELLING: tuple[Outcome, ...] = ("crash", "fail", "timeout", "error")
 #: The cause of a failure that only ranks show which have run other tests.
 EARLIER_CALLS = (
     "what earlier calls left behind, or a race, as with work that nobody waits for: "
@@ -119,6 +121,11 @@ class TestOutcome:
     likely: Annotated[str, Meta(description="The likely cause, where the suite can tell.")] = ""
     reproduce: Annotated[str, Meta(description="A command that runs this test alone.")] = ""
     ranks: Annotated[tuple[RankOutcome, ...], Meta(description="The outcome on each rank.")] = ()
+
+    @property
+    def asserted(self) -> bool:
+        """Whether an assertion failed, on any rank: another one may have ended worse, and decides the word."""
+        return self.outcome == "fail" or any(rank.outcome == "fail" and not rank.bystander for rank in self.ranks)
 
     @classmethod
     def from_json(cls, data: Any) -> TestOutcome:

@@ -36,7 +36,7 @@ class Attempt:
 
 
 def attempt(action: Callable[[], object]) -> Attempt:
-    """Run something and say how it ended.
+    """Run something and say how it ended; the message of a pass is the text, if any, that the action returned.
 
     Raises:
         KeyboardInterrupt: the caller's own interrupt is passed on.
@@ -51,7 +51,7 @@ def attempt(action: Callable[[], object]) -> Attempt:
 
 def _ending(action: Callable[[], object]) -> tuple[str, str, str]:
     try:
-        action()
+        unjudged = action()
     except NotApplicable as error:
         return "not-applicable", text_of(error), ""
     except Skipped as error:
@@ -67,13 +67,17 @@ def _ending(action: Callable[[], object]) -> tuple[str, str, str]:
             return "error", explain(error), ""
         except (Exception, SystemExit):  # no memory is left for a traceback, or the error has none that can be read
             return "error", f"{name_of(error)}: {text_of(error)}", ""
-    return "pass", "", ""
+    return "pass", unjudged if isinstance(unjudged, str) else "", ""
 
 
-def call_body(module: str, function: str, arguments: Iterable[str], offered: Mapping[str, object]) -> None:
-    """Call a test's body with those of the offered arguments that it takes, from a known state of all generators."""
+def call_body(module: str, function: str, arguments: Iterable[str], offered: Mapping[str, object]) -> object:
+    """Call a test's body with those of the offered arguments that it takes, from a known state of all generators.
+
+    Returns:
+        A text where the test passed and could not judge a part of the samples; it says which.
+    """
     seed(0)
-    getattr(importlib.import_module(module), function)(**{name: offered[name] for name in arguments})
+    return getattr(importlib.import_module(module), function)(**{name: offered[name] for name in arguments})
 
 
 def text_of(error: BaseException) -> str:

@@ -42,6 +42,8 @@ class Case:
     active: tuple[int, ...]
     #: Positions of tensors that are arguments themselves; autograd does not look into containers.
     top: frozenset[int]
+    #: Those that would be differentiated, but belong to a module that is an argument too.
+    of_modules: tuple[int, ...] = ()
 
     def name(self, position: int) -> str:
         """How a message names one value: ``input 1 of inputs 0``."""
@@ -199,9 +201,11 @@ def _case(subject: Subject, sample: Sample) -> Case:
     names = [f"input {path}" for path in _paths(sample.args)]
     tensors = {at: value for at, value in enumerate(values) if isinstance(value, torch.Tensor)}
     asked = [at for at, tensor in tensors.items() if tensor.requires_grad]
-    active = tuple(at for at in asked or tensors if differentiable(tensors[at]) and at not in sample.tied)
+    candidates = [at for at in asked or tensors if differentiable(tensors[at])]
+    active = tuple(at for at in candidates if at not in sample.tied)
+    of_modules = tuple(at for at in candidates if at in sample.tied)
     top = frozenset(at for at, name in enumerate(names) if "[" not in name)
-    return Case(subject, sample.label, tuple(values), structure, tuple(names), active, top)
+    return Case(subject, sample.label, tuple(values), structure, tuple(names), active, top, of_modules)
 
 
 def _paths(args: tuple[Any, ...]) -> Iterator[str]:

@@ -156,6 +156,32 @@ class MetaLayoutMode(TorchDispatchMode):
             return None
 
 
+class MixingMode(TorchDispatchMode):
+    """Notes the operations of PyTorch itself that take tensors on the meta device beside others, and give others.
+
+    PyTorch 2.13 multiplies a matrix on the CPU with one on the meta device, and the product is on the CPU. That is
+    noted of tensors from elsewhere alone: one that was made meanwhile could have been made on the right device.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mixed: list[str] = []
+        self._made: list[torch.Tensor] = []  # kept, so that no other object gets the identity of one
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call an operation, and note where its arguments and results are."""
+        result = carry_out(function, args, kwargs)
+        made = {id(tensor) for tensor in self._made}
+        given, returned = (
+            [t for t in pytree.tree_leaves(tree) if isinstance(t, torch.Tensor)] for tree in (args, result)
+        )
+        if all(tensor.is_meta or id(tensor) in made for tensor in given):
+            self._made += returned
+        elif any(tensor.is_meta for tensor in given) and not all(tensor.is_meta for tensor in returned):
+            self.mixed.append(str(function))
+        return result
+
+
 def _without_memory(value: Any) -> Any:
     if not isinstance(value, torch.Tensor) or not is_strided(value):
         return value

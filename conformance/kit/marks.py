@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 __all__ = ["cases", "clause", "deadline", "ranks"]
 
-Body = TypeVar("Body", bound=Callable[..., None])
+#: A test that passes and could not judge a part of the samples returns a text that says which.
+Body = TypeVar("Body", bound=Callable[..., str | None])
 
 
 def clause(identifier: str) -> Callable[[Body], Body]:

@@ -34,6 +34,11 @@ class Operation:
     made: tuple[torch.Tensor, ...]
 
     @property
+    def hands_on(self) -> bool:
+        """Whether it gives values that were there in a view or a copy, and does not say that no gradient is meant."""
+        return self.name != "aten::detach" and (self.is_view or self.name in KEEPING)
+
+    @property
     def keeps(self) -> bool:
         """Whether it gives values that were there, in a view, a copy or a number, or constants."""
         return self.is_view or self.name in KEEPING | CONSTANT or self.name == "aten::_local_scalar_dense"

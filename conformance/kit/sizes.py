@@ -1,4 +1,4 @@
-"""Samples of other sizes: one row, a shorter row, a row longer than the blocks that kernels work in.
+"""Samples of other sizes: one row, many rows, a shorter row, a row longer than the blocks that kernels work in.
 
 A subject need not take them. What it takes it must differentiate as it does the sample that it was given. Rows stay
 even or odd: one that is made of two halves is cut somewhere else by a Function that does not check.
@@ -18,14 +18,20 @@ from conformance.kit.tensors import is_strided
 
 #: More elements than the blocks of kernels have, and no multiple of four.
 LONG = 1030
+#: More rows than are worked on at a time, and no multiple of four.
+MANY = 130
 #: A sample of more elements than this would take long.
 MOST = 2**20
 
 LONGER = "over a thousand along the last dimension"
+TALLER = "over a hundred along the first dimension"
+#: Those for which a dimension must have no meaning of its own, such as real and imaginary part.
+GROWN = (LONGER, TALLER)
 #: New sizes for a sample: which dimension of its first input they start from, and what becomes of its size.
 SIZES: dict[str, tuple[int, Callable[[int], int]]] = {
     "one along the first dimension": (0, lambda size: 1),
     "two fewer along the last dimension": (-1, lambda size: size - 2),
+    TALLER: (0, lambda size: max(size, MANY + size % 2)),
     LONGER: (-1, lambda size: max(size, LONG + size % 2)),
 }
 

@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 
 from conformance.kit import seeds
 from conformance.kit.calls import Case, Run, every_case
+from conformance.kit.ctx_tensors import tensors_on
 from conformance.kit.deviations import need
 from conformance.kit.gradients import leaf_gradients
 from conformance.kit.graph import functions_behind
@@ -175,6 +176,8 @@ def _look(
     with watching(*functions) as witness:
         try:
             run = forward_mode_run(case) if dual else case.run(needed=needed)
+            for call in witness.calls:
+                call.kept = tuple(tensors_on(call.context, foreign=call.inputs))
             pairs = after(run) if after else ()
         except Exception as error:
             return Look(case, witness, error=None if lenient else error)

@@ -5,6 +5,7 @@ Its methods stand in for those of a Function class while :func:`conformance.kit.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ METHODS = {
     "non_differentiable": "mark_non_differentiable",
     "materialize_grads": "set_materialize_grads",
 }
+#: Parameters that take arguments by their place, one each.
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 #: Where the contract allows them.
 EARLY = ("forward", "setup_context")
 
@@ -54,6 +57,18 @@ class Jvp:
     returned: Any
 
 
+@dataclass(frozen=True)
+class Refused:
+    """One call of backward or vjp that its parameters do not allow.
+
+    How many values it has room for after ctx, how many it got, and what Python says.
+    """
+
+    room: str
+    given: int
+    words: str
+
+
 #: Stands for a value that backward did not return at all.
 MISSING = "no value at all"
 
@@ -70,10 +85,13 @@ class Call:
     changed: tuple[int, ...] = ()
     #: Whether forward, and setup_context where there is one, came to their end.
     complete: bool = False
+    #: Tensors on ctx when forward was over and backward had not begun, which may take them away.
+    kept: tuple[tuple[str, torch.Tensor], ...] = ()
     steps: list[Step] = field(default_factory=list)
     backwards: list[Backward] = field(default_factory=list)
     #: Whether a backward ended with an exception.
     failed: bool = False
+    refused: list[Refused] = field(default_factory=list)
     jvps: list[Jvp] = field(default_factory=list)
 
     def of(self, method: str) -> list[Step]:
@@ -160,8 +178,10 @@ class Witness:
         try:
             with self._phase("backward", context):
                 returned = original(context, *grads)
-        except Exception:
+        except Exception as error:
             self.call(context).failed = True
+            if room := _room(original, context, *grads):
+                self.call(context).refused.append(Refused(room, len(given), f"{type(error).__name__}: {error}"))
             raise
         seen = Backward(given, tuple(context.needs_input_grad), returned, _changed(before, given))
         self.call(context).backwards.append(seen)
@@ -175,6 +195,25 @@ class Witness:
             returned = original(context, *tangents)
         call.jvps.append(Jvp(_changed(before, tangents), _changed(inputs, call.inputs), returned))
         return returned
+
+
+def _room(method: Callable[..., Any], *args: Any) -> str:
+    """How many values a method takes after its first, where these arguments are none that it can be called with.
+
+    >>> _room(lambda ctx, grad: grad, None, 1.0), _room(lambda ctx, one, other=0: one, None)
+    ('', '1 to 2')
+    """
+    try:
+        signature = inspect.signature(method)
+    except (TypeError, ValueError):  # nobody knows
+        return ""
+    try:
+        signature.bind(*args)
+    except TypeError:
+        named = [each for each in signature.parameters.values() if each.kind in _BY_PLACE]
+        needed = sum(each.default is each.empty for each in named)
+        return f"{needed - 1}" if needed == len(named) else f"{needed - 1} to {len(named) - 1}"
+    return ""
 
 
 def _copied(value: Any) -> torch.Tensor | None:

@@ -31,7 +31,8 @@ class Exchange(Protocol):
         """Wait for all ranks."""
 
 
-def _alone(value: Any, raised: bool = False) -> list[Any]:
+def alone(value: Any, raised: bool = False) -> list[Any]:
+    """What a single rank has from an exchange: there is nobody to ask, and nothing to wait for."""
     return [value]
 
 
@@ -51,7 +52,7 @@ class World:
     size: int = 1
     backend: str = "gloo"
     device: str = "cpu"
-    exchange: Exchange = field(default=_alone, compare=False)
+    exchange: Exchange = field(default=alone, compare=False)
     #: What tests found out about the subject that other tests ask as well.
     known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 

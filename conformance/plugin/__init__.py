@@ -99,3 +99,18 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
         # As text: a worker of pytest-xdist can hand over no lone surrogates, and a subject may print some.
         report.conformance = outcome.to_text()
     return report
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Generator[None]:
+    """Called before pytest prints the failures: what follows from another one is a line; the causes come last."""
+    said: list[str] = []
+    if SESSION in config.stash:
+        from conformance.plugin.causes import fold
+
+        said = fold(terminalreporter)
+    yield
+    if said:
+        terminalreporter.write_sep("=", "causes")
+    for line in said:
+        terminalreporter.write_line(line)

@@ -154,6 +154,15 @@ class Forkserver(Owner):
                 self.take_exits()
         return self.exits.pop(pid, None)
 
+    def expect_alive(self) -> None:
+        """See that the process runs, which a test may have killed and ended before that was felt.
+
+        Raises:
+            ForkserverDied: it does not.
+        """
+        if self.ready and self.process.poll() is not None:
+            raise self._lost("ended")
+
     def put_back(self) -> list[str]:
         """Undo what a subject has done to the controller or the forkserver, and name it.
 
@@ -181,6 +190,30 @@ class Forkserver(Owner):
         """Whether a signal has stopped the process, as SIGSTOP does."""
         return procfs.state(self.process.pid) in {b"T", b"t"}
 
+    def rest(self) -> bool:
+        """Between two runs: end every rank and whatever subjects have left running, and adopt no orphans.
+
+        Returns:
+            whether it can be used again.
+        """
+        try:
+            self.wait()
+            self._send({"op": "clear"})
+            self._answer("cleared", ANSWER_LIMIT)
+        except ForkserverDied:
+            return False
+        self.exits.clear()
+        self.not_awaited.clear()
+        self.strays.sweep()
+        strays.AT_REST.add(self.process.pid)
+        self.strays.close()
+        return True
+
+    def wake(self) -> None:
+        """Begin another run."""
+        strays.AT_REST.discard(self.process.pid)
+        self.strays = strays.Strays()
+
     def close(self) -> None:
         """End the process and its ranks, and whatever subjects have left running."""
         self._end()
@@ -196,6 +229,7 @@ class Forkserver(Owner):
             self.process.kill()
             self.process.wait()
         strays.FORKSERVERS.discard(self.process.pid)
+        strays.AT_REST.discard(self.process.pid)
         self.strays.sweep()
 
     def _send(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:

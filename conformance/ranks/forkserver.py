@@ -95,6 +95,9 @@ class Server:
             preload(message["modules"])
         elif message["op"] == "kill":
             self.kill(message["pids"])
+        elif message["op"] == "clear":
+            self.end()
+            send(sock, {"cleared": os.getpid()})
 
     def drop(self, sock: socket.socket) -> None:
         """A requester is gone: so are its ranks."""

@@ -214,7 +214,9 @@ class Pool(Owner):
             "cases": dict(item.case),
         }
         self.tests_run += 1
-        return self.group.request(request, self._deadline(item.test.deadline))
+        outcomes = self.group.request(request, self._deadline(item.test.deadline))
+        self.forkserver.expect_alive()
+        return outcomes
 
     def _deadline(self, own: float | None) -> float:
         """How long a test may take: its own deadline where that is shorter than the run's, with what groups take.

@@ -29,7 +29,7 @@ def due_to_earlier_calls(item: PlannedTest, outcome: TestOutcome) -> TestOutcome
     return replace(
         outcome,
         likely=EARLIER_CALLS,
-        message=outcome.message.removesuffix(guessed),
+        message=outcome.message.replace(guessed, ""),
         reproduce=item.reproduce_among_others,
         ranks=tuple(replace(rank, likely="", message=rank.message.removesuffix(guessed)) for rank in outcome.ranks),
     )

@@ -14,6 +14,8 @@ from conformance.ranks import procfs
 END_LIMIT = 3.0
 #: Forkservers of this process that are to live; another thread may have one of its own.
 FORKSERVERS: set[int] = set()
+#: Those of them that wait for another run: what falls to this process meanwhile is none of theirs.
+AT_REST: set[int] = set()
 #: Held from when a forkserver is started until it stands there, and while processes are looked for and killed.
 STARTING = threading.Lock()
 
@@ -59,7 +61,7 @@ class Strays:
 
     def close(self) -> None:
         """Adopt nobody any more, unless this process did before."""
-        if not self.was_subreaper and not FORKSERVERS:
+        if not self.was_subreaper and FORKSERVERS <= AT_REST:
             procfs.prctl(procfs.PR_SET_CHILD_SUBREAPER, 0)
 
 

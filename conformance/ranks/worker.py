@@ -23,7 +23,7 @@ from conformance.kit.frames import place_of
 from conformance.kit.growth import Growth
 from conformance.kit.loading import check_subject, load, resolve
 from conformance.kit.subject import Subject
-from conformance.kit.world import SPOILED, LeftAlone, World
+from conformance.kit.world import SPOILED, LeftAlone, World, alone
 from conformance.ranks import collectives
 from conformance.ranks.call_log import Log
 from conformance.ranks.channel import Channel
@@ -80,7 +80,7 @@ class Rank:
             size=configuration["size"],
             backend=configuration["backend"],
             device=configuration["device"],
-            exchange=self.exchange,
+            exchange=self.exchange if configuration["size"] > 1 else alone,
         )
         take(self.world.device)
         if configuration["group"]:
@@ -170,14 +170,14 @@ class Rank:
         before = self.around or isolation.take()
         self.log.clear()
 
-        def running() -> None:
+        def running() -> object:
             offered = {"subject": self.subject, "world": self.world, **request["cases"]}
-            call_body(request["module"], request["function"], request["arguments"], offered)
+            return call_body(request["module"], request["function"], request["arguments"], offered)
 
         ended = attempted(running)
         # What a kernel runs into belongs to the test that started it; a device that has failed is of no more use.
         device = attempted(lambda: synchronize(self.world.device))
-        done = asdict(device if ended.outcome == "pass" else ended)
+        done = asdict(device if ended.outcome == "pass" != device.outcome else ended)
         if done["outcome"] == "bad-subject":  # its inputs, which were good before, now are not
             done["outcome"] = "error"
         self.around = isolation.take()  # as the next test finds it, too

@@ -128,7 +128,7 @@ def _quotes(messages: Iterable[str], accident: Accident) -> bool:
 
 def _asserted(clause: ClauseResult) -> bool:
     """Whether an assertion failed: then something was learnt of the clause itself."""
-    return any(test.outcome == "fail" for test in clause.tests)
+    return any(test.asserted for test in clause.tests)
 
 
 def _broken(clause: ClauseResult) -> Iterator[TestOutcome]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from conformance.core.outcomes import BROKEN, RankOutcome, TestOutcome
+from conformance.core.outcomes import BROKEN, TELLING, RankOutcome, TestOutcome
 from conformance.report.model import ClauseResult
 from conformance.report.text import first_line, one_line, visible
 
@@ -46,13 +46,13 @@ class Failure:
 
     @property
     def accused(self) -> tuple[Accused, ...]:
-        """The ranks that did not keep the clause: the worst first, and bystanders last."""
+        """The ranks that did not keep the clause: the most telling first, and bystanders last."""
         said: dict[tuple[bool, str, str], list[RankOutcome]] = {}
         for rank in self.test.ranks:
             if rank.outcome in BROKEN:
                 said.setdefault((rank.bystander, rank.outcome, rank.message), []).append(rank)
         groups = [Accused(tuple(rank.rank for rank in ranks), ranks[0]) for ranks in said.values()]
-        return tuple(sorted(groups, key=lambda group: (group.bystanders, BROKEN.index(group.witness.outcome))))
+        return tuple(sorted(groups, key=lambda group: (group.bystanders, TELLING.index(group.witness.outcome))))
 
     @property
     def likely(self) -> str:
@@ -94,7 +94,7 @@ def by_cause(clauses: Iterable[ClauseResult]) -> Iterator[tuple[ClauseResult, tu
     causes: dict[object, list[ClauseResult]] = {}
     for clause in clauses:
         signatures = {_signature(failure.test) for failure in failures(clause)}
-        accident = len(signatures) == 1 and clause.verdict != "fail"
+        accident = len(signatures) == 1 and not any(test.asserted for test in clause.tests)
         causes.setdefault(next(iter(signatures)) if accident else clause.id, []).append(clause)
     for first, *rest in causes.values():
         yield first, tuple(rest)
@@ -142,10 +142,13 @@ def _signature(test: TestOutcome) -> tuple[str, str, str]:
 
 
 def _message(test: TestOutcome) -> str:
-    """What the rank said that decided the outcome, or else what is said of the test."""
+    """What the rank said that broke it, or else what is said of the test."""
     guilty = _guilty(test)
     return guilty.message if guilty and guilty.message else test.message
 
 
 def _guilty(test: TestOutcome) -> RankOutcome | None:
-    return next((rank for rank in test.ranks if rank.outcome == test.outcome and not rank.bystander), None)
+    """The rank that decided the outcome, or one that failed an assertion, whichever is more telling."""
+    words = [word for word in TELLING if word in {test.outcome, "fail"}]
+    ranks = [rank for rank in test.ranks if not rank.bystander]
+    return next((rank for word in words for rank in ranks if rank.outcome == word), None)

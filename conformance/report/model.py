@@ -93,7 +93,10 @@ class ClauseResult:
     id: _Name
     level: Level
     verdict: Annotated[ClauseVerdict, Meta(description="The worst of its tests, unless it is a consequence.")]
-    reason: Annotated[str, Meta(description="Why it is not pass; of a consequence, the id of its cause.")] = ""
+    reason: Annotated[
+        str,
+        Meta(description="Why it is not pass; of a consequence, the id of its cause; of a pass, what it leaves open."),
+    ] = ""
     tests: Annotated[tuple[TestOutcome, ...], Meta(description="The tests that assert it.")] = ()
     text: Annotated[str, Meta(description="What the clause promised when the run was made.")] = ""
     text_sha256: Annotated[str, Meta(description="A hash of that text, which changes when the text does.")] = ""

@@ -42,7 +42,7 @@ def show(report: Report, console: Console, verbose: bool = False) -> None:
     Args:
         report: what to print.
         console: where; made by :func:`terminal`.
-        verbose: list the clauses that are not applicable, with the reasons.
+        verbose: list the clauses that are not applicable, with the reasons, and what of the samples was not judged.
     """
     sheet = Sheet(console)
     sheet.blank()
@@ -142,6 +142,7 @@ def _part(sheet: Sheet, part: SubjectResult, verbose: bool) -> None:
     _reasons(sheet, name, "skipped", part.clauses)
     if verbose:
         _reasons(sheet, name, "not-applicable", part.clauses)
+        _left_open(sheet, name, part.clauses)
 
 
 def _clause(
@@ -195,10 +196,11 @@ def _unjudged(sheet: Sheet, consequences: Sequence[ClauseResult]) -> None:
 
 def _failure(sheet: Sheet, failure: Failure) -> None:
     test = failure.test
-    guilty = [who for who in failure.accused if who.word == test.outcome]
-    for who in guilty[:2]:
+    guilty = [who for who in failure.accused if who.word in {test.outcome, "fail"}]
+    told = _two_of(guilty)
+    for who in told:
         _accused(sheet, who, test, failure.likely)
-    for who in [*guilty[2:], *(who for who in failure.accused if who not in guilty)]:
+    for who in (who for who in failure.accused if who not in told):
         sheet.say(f"{who.named(test.world)}: {who.word}: {one_line(who.witness.message)}", "dim", 2)
     if not guilty:
         sheet.named("in", _short(test), "cyan", 2)
@@ -212,6 +214,12 @@ def _failure(sheet: Sheet, failure: Failure) -> None:
         sheet.command(" " * 11 if number else "alike in   ", _short(other), 2, "dim")
     if len(failure.alike) > _MANY:
         sheet.say(f"and {len(failure.alike) - _MANY} more", "dim", 13)
+
+
+def _two_of(guilty: Sequence[Accused]) -> list[Accused]:
+    """The first, and the first that ended otherwise, or else the second."""
+    others = [who for who in guilty[1:] if who.word != guilty[0].word] or guilty[1:]
+    return [*guilty[:1], *others[:1]]
 
 
 def _accused(sheet: Sheet, who: Accused, test: TestOutcome, likely: str) -> None:
@@ -238,6 +246,16 @@ def _reasons(sheet: Sheet, name: str, verdict: str, clauses: Iterable[ClauseResu
     sheet.say(f"{name}: {total} {verdict.replace('-', ' ')}", style)
     for reason, ids in grouped.items():
         sheet.say(f"{reason}: {listed(ids)}", indent=2, label=f"{len(ids):>3}  ")
+
+
+def _left_open(sheet: Sheet, name: str, clauses: Iterable[ClauseResult]) -> None:
+    """What clauses that passed say nothing about."""
+    found = [clause for clause in clauses if clause.verdict == "pass" and clause.reason]
+    if found:
+        sheet.blank()
+        sheet.say(f"{name}: {len(found)} passed, of which something was not judged", "dim")
+    for clause in found:
+        sheet.say(clause.reason, indent=2, label=f"{clause.id}: ")
 
 
 def _closing(sheet: Sheet, report: Report) -> None:

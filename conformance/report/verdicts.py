@@ -186,10 +186,10 @@ def _verdict_of(test: TestOutcome) -> ClauseVerdict:
 
 
 def _reason(tests: Sequence[TestOutcome]) -> str:
-    """What the tests that decided the verdict give as their reason, each once."""
+    """What the tests that decided the verdict give as their reason, each once; of a pass what it leaves open."""
     if not tests:
         return _NO_TEST
     verdict = clause_verdict(tests)
-    deciding = [test for test in tests if _verdict_of(test) == verdict != "pass"]
+    deciding = [test for test in tests if _verdict_of(test) == verdict]
     said = dict.fromkeys(filter(None, (one_line(test.reason or test.message) for test in deciding)))
     return "; ".join(list(said)[:3])

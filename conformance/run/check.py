@@ -18,6 +18,7 @@ from conformance.ranks.pickled import payload
 from conformance.report.model import Report
 from conformance.run import arguments
 from conformance.run.in_process import in_process
+from conformance.run.kept import kept_forkserver
 from conformance.run.session import Session, report_on
 
 __all__ = ["ConformanceError", "check"]
@@ -148,7 +149,8 @@ def check(
 
     With one rank and no spec that gathers, everything runs in the calling process: quick, and in your debugger.
     Otherwise rank processes are started; a Function that crashes or hangs there leaves the caller alone. What is at
-    the top of a module is imported on the ranks; a class or lambda made inside a function is sent to them.
+    the top of a module is imported on the ranks; a class or lambda made inside a function is sent to them. They are
+    forked from a process that has imported torch: it waits for the next call, and ends with the calling process.
 
     What a Function changes in the calling process is put back after each test: default dtype, default device, grad
     mode, anomaly mode, deterministic algorithms, function and dispatch modes, functorch levels, forward-mode level,
@@ -233,8 +235,11 @@ def _on_ranks(
     tests: Sequence[PlannedTest], subject: SubjectRef, types: str, sizes: tuple[int, ...], timeout: float
 ) -> list[TestOutcome]:
     """Run tests on rank processes, which look for modules where the caller does."""
-    options = RunOptions(ranks=sizes, timeout=timeout)
-    with Session(options, subjects=[subject], path=[*filter(None, sys.path)]) as session:
+    options, path = RunOptions(ranks=sizes, timeout=timeout), [*filter(None, sys.path)]
+    with (
+        kept_forkserver() as forkserver,
+        Session(options, subjects=[subject], forkserver=forkserver, path=path) as session,
+    ):
         session.expect_fitting_types(subject, types)
         return list(session.run(session.fitted(tests)))
 

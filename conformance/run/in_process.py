@@ -31,9 +31,9 @@ def _outcome(test: PlannedTest, subject: Subject, world: World) -> TestOutcome:
     if test.left_out:
         return joined(test, [RankOutcome(0, "not-applicable", test.left_out)], 0.0)
 
-    def running() -> None:
+    def running() -> object:
         offered = {"subject": subject, "world": world, **dict(test.case)}
-        call_body(test.test.module, test.test.function, test.test.arguments, offered)
+        return call_body(test.test.module, test.test.function, test.test.arguments, offered)
 
     with restored(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the suite provokes warnings; the caller's filters are for the caller

@@ -70,7 +70,7 @@ class Session:
         Args:
             options: the run.
             subjects: what is under test, where it has been looked at already.
-            forkserver: where ranks come from; one is started where none is given.
+            forkserver: where ranks come from; where none is given, one is started that ends with the session.
             cluster: the launched processes that ranks stand under, where there are any.
             path: where ranks look for modules; the current directory first, as ``python -m`` has it, where not given.
 
@@ -78,6 +78,7 @@ class Session:
             UsageError: an option cannot be used.
         """
         self.options = options.checked(clauses.specs())
+        self.given = forkserver
         self.forkserver = forkserver or Forkserver(emulated_library(self.options.device))
         self.cluster = cluster
         self.path = tuple(path) if path is not None else search_path()
@@ -93,7 +94,8 @@ class Session:
         """End every process of the run."""
         if "pool" in vars(self):
             self.pool.close()
-        self.forkserver.close()
+        if self.given is None:
+            self.forkserver.close()
 
     @cached_property
     def pool(self) -> Pool:

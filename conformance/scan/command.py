@@ -11,7 +11,7 @@ from rich.console import Console
 from conformance.scan.formats import to_json, to_sarif
 from conformance.scan.model import BadTarget, Confidence, at_least
 from conformance.scan.reading import scan
-from conformance.scan.table import table
+from conformance.scan.table import shown, table
 
 FINE, FOUND, BAD_USAGE = 0, 1, 4
 
@@ -51,5 +51,5 @@ def run(
 
 
 def _bad(message: str) -> int:
-    print(f"conformance scan: {' '.join(message.split())}", file=sys.stderr)
+    print(f"conformance scan: {shown(' '.join(message.split()))}", file=sys.stderr)
     return BAD_USAGE

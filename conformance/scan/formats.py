@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import os
 from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote
@@ -51,7 +52,7 @@ def to_sarif(scan: Scan) -> dict[str, Any]:
         {
             "level": "warning",
             "message": {"text": f"skipped: {skipped.reason}"},
-            "locations": [{"physicalLocation": {"artifactLocation": {"uri": quote(skipped.file)}}}],
+            "locations": [{"physicalLocation": {"artifactLocation": {"uri": _uri(skipped.file)}}}],
         }
         for skipped in scan.skipped
     ]
@@ -67,7 +68,7 @@ def to_sarif(scan: Scan) -> dict[str, Any]:
 
 
 def _result(found: Found, finding: Finding, index: int) -> dict[str, Any]:
-    place = {"artifactLocation": {"uri": quote(finding.file)}, "region": {"startLine": max(1, finding.line)}}
+    place = {"artifactLocation": {"uri": _uri(finding.file)}, "region": {"startLine": max(1, finding.line)}}
     # Without the line, so that a finding stays the same one when code above it moves.
     key = "\0".join((finding.clause, found.qualname, finding.message))
     return {
@@ -85,6 +86,10 @@ def _result(found: Found, finding: Finding, index: int) -> dict[str, Any]:
         "partialFingerprints": {"conformance/v1": hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()},
         "properties": {"confidence": finding.confidence},
     }
+
+
+def _uri(file: str) -> str:
+    return quote(os.fsencode(file))  # the bytes of a name need not be UTF-8
 
 
 def _findings(found: Found) -> list[dict[str, Any]]:

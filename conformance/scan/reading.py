@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from pathlib import Path
 
 from conformance.scan.classes import FunctionClass
 from conformance.scan.discover import Discovery
 from conformance.scan.helpers import Helpers
 from conformance.scan.model import BadTarget, Finding, Found, Scan, Skipped
 from conformance.scan.rules import RULES
-from conformance.scan.source import Text, read
+from conformance.scan.source import Text, read, refusal
 from conformance.scan.study import Study
 from conformance.scan.target import locate, sources, surroundings
 
@@ -23,10 +24,14 @@ def scan(target: str) -> Scan:
     """
     start = time.perf_counter()
     place = locate(target)
-    read_files = list(read(place, sources(place)))
+    refused: list[OSError] = []
+    read_files = list(read(place, sources(place, refused.append)))
+    if refused and not read_files:
+        raise BadTarget(f"{refused[0].filename} {refusal(refused[0])}")
     if not read_files:
         raise BadTarget(f"{target!r} holds no Python files")
     skipped = [file for file in read_files if isinstance(file, Skipped)]
+    skipped += [Skipped(place.named(Path(error.filename)), refusal(error)) for error in refused]
     around = read(place, surroundings(place))
     discovery = Discovery(_texts(read_files), _texts(around))
     helpers = Helpers(discovery.module_named)

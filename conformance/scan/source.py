@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import stat
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -53,21 +54,29 @@ class Module:
 def read(place: Place, paths: Iterable[Path]) -> Iterator[Text | Skipped]:
     """Every one of these files, in order, or why it was skipped."""
     for path in paths:
-        file = path.relative_to(place.root).as_posix() if path.is_relative_to(place.root) else path.as_posix()
+        file = place.named(path)
         try:
-            size = path.stat().st_size
-            if size > LARGEST:
-                yield Skipped(file, f"larger than {LARGEST // 1_000_000} MB ({size:,} bytes)")
+            found = path.stat()
+            if not stat.S_ISREG(found.st_mode):
+                yield Skipped(file, "not a file")  # but a pipe, say, which nobody may ever write to
+                continue
+            if found.st_size > LARGEST:
+                yield Skipped(file, f"larger than {LARGEST // 1_000_000} MB ({found.st_size:,} bytes)")
                 continue
             data = path.read_bytes()
         except OSError as error:
-            yield Skipped(file, f"cannot be read: {error.strerror or error}")
+            yield Skipped(file, refusal(error))
             continue
         if data.startswith(UTF16):
             yield Skipped(file, "not UTF-8 text")
             continue
         bases = frozenset(word for match in CLASS.finditer(data) for word in LAST_WORD.findall(match[1]))
         yield Text(path, file, module_name(path), data if bases else b"", bases)
+
+
+def refusal(error: OSError) -> str:
+    """Why a file or folder was skipped that the system does not let be read."""
+    return f"cannot be read: {error.strerror or error}"
 
 
 def parse(text: Text) -> Module | Skipped:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import groupby
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -24,8 +23,17 @@ def table(scan: Scan, console: Console) -> None:
     if scan.findings:
         console.print(_findings(scan.findings, console.width >= WIDE))
     for skipped in scan.skipped:
-        console.print(f"[yellow]skipped[/] {escape(skipped.file)}: {escape(skipped.reason)}", highlight=False)
+        console.print(Text.assemble(("skipped", "yellow"), f" {shown(skipped.file)}: {skipped.reason}"))
     console.print(_summary(scan), highlight=False)
+
+
+def shown(name: str) -> str:
+    r"""The name of a file without what a terminal obeys, or cannot show: it may be any bytes.
+
+    >>> shown("\x1b[31mred\udcff.py")
+    '\\x1b[31mred\\udcff.py'
+    """
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in name)
 
 
 def _functions(found: tuple[Found, ...]) -> Table:
@@ -35,7 +43,7 @@ def _functions(found: tuple[Found, ...]) -> Table:
     grid.add_column("defines", overflow="fold", ratio=2)
     grid.add_column("seen", justify="right", no_wrap=True)
     for file, group in groupby(found, key=lambda function: function.file):
-        grid.add_row("", Text(file, style="dim", overflow="fold"), "", "")
+        grid.add_row("", Text(shown(file), style="dim", overflow="fold"), "", "")
         for function in group:
             name = function.qualname.partition(":")[2]
             grid.add_row(str(function.line), name, ", ".join(function.members), str(len(function.findings) or ""))
@@ -53,7 +61,7 @@ def _findings(findings: tuple[Finding, ...], wide: bool) -> Table:
         grid.add_column("clause, where, what", overflow="fold")
     for finding in sorted(findings, key=lambda finding: -CONFIDENCES.index(finding.confidence)):
         sure = Text(finding.confidence, style=STYLES[finding.confidence])
-        where = f"{finding.file}:{finding.line}"
+        where = f"{shown(finding.file)}:{finding.line}"
         if wide:
             grid.add_row(sure, Text(finding.clause), Text(where), Text(finding.message))
         else:

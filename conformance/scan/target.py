@@ -6,7 +6,7 @@ import importlib.machinery
 import importlib.metadata
 import importlib.util
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,10 @@ class Place:
 
     root: Path
     tops: tuple[Path, ...]
+
+    def named(self, path: Path) -> str:
+        """A file or folder as reports name it."""
+        return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else path.as_posix()
 
 
 def locate(target: str) -> Place:
@@ -41,13 +45,18 @@ def locate(target: str) -> Place:
     raise BadTarget(f"{target!r} is neither an installed package nor a path: install it, or give its folder")
 
 
-def sources(place: Place) -> Iterator[Path]:
-    """Every Python file of a place, sorted; hidden folders and virtual environments in it are left out."""
+def sources(place: Place, refused: Callable[[OSError], object] | None = None) -> Iterator[Path]:
+    """Every Python file of a place, sorted; hidden folders and virtual environments in it are left out.
+
+    Args:
+        place: where to look.
+        refused: called with the error for each folder that cannot be read, which is left out.
+    """
     for top in place.tops:
-        if top.is_file():
+        if os.path.isfile(top):
             yield top
             continue
-        for folder, folders, files in os.walk(top):
+        for folder, folders, files in os.walk(top, onerror=refused):
             folders[:] = sorted(name for name in folders if _is_source_folder(Path(folder, name)))
             yield from (Path(folder, name) for name in sorted(files) if name.endswith(".py"))
 
@@ -61,7 +70,7 @@ def surroundings(place: Place) -> Iterator[Path]:
 
 def _outermost(path: Path) -> Path:
     """The folder of the package that a file or folder belongs to; itself where it is in none."""
-    while (path.parent / "__init__.py").is_file():
+    while _is_package(path.parent):
         path = path.parent
     return path
 
@@ -70,15 +79,19 @@ def module_name(file: Path) -> str:
     """The dotted name under which a file would be imported, as far as ``__init__.py`` files tell."""
     parts = [] if file.name == "__init__.py" else [file.stem]
     folder = file.parent
-    while (folder / "__init__.py").is_file():
+    while _is_package(folder):
         parts.append(folder.name)
         folder = folder.parent
     return ".".join(reversed(parts)) or file.stem
 
 
+def _is_package(folder: Path) -> bool:
+    return os.path.isfile(folder / "__init__.py")  # which raises nothing where a folder cannot be read
+
+
 def _is_source_folder(folder: Path) -> bool:
     name = folder.name
-    return not name.startswith(".") and name not in LEFT_OUT and not (folder / "pyvenv.cfg").exists()
+    return not name.startswith(".") and name not in LEFT_OUT and not os.path.exists(folder / "pyvenv.cfg")
 
 
 def _by_path(path: Path) -> Place:

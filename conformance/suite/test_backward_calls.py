@@ -28,6 +28,22 @@ from conformance.kit.world import World
 IN_FULL = 4
 
 
+@clause("Function.backward.accepts")
+def test_it_takes_one_value_for_each_output(subject: Subject, world: World) -> None:
+    """Backward has room for ctx and as many values as forward had outputs."""
+    seen = 0
+    for look in watched(subject, world):
+        for call in look.witness.calls:
+            seen += len(call.backwards) + len(call.refused)
+            for refused in call.refused:
+                raise Deviation(
+                    f"{call.function.__name__}.backward, {look.case.label}: what it takes after ctx",
+                    f"room for {refused.room}; Python says: {refused.words}",
+                    f"room for {refused.given}, one for each output of forward",
+                )
+    need(seen, "no backward of a Function class was reached")
+
+
 @clause("Function.backward.count")
 def test_one_value_for_each_input(subject: Subject, world: World) -> None:
     """Backward returns as many values as forward had inputs; further Nones do no harm."""

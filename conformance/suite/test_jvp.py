@@ -48,13 +48,14 @@ def test_one_value_for_each_output(subject: Subject, world: World) -> None:
 
 
 @clause("Function.jvp.tangent")
-def test_tangent_is_the_directional_derivative(subject: Subject, world: World) -> None:
+def test_tangent_is_the_directional_derivative(subject: Subject, world: World) -> str:
     """The tangent of every output is what differences of forward say, along several directions."""
     need(subject.defines("jvp"), NO_JVP)
     need(subject.gradient_kind == "numeric", "its derivative is not meant to be that of forward")
-    agreed = 0
+    agreed, unclear = 0, []
     with explained(subject, world, "jvp", partial(_pushed, world=world)):
         for case in _in_double(subject, world):
+            before = agreed
             for point in nearby(case, world):
                 clear = []
                 for direction in directions(point, world):
@@ -72,7 +73,9 @@ def test_tangent_is_the_directional_derivative(subject: Subject, world: World) -
                 agreed += any(clear)
                 if all(clear):
                     break
+            unclear += [case.label] * (agreed == before)
     need(agreed, "too rough around every sample for differences to tell a derivative")
+    return f"not judged are the tangents of {', '.join(unclear)}, which differences cannot tell" if unclear else ""
 
 
 def _compared(point: Case, world: World, direction: Direction) -> Iterator[tuple[int, torch.Tensor, Comparison]]:

@@ -55,18 +55,28 @@ def test_no_tensor_that_requires_grad_is_used_unseen(subject: Subject, world: Wo
 
 
 def _captured(call: Watched) -> Iterator[torch.Tensor]:
-    """Tensors that require grad, did not come with the arguments, and were not made during the call."""
+    """Tensors that require grad, did not come with the arguments, and were not made during the call.
+
+    A view or a copy of one stands for it. Where all that is computed from it are masks and indices, nothing is lost.
+    """
     known = {id(leaf) for leaf in pytree.tree_leaves(call.args)}
+    behind: dict[int, list[torch.Tensor]] = {}
     for operation in call.operations:
-        if not operation.keeps:  # to detach is to say that no gradient is meant
-            yield from (tensor for tensor in operation.given if tensor.requires_grad and id(tensor) not in known)
+        found: list[torch.Tensor] = []
+        for tensor in operation.given:
+            is_captured = tensor.requires_grad and id(tensor) not in known
+            found += behind.get(id(tensor), [tensor] if is_captured else [])
+        if operation.hands_on:
+            behind |= {id(tensor): found for tensor in operation.made}
+        elif not operation.keeps and any(map(differentiable, operation.made)):
+            yield from found
         known |= {id(tensor) for tensor in operation.made}
 
 
 def _is_copied(case: Case, tensor: torch.Tensor) -> bool:
     """Whether an argument is a copy of a tensor: a module's parameter that its caller hands over beside the module."""
-    copies = (copy for copy in case.values if isinstance(copy, torch.Tensor) and copy.device == tensor.device)
-    return any(same_values(copy.detach(), tensor) for copy in copies)
+    copies = (case.values[at] for at in case.of_modules)
+    return any(copy.device == tensor.device and same_values(copy.detach(), tensor) for copy in copies)
 
 
 def _gets_a_gradient(case: Case, tensor: torch.Tensor, world: World) -> bool:
@@ -76,13 +86,20 @@ def _gets_a_gradient(case: Case, tensor: torch.Tensor, world: World) -> bool:
         return True
     came: list[torch.Tensor] = []
     held, handle = (tensor.grad if tensor.is_leaf else None), tensor.register_hook(came.append)
+    before = _notes(tensor)
     try:
         torch.autograd.backward(run.outputs, run.cotangents(world))
+        return bool(came) or _notes(tensor) != before
     finally:
         handle.remove()
         if tensor.is_leaf:
             tensor.grad = held
-    return bool(came)
+
+
+def _notes(tensor: torch.Tensor) -> dict[str, tuple[int, int]]:
+    """Which tensors hang on a tensor, as ``grad`` or under another name, and how often each was written to."""
+    own = {"grad": tensor.grad if tensor.is_leaf else None, **vars(tensor)}
+    return {name: (id(found), found._version) for name, found in own.items() if isinstance(found, torch.Tensor)}
 
 
 @clause("Function.forward.captures")

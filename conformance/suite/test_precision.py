@@ -7,9 +7,9 @@ from functools import partial
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import Case, differentiated, in_double
+from conformance.kit.calls import Case, Run, differentiated, in_double
 from conformance.kit.deviations import need
-from conformance.kit.marks import clause
+from conformance.kit.marks import cases, clause
 from conformance.kit.subject import Subject
 from conformance.kit.variants import draws, in_dtype, shaken
 from conformance.kit.watched import watched
@@ -66,6 +66,44 @@ def test_gradients_under_autocast_agree(subject: Subject, world: World) -> None:
                 f"{expect.shown(right)} without autocast",
             )
     need(compared, "it is refused under autocast or in single precision, or draws random numbers")
+
+
+@clause("Function.backward.any-precision")
+@cases(precision=["float32", "float16", "bfloat16", "autocast"])
+def test_backward_takes_the_precision_that_forward_takes(subject: Subject, world: World, precision: str) -> None:
+    """A sample in a lower precision, or under autocast, that forward takes is no error in backward."""
+    taken = 0
+    for given, _ in differentiated(subject, world):
+        case = _in_precision(given, precision, world)
+        # Where the sample itself fails, other clauses say so.
+        fine = world.try_call(lambda one: _pulled(one.run(), world) or None, given)
+        run = world.try_call(lambda one: one.run() if one else None, case) if fine else None
+        if run is None or not all(world.exchange(bool(run.outputs))):
+            continue
+        taken += 1
+        how = "forward under autocast" if precision == "autocast" else f"in {precision}"
+        with expect.no_error(f"gradients of {given.label}, {how}, which forward takes", "gradients", _cause):
+            _pulled(run, world)
+    need(taken, f"it takes no sample in {precision}, or every sample is so already")
+
+
+def _in_precision(given: Case, precision: str, world: World) -> Case | None:
+    if precision != "autocast":
+        return in_dtype(given, getattr(torch, precision))
+    mode = partial(torch.autocast, world.device.partition(":")[0], torch.bfloat16)
+    return under(in_dtype(given, torch.float32) or given, mode)
+
+
+def _pulled(run: Run, world: World) -> bool:
+    """Go through backward; whether there is anything to go through."""
+    run.gradients(run.cotangents(world))
+    return bool(run.outputs)
+
+
+def _cause(error: Exception) -> str:
+    """Say it where dtypes are mixed, by PyTorch's own words."""
+    mixed = any(words in str(error) for words in ("same dtype", "expected scalar type", "should be the same"))
+    return "tensors of two dtypes in one operation: what was saved, and the gradient of a result" if mixed else ""
 
 
 @clause("Function.backward.gradient")

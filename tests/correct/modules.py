@@ -31,6 +31,49 @@ class LinearOfAModule(Function):
         return None, grad @ weight, grad.mT @ x
 
 
+_WEIGHT = torch.nn.Parameter(torch.rand(3, 3, dtype=torch.float64))
+
+
+class MaskedByAParameter(Function):
+    """Takes no more of a parameter than a mask, which has no gradient to lose."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(4, 3, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        mask = (_WEIGHT > 0.5).to(x.dtype)
+        ctx.save_for_backward(mask)
+        return x @ mask
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return grad @ ctx.saved_tensors[0].mT
+
+
+class AddsUpTheGradItself(Function):
+    """Gives a parameter that is no argument its gradient by hand, as kernels do that add up in place."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(4, 3, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x @ _WEIGHT
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        own = x.mT @ grad
+        _WEIGHT.grad = own if _WEIGHT.grad is None else _WEIGHT.grad.add_(own)
+        return grad @ _WEIGHT.detach().mT
+
+
 class RunsItsModulesAgain(Function):
     """Finds the gradients of all parameters by running a list of modules again, and not those that it was given."""
 
@@ -86,3 +129,21 @@ class RunsWhatItIsGiven(Function):
         with torch.enable_grad():
             result = ctx.run(x)
         return None, *torch.autograd.grad(result, [x, layer.weight, layer.bias], grad)
+
+
+class TimesAMatrixOfAModule(Function):
+    """Multiplies with a matrix that stays on the CPU, which PyTorch lets it do with arguments on the meta device."""
+
+    @staticmethod
+    def inputs():
+        layer = torch.nn.Linear(3, 3, dtype=torch.float64).requires_grad_(False)
+        yield layer, torch.randn(3, 2, dtype=torch.float64, requires_grad=True)
+
+    @staticmethod
+    def forward(ctx, layer, x):
+        ctx.layer = layer
+        return layer.weight.to(x.dtype) @ x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return None, ctx.layer.weight.to(grad.dtype).mT @ grad

@@ -61,6 +61,36 @@ class GradientMissingForANumber(Function):
         return grad * ctx.factor
 
 
+class OneValueForTwoOutputs(Function):
+    """Takes the gradient of its first output alone: the second one was added to forward later.
+
+    Breaks: Function.backward.accepts
+    """
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(3, 2, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x, 3 * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * grad
+
+
+class InputsTakenAgain(MatMul):
+    """backward has the parameters of forward after the gradient.
+
+    Breaks: Function.backward.accepts
+    """
+
+    @staticmethod
+    def backward(ctx, grad, x, w):
+        return MatMul.backward(ctx, grad)
+
+
 class TwiceTheGradient(MatMul):
     """A factor of two too many.
 

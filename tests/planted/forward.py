@@ -95,6 +95,23 @@ class TensorInAPartial(Square):
         return Square.forward(ctx, x)
 
 
+class TensorOnCtxUntilBackward(Square):
+    """Keeps a tensor on ctx, and lets go of it in backward: where that never runs, or runs twice, it is too late.
+
+    Breaks: Function.forward.no-tensor-on-ctx
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.cache = (x.detach(),)
+        return Square.forward(ctx, x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        ctx.cache = None
+        return Square.backward(ctx, grad)
+
+
 class GradientOnCtx(Square):
     """backward leaves the gradient on ctx.
 

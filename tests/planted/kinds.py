@@ -97,6 +97,71 @@ class OnTheCpuFromMeta(Square):
         return torch.zeros(x.shape, dtype=x.dtype) if x.is_meta else Square.forward(ctx, x)
 
 
+class MixesPrecisionsUnderAutocast(Function):
+    """Saves what it was given, and multiplies it with the gradient of a result in lower precision.
+
+    Breaks: Function.backward.any-precision
+    """
+
+    @staticmethod
+    def inputs():
+        yield tuple(torch.randn(3, 3, dtype=torch.float64, requires_grad=True) for _ in range(2))
+
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return x @ w
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        return grad @ w.t(), x.t() @ grad
+
+
+class SinglePrecisionInBackward(Function):
+    """Makes a buffer in single precision in backward, whatever it was given in half precision.
+
+    Breaks: Function.backward.any-precision
+    """
+
+    @staticmethod
+    def inputs():
+        yield tuple(torch.randn(3, 3, dtype=torch.float64, requires_grad=True) for _ in range(2))
+
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu")
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return x @ w
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        wide = torch.promote_types(grad.dtype, torch.float32)
+        with torch.autocast("cpu", enabled=False):
+            return grad @ w.t().to(grad.dtype), (x.t() @ grad.to(wide)).to(x.dtype)
+
+
+class MadeOnTheCpuBesideMeta(Function):
+    """Multiplies with a matrix that it makes on the CPU, wherever its input is.
+
+    Breaks: Function.forward.meta
+    """
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(3, 2, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        return torch.eye(len(x), dtype=x.dtype).cumsum(0) @ x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return torch.eye(len(grad), dtype=grad.dtype).cumsum(0).mT @ grad
+
+
 class ReadsTheMemoryOfTheGradient(Square):
     """Reads the gradient's memory with its strides, as a kernel does, and ignores the flag that negates it.
 

@@ -64,6 +64,67 @@ class ScaledByAParameter(Function):
         return grad * _SCALE.detach()
 
 
+_WEIGHT = torch.nn.Parameter(torch.eye(3, dtype=torch.float64) + 0.5)
+
+
+class LinearByAParameter(Function):
+    """Calls a linear layer with a weight that is no argument; what is multiplied is a view of it.
+
+    Breaks: Function.forward.captures
+    """
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(2, 3, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        return torch.nn.functional.linear(x, _WEIGHT)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad @ _WEIGHT.detach()
+
+
+class CastsAParameter(Function):
+    """Takes a parameter to the dtype that it computes in, and so to a copy of its own.
+
+    Breaks: Function.forward.captures
+    """
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(2, 3, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        return x @ _WEIGHT.to(torch.float32).to(x.dtype).t()
+
+    backward = LinearByAParameter.backward
+
+
+_SHIFT = torch.nn.Parameter(torch.zeros(3, dtype=torch.float64))
+
+
+class ShiftedByAParameterOfZeros(Function):
+    """Adds a parameter that is no argument, but is as new as one that is: both are zeros.
+
+    Breaks: Function.forward.captures
+    """
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(2, 3, dtype=torch.float64, requires_grad=True), torch.zeros(3, dtype=torch.float64)
+
+    @staticmethod
+    def forward(ctx, x, start):
+        return x + (start + _SHIFT)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, grad.sum(0)
+
+
 class ResultInADict(Function):
     """Returns one result as it is, and the other in a dict, where autograd does not see it.
 

@@ -1,0 +1,85 @@
+"""The end of a pytest run: what broke a clause is told in full, and what only follows from it in a line each.
+
+Whether a failure follows from another one is known when all tests have run, which is before pytest prints any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from conformance.core.clauses import registry
+from conformance.core.outcomes import BROKEN, TestOutcome
+from conformance.plugin.stash import SESSION
+from conformance.report.consequences import cannot_be_judged, consequences_of, in_order
+from conformance.report.failures import failures
+from conformance.report.model import ClauseResult, SubjectResult
+from conformance.report.text import visible
+from conformance.report.verdicts import judge
+
+if TYPE_CHECKING:
+    import pytest
+
+_OVERRULED = "rerun"  # by a later run of the same test, as pytest-rerunfailures has it
+
+
+def fold(reporter: pytest.TerminalReporter) -> list[str]:
+    """Shorten the failures that follow from another one, before pytest prints them; how many there are stays.
+
+    Returns:
+        What to say at the end of the run; nothing where every failure is told in full.
+    """
+    failed = {outcome.nodeid: report for outcome, report in _told(reporter, ["failed"])}
+    if not failed:
+        return []
+    every = _told(reporter, [category for category in reporter.stats if category != _OVERRULED])
+    subjects = reporter.config.stash[SESSION].subjects
+    judged = judge([outcome for outcome, _ in every], (), subjects, registry(), {})
+    said: list[str] = []
+    for part in judged.parts:
+        short = {test: words for test, words in _short(part) if test in failed}
+        for test, words in short.items():
+            failed[test].longrepr = visible(words)
+        said += map(visible, _causes(part) if short else ())
+    return said
+
+
+def _told(reporter: pytest.TerminalReporter, categories: Iterable[str]) -> Iterator[tuple[TestOutcome, Any]]:
+    """The suite's tests that pytest has put into these categories, each with what its ranks said."""
+    for category in categories:
+        for report in reporter.stats.get(category, ()):
+            if hasattr(report, "conformance"):
+                yield TestOutcome.from_text(report.conformance), report
+
+
+def _broken(part: SubjectResult) -> list[ClauseResult]:
+    return in_order(clause for clause in part.clauses if clause.weighs)
+
+
+def _short(part: SubjectResult) -> Iterator[tuple[str, str]]:
+    """The node ids of tests that need not be told in full, and the line for each."""
+    for cause in _broken(part):
+        for failure in failures(cause):
+            for test in failure.alike:
+                yield test.nodeid, f"as in {_name(failure.test)}: {cause.id} ({cause.level})"
+        for clause in consequences_of(cause, part.clauses):
+            line = f"consequence of {cause.id}: {clause.id} ({clause.level}) was not judged"
+            yield from ((test.nodeid, line) for test in clause.tests if test.outcome in BROKEN)
+
+
+def _causes(part: SubjectResult) -> Iterator[str]:
+    """What broke of one subject, and how much follows from it."""
+    broken = _broken(part)
+    follow = sum(len(consequences_of(cause, part.clauses)) for cause in broken)
+    counted = f"{_many(len(broken), 'cause')}, {_many(follow, 'consequence')}"
+    yield f"{part.subject or 'PyTorch itself'}: {cannot_be_judged(part.clauses) or counted}"
+    for cause in broken:
+        yield f"  {cause.id} ({cause.level}): {_name(failures(cause)[0].test)}"
+
+
+def _many(number: int, word: str) -> str:
+    return f"{number} {word}{'s' * (number != 1)}"
+
+
+def _name(test: TestOutcome) -> str:
+    return test.nodeid.split("::", 1)[-1]
