@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -47,9 +48,9 @@ def test_right_in_a_subgroup(subject: Subject, world: World, kind: str) -> None:
         signature_of(claim)
         alike = tuple(range(len(members)))
         world.exchange(None)
-        expected = among(world, alike, lambda r, g, c=claim: _seen(c, r, g))  # type: ignore[misc]
-        actual = among(world, members, lambda r, g, c=claim: _seen(c, r, g))  # type: ignore[misc]
-        why = among(world, members, lambda r, g, c=claim: _why_not(c, r, g))  # type: ignore[misc]
+        expected = among(world, alike, partial(_seen, claim))
+        actual = among(world, members, partial(_seen, claim))
+        why = among(world, members, partial(_why_not, claim))
         shapes = world.exchange([tuple(tensor.shape) for tensor in claim.call.tensors])
         if all(shape == shapes[0] for shape in shapes):  # otherwise the first ranks have other arguments
             _compare(claim, members, world, actual, expected)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -59,7 +60,7 @@ def test_memory_is_freed_with_the_outputs(subject: Subject, world: World) -> Non
     for backward in (False, True):
         for case in every_case(subject, world):
             owners = [value for value in case.values if not isinstance(value, torch.Tensor)]
-            found.append((case, backward, kept_alive(lambda: _once(case, world, backward), owners)))  # noqa: B023
+            found.append((case, backward, kept_alive(partial(_once, case, world, backward), owners)))
     for case, backward, (left, why) in found:
         expect.that(
             not left,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch.autograd import forward_ad
 
@@ -26,19 +28,13 @@ def test_gradient_of_a_tangent_is_right_or_refused(subject: Subject, world: Worl
         if draws(case, world) or not all(is_strided(case.values[at]) for at in case.active):
             continue
         for point in nearby(case, world):
-            values = {at: point.values[at].detach() for at in point.active}
-            along = {at: direction(world, value, "tangent", at) for at, value in values.items()}
-            steps = {at: direction(world, value, "input", at) for at, value in values.items()}
+            along, steps = _directions(point, world, "tangent"), _directions(point, world, "input")
             found = world.try_call(_gradients_of_the_tangents, point, along, world)
             if found is None:
                 break
             weights, gradients = found
             slope = sum(inner(gradient, steps[at]) for at, gradient in gradients.items())
-
-            def loss(step: float) -> torch.Tensor:
-                moved = {at: value + step * steps[at] for at, value in values.items()}  # noqa: B023
-                return paired(weights, list(tangents(point.having(moved), along)))  # noqa: B023
-
+            loss = partial(_loss_of_tangents, point, along, weights, steps)
             far = reach(weights, [*along.values(), *steps.values()])
             seen = compare(world, loss, slope, epsilon(weights), far)
             expect.that(
@@ -51,6 +47,27 @@ def test_gradient_of_a_tangent_is_right_or_refused(subject: Subject, world: Worl
             if seen.verdict == "agrees":
                 break
     need(told, "one mode over the other is refused, or too rough around every sample for differences to tell")
+
+
+def _directions(point: Case, world: World, key: str) -> dict[int, torch.Tensor]:
+    return {at: direction(world, point.values[at].detach(), key, at) for at in point.active}
+
+
+def _moved(point: Case, steps: Direction, step: float) -> Case:
+    return point.having({at: point.values[at].detach() + step * steps[at] for at in point.active})
+
+
+def _loss_of_tangents(
+    point: Case, along: Direction, weights: list[torch.Tensor], steps: Direction, step: float
+) -> torch.Tensor:
+    return paired(weights, list(tangents(_moved(point, steps, step), along)))
+
+
+def _loss_of_gradients(
+    point: Case, world: World, weights: list[torch.Tensor], along: Direction, step: float
+) -> torch.Tensor:
+    run = _moved(point, along, step).run()
+    return paired(weights, run.filled(run.gradients(run.cotangents(world))))
 
 
 def _gradients_of_the_tangents(
@@ -78,19 +95,12 @@ def test_tangent_of_a_gradient_is_right_or_refused(subject: Subject, world: Worl
         if draws(case, world) or not all(is_strided(case.values[at]) for at in case.active):
             continue
         for point in nearby(case, world):
-            values = {at: point.values[at].detach() for at in point.active}
-            along = {at: direction(world, value, "tangent", at) for at, value in values.items()}
-            weights = [direction(world, value, "input", at) for at, value in values.items()]
+            along, weights = _directions(point, world, "tangent"), list(_directions(point, world, "input").values())
             found = world.try_call(_tangents_of_the_gradients, point, along, world)
             if found is None:
                 break
             slope = sum(inner(tangent, weight) for tangent, weight in zip(found, weights, strict=True))
-
-            def loss(step: float) -> torch.Tensor:
-                moved = {at: value + step * along[at] for at, value in values.items()}  # noqa: B023
-                run = point.having(moved).run()  # noqa: B023
-                return paired(weights, run.filled(run.gradients(run.cotangents(world))))  # noqa: B023
-
+            loss = partial(_loss_of_gradients, point, world, weights, along)
             seen = compare(world, loss, slope, epsilon(weights), reach(weights, along.values()))
             expect.that(
                 seen.verdict != "differs",

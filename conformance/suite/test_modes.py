@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -135,29 +134,11 @@ def test_backward_in_another_thread_gives_the_same(subject: Subject, world: Worl
         first = case.run()
         cotangents = first.cotangents(world)
         right, run = first.filled(first.gradients(cotangents)), case.run()
-        with expect.no_error(f"gradients of {case.label}, backward in another thread", "the gradients"):
-            actual = _in_a_thread(lambda run=run, given=cotangents: run.gradients(given))  # type: ignore[misc]
+        what = f"gradients of {case.label}, backward in another thread"
+        with expect.no_error(what, "the gradients"), ThreadPoolExecutor(1) as thread:
+            actual = thread.submit(run.gradients, cotangents).result()
         for at, one, other in zip(run.leaves, run.filled(actual), right, strict=True):
             expect.close(one, other, f"gradient of {case.name(at)}, backward in another thread")
-
-
-def _in_a_thread(action: Callable[[], Any]) -> Any:
-    """What an action returns or raises in a thread of its own."""
-    returned: list[Any] = []
-    raised: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            returned.append(action())
-        except BaseException as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    if raised:
-        raise raised[0]
-    return returned[0]
 
 
 @clause("Function.forward.same-without-grad")
