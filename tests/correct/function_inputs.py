@@ -121,10 +121,10 @@ class Reversible(Function):
     @staticmethod
     def inputs():
         layer = torch.nn.Linear(3, 3, bias=False, dtype=torch.float64)
-        yield torch.randn(2, 3, dtype=torch.float64, requires_grad=True), layer
+        yield torch.randn(2, 3, dtype=torch.float64, requires_grad=True), layer, layer.weight
 
     @staticmethod
-    def forward(ctx, x, layer):
+    def forward(ctx, x, layer, weight):
         ctx.layer = layer
         ctx.save_for_backward(x)
         return layer(x).exp()
@@ -136,7 +136,8 @@ class Reversible(Function):
         with torch.enable_grad():
             again = x.detach().requires_grad_()
             y = ctx.layer(again).exp()
-        return torch.autograd.grad(y, again, grad)[0], None
+        inner, own = torch.autograd.grad(y, [again, ctx.layer.weight], grad)
+        return inner, None, own
 
 
 class MixedOutputs(Function):
