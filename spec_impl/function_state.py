@@ -38,8 +38,8 @@ class FunctionState(Function):
        :level: should
        :sources: X Extending torch.func, X Extending PyTorch
 
-       No gradient is lost unseen: forward computes with no tensor that requires grad unless it is an argument, or
-       backward gives that tensor its gradient; and no tensor of the result is inside a list or dict.
+       No gradient is lost unseen: forward computes with no tensor that requires grad unless it is an argument itself,
+       or backward gives that tensor its gradient; and no tensor of the result is inside a list or dict.
 
     .. clause:: Function.setup_context.no-compute
        :level: quality

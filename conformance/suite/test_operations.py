@@ -43,9 +43,19 @@ def test_no_tensor_that_requires_grad_is_used_unseen(subject: Subject, world: Wo
     derived, calls = operations_of(subject, "forward")
     for case in every_case(derived, world):
         before = len(calls)
-        case.run()
-        captured = {id(tensor): tensor for call in calls[before:] for tensor in _captured(call)}
+        run = case.run()
+        # Where no tensor of a sample requires grad, nobody asked for gradients of those in a list.
+        inside = {id(run.values[at]): at for at in case.active if at not in case.top and case.values[at].requires_grad}
+        captured = {id(tensor): tensor for call in calls[before:] for tensor in _captured(call, set(inside))}
         for tensor in captured.values():
+            if id(tensor) in inside:
+                expect.that(
+                    _reaches(case, inside[id(tensor)], world),
+                    f"{case.name(inside[id(tensor)])}, a tensor inside an argument, used in forward",
+                    "it requires grad, and gets no gradient: autograd does not look into containers",
+                    "an argument of apply of its own, or detached where no gradient is meant",
+                )
+                continue
             expect.that(
                 _is_copied(case, tensor) or _gets_a_gradient(case, tensor, world),
                 f"a tensor that requires grad and is no argument, used in forward of {case.label}",
@@ -54,12 +64,13 @@ def test_no_tensor_that_requires_grad_is_used_unseen(subject: Subject, world: Wo
             )
 
 
-def _captured(call: Watched) -> Iterator[torch.Tensor]:
-    """Tensors that require grad, did not come with the arguments, and were not made during the call.
+def _captured(call: Watched, inside: set[int]) -> Iterator[torch.Tensor]:
+    """Tensors that require grad, did not come as arguments, and were not made during the call.
 
     A view or a copy of one stands for it. Where all that is computed from it are masks and indices, nothing is lost.
     """
-    known = {id(leaf) for leaf in pytree.tree_leaves(call.args)}
+    known = {id(leaf) for leaf in pytree.tree_leaves(call.args)} - inside
+    known |= {id(value) for value in call.args}
     behind: dict[int, list[torch.Tensor]] = {}
     for operation in call.operations:
         found: list[torch.Tensor] = []
@@ -71,6 +82,14 @@ def _captured(call: Watched) -> Iterator[torch.Tensor]:
         elif not operation.keeps and any(map(differentiable, operation.made)):
             yield from found
         known |= {id(tensor) for tensor in operation.made}
+
+
+def _reaches(case: Case, at: int, world: World) -> bool:
+    """Whether a backward pass hands one value of a sample a gradient."""
+    run = case.run()
+    if run.outputs:
+        torch.autograd.backward(run.outputs, run.cotangents(world))
+    return run.leaves[at].grad is not None
 
 
 def _is_copied(case: Case, tensor: torch.Tensor) -> bool:

@@ -445,3 +445,20 @@ class FillsCallersCache(Function):
     def backward(ctx, grad):
         query, key = ctx.saved_tensors
         return grad @ key, grad.mT @ query, None
+
+
+class DetachesTensorsInAList(Function):
+    """Takes tensors in a list, and says that no gradient is meant for them."""
+
+    @staticmethod
+    def inputs():
+        x, y, z = (torch.randn(3, dtype=torch.float64, requires_grad=True) for _ in range(3))
+        yield x, [y, z]
+
+    @staticmethod
+    def forward(ctx, x, others):
+        return 2 * x + sum(other.detach() for other in others) + torch.zeros_like(others[0])
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * grad, None
