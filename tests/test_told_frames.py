@@ -52,6 +52,19 @@ class TakesOneOfTwo(torch.autograd.Function):
         return grad * 2
 
 
+class WithoutItsOtherHalf(torch.autograd.Function):
+    """Its backward is decorated for autocast, and its forward is not: PyTorch raises before backward begins."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
+    def backward(ctx, grad):
+        return grad * 2
+
+
 def scaled(x, factor):
     return Scale.apply(x, factor)
 
@@ -72,9 +85,16 @@ def test_a_call_that_is_never_taken_is_one_thing_to_tell(function, args):
     assert text.count("|   File") <= 2, text
 
 
-def test_what_pytorch_raises_in_backward_is_told_without_the_way_there():
+def test_a_backward_that_cannot_be_called_shows_no_way_there():
     text = told(TakesOneOfTwo, X)
-    assert "backward() takes 2 positional arguments but 3 were given" in text
+    assert "backward() takes 2 positional arguments but 3 were given" in " ".join(text.replace("|", " ").split())
+    assert "Function.backward.accepts" in text
+    assert "|   File" not in text, text
+
+
+def test_what_pytorch_raises_in_backward_is_told_without_the_way_there():
+    text = told(WithoutItsOtherHalf, X)
+    assert "has no attribute '_fwd_used_autocast'" in " ".join(text.replace("|", " ").split())
     assert text.count("|   File") <= 2, text
 
 
