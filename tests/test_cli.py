@@ -34,6 +34,9 @@ def nothing():
 def none():
     pass
 
+def leaving():
+    raise SystemExit(5)
+
 def mapping():
     return {"x": torch.ones(3)}
 
@@ -54,6 +57,8 @@ class Twice(torch.autograd.Function):
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     (tmp_path / "layers.py").write_text(module() + MORE)
+    (tmp_path / "raising.py").write_text('raise ValueError("not here")\n')
+    (tmp_path / "leaving.py").write_text("import sys\nsys.exit(3)\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -65,6 +70,9 @@ BAD = {
     "no such attribute": (("run", "layers:Thrice"), "module 'layers' has no attribute 'Thrice'"),
     "no reference": (("run", "layers"), "does not read module:attribute"),
     "not a Function": (("run", "layers:number"), "is an int, not a Function class, a callable or a Subject"),
+    "no module": (("run", ":Twice"), "':Twice' does not read module:attribute"),
+    "no name": (("run", ""), "'' does not read module:attribute"),
+    "no module to watch": (("watch", ".:Twice"), "'.:Twice' does not read module:attribute"),
     "another case": (("run", "layers:twice"), "module 'layers' has no attribute 'twice'; did you mean 'Twice'?"),
     "a file": (("run", "layers.py:Twice"), "give a module, not a file: layers:Twice"),
     "a path": (("run", "./layers.py:Twice"), "give a module, not a file: layers:Twice"),
@@ -75,7 +83,9 @@ BAD = {
     "ranks 0": ((*TWICE, "--ranks", "0"), "--ranks '0': give world sizes from 1"),
     "ranks x": ((*TWICE, "--ranks", "x"), "--ranks 'x': give world sizes from 1"),
     "ranks -1": ((*TWICE, "--ranks=-1"), "--ranks '-1'"),
-    "no time": ((*TWICE, "--timeout", "0"), "--timeout '0': give a number of seconds above 0"),
+    "no time": ((*TWICE, "--timeout", "0"), "--timeout '0': give a number of seconds from 0.1 to 86400"),
+    "hardly any time": ((*TWICE, "--timeout", "1e-9"), "--timeout '1e-9': give a number of seconds from 0.1"),
+    "no number of seconds": ((*TWICE, "--timeout", "nan"), "--timeout 'nan': give a number of seconds from 0.1"),
     "backend": (
         (*TWICE, "--backend", "warp"),
         "--backend 'warp': torch.distributed knows no such backend; there are gloo",
@@ -90,6 +100,20 @@ BAD = {
         ("run", "layers:Twice", "--inputs", "layers:raising_there"),
         "(at layers.py:26, in raising)",
     ),
+    "inputs of a module that raises": (
+        ("run", "layers:Twice", "--inputs", "raising:inputs"),
+        "the inputs raising:inputs: its import raises ValueError: not here (at raising.py:1, in <module>)",
+    ),
+    "inputs of a module that exits": (
+        ("run", "layers:Twice", "--inputs", "leaving:inputs"),
+        "the inputs leaving:inputs: its import raises SystemExit: 3 (at leaving.py:2, in <module>)",
+    ),
+    "a setup of a module that raises": (
+        (*TWICE, "--setup", "raising:setup"),
+        "--setup raising:setup: its import raises ValueError: not here (at raising.py:1, in <module>)",
+    ),
+    "a setup that exits": ((*TWICE, "--setup", "layers:leaving"), "--setup layers:leaving raised SystemExit: 5"),
+    "inputs that exit": (("run", "layers:Twice", "--inputs", "layers:leaving"), "raise SystemExit: 5"),
     "inputs that are None": (("run", "layers:Twice", "--inputs", "layers:none"), "are None, not tuples of arguments"),
     "inputs by name": (("run", "layers:Twice", "--inputs", "layers:mapping"), "are a dict, not tuples of arguments"),
     "inputs of text": (("run", "layers:Twice", "--inputs", "layers:text"), "are a str, not tuples of arguments"),
@@ -98,10 +122,13 @@ BAD = {
     "inputs of nothing": (("run", "--inputs", "layers:inputs"), "--inputs needs a subject"),
     "report folder": ((*TWICE, "--report", "layers.py/x"), "cannot write reports to layers.py/x"),
     "script folder": ((*TWICE, "--reproduce", "layers.py/x"), "cannot write reports to layers.py/x"),
+    "no report folder": ((*TWICE, "--report", ""), "--report '': give DIR"),
+    "no inputs by name": (("run", "layers:Twice", "--inputs", ""), "--inputs '': give MODULE:CALLABLE"),
     "expectations": ((*TWICE, "--expect", "none.toml"), "none.toml"),
     "expectations there": ((*TWICE, "--write-expect", "layers.py"), "there is such a file"),
     "no folder for expectations": ((*TWICE, "--write-expect", "no/such.toml"), "there is no folder 'no'"),
     "workers": ((*TWICE, "-n", "some"), "-n 'some': give a number of processes, or auto"),
+    "workers by the hundred": ((*TWICE, "-n", "999"), "-n '999': give at most 8 processes for each of the"),
     "workers below 0": ((*TWICE, "-n=-1"), "-n '-1': give a number of processes, or auto"),
     "nothing selected": ((*TWICE, "-k", "no_such_test"), "-k 'no_such_test' leaves no test"),
     "no package": (("run", "--from", "nobody"), "no installed package of that name registers subjects"),
@@ -131,6 +158,21 @@ def test_a_file_that_cannot_be_read_is_not_passed_over_in_silence(here, capsys):
     (here / "unread.py").write_text(UNREAD)
     main(("scan", "unread.py"))
     assert "unread.py: not Python that this interpreter reads" in capsys.readouterr().out
+
+
+def test_a_file_that_is_scanned_by_name_is_read_whatever_it_holds(here, capsys):
+    (here / "known.toml").write_text("[[expect]]\nnot one = but two\n")
+    assert main(("scan", "known.toml")) == 0
+    assert "known.toml: not Python that this interpreter reads" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["run", "watch"])
+def test_a_current_directory_that_is_gone_is_named(tmp_path, monkeypatch, capfd, command):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert main((command, "layers:Twice")) == 4
+    assert capfd.readouterr().err == "conformance: the current directory does not exist any more; go to another one\n"
 
 
 def test_a_report_with_one_problem_has_one(here, capsys):

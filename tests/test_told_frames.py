@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 
 from conformance import ConformanceError, check
 from conformance.kit.attempt import attempt
+from conformance.kit.loading import load
 
 X = torch.ones(3, dtype=torch.float64).cumsum(0).requires_grad_()
 
@@ -121,3 +124,11 @@ def test_what_the_suite_itself_raises_shows_the_whole_way(monkeypatch):
     monkeypatch.setattr("conformance.kit.calls.Run.of", lambda *args: {}["gone"])
     monkeypatch.setattr("conformance.kit.attempt.foreign", lambda file: True)
     assert told(Scale, X, 2.0).count("|   File") > 4
+
+
+def test_a_file_with_null_bytes_is_named_and_no_frame_of_the_suite_is(tmp_path, monkeypatch):
+    (tmp_path / "nulls.py").write_bytes(b"class A:\0 pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    told = attempt(partial(load, "nulls:A")).message
+    assert "(nulls.py" in told
+    assert "in load" not in told

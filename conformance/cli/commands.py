@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -43,13 +44,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
+def _expect_to_be_somewhere() -> None:
+    """Modules are looked for in the current directory, and reports go there.
+
+    Raises:
+        UsageError: somebody has removed it.
+    """
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise UsageError("the current directory does not exist any more; go to another one") from None
+
+
 def _run(arguments: argparse.Namespace, passed_on: Sequence[str]) -> int:
+    _expect_to_be_somewhere()
     from conformance.cli.run import run
 
     return run(RunOptions.from_text(vars(arguments)), passed_on)
 
 
 def _watch(arguments: argparse.Namespace) -> int:
+    _expect_to_be_somewhere()
     from conformance.run.watch import watch
 
     given = {**vars(arguments), "compile": bool(arguments.compile)}  # a watcher is to answer at once

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -15,7 +16,9 @@ from conformance.core.signatures import parse
 #: The backend that goes with a device where none is named, as PyTorch pairs them, and the other way round.
 BACKEND_OF = {"cuda": "nccl", "xpu": "xccl", "npu": "hccl", "emulated": "emulated_ccl"}
 MOST_RANKS = 4096
-LONGEST_TIMEOUT = 86_400
+SHORTEST_TIMEOUT, LONGEST_TIMEOUT = 0.1, 86_400
+#: More workers than this for each processor only wait for one another, or for memory.
+MOST_WORKERS = 8
 
 
 @dataclass(frozen=True)
@@ -80,8 +83,8 @@ def read_timeout(text: str) -> float:
         seconds = float(text)
     except ValueError:
         seconds = 0.0
-    if not 0 < seconds <= LONGEST_TIMEOUT:
-        raise UsageError(f"--timeout {text!r}: give a number of seconds above 0 and at most {LONGEST_TIMEOUT}")
+    if not SHORTEST_TIMEOUT <= seconds <= LONGEST_TIMEOUT:  # sooner than a process can answer, everybody is late
+        raise UsageError(f"--timeout {text!r}: give a number of seconds from {SHORTEST_TIMEOUT} to {LONGEST_TIMEOUT}")
     return seconds
 
 
@@ -93,6 +96,10 @@ def read_workers(text: str) -> str:
     """
     if text not in {"auto", "logical"} and not re.fullmatch(r"[0-9]{1,3}", text):
         raise UsageError(f"-n {text!r}: give a number of processes, or auto")
+    processors = os.cpu_count() or 1
+    if text.isdigit() and int(text) > MOST_WORKERS * processors:
+        each = "the processor" if processors == 1 else f"each of the {processors} processors"
+        raise UsageError(f"-n {text!r}: give at most {MOST_WORKERS} processes for {each}, or auto")
     return text
 
 
@@ -240,6 +247,8 @@ def pytest_options() -> Iterator[tuple[str, Option]]:
 def _read(option: Option, value: Any) -> Any:
     if isinstance(value, bool):
         return value
+    if value == "" and option.flags and option.flags[0] in _NEVER_EMPTY:
+        raise UsageError(f"{option.flags[0]} '': give {option.metavar}")
     return tuple(map(option.read, value)) if option.many else option.read(value)
 
 
@@ -253,5 +262,7 @@ def _fits(value: Any, default: Any) -> bool:
     return type(value) is type(default) or (isinstance(default, float) and type(value) is int)
 
 
+#: What an empty variable of a script may leave without a value, and would be passed over in silence.
+_NEVER_EMPTY = {"--inputs", "--expect", "--write-expect", "--report", "--resume", "--reproduce"}
 _OPTIONS: dict[str, Option] = {each.name: each.metadata["option"] for each in fields(RunOptions)}
 _DEFAULTS = RunOptions()

@@ -22,7 +22,7 @@ def of_file(module: str, path: str) -> str:
     >>> of_file("./mypackage/layers.py", "Exp")
     'give a module, not a file: mypackage.layers:Exp'
     """
-    name = ".".join(PurePath(module).with_suffix("").parts)
+    name = ".".join(PurePath(module.removesuffix(".py")).parts)
     right = module.endswith(".py") and path and all(part.isidentifier() for part in name.split("."))
     return f"give a module, not a file: {name}:{path}" if right else ""
 

@@ -103,8 +103,9 @@ def explain(error: BaseException) -> str:
     shown only of what the suite itself raised.
     """
     frames = _without_stand_ins(list(traceback.extract_tb(error.__traceback__)))
-    unread = traceback.format_exception_only(error)[:-1] if isinstance(error, SyntaxError) else []
-    own = [frame for frame in frames if not foreign(frame.filename)] or ([] if unread else _of_the_call(frames))
+    is_unread = isinstance(error, SyntaxError)
+    unread = traceback.format_exception_only(error)[:-1] if is_unread else []
+    own = [frame for frame in frames if not foreign(frame.filename)] or ([] if is_unread else _of_the_call(frames))
     if len(own) > _FRAMES:
         own = [*own[: _FRAMES // 2], *own[-_FRAMES // 2 :]]
     lines = "".join([*traceback.format_list(own), *unread]).rstrip()

@@ -14,6 +14,7 @@ from conformance.core.prose import a
 from conformance.core.references import check_reference, of_file
 from conformance.core.signatures import parse
 from conformance.core.worlds import are_world_sizes
+from conformance.kit.frames import place_of
 from conformance.kit.results import FORMS
 from conformance.kit.specs import GRADIENT_KINDS, SPECS, SpecName
 from conformance.kit.subject import Subject
@@ -43,6 +44,10 @@ def load(reference: str) -> Any:
             hint = of_file(module, path)
             raise UsageError(f"no module named {error.name!r} (from {reference!r}){hint and f'; {hint}'}") from None
         raise
+    except SyntaxError as error:
+        if not (error.filename or place_of(error)):  # for null bytes Python does not say in which file
+            error.filename = module.replace(".", "/") + ".py"
+        raise
     try:
         return attribute(path, imported)
     except AttributeError:
@@ -50,6 +55,22 @@ def load(reference: str) -> Any:
         meant = next((name for name in vars(imported) if [name.lower()] == near), "")
         hint = f"; did you mean {meant!r}?" if meant else ""
         raise UsageError(f"module {module!r} has no attribute {path!r}{hint}") from None
+
+
+def load_for(option: str, reference: str) -> Any:
+    """Import what an option names, which is no part of what is tested.
+
+    Raises:
+        UsageError: there is nothing of that name, or its import raises.
+    """
+    try:
+        return load(reference)
+    except UsageError:
+        raise
+    except (Exception, SystemExit) as error:
+        where = place_of(error)
+        said = f"{option} {reference}: its import raises {type(error).__name__}: {error}{where and f' (at {where})'}"
+        raise UsageError(said) from error
 
 
 def named(reference: str) -> Subject:
@@ -115,7 +136,7 @@ def check_subject(subject: Subject) -> Subject:
 
 def _checked_inputs(subject: Subject) -> Any:
     """The inputs as they are needed: a callable, or tuples that can be gone through more than once."""
-    inputs = load(subject.inputs) if isinstance(subject.inputs, str) else subject.inputs
+    inputs = load_for("the inputs", subject.inputs) if isinstance(subject.inputs, str) else subject.inputs
     if inputs is None or callable(inputs):
         return inputs
     if not isinstance(inputs, Iterable):

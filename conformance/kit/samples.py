@@ -56,7 +56,7 @@ def taken(inputs: Any, label: str, rank: int, device: str) -> list[Sample]:
             given = list(_several(inputs() if callable(inputs) else inputs, label))
     except UsageError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         where = place_of(error)
         raise UsageError(
             f"the inputs of {label} raise {type(error).__name__}: {error}{where and f' (at {where})'}"

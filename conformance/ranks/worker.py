@@ -21,7 +21,7 @@ from conformance.kit import isolation
 from conformance.kit.attempt import Attempt, attempt, call_body, explain, name_of, text_of
 from conformance.kit.frames import place_of
 from conformance.kit.growth import Growth
-from conformance.kit.loading import check_subject, load, resolve
+from conformance.kit.loading import check_subject, load_for, resolve
 from conformance.kit.subject import Subject
 from conformance.kit.world import SPOILED, LeftAlone, World, alone
 from conformance.ranks import collectives
@@ -232,12 +232,12 @@ def set_up(reference: str) -> None:
     Raises:
         UsageError: it is no callable, or raises: nothing that is tested is to blame.
     """
-    setup = load(reference)
+    setup = load_for("--setup", reference)
     if not callable(setup):
         raise UsageError(f"--setup {reference}: it is of type {type(setup).__name__}, not a callable")
     try:
         setup()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(
             f"--setup {reference} raised {name_of(error)}: {text_of(error)} ({place_of(error)})"
         ) from error

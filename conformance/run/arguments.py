@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from conformance.core.errors import UsageError
-from conformance.core.options import LONGEST_TIMEOUT, MOST_RANKS
+from conformance.core.options import LONGEST_TIMEOUT, MOST_RANKS, SHORTEST_TIMEOUT
 from conformance.core.plan import PlannedTest
 from conformance.kit.loading import check_subject, named
 from conformance.kit.subject import Subject, Target
@@ -33,8 +33,8 @@ def seconds(timeout: float) -> float:
     Raises:
         UsageError: it is none.
     """
-    if not (isinstance(timeout, int | float) and 0 < timeout <= LONGEST_TIMEOUT):
-        raise UsageError(f"timeout={timeout!r}: give a number of seconds above 0 and at most {LONGEST_TIMEOUT}")
+    if not (isinstance(timeout, int | float) and SHORTEST_TIMEOUT <= timeout <= LONGEST_TIMEOUT):
+        raise UsageError(f"timeout={timeout!r}: give a number of seconds from {SHORTEST_TIMEOUT} to {LONGEST_TIMEOUT}")
     return timeout
 
 

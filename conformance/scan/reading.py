@@ -11,7 +11,7 @@ from conformance.scan.discover import Discovery
 from conformance.scan.helpers import Helpers
 from conformance.scan.model import BadTarget, Finding, Found, Scan, Skipped
 from conformance.scan.rules import RULES
-from conformance.scan.source import Text, read, refusal
+from conformance.scan.source import Text, parse, read, refusal
 from conformance.scan.study import Study
 from conformance.scan.target import locate, sources, surroundings
 
@@ -33,6 +33,9 @@ def scan(target: str) -> Scan:
     skipped = [file for file in read_files if isinstance(file, Skipped)]
     skipped += [Skipped(place.named(Path(error.filename)), refusal(error)) for error in refused]
     around = read(place, surroundings(place))
+    if len(read_files) == 1 and isinstance(read_files[0], Text):  # asked for by name: whatever it holds
+        only = parse(read_files[0])
+        skipped += [only] if isinstance(only, Skipped) else []
     discovery = Discovery(_texts(read_files), _texts(around))
     helpers = Helpers(discovery.module_named)
     found: list[Found] = []
@@ -43,7 +46,7 @@ def scan(target: str) -> Scan:
             findings = ()
             skipped.append(Skipped(function.module.file, f"{function.node.name} is nested too deeply to be checked"))
         found.append(_found(function, findings))
-    skipped += discovery.skipped
+    skipped += [skip for skip in discovery.skipped if skip not in skipped]
     seconds = time.perf_counter() - start
     return Scan(
         target,
