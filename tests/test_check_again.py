@@ -82,6 +82,14 @@ def test_ranks_of_all_calls_are_forked_from_one_process(told: Path) -> None:
     assert len({parent for parent, *_ in lines(told)}) == 1
 
 
+def test_it_serves_one_test_of_pytest_after_another(told: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which pytest names in a variable."""
+    on_ranks()
+    monkeypatch.setenv("PYTEST_CURRENT_TEST", "test_more.py::test_next (call)")
+    on_ranks()
+    assert len({parent for parent, *_ in lines(told)}) == 1
+
+
 @pytest.mark.parametrize("what", ["a variable", "a folder"])
 def test_what_has_changed_since_the_last_call_is_what_ranks_see(
     told: Path, what: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

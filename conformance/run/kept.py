@@ -13,6 +13,9 @@ from conformance.core.errors import UsageError
 from conformance.ranks.client import Forkserver
 from conformance.ranks.limits import Limits, limits_of
 
+#: Variables that change from call to call and mean nothing to a rank: pytest says in one which test it is at.
+PASSING = {"PYTEST_CURRENT_TEST"}
+
 
 @dataclass(frozen=True)
 class Surroundings:
@@ -30,7 +33,8 @@ class Surroundings:
             folder = os.getcwd()
         except FileNotFoundError:  # somebody has removed it
             folder = ""
-        return cls(os.getpid(), folder, dict(os.environ), limits_of(0))
+        variables = {name: value for name, value in os.environ.items() if name not in PASSING}
+        return cls(os.getpid(), folder, variables, limits_of(0))
 
 
 _keeping = threading.Lock()
