@@ -78,7 +78,7 @@ class Session:
             UsageError: an option cannot be used.
         """
         self.options = options.checked(clauses.specs())
-        self.given = forkserver
+        self._given = forkserver
         self.forkserver = forkserver or Forkserver(emulated_library(self.options.device))
         self.cluster = cluster
         self.path = tuple(path) if path is not None else search_path()
@@ -94,7 +94,7 @@ class Session:
         """End every process of the run."""
         if "pool" in vars(self):
             self.pool.close()
-        if self.given is None:
+        if self._given is None:
             self.forkserver.close()
 
     @cached_property
