@@ -13,7 +13,6 @@ PRELOAD = (
     "torch",
     "torch.distributed",
     "torch.distributed._functional_collectives",
-    "torch.fx.experimental.symbolic_shapes",  # which torch.autograd.grad imports, and sympy, for its first grad_outputs
     "conformance.ranks.worker",
     "conformance.kit.samples",
     "conformance.kit.expect",
