@@ -73,9 +73,9 @@ def agree(x: torch.Tensor, group: Any) -> list[torch.Tensor]:
         # PyTorch 2.13 has renamed it, and warns of the old name.
         all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
         all_gather(arrived.view(-1), message, group=group)
-    rows = arrived[:, :_DESCRIPTION].view(torch.int64)
-    if torch.any(rows != rows[rank]):
-        said = (f"rank {s} has {_DTYPES[row[0]]} {tuple(row[2 : 2 + row[1]])}" for s, row in enumerate(rows.tolist()))
+    rows = arrived[:, :_DESCRIPTION].view(torch.int64).tolist()
+    if any(row != rows[rank] for row in rows):
+        said = (f"rank {s} has {_DTYPES[row[0]]} {tuple(row[2 : 2 + row[1]])}" for s, row in enumerate(rows))
         raise ValueError(f"the ranks do not agree on what is gathered: {', '.join(said)}")
     return list(arrived[:, _DESCRIPTION:])
 

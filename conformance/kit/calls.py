@@ -14,7 +14,7 @@ from conformance.kit.deviations import NotApplicable, Skipped, need
 from conformance.kit.gradients import Gradients, leaf_gradients
 from conformance.kit.samples import Sample
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import dense, differentiable, is_strided, shares_elements
+from conformance.kit.tensors import dense, differentiable, double_dtype, is_strided, shares_elements
 from conformance.kit.world import World
 
 #: Backward passes draw the same random numbers every time.
@@ -23,6 +23,9 @@ BACKWARD_SEED = 1
 ALIKE = "results alike"
 NO_TENSOR = (
     "with its samples it returns no tensor, so its backward is never called; give samples for which it returns one"
+)
+EIGHT_BITS = (
+    "its results are eight-bit floats, for which PyTorch computes no gradient; let call, of Subject or check, cast them"
 )
 
 
@@ -219,7 +222,8 @@ def differentiated(subject: Subject, world: World) -> list[tuple[Case, Run]]:
 
     Raises:
         NotApplicable: no result can.
-        Skipped: no result has a tensor at all, so the backward that the class defines is never called.
+        Skipped: no result has a tensor at all, or none but eight-bit floats, so the backward that the class defines is
+            never called.
     """
     need(has_backward(subject), "the class defines neither backward nor vjp")
     runs = [(case, case.run()) for case in cases(subject, world)]
@@ -227,6 +231,8 @@ def differentiated(subject: Subject, world: World) -> list[tuple[Case, Run]]:
         raise Skipped(NO_TENSOR)
     found = [(case, run) for case, run in runs if run.outputs]
     if not found:
+        if any(tensor.requires_grad for _, run in runs for tensor in run.tensors):
+            raise Skipped(EIGHT_BITS)
         raise NotApplicable("no output of any sample requires grad")
     return found
 
@@ -267,7 +273,7 @@ def in_double(case: Case, use: Callable[[Case], object] = differentiate) -> Case
 def _wide(tensor: torch.Tensor) -> torch.Tensor:
     if not differentiable(tensor):
         return tensor
-    return _laid_out(tensor.detach(), tensor, torch.promote_types(tensor.dtype, torch.float64))
+    return _laid_out(tensor.detach(), tensor, double_dtype(tensor.dtype))
 
 
 def _argument(value: Any, leaf: torch.Tensor | None) -> Any:

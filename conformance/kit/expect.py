@@ -10,7 +10,7 @@ import torch
 
 from conformance.kit.deviations import Deviation
 from conformance.kit.diagnosis import likely_cause
-from conformance.kit.tensors import dense, differentiable, freed
+from conformance.kit.tensors import dense, differentiable, double_dtype, freed
 
 __all__ = ["beyond_start", "close", "equal", "no_error", "raises", "shown", "shown_apart", "that"]
 
@@ -261,7 +261,7 @@ def _deviate(
 
 def _alike_in_double(actual: torch.Tensor, expected: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Both tensors in one dtype, of double precision, on one device."""
-    wide = torch.promote_types(torch.promote_types(actual.dtype, expected.dtype), torch.float64)
+    wide = double_dtype(actual.dtype, expected.dtype)
     return dense(actual.detach()).to(wide), dense(expected.detach()).to(actual.device, wide)
 
 

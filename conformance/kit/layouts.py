@@ -166,17 +166,16 @@ class MixingMode(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.mixed: list[str] = []
-        self._made: list[torch.Tensor] = []  # kept, so that no other object gets the identity of one
+        self._made: dict[int, torch.Tensor] = {}  # by identity; kept, so that no other object gets that of one
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call an operation, and note where its arguments and results are."""
         result = carry_out(function, args, kwargs)
-        made = {id(tensor) for tensor in self._made}
         given, returned = (
             [t for t in pytree.tree_leaves(tree) if isinstance(t, torch.Tensor)] for tree in (args, result)
         )
-        if all(tensor.is_meta or id(tensor) in made for tensor in given):
-            self._made += returned
+        if all(tensor.is_meta or id(tensor) in self._made for tensor in given):
+            self._made |= {id(tensor): tensor for tensor in returned}
         elif any(tensor.is_meta for tensor in given) and not all(tensor.is_meta for tensor in returned):
             self.mixed.append(str(function))
         return result

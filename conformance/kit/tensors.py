@@ -25,17 +25,28 @@ def dense(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def differentiable(value: object) -> TypeGuard[torch.Tensor]:
-    """Whether something is a tensor of a dtype that can have a gradient.
+    """Whether something is a tensor of a dtype that can have a gradient: PyTorch adds nothing up in eight bits.
 
     >>> differentiable(torch.tensor(1.0)), differentiable(torch.tensor(1)), differentiable(1.0)
     (True, False, False)
     """
-    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
+    if not isinstance(value, torch.Tensor):
+        return False
+    return value.is_complex() or (value.is_floating_point() and value.itemsize > 1)
+
+
+def double_dtype(*dtypes: torch.dtype) -> torch.dtype:
+    """The dtype of double precision that holds numbers of all these; eight-bit floats promote to none in PyTorch.
+
+    >>> double_dtype(torch.float8_e4m3fn, torch.float32), double_dtype(torch.float32, torch.complex64)
+    (torch.float64, torch.complex128)
+    """
+    return torch.complex128 if any(dtype.is_complex for dtype in dtypes) else torch.float64
 
 
 def to_double(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor written out in double precision; a complex one stays complex."""
-    return dense(tensor).to(torch.promote_types(tensor.dtype, torch.float64))
+    return dense(tensor).to(double_dtype(tensor.dtype))
 
 
 def shares_elements(tensor: torch.Tensor) -> bool:

@@ -70,7 +70,7 @@ def longer(case: Case) -> Case | None:
     tensors = {at: value.detach() for at, value in enumerate(case.values) if isinstance(value, torch.Tensor)}
     if not all(value.dim() and is_strided(value) for value in tensors.values()):
         return None
-    made = case.having({at: torch.cat([value, value * 0.5]).to(value) for at, value in tensors.items()})
+    made = case.having({at: torch.cat([value, (to_double(value) * 0.5).to(value)]) for at, value in tensors.items()})
     return replace(made, label=f"{case.label} made longer")
 
 

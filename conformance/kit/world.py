@@ -10,6 +10,7 @@ from zlib import crc32
 import torch
 
 from conformance.kit.deviations import Deviation
+from conformance.kit.tensors import double_dtype
 
 __all__ = ["World"]
 
@@ -114,5 +115,5 @@ class World:
             return (torch.rand(shape, **drawn) > 0.5).to(self.device)
         if not (dtype.is_floating_point or dtype.is_complex):
             return torch.randint(0, 100, shape, **drawn).to(self.device, dtype)
-        wide = torch.promote_types(dtype, torch.float64)
+        wide = double_dtype(dtype)
         return torch.randn(shape, dtype=wide, **drawn).to(self.device, dtype)

@@ -17,7 +17,7 @@ from conformance.kit.graph import contexts_behind
 from conformance.kit.layouts import LAYOUTS, Arrange, changes, is_arrangeable
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import address, freed, is_strided, share_memory
+from conformance.kit.tensors import address, differentiable, freed, is_strided, share_memory
 from conformance.kit.witness import same_values
 from conformance.kit.world import World
 
@@ -73,9 +73,8 @@ def _changed_in_place(tensor: torch.Tensor) -> bool:
     if not is_strided(tensor) or freed(tensor):
         return False
     before = tensor.detach().clone()
-    carries_numbers = tensor.dtype.is_floating_point or tensor.dtype.is_complex
     # Integers may be indices: others than those that are there could lead out of bounds.
-    other = before * 3 + 1 if carries_numbers else before.reshape(-1).flip(0).reshape(before.shape)
+    other = before * 3 + 1 if differentiable(tensor) else before.reshape(-1).roll(1).reshape(before.shape)
     try:
         with torch.no_grad():
             tensor.copy_(other)

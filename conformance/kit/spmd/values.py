@@ -13,7 +13,7 @@ from zlib import crc32
 import torch
 
 from conformance.core.signatures import Type
-from conformance.kit.tensors import differentiable
+from conformance.kit.tensors import differentiable, double_dtype
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,6 @@ def _varied(value: torch.Tensor, rank: int, key: tuple[object, ...]) -> torch.Te
 
 
 def _drawn(like: torch.Tensor, draw: Callable[..., torch.Tensor], *key: object) -> torch.Tensor:
-    wide = torch.promote_types(like.dtype, torch.float64)
+    wide = double_dtype(like.dtype)
     seed = crc32(repr((tuple(like.shape), *key)).encode())
     return draw(tuple(like.shape), dtype=wide, generator=torch.Generator().manual_seed(seed), device="cpu")

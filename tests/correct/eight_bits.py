@@ -1,0 +1,61 @@
+"""Functions with tensors of eight-bit floats, in which PyTorch stores numbers and computes nothing."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function
+
+CODES = torch.float8_e4m3fn
+
+
+class ScaledAndCoded(Function):
+    """Gives codes and the factor that they are to be multiplied with; the codes have no derivative."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(4, 3, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        codes = x.clamp(-2, 2).to(CODES)
+        ctx.mark_non_differentiable(codes)
+        return x * 2, codes
+
+    @staticmethod
+    def backward(ctx, grad, _):
+        return grad * 2
+
+
+class TimesACodedWeight(Function):
+    """Multiplies with a weight that is stored in eight bits and is not trained."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(4, 3, requires_grad=True), torch.randn(3, 3).to(CODES)
+
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(weight)
+        return x @ weight.to(x.dtype)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (weight,) = ctx.saved_tensors
+        return grad @ weight.to(grad.dtype).mT, None
+
+
+class Coded(Function):
+    """Gives nothing but codes, and hands their gradient on as it is."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(4, 3, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.kind = x.dtype
+        return x.to(CODES)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.to(ctx.kind)
