@@ -164,8 +164,7 @@ def close(
     one, other = _alike_in_double(actual, expected)
     rtol, atol = rtol or tolerance, atol or tolerance
     if precision:
-        rtol = max(rtol, _MARGIN * precision)
-        atol = max(atol, rtol * _largest(other))
+        atol = max(atol, _MARGIN * precision * _largest(other))
     if not torch.allclose(one, other, rtol=rtol, atol=atol, equal_nan=True):
         _deviate(actual, expected, f"{what} (to {rtol:.2g} of its size, or {atol:.2g})", alternatives, likely)
 
