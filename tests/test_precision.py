@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from conformance import Subject
-from conformance.kit.calls import cases
+from conformance.kit.calls import active_samples
 from conformance.kit.precision import HALF, SINGLE, working_epsilon
 from conformance.kit.world import World
 from tests.correct import single_inside
@@ -26,17 +26,17 @@ def test_what_is_rounded_inside_is_seen(name: str, expected: float) -> None:
     """A Function that casts its inputs down works in that precision, whatever it does with the result."""
     function = getattr(single_inside, name)
     subject = Subject(function, inputs=getattr(function, "inputs", single_inside.inputs))
-    assert [working_epsilon(case, World()) for case in cases(subject, World())] == [expected]
+    assert [working_epsilon(sample, World()) for sample in active_samples(subject, World())] == [expected]
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16])
 def test_dtypes_are_taken_at_their_word(dtype: torch.dtype) -> None:
     """A Function that works in the dtype of its inputs promises no finer one."""
     subject = Subject(InPlace, inputs=[(torch.linspace(0.1, 3, 20, dtype=dtype),)])
-    assert [working_epsilon(case, World()) for case in cases(subject, World())] == [0.0]
+    assert [working_epsilon(sample, World()) for sample in active_samples(subject, World())] == [0.0]
 
 
 def test_what_bends_sharply_is_not_taken_for_rounded() -> None:
     """A second derivative of hundreds is no rounding."""
     subject = Subject(Steep, inputs=[(torch.linspace(-1, 1, 20, dtype=torch.float64),)])
-    assert [working_epsilon(case, World()) for case in cases(subject, World())] == [0.0]
+    assert [working_epsilon(sample, World()) for sample in active_samples(subject, World())] == [0.0]

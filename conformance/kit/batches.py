@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from conformance.kit import expect, seeds
-from conformance.kit.calls import Case, every_case
+from conformance.kit.calls import SampleCall, every_sample
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.generated_rule import LOSSES, NAMED, NO_DIRTY, with_plain_tuples, without_losses
 from conformance.kit.precision import working_epsilon
@@ -34,19 +34,19 @@ Values = Mapping[int, torch.Tensor]
 
 @dataclass(frozen=True)
 class Batch:
-    """Samples mapped in one call. ``samples`` has the tensors of each; those not mapped are the same in all."""
+    """Samples mapped in one call. ``rows`` has the tensors of each; those not mapped are the same in all."""
 
-    case: Case
+    sample: SampleCall
     in_dims: InDims
-    samples: tuple[Values, ...]
+    rows: tuple[Values, ...]
     #: The machine epsilon that a call works in inside, where its dtypes promise a finer one.
     precision: float = 0.0
 
     @property
     def whole(self) -> dict[int, torch.Tensor]:
         """The tensors of the one call: the mapped ones stacked."""
-        mapped = {at: torch.stack([values[at] for values in self.samples], dim) for at, dim in self.in_dims.items()}
-        return {**self.samples[0], **mapped}
+        mapped = {at: torch.stack([values[at] for values in self.rows], dim) for at, dim in self.in_dims.items()}
+        return {**self.rows[0], **mapped}
 
     def map(
         self,
@@ -74,8 +74,8 @@ class Batch:
         return torch.vmap(one, in_dims=in_dims, randomness=randomness)(*mapped, *extra)
 
     def __str__(self) -> str:
-        dims = ", ".join(str(self.in_dims.get(at)) for at in tensors(self.case))
-        return f"{self.case.label} with in_dims ({dims})"
+        dims = ", ".join(str(self.in_dims.get(at)) for at in tensors(self.sample))
+        return f"{self.sample.label} with in_dims ({dims})"
 
 
 def batches(subject: Subject, world: World, few: bool = False) -> Iterator[Batch]:
@@ -84,21 +84,21 @@ def batches(subject: Subject, world: World, few: bool = False) -> Iterator[Batch
     Raises:
         NotApplicable: the class does not support torch.vmap, or nothing can be compared.
     """
-    found = batched_cases(subject, world)
+    found = batched_samples(subject, world)
     need(not any(map(draws_numbers, found)), "it draws random numbers: no two calls are alike")
     need(not (subject.generates_vmap and any(map(_changed, found))), NO_DIRTY)
-    for case in found:
-        values = variants(case)
-        every = choices(case)
+    for sample in found:
+        values = variants(sample)
+        every = choices(sample)
         step = max(1, len(every) // FEW) if few else 1
-        precision = working_epsilon(case, world)
+        precision = working_epsilon(sample, world)
         if every and subject.generates_vmap and world.size == 1:
-            _expect_tuples(batch(case, every[0], values))
+            _expect_tuples(batch(sample, every[0], values))
         for in_dims in islice(every, 0, None, step):
-            yield replace(batch(case, in_dims, values), precision=precision)
+            yield replace(batch(sample, in_dims, values), precision=precision)
 
 
-def batched_cases(subject: Subject, world: World) -> list[Case]:
+def batched_samples(subject: Subject, world: World) -> list[SampleCall]:
     """The samples to make batches of.
 
     Raises:
@@ -107,7 +107,7 @@ def batched_cases(subject: Subject, world: World) -> list[Case]:
     need(subject.function is not None, "a plain callable: nothing says that it is made for torch.vmap")
     need(subject.separate, "the combined form cannot be used under torch.vmap: override setup_context for that")
     need(subject.defines("vmap") or subject.generates_vmap, "it has neither vmap nor generate_vmap_rule")
-    found = [case for case in every_case(subject, world) if tensors(case)]
+    found = [sample for sample in every_sample(subject, world) if tensors(sample)]
     need(found, "no sample has a tensor")
     return found
 
@@ -115,35 +115,35 @@ def batched_cases(subject: Subject, world: World) -> list[Case]:
 def _expect_tuples(first: Batch) -> None:
     """Assert that a batch is not refused for the kind of tuple alone that forward returns."""
     try:
-        first.map(partial(outputs, first.case))
+        first.map(partial(outputs, first.sample))
     except Exception as error:
-        case = replace(first.case, subject=with_plain_tuples(first.case.subject))
+        sample = replace(first.sample, subject=with_plain_tuples(first.sample.subject))
         try:
-            first.map(partial(outputs, case))
+            first.map(partial(outputs, sample))
         except Exception:  # it is refused for another reason, which a test will meet
             return
         raise Deviation(str(first), f"{type(error).__name__}: {error}", "what its samples give", NAMED) from error
 
 
-def batch(case: Case, in_dims: InDims, values: Sequence[Values]) -> Batch:
+def batch(sample: SampleCall, in_dims: InDims, values: Sequence[Values]) -> Batch:
     """A batch whose samples have their own values where ``in_dims`` maps."""
-    samples = ({at: (own if at in in_dims else values[0])[at] for at in own} for own in values)
-    return Batch(case, in_dims, tuple(samples))
+    rows = ({at: (own if at in in_dims else values[0])[at] for at in own} for own in values)
+    return Batch(sample, in_dims, tuple(rows))
 
 
-def draws_numbers(case: Case) -> bool:
+def draws_numbers(sample: SampleCall) -> bool:
     """Whether a call takes numbers from PyTorch's generator."""
     seeds.seed(0)
     before = torch.get_rng_state()
-    outputs(case, {})
+    outputs(sample, {})
     return not torch.equal(before, torch.get_rng_state())
 
 
-def choices(case: Case) -> list[InDims]:
+def choices(sample: SampleCall) -> list[InDims]:
     """The in_dims to try: all there are, or, where those are too many, some, with every dimension of every tensor."""
-    changed = _changed(case)
+    changed = _changed(sample)
     options = {
-        at: [*range(tensor.dim() + 1), *([] if at in changed else [None])] for at, tensor in tensors(case).items()
+        at: [*range(tensor.dim() + 1), *([] if at in changed else [None])] for at, tensor in tensors(sample).items()
     }
     if prod(map(len, options.values())) <= CHOICES + 1:
         chosen = list(product(*options.values()))
@@ -158,20 +158,20 @@ def choices(case: Case) -> list[InDims]:
     return [in_dims for in_dims in found if in_dims]
 
 
-def _changed(case: Case) -> set[int]:
+def _changed(sample: SampleCall) -> set[int]:
     """Tensors that the call changes in place; they must be mapped, since PyTorch cannot write a batch into others."""
-    given = {at: tensor.clone() for at, tensor in tensors(case).items()}
-    apart(case, given)
+    given = {at: tensor.clone() for at, tensor in tensors(sample).items()}
+    apart(sample, given)
     return {at for at, tensor in given.items() if tensor._version}
 
 
-def variants(case: Case, count: int = SIZE) -> list[dict[int, torch.Tensor]]:
-    """Values for the samples of a batch: the case's own, then others that the subject can be expected to take.
+def variants(sample: SampleCall, count: int = SIZE) -> list[dict[int, torch.Tensor]]:
+    """Values for the samples of a batch: the sample's own, then others that the subject can be expected to take.
 
     Numbers are scaled down, which keeps signs, order and most bounds; integers change places, or stay as they are
     where the subject does not take that.
     """
-    plain = tensors(case)
+    plain = tensors(sample)
     scaled = [
         {at: x * (1 - 0.15 * index) if differentiable(x) else x for at, x in plain.items()} for index in range(count)
     ]
@@ -181,7 +181,7 @@ def variants(case: Case, count: int = SIZE) -> list[dict[int, torch.Tensor]]:
     ]
     try:
         for values in rolled:
-            outputs(case, values)
+            outputs(sample, values)
     except Exception:  # an index out of order may be a wrong argument
         return scaled
     return rolled
@@ -214,10 +214,10 @@ class Comparison:
             raise
 
     def _is_right_without_losses(self) -> bool:
-        spared = without_losses(self.batch.case.subject)
+        spared = without_losses(self.batch.sample.subject)
         if spared is None:
             return False
-        batch = replace(self.batch, case=replace(self.batch.case, subject=spared))
+        batch = replace(self.batch, sample=replace(self.batch.sample, subject=spared))
         try:
             expect_batch(self.compute(batch), self.expected, self.what, batch.precision)
         except Exception:

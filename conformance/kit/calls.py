@@ -30,7 +30,7 @@ EIGHT_BITS = (
 
 
 @dataclass(frozen=True)
-class Case:
+class SampleCall:
     """One sample, taken apart: ``values`` are all its arguments, flattened; ``active`` says which are differentiated.
 
     An input is differentiated where the sample's tensor requires grad; where none does, all floating-point and complex
@@ -65,7 +65,7 @@ class Case:
         """Copies of the values, none of which requires grad."""
         return [value.detach().clone() if isinstance(value, torch.Tensor) else value for value in self.values]
 
-    def having(self, values: dict[int, torch.Tensor]) -> Case:
+    def having(self, values: dict[int, torch.Tensor]) -> SampleCall:
         """The same call with other values at some positions."""
         return replace(self, values=tuple(values.get(at, value) for at, value in enumerate(self.values)))
 
@@ -88,7 +88,7 @@ class Case:
 class Run:
     """One call that was made: the arguments it got, the leaves they were copied from, and the result."""
 
-    case: Case
+    sample: SampleCall
     args: tuple[Any, ...]
     #: The arguments, flattened before the call, since a call may add to a list.
     values: tuple[Any, ...]
@@ -100,14 +100,14 @@ class Run:
     places: tuple[int, ...]
 
     @classmethod
-    def of(cls, case: Case, args: tuple[Any, ...], leaves: dict[int, torch.Tensor]) -> Run:
+    def of(cls, sample: SampleCall, args: tuple[Any, ...], leaves: dict[int, torch.Tensor]) -> Run:
         """Make the call."""
         values = tuple(pytree.tree_leaves(args))
-        result = case.subject(*args)
+        result = sample.subject(*args)
         tensors = tuple(leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor))
         asked = [at for at, tensor in enumerate(tensors) if tensor.requires_grad and differentiable(tensor)]
-        places = tuple(asked) if has_backward(case.subject) else ()
-        return cls(case, args, values, leaves, result, tensors, places)
+        places = tuple(asked) if has_backward(sample.subject) else ()
+        return cls(sample, args, values, leaves, result, tensors, places)
 
     @property
     def outputs(self) -> list[torch.Tensor]:
@@ -139,7 +139,7 @@ class Run:
         seeds.seed(seed)
         leaves = list(self.leaves.values())
         given = [_apart(cotangent) for cotangent in cotangents]
-        with self.case.subject.asking_for_its_group():
+        with self.sample.subject.asking_for_its_group():
             return leaf_gradients(list(outputs), leaves, given, **options)
 
     def filled(self, gradients: Gradients) -> list[torch.Tensor]:
@@ -157,25 +157,25 @@ def _apart(cotangent: torch.Tensor) -> torch.Tensor:
     return cotangent.clone() if plain and not cotangent.requires_grad else cotangent
 
 
-def cases(subject: Subject, world: World) -> list[Case]:
+def active_samples(subject: Subject, world: World) -> list[SampleCall]:
     """The samples of a subject that have something to differentiate.
 
     Raises:
         NotApplicable: none has.
     """
-    found = [case for case in every_case(subject, world) if case.active]
+    found = [sample for sample in every_sample(subject, world) if sample.active]
     if not found:
         raise NotApplicable("no sample has a floating-point or complex tensor to differentiate")
     return found
 
 
-def every_case(subject: Subject, world: World) -> list[Case]:
+def every_sample(subject: Subject, world: World) -> list[SampleCall]:
     """All samples of a subject.
 
     Raises:
         NotApplicable: a result has a gradient on some ranks alone, and ranks would part ways in a test.
     """
-    found = [_case(subject, sample) for sample in subject.samples(world)]
+    found = [_sample_call(subject, sample) for sample in subject.samples(world)]
     if subject.is_typed and world.size > 1:
         if ALIKE not in world.known:
             world.known[ALIKE] = _results_alike(found, world)
@@ -183,10 +183,10 @@ def every_case(subject: Subject, world: World) -> list[Case]:
     return found
 
 
-def _results_alike(found: Sequence[Case], world: World) -> bool:
+def _results_alike(found: Sequence[SampleCall], world: World) -> bool:
     """Whether every rank's results have a gradient where those of the others have one; so if some call is refused."""
-    for case in found:
-        recorded = world.try_call(_requiring_grad, case)
+    for sample in found:
+        recorded = world.try_call(_requiring_grad, sample)
         if recorded is None:  # tests of their own say what it means
             return True
         everyones = world.exchange(recorded)
@@ -195,11 +195,11 @@ def _results_alike(found: Sequence[Case], world: World) -> bool:
     return True
 
 
-def _requiring_grad(case: Case) -> list[bool]:
-    return [tensor.requires_grad for tensor in case.run().tensors]
+def _requiring_grad(sample: SampleCall) -> list[bool]:
+    return [tensor.requires_grad for tensor in sample.run().tensors]
 
 
-def _case(subject: Subject, sample: Sample) -> Case:
+def _sample_call(subject: Subject, sample: Sample) -> SampleCall:
     values, structure = pytree.tree_flatten(sample.args)
     names = [f"input {path}" for path in _paths(sample.args)]
     tensors = {at: value for at, value in enumerate(values) if isinstance(value, torch.Tensor)}
@@ -208,7 +208,7 @@ def _case(subject: Subject, sample: Sample) -> Case:
     active = tuple(at for at in candidates if at not in sample.tied)
     of_modules = tuple(at for at in candidates if at in sample.tied)
     top = frozenset(at for at, name in enumerate(names) if "[" not in name)
-    return Case(subject, sample.label, tuple(values), structure, tuple(names), active, top, of_modules)
+    return SampleCall(subject, sample.label, tuple(values), structure, tuple(names), active, top, of_modules)
 
 
 def _paths(args: tuple[Any, ...]) -> Iterator[str]:
@@ -217,7 +217,7 @@ def _paths(args: tuple[Any, ...]) -> Iterator[str]:
             yield f"{index}{pytree.keystr(path)}"
 
 
-def differentiated(subject: Subject, world: World) -> list[tuple[Case, Run]]:
+def differentiated(subject: Subject, world: World) -> list[tuple[SampleCall, Run]]:
     """Every sample, called once, whose result can be differentiated.
 
     Raises:
@@ -226,10 +226,10 @@ def differentiated(subject: Subject, world: World) -> list[tuple[Case, Run]]:
             never called.
     """
     need(has_backward(subject), "the class defines neither backward nor vjp")
-    runs = [(case, case.run()) for case in cases(subject, world)]
+    runs = [(sample, sample.run()) for sample in active_samples(subject, world)]
     if not any(run.tensors for _, run in runs):
         raise Skipped(NO_TENSOR)
-    found = [(case, run) for case, run in runs if run.outputs]
+    found = [(sample, run) for sample, run in runs if run.outputs]
     if not found:
         if any(tensor.requires_grad for _, run in runs for tensor in run.tensors):
             raise Skipped(EIGHT_BITS)
@@ -250,23 +250,23 @@ def has_own_apply(function: Any) -> bool:
     return any("apply" in vars(base) for base in bases)
 
 
-def differentiate(case: Case) -> None:
+def differentiate(sample: SampleCall) -> None:
     """Call the subject and go through its backward once."""
-    run = case.run()
+    run = sample.run()
     if run.outputs:
         run.gradients([_laid_out_as(output, torch.ones_like(dense(output.detach()))) for output in run.outputs])
 
 
-def in_double(case: Case, use: Callable[[Case], object] = differentiate) -> Case:
+def in_double(sample: SampleCall, use: Callable[[SampleCall], object] = differentiate) -> SampleCall:
     """The call in double precision, or as it is where ``use`` raises there: a kernel may be made for one dtype."""
-    wide = {at: _wide(value) for at, value in enumerate(case.values) if isinstance(value, torch.Tensor)}
-    if all(wide[at].dtype == case.values[at].dtype for at in wide):
-        return case
-    candidate = case.having(wide)
+    wide = {at: _wide(value) for at, value in enumerate(sample.values) if isinstance(value, torch.Tensor)}
+    if all(wide[at].dtype == sample.values[at].dtype for at in wide):
+        return sample
+    candidate = sample.having(wide)
     try:
         use(candidate)
     except Exception:
-        return case
+        return sample
     return candidate
 
 

@@ -20,7 +20,7 @@ import torch._dynamo.guards
 import torch._inductor.pattern_matcher  # what the first call would import, while the deadline of a test runs
 from torch._dynamo.backends import debugging  # noqa: F401
 
-from conformance.kit.calls import Case
+from conformance.kit.calls import SampleCall
 from conformance.kit.collectives import NAMESPACES
 from conformance.kit.frames import last_own
 from conformance.kit.subject import Subject
@@ -80,9 +80,9 @@ def compiled(subject: Subject, whole: bool = False) -> Subject:
     return replace(subject, call=lambda target, *args: inside(*args))
 
 
-def calling(case: Case, subject: Subject) -> Case:
+def calling(sample: SampleCall, subject: Subject) -> SampleCall:
     """The sample as a call of another subject."""
-    return replace(case, subject=subject)
+    return replace(sample, subject=subject)
 
 
 def explanation(error: Exception) -> str:

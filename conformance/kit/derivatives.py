@@ -12,13 +12,13 @@ from conformance.kit.tensors import is_strided
 
 def outputs_at(run: Run, at: int, value: torch.Tensor) -> list[torch.Tensor]:
     """What the call gives for another value of one input, which needs a gradient as it did in the call."""
-    tensors = run.case.having({at: value}).run(needed=run.leaves).tensors
+    tensors = run.sample.having({at: value}).run(needed=run.leaves).tensors
     return [tensors[place] for place in run.places]
 
 
 def by_differences(run: Run, cotangents: list[torch.Tensor], at: int) -> torch.Tensor:
     """The gradient of one input that differences of forward tell, each element moved in turn."""
-    value = run.case.values[at].detach().clone(memory_format=torch.contiguous_format)
+    value = run.sample.values[at].detach().clone(memory_format=torch.contiguous_format)
     step = epsilon([*run.outputs, value]) ** (1 / 3) * typical(value)
     expected = torch.zeros_like(value)
     for element in range(value.numel()):
@@ -44,7 +44,7 @@ def _of_other_inputs(run: Run, cotangents: list[torch.Tensor], at: int) -> dict[
     """The gradients, by differences, that may have been returned at the wrong place."""
     plain = {place: leaf for place, leaf in run.leaves.items() if is_strided(leaf)}
     others = [place for place, leaf in plain.items() if place != at and leaf.shape == run.leaves[at].shape]
-    found = {f"the gradient of {run.case.names[place]}": by_differences(run, cotangents, place) for place in others}
+    found = {f"the gradient of {run.sample.names[place]}": by_differences(run, cotangents, place) for place in others}
     return {name: gradient for name, gradient in found.items() if bool(gradient.any())}
 
 
@@ -52,7 +52,7 @@ def _made_on_purpose(run: Run, at: int, gradient: torch.Tensor, expected: torch.
     """Tell a surrogate from an input that forward does not read: a long step changes the result of the one alone."""
     if bool((expected != 0).any()) or not bool((gradient != 0).any()):
         return ""
-    here, value = run.case.run().tensors, run.case.values[at].detach()
+    here, value = run.sample.run().tensors, run.sample.values[at].detach()
     for far in (-value, 3 * value + 1, torch.zeros_like(value)):
         try:
             there = outputs_at(run, at, far)

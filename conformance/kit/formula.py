@@ -20,17 +20,17 @@ def declared_gradients(run: Run, cotangents: Sequence[torch.Tensor]) -> dict[int
     Raises:
         NotApplicable: no formula is declared.
     """
-    case = run.case
-    formula = case.subject.formula
-    if case.subject.gradient_kind != "declared" or formula is None:
+    sample = run.sample
+    formula = sample.subject.formula
+    if sample.subject.gradient_kind != "declared" or formula is None:
         raise NotApplicable("no formula is declared: the gradient is judged by differences")
     given = dict(zip(run.places, cotangents, strict=True))
     seeds.seed(BACKWARD_SEED)
-    declared = formula(case.arguments(), tuple(given.get(place) for place in range(len(run.tensors))))
+    declared = formula(sample.arguments(), tuple(given.get(place) for place in range(len(run.tensors))))
     values = declared if isinstance(declared, tuple | list) else (declared,)
     found = {}
-    for at in (at for at in case.active if at in case.top):
-        index = case.argument(at)
+    for at in (at for at in sample.active if at in sample.top):
+        index = sample.argument(at)
         value = values[index] if index < len(values) else None
-        found[at] = torch.zeros_like(case.values[at]).detach() if value is None else value
+        found[at] = torch.zeros_like(sample.values[at]).detach() if value is None else value
     return found

@@ -10,7 +10,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.kit import seeds
-from conformance.kit.calls import Case, Run
+from conformance.kit.calls import Run, SampleCall
 from conformance.kit.tensors import carry_out, differentiable, is_strided, shares_elements
 from conformance.kit.witness import same_values
 
@@ -68,25 +68,25 @@ class _Laid(torch.autograd.Function):
         return grad, None
 
 
-def changes(case: Case, arrange: Arrange) -> bool:
+def changes(sample: SampleCall, arrange: Arrange) -> bool:
     """Whether another layout changes the strides of any tensor of a sample."""
-    tensors = [value.detach() for value in case.values if is_arrangeable(value)]
+    tensors = [value.detach() for value in sample.values if is_arrangeable(value)]
     return any(
         (moved.stride(), moved.storage_offset()) != (value.stride(), value.storage_offset())
         for value, moved in ((value, arrange(value)) for value in tensors)
     )
 
 
-def settled(case: Case, arrange: Arrange) -> Case:
+def settled(sample: SampleCall, arrange: Arrange) -> SampleCall:
     """The sample with the numbers that a layout leaves it: all rows of an expanded tensor are its first one."""
-    values = {at: value.detach() for at, value in enumerate(case.values) if is_arrangeable(value)}
+    values = {at: value.detach() for at, value in enumerate(sample.values) if is_arrangeable(value)}
     arranged = {at: arrange(value) for at, value in values.items()}
-    return case.having({at: value.contiguous() for at, value in arranged.items() if shares_elements(value)})
+    return sample.having({at: value.contiguous() for at, value in arranged.items() if shares_elements(value)})
 
 
-def laid(case: Case, arrange: Arrange) -> Run:
+def laid(sample: SampleCall, arrange: Arrange) -> Run:
     """Call the subject in another layout with the values of a sample, which is :func:`settled`."""
-    leaves = {at: case.values[at].detach().clone().requires_grad_() for at in case.active}
+    leaves = {at: sample.values[at].detach().clone().requires_grad_() for at in sample.active}
 
     def argument(at: int, value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
@@ -94,16 +94,16 @@ def laid(case: Case, arrange: Arrange) -> Run:
         plain = leaves.get(at, value.detach())
         return _Laid.apply(plain, arrange) if is_arrangeable(value) else plain.clone()
 
-    args = [argument(at, value) for at, value in enumerate(case.values)]
+    args = [argument(at, value) for at, value in enumerate(sample.values)]
     seeds.seed(0)
-    return Run.of(case, tuple(pytree.tree_unflatten(args, case.structure)), leaves)
+    return Run.of(sample, tuple(pytree.tree_unflatten(args, sample.structure)), leaves)
 
 
 def writes_into_shared(run: Run, arrange: Arrange) -> bool:
     """Whether a call has changed an argument that a layout would expand: to write into such a one is not defined."""
     return any(
         shares_elements(arrange(value.detach())) and not same_values(value.detach(), run.values[at])
-        for at, value in enumerate(run.case.values)
+        for at, value in enumerate(run.sample.values)
         if is_arrangeable(value)
     )
 
@@ -219,17 +219,17 @@ def _alike(one: Any, other: Any) -> bool:
     return all(torch.allclose(a, b, rtol=1e-3, equal_nan=True) for a, b in pairs if differentiable(a))
 
 
-def read_in_order(case: Case, arrange: Arrange) -> Case | None:
+def read_in_order(sample: SampleCall, arrange: Arrange) -> SampleCall | None:
     """The sample as code sees it that takes the memory of every input for contiguous; None where memory ends too soon.
 
     >>> LAYOUTS["transposed in memory"](torch.tensor([[1, 2], [3, 4]])).stride()
     (1, 2)
     """
-    values = {at: value.detach() for at, value in enumerate(case.values) if is_arrangeable(value)}
+    values = {at: value.detach() for at, value in enumerate(sample.values) if is_arrangeable(value)}
     arranged = {at: arrange(value) for at, value in values.items()}
     if any(x.storage_offset() + x.numel() > x.untyped_storage().size() // x.element_size() for x in arranged.values()):
         return None
-    return case.having({at: in_order(x).clone() for at, x in arranged.items()})
+    return sample.having({at: in_order(x).clone() for at, x in arranged.items()})
 
 
 def in_order(tensor: torch.Tensor) -> torch.Tensor:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
-from conformance.kit.calls import Case, Run
+from conformance.kit.calls import Run, SampleCall
 from conformance.kit.graph import contexts_behind
 from conformance.kit.tensors import AllocationMode, address, differentiable, freed, stored_values
 
@@ -26,7 +26,7 @@ class _Tensors(AllocationMode):
             self.tensors.append(tensor)
 
 
-def offloaded(case: Case, overwriting: bool = True) -> Run:
+def offloaded(sample: SampleCall, overwriting: bool = True) -> Run:
     """Call with hooks that keep copies of what is saved, then overwrite inputs, outputs and all between.
 
     What was made by an earlier call, and the caller's own objects, are left alone: a Function may have constants.
@@ -41,7 +41,7 @@ def offloaded(case: Case, overwriting: bool = True) -> Run:
             all_of_it.carrying = False
 
     with saved_tensors_hooks(pack, lambda kept: kept.clone()), all_of_it:
-        run = case.run()
+        run = sample.run()
     if not overwriting:
         return run
     owned = {None, *map(address, _of_modules(run))}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from conformance.kit.calls import Case
+from conformance.kit.calls import SampleCall
 from conformance.kit.slopes import direction
 from conformance.kit.tensors import dense, differentiable
 from conformance.kit.world import World
@@ -25,14 +25,14 @@ Way = tuple[torch.Tensor, ...]
 Stepped = tuple[list[torch.Tensor], list[torch.Tensor]]
 
 
-def working_epsilon(case: Case, world: World) -> float:
+def working_epsilon(sample: SampleCall, world: World) -> float:
     """The machine epsilon that a call works in inside, where its dtypes promise a finer one; otherwise 0.
 
     Two ways to compute the same, such as a batch and its samples, may differ by so much rounding. Small steps of the
     inputs and the incoming gradients show it: in double precision results and gradients follow them evenly, in single
     precision they jump, and in half precision gradients stay as they are.
     """
-    found = world.try_call(lambda: [_stepped(case, world, step) for step in (-STEP, 0.0, STEP)])
+    found = world.try_call(lambda: [_stepped(sample, world, step) for step in (-STEP, 0.0, STEP)])
     if found is None:  # it does not take what lies that near
         return 0.0
     results, gradients = (list(zip(*parts, strict=True)) for parts in zip(*found, strict=True))
@@ -41,10 +41,10 @@ def working_epsilon(case: Case, world: World) -> float:
     return SINGLE if any(map(_jumps, [*results, *gradients])) else 0.0
 
 
-def _stepped(case: Case, world: World, step: float) -> Stepped:
+def _stepped(sample: SampleCall, world: World, step: float) -> Stepped:
     """Call and differentiate with inputs and incoming gradients a step away."""
-    values = {at: case.values[at].detach() for at in case.active}
-    run = case.having({at: value + step * direction(world, value, at) for at, value in values.items()}).run()
+    values = {at: sample.values[at].detach() for at in sample.active}
+    run = sample.having({at: value + step * direction(world, value, at) for at, value in values.items()}).run()
     results = [dense(tensor.detach()).clone() for tensor in run.tensors if differentiable(tensor)]
     if not run.outputs:
         return results, []

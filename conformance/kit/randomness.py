@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import torch
 
-from conformance.kit.batches import SIZE, Batch, batch, batched_cases, choices, draws_numbers
-from conformance.kit.calls import Case
+from conformance.kit.batches import SIZE, Batch, batch, batched_samples, choices, draws_numbers
+from conformance.kit.calls import SampleCall
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import dense
 from conformance.kit.transforms import Tensors, outputs, tensors
@@ -20,16 +20,16 @@ SEEDS = range(20)
 
 def batches_of_the_same(subject: Subject, world: World) -> Iterator[Batch]:
     """For every sample whose result follows the seed, batches that hold it several times."""
-    for case in batched_cases(subject, world):
-        if draws_numbers(case) and _follows_the_seed(case):
-            every = choices(case)
+    for sample in batched_samples(subject, world):
+        if draws_numbers(sample) and _follows_the_seed(sample):
+            every = choices(sample)
             for in_dims in [every[0], every[-1]]:
-                yield batch(case, in_dims, [tensors(case)] * SIZE)
+                yield batch(sample, in_dims, [tensors(sample)] * SIZE)
 
 
-def _follows_the_seed(case: Case) -> bool:
+def _follows_the_seed(sample: SampleCall) -> bool:
     """Whether two calls mostly differ: a number that is dropped once in a thousand calls shows nothing."""
-    calls = [outputs(case, {}, seed) for seed in SEEDS]
+    calls = [outputs(sample, {}, seed) for seed in SEEDS]
     return 2 * sum(not same_results(one, other) for one, other in pairwise(calls)) >= len(SEEDS)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from conformance.kit.attempt import name_of, text_of
-from conformance.kit.calls import Case, cases
+from conformance.kit.calls import SampleCall, active_samples
 from conformance.kit.deviations import Deviation, NotApplicable, Skipped
 from conformance.kit.recording import many, recording
 from conformance.kit.subject import Subject
@@ -17,7 +17,7 @@ from conformance.kit.world import World
 
 
 @contextmanager
-def explained(subject: Subject, world: World, member: str, call: Callable[[Case], object]) -> Iterator[None]:
+def explained(subject: Subject, world: World, member: str, call: Callable[[SampleCall], object]) -> Iterator[None]:
     """Where PyTorch raises inside the block, say first what is wrong with what a method of the class returned.
 
     Args:
@@ -43,13 +43,13 @@ def explained(subject: Subject, world: World, member: str, call: Callable[[Case]
 
 
 def _refused(
-    subject: Subject, member: str, call: Callable[[Case], object], world: World
+    subject: Subject, member: str, call: Callable[[SampleCall], object], world: World
 ) -> tuple[str, str, str] | None:
     """The first value that cannot be taken: what it is, how it is described, and what would be right."""
     watched, notes = recording(subject, "forward", member)
-    for case in cases(watched, world):
+    for sample in active_samples(watched, world):
         try:
-            call(case)
+            call(sample)
         except Exception:
             if not notes.of("forward") or not notes.of(member):
                 return None
@@ -58,17 +58,19 @@ def _refused(
             returned, like = many(given), many(forward.returned) if member == "jvp" else inputs
             if isinstance(given, list) or len(returned) != len(like):  # the clause on the number of values says so
                 return None
-            return _wrong(returned, like, f"what {member} returns for", "output" if member == "jvp" else "input", case)
+            return _wrong(
+                returned, like, f"what {member} returns for", "output" if member == "jvp" else "input", sample
+            )
     return None
 
 
 def _wrong(
-    returned: Sequence[Any], like: Sequence[Any], what: str, kind: str, case: Case
+    returned: Sequence[Any], like: Sequence[Any], what: str, kind: str, sample: SampleCall
 ) -> tuple[str, str, str] | None:
     for suspects in (_other_things, _other_shapes, _nothing):
         for place, (value, right) in enumerate(zip(returned, like, strict=False)):
             if isinstance(right, torch.Tensor) and suspects(value, right):
-                said = f"{what} {kind} {place} of {case.label}"
+                said = f"{what} {kind} {place} of {sample.label}"
                 return said, _described(value), f"{_described(right)}, as {kind} {place} is"
     return None
 

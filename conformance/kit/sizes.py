@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from conformance.kit.calls import Case
+from conformance.kit.calls import SampleCall
 from conformance.kit.tensors import is_strided
 
 #: More elements than the blocks of kernels have, and no multiple of four.
@@ -36,35 +36,35 @@ SIZES: dict[str, tuple[int, Callable[[int], int]]] = {
 }
 
 
-def resized(case: Case, kind: str) -> Case | None:
+def resized(sample: SampleCall, kind: str) -> SampleCall | None:
     """The sample with another size wherever a tensor has that of one dimension of the first input.
 
     None where that changes nothing, or where what else is passed may be tied to the sizes: whole numbers equal to the
     size or to a number of elements, tensors that are not differentiated, such as indices and masks, and objects.
     """
     dim, change = SIZES[kind]
-    tensors = {at: value for at, value in enumerate(case.values) if isinstance(value, torch.Tensor)}
-    if set(tensors) != set(case.active) or not all(map(is_strided, tensors.values())):
+    tensors = {at: value for at, value in enumerate(sample.values) if isinstance(value, torch.Tensor)}
+    if set(tensors) != set(sample.active) or not all(map(is_strided, tensors.values())):
         return None
-    first: torch.Tensor = case.values[case.active[0]]
+    first: torch.Tensor = sample.values[sample.active[0]]
     size = first.shape[dim] if first.dim() else 1
     sizes = {size, *(value.numel() for value in tensors.values())}
     new = change(size)
-    if size < 2 or new in {0, size} or any(_is_tied(value, sizes) for value in case.values):
+    if size < 2 or new in {0, size} or any(_is_tied(value, sizes) for value in sample.values):
         return None
     shapes = ([new if own == size else own for own in value.shape] for value in tensors.values())
     if sum(map(math.prod, shapes)) > MOST:
         return None
     made = {at: _sized(value.detach(), size, new) for at, value in tensors.items()}
-    return replace(case.having(made), label=f"{case.label}, {kind}")
+    return replace(sample.having(made), label=f"{sample.label}, {kind}")
 
 
-def is_read(case: Case, other: Case) -> bool:
+def is_read(sample: SampleCall, other: SampleCall) -> bool:
     """Whether the results at another size depend on what was added there to a sample.
 
     Where they do not, the dimension has a meaning, such as real and imaginary part, and more of it has none.
     """
-    made = {at: _moved_beyond(case.values[at], other.values[at]) for at in case.active}
+    made = {at: _moved_beyond(sample.values[at], other.values[at]) for at in sample.active}
     pairs = zip(other.run().outputs, other.having(made).run().outputs, strict=True)
     return any(not torch.equal(here, there) for here, there in pairs)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from conformance.kit.calls import Case
+from conformance.kit.calls import SampleCall
 from conformance.kit.tensors import differentiable, is_strided, stored_values, to_double
 from conformance.kit.world import World
 
@@ -216,11 +216,11 @@ def typical(value: torch.Tensor) -> float:
     return size if 1e-30 < size < 1e30 else 1.0
 
 
-def nearby(case: Case, world: World, tries: int = 2) -> Iterator[Case]:
+def nearby(sample: SampleCall, world: World, tries: int = 2) -> Iterator[SampleCall]:
     """The point itself, and a few close to it: a kink at one of them is no kink at the others."""
-    yield case
+    yield sample
     for attempt in range(tries):
-        values = {at: case.values[at].detach() for at in case.active}
-        yield case.having(
+        values = {at: sample.values[at].detach() for at in sample.active}
+        yield sample.having(
             {at: value + 0.02 * direction(world, value, "near", attempt, at) for at, value in values.items()}
         )

@@ -23,7 +23,7 @@ def kept_symmetric(run: Run, at: int, direction: torch.Tensor, gradient: torch.T
     that one of a pair has twice the gradient and the other has none. A gradient in one triangle alone says so as well,
     and is held to it.
     """
-    value = run.case.values[at].detach()
+    value = run.sample.values[at].detach()
     if not _is_symmetric(value) or gradient is None or _is_triangular(gradient) or not _reads_half(run, at, value):
         return direction
     return (direction + direction.mH) / 2

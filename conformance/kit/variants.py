@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import torch
 
-from conformance.kit.calls import Case, Run, differentiated, in_double
+from conformance.kit.calls import Run, SampleCall, differentiated, in_double
 from conformance.kit.deviations import need
 from conformance.kit.layouts import is_arrangeable
 from conformance.kit.slopes import direction, nearby
@@ -44,70 +44,70 @@ class Mismatch:
         return f"{self.what}: off by {gap} of its size, where {tolerance} is allowed; expected is that"
 
 
-def in_dtype(case: Case, dtype: torch.dtype) -> Case | None:
+def in_dtype(sample: SampleCall, dtype: torch.dtype) -> SampleCall | None:
     """The sample in another precision; None where that would change nothing, or has no meaning for its numbers."""
-    tensors = {at: value.detach() for at, value in enumerate(case.values) if is_arrangeable(value)}
+    tensors = {at: value.detach() for at, value in enumerate(sample.values) if is_arrangeable(value)}
     is_half = torch.finfo(dtype).bits < 32
     if is_half and any(value.dtype.is_complex for value in tensors.values()):
         return None
     moved = {at: value.to(dtype.to_complex() if value.dtype.is_complex else dtype) for at, value in tensors.items()}
-    return case.having(moved) if any(moved[at].dtype != value.dtype for at, value in tensors.items()) else None
+    return sample.having(moved) if any(moved[at].dtype != value.dtype for at, value in tensors.items()) else None
 
 
-def without_rows(case: Case) -> Case | None:
+def without_rows(sample: SampleCall) -> SampleCall | None:
     """The sample with an empty first dimension in its first input and in all inputs of the same length."""
-    rows = next((case.values[at].shape[0] for at in case.active if case.values[at].dim()), 0)
+    rows = next((sample.values[at].shape[0] for at in sample.active if sample.values[at].dim()), 0)
     if rows == 0:
         return None
-    tensors = {at: value.detach() for at, value in enumerate(case.values) if isinstance(value, torch.Tensor)}
+    tensors = {at: value.detach() for at, value in enumerate(sample.values) if isinstance(value, torch.Tensor)}
     if not all(map(is_strided, tensors.values())):
         return None
-    return case.having({at: value[:0] for at, value in tensors.items() if value.dim() and value.shape[0] == rows})
+    return sample.having({at: value[:0] for at, value in tensors.items() if value.dim() and value.shape[0] == rows})
 
 
-def longer(case: Case) -> Case | None:
+def longer(sample: SampleCall) -> SampleCall | None:
     """The sample with every tensor twice, along its first dimension; None where one has none."""
-    tensors = {at: value.detach() for at, value in enumerate(case.values) if isinstance(value, torch.Tensor)}
+    tensors = {at: value.detach() for at, value in enumerate(sample.values) if isinstance(value, torch.Tensor)}
     if not all(value.dim() and is_strided(value) for value in tensors.values()):
         return None
-    made = case.having({at: torch.cat([value, (to_double(value) * 0.5).to(value)]) for at, value in tensors.items()})
-    return replace(made, label=f"{case.label} made longer")
+    made = sample.having({at: torch.cat([value, (to_double(value) * 0.5).to(value)]) for at, value in tensors.items()})
+    return replace(made, label=f"{sample.label} made longer")
 
 
-def moved_apart(case: Case, world: World) -> Case | None:
+def moved_apart(sample: SampleCall, world: World) -> SampleCall | None:
     """The sample with its numbers moved a little, where equal ones may hide a mistake; None where they are not equal.
 
     Two inputs with the same numbers can be taken for one another, and at ones any power is right.
     """
-    tensors = [case.values[at].detach() for at in case.active]
+    tensors = [sample.values[at].detach() for at in sample.active]
     plain = [value for value in tensors if is_strided(value)]
     is_alike = any(one.shape == other.shape and torch.equal(one, other) for one, other in combinations(plain, 2))
     is_uniform = any(value.numel() > 1 and bool((value == value[(0,) * value.dim()]).all()) for value in plain)
     if not any(world.exchange(is_alike or is_uniform)):
         return None
-    _, beside = nearby(case, world, tries=1)
+    _, beside = nearby(sample, world, tries=1)
     taken = world.try_call(beside.run)
-    return replace(beside, label=f"{case.label} with its numbers moved apart") if taken else None
+    return replace(beside, label=f"{sample.label} with its numbers moved apart") if taken else None
 
 
-def steady(subject: Subject, world: World) -> list[Case]:
+def steady(subject: Subject, world: World) -> list[SampleCall]:
     """The samples to derive others from: those that give the same at every call.
 
     Raises:
         NotApplicable: none does, or the spec has its own clauses for the gradient.
     """
     need(subject.gradient_kind != "spec", OWN)
-    found = [in_double(case) for case, _ in differentiated(subject, world)]
-    found = [case for case in found if world.try_call(draws, case, world) is False]
+    found = [in_double(sample) for sample, _ in differentiated(subject, world)]
+    found = [sample for sample in found if world.try_call(draws, sample, world) is False]
     need(found, "it draws random numbers, so that no two calls are alike, or fails for the samples themselves")
     return found
 
 
-def draws(case: Case, world: World) -> bool:
+def draws(sample: SampleCall, world: World) -> bool:
     """Whether results or gradients depend on random numbers, on any rank."""
     found = []
     for seed in (0, 1):
-        run = case.run(seed=seed)
+        run = sample.run(seed=seed)
         # Copied before backward, which may give the memory of results back.
         results = [tensor.detach().clone() for tensor in run.tensors]
         found.append([*results, *run.filled(run.gradients(run.cotangents(world), seed=seed))])
@@ -118,12 +118,12 @@ def draws(case: Case, world: World) -> bool:
     return any(world.exchange(not alike))
 
 
-def everywhere(case: Case, world: World, look: Callable[[Case], Found | None]) -> Found | None:
+def everywhere(sample: SampleCall, world: World, look: Callable[[SampleCall], Found | None]) -> Found | None:
     """What ``look`` finds wrong at the sample, if it finds something wrong near it too, on any rank.
 
     Rounding may turn a result over where a Function jumps, but not at every point.
     """
-    here, *others = nearby(case, world)
+    here, *others = nearby(sample, world)
     wrong = look(here)
     if not any(world.exchange(wrong is not None)):
         return None
@@ -166,11 +166,13 @@ def _size(tensor: torch.Tensor) -> float:
     return float(known.square().sum().sqrt())
 
 
-def shaken(case: Case, world: World, eps: float, tries: int = 2, constants: bool = False) -> Iterator[Case]:
+def shaken(
+    sample: SampleCall, world: World, eps: float, tries: int = 2, constants: bool = False
+) -> Iterator[SampleCall]:
     """The sample perturbed by as much as rounding to a precision would.
 
     Args:
-        case: the sample.
+        sample: the sample.
         world: the ranks.
         eps: the machine epsilon of the precision.
         tries: how many perturbed samples.
@@ -178,12 +180,12 @@ def shaken(case: Case, world: World, eps: float, tries: int = 2, constants: bool
     """
     for number in range(tries):
         moved = {}
-        for at, value in enumerate(case.values):
-            if at in case.active:
+        for at, value in enumerate(sample.values):
+            if at in sample.active:
                 plain = value.detach()
                 moved[at] = plain + 4 * eps * direction(world, plain, "shaken", number, at)
             elif constants and is_arrangeable(value):
                 moved[at] = value * (
                     1 + 4 * eps * world.tensor(world.rank, tuple(value.shape), value.dtype, "shaken", number, at)
                 )
-        yield case.having(moved)
+        yield sample.having(moved)

@@ -11,7 +11,7 @@ from torch.autograd import forward_ad
 from torch.utils import _pytree as pytree
 
 from conformance.kit import seeds
-from conformance.kit.calls import Case, Run, every_case
+from conformance.kit.calls import Run, SampleCall, every_sample
 from conformance.kit.ctx_tensors import tensors_on
 from conformance.kit.deviations import need
 from conformance.kit.gradients import leaf_gradients
@@ -32,7 +32,7 @@ Found = TypeVar("Found")
 class Look:
     """One sample's call: what the witness saw, and the exception it ended with, if any."""
 
-    case: Case
+    sample: SampleCall
     witness: Witness
     cotangents: Pairs = ()
     error: Exception | None = None
@@ -57,12 +57,12 @@ def watched(subject: Subject, world: World, everything: bool = False, derived: b
         NotApplicable: no Function class is at work.
         Exception: forward raised it.
     """
-    samples = every_case(subject, world)
+    samples = every_sample(subject, world)
     functions = _functions(subject, world, samples)
     looks = _once(
         world,
         (subject.label, "backward"),
-        lambda: [_look(functions, case, lambda run: _backward(run, world)) for case in samples],
+        lambda: [_look(functions, sample, lambda run: _backward(run, world)) for sample in samples],
     )
     if everything:
         looks = looks + _once(world, (subject.label, "else"), lambda: _otherwise(subject, world, functions, samples))
@@ -86,7 +86,7 @@ def watched_forward_mode(subject: Subject, world: World, derived: bool = False) 
     Raises:
         NotApplicable: no Function class is at work, or none that defines jvp.
     """
-    samples = [case for case in every_case(subject, world) if case.active]
+    samples = [sample for sample in every_sample(subject, world) if sample.active]
     functions = _functions(subject, world, samples)
     need(any(map(_has_jvp, functions)), "the class defines no jvp")
     looks = _once(world, (subject.label, "forward mode"), lambda: _duals(functions, samples))
@@ -96,15 +96,15 @@ def watched_forward_mode(subject: Subject, world: World, derived: bool = False) 
     return looks
 
 
-def _duals(functions: tuple[type, ...], cases: list[Case]) -> list[Look]:
-    return [_look(functions, case, None, dual=True, lenient=True) for case in cases]
+def _duals(functions: tuple[type, ...], samples: list[SampleCall]) -> list[Look]:
+    return [_look(functions, sample, None, dual=True, lenient=True) for sample in samples]
 
 
-def _functions(subject: Subject, world: World, samples: list[Case]) -> tuple[type, ...]:
+def _functions(subject: Subject, world: World, samples: list[SampleCall]) -> tuple[type, ...]:
     found = _once(
         world,
         (subject.label, "functions"),
-        lambda: function_classes(subject, lambda: [case.run().result for case in samples]),
+        lambda: function_classes(subject, lambda: [sample.run().result for sample in samples]),
     )
     need(found, "no Function class stands in the graph of the results")
     return found
@@ -122,25 +122,25 @@ def _once(world: World, key: object, found: Callable[[], Found]) -> Found:
     return known
 
 
-def _otherwise(subject: Subject, world: World, functions: tuple[type, ...], samples: list[Case]) -> list[Look]:
-    looks = [_look(functions, case, None, needed=()) for case in samples]
+def _otherwise(subject: Subject, world: World, functions: tuple[type, ...], samples: list[SampleCall]) -> list[Look]:
+    looks = [_look(functions, sample, None, needed=()) for sample in samples]
     if any(map(_has_jvp, functions)):
         looks += _duals(functions, samples)
     if not subject.gathers:
-        looks += [_look(functions, case, lambda run: _twice(run, world), lenient=True) for case in samples]
+        looks += [_look(functions, sample, lambda run: _twice(run, world), lenient=True) for sample in samples]
     return looks
 
 
-def _derived(world: World, functions: tuple[type, ...], samples: list[Case]) -> list[Look]:
-    cases = _derived_from(samples)
-    return [_look(functions, case, lambda run: _backward(run, world), lenient=True) for case in cases]
+def _derived(world: World, functions: tuple[type, ...], samples: list[SampleCall]) -> list[Look]:
+    samples = _derived_from(samples)
+    return [_look(functions, sample, lambda run: _backward(run, world), lenient=True) for sample in samples]
 
 
-def _derived_from(samples: list[Case]) -> list[Case]:
-    named = ((case, dtype, str(dtype).removeprefix("torch.")) for case in samples for dtype in DTYPES)
-    converted = ((in_dtype(case, dtype), f"{case.label} in {name}") for case, dtype, name in named)
-    longer = (resized(case, LONGER) for case in samples if case.active)
-    return [*(replace(case, label=label) for case, label in converted if case is not None), *filter(None, longer)]
+def _derived_from(samples: list[SampleCall]) -> list[SampleCall]:
+    named = ((sample, dtype, str(dtype).removeprefix("torch.")) for sample in samples for dtype in DTYPES)
+    converted = ((in_dtype(sample, dtype), f"{sample.label} in {name}") for sample, dtype, name in named)
+    longer = (resized(sample, LONGER) for sample in samples if sample.active)
+    return [*(replace(sample, label=label) for sample, label in converted if sample is not None), *filter(None, longer)]
 
 
 def steps(looks: list[Look], method: str) -> Iterator[tuple[Look, Call, Step]]:
@@ -165,7 +165,7 @@ def function_classes(subject: Subject, call: Callable[[], Any]) -> tuple[type, .
 
 def _look(
     functions: tuple[type, ...],
-    case: Case,
+    sample: SampleCall,
     after: Callable[[Run], Pairs] | None,
     *,
     needed: tuple[int, ...] | None = None,
@@ -175,13 +175,13 @@ def _look(
     """Call a sample under the witness, and do what comes after; a lenient look keeps no exception."""
     with watching(*functions) as witness:
         try:
-            run = forward_mode_run(case) if dual else case.run(needed=needed)
+            run = forward_mode_run(sample) if dual else sample.run(needed=needed)
             for call in witness.calls:
                 call.kept = tuple(tensors_on(call.context, foreign=call.inputs))
             pairs = after(run) if after else ()
         except Exception as error:
-            return Look(case, witness, error=None if lenient else error)
-    return Look(case, witness, pairs)
+            return Look(sample, witness, error=None if lenient else error)
+    return Look(sample, witness, pairs)
 
 
 def _backward(run: Run, world: World) -> Pairs:
@@ -203,13 +203,13 @@ def _twice(run: Run, world: World) -> Pairs:
     return ()
 
 
-def forward_mode_run(case: Case, seed: int = 0) -> Run:
+def forward_mode_run(sample: SampleCall, seed: int = 0) -> Run:
     """Call the subject with a tangent of ones for every differentiated input; another seed gives other numbers."""
     with forward_ad.dual_level():
         duals = {
-            at: forward_ad.make_dual(case.values[at].detach().clone(), torch.ones_like(case.values[at]).detach())
-            for at in case.active
+            at: forward_ad.make_dual(sample.values[at].detach().clone(), torch.ones_like(sample.values[at]).detach())
+            for at in sample.active
         }
-        args = tuple(pytree.tree_unflatten([duals.get(at, v) for at, v in enumerate(case.plain)], case.structure))
+        args = tuple(pytree.tree_unflatten([duals.get(at, v) for at, v in enumerate(sample.plain)], sample.structure))
         seeds.seed(seed)
-        return Run.of(case, args, {})
+        return Run.of(sample, args, {})

@@ -23,7 +23,7 @@ from conformance.run.session import Session, report_on
 
 __all__ = ["ConformanceError", "check"]
 
-Case = tuple[Any, ...]
+Arguments = tuple[Any, ...]
 Ranks = int | Collection[int]
 #: The specs of classes that are documented with their arguments: these specs bring their own samples.
 DocumentedSpec = Literal["AllGatherGradAutograd", "AllGather", "GradFactor", "MakeViewlessTensor", "NestedIOFunction"]
@@ -57,7 +57,7 @@ class ConformanceError(AssertionError):
 def check(
     function: Subject | str,
     /,
-    *cases: Case,
+    *samples: Arguments,
     spec: SpecName | None = None,
     ranks: Ranks = 1,
     call: Call | None = None,
@@ -72,9 +72,9 @@ def check(
 @overload  # the contract, whose gradient is the derivative
 def check(
     function: Callable[..., Any],
-    case: Case,
+    sample: Arguments,
     /,
-    *cases: Case,
+    *samples: Arguments,
     spec: Literal["Function"] | None = None,
     ranks: Ranks = 1,
     call: Call | None = None,
@@ -87,9 +87,9 @@ def check(
 @overload  # the contract, whose gradient is what a formula says
 def check(
     function: Callable[..., Any],
-    case: Case,
+    sample: Arguments,
     /,
-    *cases: Case,
+    *samples: Arguments,
     spec: Literal["Function"] | None = None,
     ranks: Ranks = 1,
     call: Call | None = None,
@@ -103,9 +103,9 @@ def check(
 @overload
 def check(
     function: Callable[..., Any],
-    case: Case,
+    sample: Arguments,
     /,
-    *cases: Case,
+    *samples: Arguments,
     spec: Literal["Collective"],
     types: str | None = None,
     ranks: Ranks = 1,
@@ -133,7 +133,7 @@ def check(
 def check(
     function: Subject | Target,
     /,
-    *cases: Case,
+    *samples: Arguments,
     spec: SpecName | None = None,
     ranks: Ranks = 1,
     call: Call | None = None,
@@ -167,7 +167,7 @@ def check(
 
     Args:
         function: a Function class, a callable, or a :class:`~conformance.Subject`.
-        cases: tuples of arguments to call it with, for specs ``Function`` and ``Collective``;
+        samples: tuples of arguments to call it with, for specs ``Function`` and ``Collective``;
             :data:`~conformance.GROUP` stands for the process group. Tensors that require grad are
             differentiated, all of them where none does; float64 makes the numerical checks sharp. Tensors may be
             nested in tuples, lists and dicts. The suite works on copies of tensors and NumPy arrays.
@@ -205,7 +205,7 @@ def check(
     sizes = arguments.world_sizes(ranks)
     seconds = arguments.seconds(timeout)
     subject = arguments.subject(
-        function, spec=spec, call=call, gradient=gradient, formula=formula, inputs=cases, types=types
+        function, spec=spec, call=call, gradient=gradient, formula=formula, inputs=samples, types=types
     )
     label = subject.label
     on_ranks = max(sizes) > 1 or subject.gathers

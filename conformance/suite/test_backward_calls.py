@@ -10,7 +10,7 @@ from itertools import combinations, product
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import Case, Run, differentiate, differentiated, has_backward
+from conformance.kit.calls import Run, SampleCall, differentiate, differentiated, has_backward
 from conformance.kit.collectives import unseen_change
 from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.gradients import Gradients
@@ -37,7 +37,7 @@ def test_it_takes_one_value_for_each_output(subject: Subject, world: World) -> N
             seen += len(call.backwards) + len(call.refused)
             for refused in call.refused:
                 raise Deviation(
-                    f"{call.function.__name__}.backward, {look.case.label}: what it takes after ctx",
+                    f"{call.function.__name__}.backward, {look.sample.label}: what it takes after ctx",
                     f"room for {refused.room}; Python says: {refused.words}",
                     f"room for {refused.given}, one for each output of forward",
                 )
@@ -53,7 +53,7 @@ def test_one_value_for_each_input(subject: Subject, world: World) -> None:
             for backward in call.backwards:
                 seen += 1
                 expected = len(call.inputs)
-                name = f"{call.function.__name__}.backward, {look.case.label}"
+                name = f"{call.function.__name__}.backward, {look.sample.label}"
                 expect.that(
                     not isinstance(backward.returned, list),
                     f"{name}: a value, or a tuple of values",
@@ -74,35 +74,35 @@ def test_one_value_for_each_input(subject: Subject, world: World) -> None:
 def test_every_choice_of_inputs_gets_its_gradients(subject: Subject, world: World) -> None:
     """Whichever inputs need a gradient, each gets the one that it gets when all do."""
     tried = 0
-    for case, run in differentiated(subject, world):
-        choices = list(_choices(case))
+    for sample, run in differentiated(subject, world):
+        choices = list(_choices(sample))
         if not choices:
             continue
         cotangents = dict(zip(run.places, run.cotangents(world), strict=True))
         whole = dict(zip(run.leaves, run.filled(run.gradients(list(cotangents.values()))), strict=True))
-        precision = working_epsilon(case, world)
+        precision = working_epsilon(sample, world)
         for chosen in choices:
             tried += 1
-            among = f"when of {case.label} only {', '.join(case.names[at] for at in chosen)} needs a gradient"
+            among = f"when of {sample.label} only {', '.join(sample.names[at] for at in chosen)} needs a gradient"
             with expect.no_error(f"gradients {among}", "the gradients"):
-                actual = _chosen_gradients(case, chosen, cotangents)
+                actual = _chosen_gradients(sample, chosen, cotangents)
             for at in chosen:
-                what = f"gradient of {case.names[at]} {among}, against that when all do"
+                what = f"gradient of {sample.names[at]} {among}, against that when all do"
                 expect.close(actual[at], whole[at], what, precision=precision)
     need(tried, "one input alone is differentiated; there is nothing to choose")
 
 
-def _choices(case: Case) -> Iterator[tuple[int, ...]]:
-    count = len(case.active)
+def _choices(sample: SampleCall) -> Iterator[tuple[int, ...]]:
+    count = len(sample.active)
     sizes = range(1, count) if count <= IN_FULL else (1, count - 1)
     for size in sizes:
-        yield from combinations(case.active, size)
+        yield from combinations(sample.active, size)
 
 
 def _chosen_gradients(
-    case: Case, chosen: tuple[int, ...], cotangents: dict[int, torch.Tensor]
+    sample: SampleCall, chosen: tuple[int, ...], cotangents: dict[int, torch.Tensor]
 ) -> dict[int, torch.Tensor]:
-    run = case.run(needed=chosen)
+    run = sample.run(needed=chosen)
     found = run.gradients([cotangents[place] for place in run.places]) if run.outputs else (None,) * len(chosen)
     return dict(zip(run.leaves, run.filled(found), strict=True))
 
@@ -118,27 +118,27 @@ def test_incoming_gradients_are_left_alone(subject: Subject, world: World) -> No
         for index, (before, after) in enumerate(look.cotangents):
             if not same_values(before, after):
                 raise Deviation(
-                    f"gradient of output {index}, {look.case.label}, after backward",
+                    f"gradient of output {index}, {look.sample.label}, after backward",
                     expect.shown(after),
                     f"{expect.shown(before)}, as it was handed in",
-                    _how_changed(look.case, after, world),
+                    _how_changed(look.sample, after, world),
                 )
         for call in look.witness.calls:
             for backward in call.backwards:
                 expect.that(
                     not backward.changed,
-                    f"{call.function.__name__}.backward, {look.case.label}: incoming gradients changed in place",
+                    f"{call.function.__name__}.backward, {look.sample.label}: incoming gradients changed in place",
                     f"changed: {list(backward.changed)}",
                     "none changed",
                 )
 
 
-def _how_changed(case: Case, gradient: torch.Tensor, world: World) -> str:
+def _how_changed(sample: SampleCall, gradient: torch.Tensor, world: World) -> str:
     """Tell an operation in place on the gradient, which makes a new version of it, from what autograd does not see."""
     if gradient._version:
         return "backward works in place on the gradient"
     # A call more on one rank would wait for the others.
-    return unseen_change(partial(differentiate, case)) if world.size == 1 else ""
+    return unseen_change(partial(differentiate, sample)) if world.size == 1 else ""
 
 
 @clause("Function.backward.any-layout")
@@ -146,13 +146,13 @@ def test_layout_of_incoming_gradients_makes_no_difference(subject: Subject, worl
     """Gradients expanded, transposed, sliced, of stride zero or with channels last give what contiguous ones give."""
     tried = 0
     given = differentiated(subject, world)
-    for case, first in [*given, *_in_other_precisions(given)]:
+    for sample, first in [*given, *_in_other_precisions(given)]:
         plain = first.cotangents(world)
         if not all(map(is_strided, plain)):
             continue
-        if not _same(first.gradients(plain, seed=1), case.run().gradients(plain, seed=2)):
+        if not _same(first.gradients(plain, seed=1), sample.run().gradients(plain, seed=2)):
             raise NotApplicable("backward draws random numbers, and what is drawn follows the layout")
-        precision = working_epsilon(case, world)
+        precision = working_epsilon(sample, world)
         for layout, arrange in LAYOUTS.items():
             odd = [arrange(cotangent.clone()) for cotangent in plain]
             even = [cotangent.clone(memory_format=torch.contiguous_format) for cotangent in odd]
@@ -160,29 +160,29 @@ def test_layout_of_incoming_gradients_makes_no_difference(subject: Subject, worl
             if not any(world.exchange(changed)):  # results may have another shape on every rank
                 continue
             tried += 1
-            name = f"{case.label}, incoming gradients {layout}"
-            right, run = case.run().gradients(even), case.run()
+            name = f"{sample.label}, incoming gradients {layout}"
+            right, run = sample.run().gradients(even), sample.run()
             with expect.no_error(f"gradients of {name}", "what contiguous ones give"):
                 actual = run.gradients(odd)
             for at, one, other in zip(run.leaves, run.filled(actual), run.filled(right), strict=True):
-                what = f"gradient of {case.names[at]} of {name}, against contiguous ones"
+                what = f"gradient of {sample.names[at]} of {name}, against contiguous ones"
                 expect.close(one, other, what, precision=precision)
     need(tried, "every output is a single number, empty or sparse; there is one layout")
 
 
-def _in_other_precisions(given: list[tuple[Case, Run]]) -> Iterator[tuple[Case, Run]]:
+def _in_other_precisions(given: list[tuple[SampleCall, Run]]) -> Iterator[tuple[SampleCall, Run]]:
     """The samples in single and in double precision, where the subject takes them so, there and back."""
-    for case, dtype in product([case for case, _ in given], (torch.float32, torch.float64)):
-        derived = in_dtype(case, dtype)
+    for sample, dtype in product([sample for sample, _ in given], (torch.float32, torch.float64)):
+        derived = in_dtype(sample, dtype)
         if derived is None:
             continue
         try:
             differentiate(derived)
         except Exception:  # the subject need not take what it was not made for
             continue
-        run = replace(derived, label=f"{case.label} in {str(dtype).removeprefix('torch.')}").run()
+        run = replace(derived, label=f"{sample.label} in {str(dtype).removeprefix('torch.')}").run()
         if run.outputs:
-            yield run.case, run
+            yield run.sample, run
 
 
 def _same(one: Gradients, other: Gradients) -> bool:
@@ -219,32 +219,32 @@ def test_a_second_backward_gives_the_same(subject: Subject, world: World) -> Non
     """With retain_graph=True a second backward pass gives the gradients of the first."""
     if getattr(subject.function, "clear_saved_tensors_on_access", False):
         raise NotApplicable("the class asks for its saved tensors to be freed as they are read")
-    for case, run in differentiated(subject, world):
+    for sample, run in differentiated(subject, world):
         first = [gradient.clone() for gradient in run.filled(run.gradients(run.cotangents(world), retain_graph=True))]
-        name = f"{case.label}, second backward pass over a retained graph"
+        name = f"{sample.label}, second backward pass over a retained graph"
         with expect.no_error(name, "the gradients of the first"):
             second = run.gradients(run.cotangents(world), retain_graph=True)
         for at, one, other in zip(run.leaves, run.filled(second), first, strict=True):
-            expect.close(one, other, f"gradient of {case.names[at]} of {name}")
+            expect.close(one, other, f"gradient of {sample.names[at]} of {name}")
 
 
 @clause("Function.backward.unused-output")
 def test_unused_outputs_count_as_zero(subject: Subject, world: World) -> None:
     """With only one of several outputs in the loss, gradients are those with zeros handed in for the others."""
     tried = 0
-    for case, first in differentiated(subject, world):
+    for sample, first in differentiated(subject, world):
         cotangents = first.cotangents(world)
         # Zeros may be added in a coarser precision than the rest is computed in.
-        precision = working_epsilon(case, world) if len(cotangents) > 1 else 0.0
+        precision = working_epsilon(sample, world) if len(cotangents) > 1 else 0.0
         for index, cotangent in enumerate(cotangents if len(cotangents) > 1 else ()):
             tried += 1
             zeros = [c if other == index else torch.zeros_like(c) for other, c in enumerate(cotangents)]
-            right, run = case.run().gradients(zeros), case.run()
-            name = f"{case.label} with differentiable output {index} alone in the loss"
+            right, run = sample.run().gradients(zeros), sample.run()
+            name = f"{sample.label} with differentiable output {index} alone in the loss"
             with expect.no_error(f"gradients of {name}", "the gradients", _none_unmet):
                 actual = run.gradients_of([run.outputs[index]], [cotangent])
             for at, one, other in zip(run.leaves, run.filled(actual), run.filled(right), strict=True):
-                what = f"gradient of {case.names[at]} of {name}, against zeros handed in for the others"
+                what = f"gradient of {sample.names[at]} of {name}, against zeros handed in for the others"
                 expect.close(one, other, what, precision=precision)
     need(tried, "the result has one differentiable output, and it is always used")
 

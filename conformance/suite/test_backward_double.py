@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from conformance.kit import collectives, expect
-from conformance.kit.calls import Case, Run, differentiated, in_double
+from conformance.kit.calls import Run, SampleCall, differentiated, in_double
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
 from conformance.kit.slopes import Comparison, compare, direction, epsilon, inner, nearby, paired, reach
@@ -21,8 +21,8 @@ def test_second_derivative_is_right_or_refused(subject: Subject, world: World) -
     """Differentiating the gradient again raises, or gives what differences of the gradient say."""
     need(not subject.is_typed, "its types say what a second derivative is, and Collective.backward.twice judges it")
     told = 0
-    for case in [in_double(case) for case, _ in differentiated(subject, world)]:
-        for point in nearby(case, world):
+    for sample in [in_double(sample) for sample, _ in differentiated(subject, world)]:
+        for point in nearby(sample, world):
             second = _Second.of(point, world)
             refused = any(world.exchange(second.refused))
             findings = [] if refused else second.findings(world, inputs=subject.gradient_kind != "declared")
@@ -44,7 +44,7 @@ def test_second_derivative_is_right_or_refused(subject: Subject, world: World) -
 
 def _collectives_in_backward(second: _Second) -> str:
     """Name the collectives that backward starts, where there are any: their plain forms have no gradient."""
-    run = second.run.case.run()
+    run = second.run.sample.run()
     with collectives.counted() as started:
         run.gradients([cotangent.detach() for cotangent in second.cotangents])
     return f"backward starts {', '.join(dict.fromkeys(started))}, which autograd may not see" if started else ""
@@ -62,7 +62,7 @@ class _Second:
     refused: bool
 
     @classmethod
-    def of(cls, point: Case, world: World) -> _Second:
+    def of(cls, point: SampleCall, world: World) -> _Second:
         plain = point.run()
         plain.gradients(plain.cotangents(world))  # what raises here refuses the first derivative, and that is an error
         run = point.run()
@@ -79,7 +79,7 @@ class _Second:
 
     def findings(self, world: World, inputs: bool) -> list[tuple[str, Comparison]]:
         """What differences say along all inputs, and along all incoming gradients."""
-        point, still = self.run.case, [torch.zeros_like(cotangent) for cotangent in self.cotangents]
+        point, still = self.run.sample, [torch.zeros_like(cotangent) for cotangent in self.cotangents]
         drawn = {at: direction(world, point.values[at].detach(), "input", at) for at in self.run.leaves}
         steps = {at: kept_symmetric(self.run, at, move, self.gradients.get(at)) for at, move in drawn.items()}
         along = [direction(world, cotangent.detach(), "cotangent", at) for at, cotangent in enumerate(self.cotangents)]
@@ -93,7 +93,7 @@ class _Second:
         slope += sum(inner(pulled, turn) for pulled, turn in zip(self.pulled, turns, strict=True))
 
         def loss(step: float) -> torch.Tensor:
-            point = self.run.case
+            point = self.run.sample
             run = point.having({at: point.values[at].detach() + step * move for at, move in moves.items()}).run()
             turned = [c.detach() + step * turn for c, turn in zip(self.cotangents, turns, strict=True)]
             return paired(self.weights, run.filled(run.gradients(turned)))

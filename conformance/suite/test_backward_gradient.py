@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import Case, Run, differentiate, differentiated, in_double
+from conformance.kit.calls import Run, SampleCall, differentiate, differentiated, in_double
 from conformance.kit.derivatives import by_differences, likely_mistake, outputs_at
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.formula import declared_gradients
@@ -40,23 +40,23 @@ def test_gradient_is_the_derivative(subject: Subject, world: World) -> str:
     with explained(subject, world, "backward", differentiate):
         found = differentiated(subject, world)
         _expect_recorded([run for _, run in found])
-        samples = [in_double(case) for case, _ in found]
-        told = [_expect_derivative(case, world) for case in samples]
-        apart = [moved_apart(case, world) for case in samples]
-        also = [_expect_derivative(case, world) if case else {} for case in apart]
+        samples = [in_double(sample) for sample, _ in found]
+        told = [_expect_derivative(sample, world) for sample in samples]
+        apart = [moved_apart(sample, world) for sample in samples]
+        also = [_expect_derivative(sample, world) if sample else {} for sample in apart]
     need(any(any(each.values()) for each in (*told, *also)), ROUGH)
     return _left_open(samples, told, also)
 
 
-def _left_open(samples: list[Case], told: list[dict[int, bool]], also: list[dict[int, bool]]) -> str:
+def _left_open(samples: list[SampleCall], told: list[dict[int, bool]], also: list[dict[int, bool]]) -> str:
     """Which gradients differences said nothing about, and why; empty where there is none."""
     unclear = [
-        case.name(at)
-        for case, here, there in zip(samples, told, also, strict=True)
+        sample.name(at)
+        for sample, here, there in zip(samples, told, also, strict=True)
         for at, is_told in here.items()
         if not (is_told or there.get(at, False))
     ]
-    of_modules = [case.name(at) for case in samples for at in case.of_modules]
+    of_modules = [sample.name(at) for sample in samples for at in sample.of_modules]
     whys = {"which differences cannot tell": unclear, "which a module has that is an argument too": of_modules}
     return "; ".join(f"not judged is the gradient of {', '.join(names)}, {why}" for why, names in whys.items() if names)
 
@@ -67,7 +67,7 @@ def _expect_recorded(runs: list[Run]) -> None:
         for place, output in zip(run.places, run.outputs, strict=True):
             expect.that(
                 not output.is_inference(),
-                f"output {place} of {run.case.label}",
+                f"output {place} of {run.sample.label}",
                 "an inference tensor: what is computed from it has no gradient",
                 "a tensor that autograd records",
             )
@@ -86,14 +86,14 @@ def test_gradient_at_other_sizes(subject: Subject, world: World, size: str) -> N
     """At other sizes that the subject takes, the gradient is what differences of forward say there."""
     found = steady(subject, world)
     need(subject.gradient_kind == "numeric", "its gradient is a declared one")
-    right = [case for case in found if world.try_call(_expect_derivative, case, world) is not None]
+    right = [sample for sample in found if world.try_call(_expect_derivative, sample, world) is not None]
     need(right, "its gradient is wrong for the samples themselves")
     told = 0
-    for case in right:
-        other = world.try_call(resized, case, size)
+    for sample in right:
+        other = world.try_call(resized, sample, size)
         if other is None or not world.try_call(_is_stable, other, world):
             continue
-        if size in GROWN and not world.try_call(lambda one, two: is_read(one, two) or None, case, other):
+        if size in GROWN and not world.try_call(lambda one, two: is_read(one, two) or None, sample, other):
             continue
         try:
             told += sum(_expect_derivative(other, world, is_derived=True).values())
@@ -104,30 +104,30 @@ def test_gradient_at_other_sizes(subject: Subject, world: World, size: str) -> N
     need(told, f"it takes no sample with {size}, or passes what may be tied to the sizes")
 
 
-def _is_stable(case: Case, world: World) -> bool | None:
+def _is_stable(sample: SampleCall, world: World) -> bool | None:
     """Whether steps as long as those of the differences leave the gradients nearly as they are; None where not.
 
     Among many elements some are so near a kink, such as a tie of a sort, that no differences tell a derivative.
     """
-    run = case.run()
+    run = sample.run()
     cotangents = run.cotangents(world)
     right = run.filled(run.gradients(cotangents))
     step = _working_epsilon(world, run) ** (1 / 3)
-    moved = [_gradients(point, cotangents) for point in shaken(case, world, step)]
+    moved = [_gradients(point, cotangents) for point in shaken(sample, world, step)]
     return all(farthest(gradients, right)[0] <= STABLE for gradients in moved) or None
 
 
-def _expect_derivative(case: Case, world: World, is_derived: bool = False) -> dict[int, bool]:
+def _expect_derivative(sample: SampleCall, world: World, is_derived: bool = False) -> dict[int, bool]:
     """Expect the gradient of every input to be what differences say; for each, whether the differences could tell."""
     told: dict[int, bool] = {}
-    unclear = list(case.active)
-    for point in nearby(case, world):
+    unclear = list(sample.active)
+    for point in nearby(sample, world):
         run = point.run()
         cotangents = run.cotangents(world)
         gradients = dict(zip(run.leaves, run.gradients(cotangents), strict=True))
         tried, unclear = unclear, []
         for at in tried:
-            if gradients[at] is None and at not in case.top:
+            if gradients[at] is None and at not in sample.top:
                 continue  # autograd does not look into containers
             slopes = _slopes(world, run, cotangents, at, gradients[at], is_derived)
             wrong = next((slope for slope in slopes if slope.verdict == "differs"), None)
@@ -154,7 +154,7 @@ def _slopes(
 
     What differs at a derived sample is asked again with the long steps that single precision inside takes.
     """
-    value = run.case.values[at].detach()
+    value = run.sample.values[at].detach()
     eps = _working_epsilon(world, run)
 
     def along(direction: torch.Tensor) -> Comparison:
@@ -173,7 +173,7 @@ def _slopes(
 
 def _working_epsilon(world: World, run: Run) -> float:
     """The machine epsilon of a call: that of single precision where all its results fit in there, wherever it is."""
-    moved = next(shaken(run.case, world, SINGLE)).run(needed=run.leaves).outputs
+    moved = next(shaken(run.sample, world, SINGLE)).run(needed=run.leaves).outputs
     fits = all(bool((_in_single(output) == output).all()) for output in moved if is_strided(output))
     eps = epsilon([*run.outputs, *run.leaves.values()])
     return max(eps, SINGLE) if all(world.exchange(fits)) else eps
@@ -192,7 +192,7 @@ def _same_gradient(
 ) -> None:
     """Show both gradients whole, where that tells them apart."""
     expected = by_differences(run, cotangents, at)
-    what = f"gradient of {run.case.name(at)}"
+    what = f"gradient of {run.sample.name(at)}"
     if gradient is None:
         raise Deviation(what, "None: no gradient at all", expect.shown(expected))
     actual, right = expect.shown_apart(gradient, expected)
@@ -209,12 +209,12 @@ def test_gradient_is_the_declared_one(subject: Subject, world: World) -> None:
     """The gradient of every input is what the subject's formula says, given the same random numbers."""
     need(subject.gradient_kind != "spec", OWN)
     need(subject.gradient_kind == "declared", "no formula is declared: the gradient is judged by differences")
-    for case, run in differentiated(subject, world):
+    for sample, run in differentiated(subject, world):
         cotangents = run.cotangents(world)
         actual = dict(zip(run.leaves, run.filled(run.gradients(cotangents)), strict=True))
-        precision = working_epsilon(case, world)
+        precision = working_epsilon(sample, world)
         for at, right in declared_gradients(run, cotangents).items():
-            what = f"gradient of {case.name(at)}, against the declared formula"
+            what = f"gradient of {sample.name(at)}, against the declared formula"
             expect.close(actual[at], right, what, precision=precision)
 
 
@@ -224,16 +224,16 @@ def test_gradient_is_linear_in_the_incoming_ones(subject: Subject, world: World)
     need(subject.gradient_kind != "spec", OWN)
     need(subject.gradient_kind == "numeric", "its gradient is a declared one")
     tried = 0
-    for case in [in_double(case) for case, _ in differentiated(subject, world)]:
-        if draws(case, world):  # asked first: calls in between would be a matter of forward.calls-independent
+    for sample in [in_double(sample) for sample, _ in differentiated(subject, world)]:
+        if draws(sample, world):  # asked first: calls in between would be a matter of forward.calls-independent
             continue
-        run = case.run()
+        run = sample.run()
         if epsilon([*run.outputs, *run.leaves.values()]) > SINGLE:
             continue
         cotangents = run.cotangents(world)
         plain = run.filled(run.gradients(cotangents))
-        scaled = _gradients(case, [LOSS_SCALE * cotangent for cotangent in cotangents])
-        alone = [_gradients(case, others) for others in _one_at_a_time(cotangents)]
+        scaled = _gradients(sample, [LOSS_SCALE * cotangent for cotangent in cotangents])
+        alone = [_gradients(sample, others) for others in _one_at_a_time(cotangents)]
         tried += 1
         large = [LOSS_SCALE * gradient for gradient in plain]
         _expect_linear(run, scaled, large, f"incoming gradients {LOSS_SCALE:g} times as large")
@@ -247,8 +247,8 @@ def _one_at_a_time(cotangents: list[torch.Tensor]) -> list[list[torch.Tensor]]:
     return [[one if at == kept else torch.zeros_like(one) for at, one in enumerate(cotangents)] for kept in places]
 
 
-def _gradients(case: Case, cotangents: list[torch.Tensor]) -> list[torch.Tensor]:
-    run = case.run()
+def _gradients(sample: SampleCall, cotangents: list[torch.Tensor]) -> list[torch.Tensor]:
+    run = sample.run()
     return [gradient.detach().clone() for gradient in run.filled(run.gradients(cotangents))]
 
 
@@ -256,6 +256,6 @@ def _expect_linear(run: Run, actual: list[torch.Tensor], right: list[torch.Tenso
     if not all(bool(gradient.isfinite().all()) for gradient in [*actual, *right]):
         return  # beyond the range of the dtype, or of the function
     gap, place = farthest(actual, right)
-    name = f"gradient of {run.case.name(list(run.leaves)[place])}, {what}"
+    name = f"gradient of {run.sample.name(list(run.leaves)[place])}, {what}"
     one, other = expect.shown_apart(actual[place], right[place])
     expect.that(gap <= NEAR, name, one, f"{other}: a gradient is linear in the incoming ones")

@@ -9,7 +9,7 @@ from itertools import pairwise
 import torch
 
 from conformance.kit import expect, seeds
-from conformance.kit.calls import Case, Run, differentiated
+from conformance.kit.calls import Run, SampleCall, differentiated
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
@@ -27,9 +27,9 @@ def test_calls_that_differ_do_not_mix(subject: Subject, world: World) -> None:
     compared = 0
     for one, other in _pairs(subject, world):
         pair = (one, other)
-        alone = [_results(case.run(), world) for case in pair]
+        alone = [_results(sample.run(), world) for sample in pair]
         for order in ((0, 1), (1, 0)):
-            runs = [case.run() for case in pair]
+            runs = [sample.run() for sample in pair]
             together = {index: _results(runs[index], world) for index in order}
             compared += 1
             for index in (0, 1):
@@ -39,22 +39,22 @@ def test_calls_that_differ_do_not_mix(subject: Subject, world: World) -> None:
     need(compared, "one sample, from which no other one could be derived")
 
 
-def _pairs(subject: Subject, world: World) -> Iterator[tuple[Case, Case]]:
+def _pairs(subject: Subject, world: World) -> Iterator[tuple[SampleCall, SampleCall]]:
     """Samples that follow one another, and each sample with those derived from it."""
-    given = [case for case, _ in differentiated(subject, world)]
+    given = [sample for sample, _ in differentiated(subject, world)]
     yield from pairwise(given)
-    for case in given:
-        for other in filter(None, (longer(case), _other_numbers(case) if world.size == 1 else None)):
+    for sample in given:
+        for other in filter(None, (longer(sample), _other_numbers(sample) if world.size == 1 else None)):
             results = world.try_call(lambda other: _results(other.run(), world), other)
             if results:
-                yield case, other
+                yield sample, other
 
 
-def _other_numbers(case: Case) -> Case | None:
+def _other_numbers(sample: SampleCall) -> SampleCall | None:
     """The sample with other fractions among its arguments. Whole numbers may be sizes, which it may not check."""
-    values = tuple(value * 1.5 + 0.25 if type(value) is float else value for value in case.values)
+    values = tuple(value * 1.5 + 0.25 if type(value) is float else value for value in sample.values)
     changed = any(type(value) is float for value in values)
-    return replace(case, values=values, label=f"{case.label} with other numbers") if changed else None
+    return replace(sample, values=values, label=f"{sample.label} with other numbers") if changed else None
 
 
 def _results(run: Run, world: World) -> list[torch.Tensor]:
@@ -66,21 +66,21 @@ def _results(run: Run, world: World) -> list[torch.Tensor]:
 
 def _names(run: Run) -> Iterator[str]:
     yield from (f"output {index}" for index, tensor in enumerate(run.tensors) if not freed(tensor))
-    yield from (f"gradient of {run.case.names[at]}" for at in run.leaves)
+    yield from (f"gradient of {run.sample.names[at]}" for at in run.leaves)
 
 
 @clause("Function.forward.calls-independent")
 def test_a_gradient_survives_the_next_backward(subject: Subject, world: World) -> None:
     """A gradient that was handed out keeps its values when another call is differentiated with other gradients."""
-    for case, _ in differentiated(subject, world):
-        first, second = case.run(), case.run()
+    for sample, _ in differentiated(subject, world):
+        first, second = sample.run(), sample.run()
         held = first.gradients(first.cotangents(world))
         before = [None if gradient is None else gradient.detach().clone() for gradient in held]
         later = second.gradients(second.cotangents(world, "another"))
         for at, old, new, other in zip(first.leaves, before, held, later, strict=True):
             if old is not None and new is not None and not same_values(old, new):
                 raise Deviation(
-                    f"gradient of {case.name(at)}, after the backward of another call",
+                    f"gradient of {sample.name(at)}, after the backward of another call",
                     expect.shown(new),
                     f"{expect.shown(old)}, as it was",
                     "gradients share a buffer that every backward writes" if share_memory(new, other) else "",
@@ -91,33 +91,33 @@ def test_a_gradient_survives_the_next_backward(subject: Subject, world: World) -
 def test_a_tensor_with_new_values_is_read_again(subject: Subject, world: World) -> None:
     """Called again with the same tensors after they were changed in place, it gives what new tensors give."""
     compared = 0
-    for case, _ in differentiated(subject, world):
-        moved = case.having({at: case.values[at].detach() * 0.75 for at in case.active})
-        if draws(case, world):
+    for sample, _ in differentiated(subject, world):
+        moved = sample.having({at: sample.values[at].detach() * 0.75 for at in sample.active})
+        if draws(sample, world):
             continue
-        again = world.try_call(_again, case, moved, world)
+        again = world.try_call(_again, sample, moved, world)
         if not again:
             continue
         compared += 1
         run = moved.run()
         for name, actual, right in zip(_names(run), again[0], _results(run, world), strict=True):
-            expect.close(actual, right, f"{name} of {case.label}, same tensors changed in place", likely=BY_IDENTITY)
+            expect.close(actual, right, f"{name} of {sample.label}, same tensors changed in place", likely=BY_IDENTITY)
     need(compared, "it works in place or draws random numbers")
 
 
-def _again(case: Case, moved: Case, world: World) -> tuple[list[torch.Tensor]] | None:
+def _again(sample: SampleCall, moved: SampleCall, world: World) -> tuple[list[torch.Tensor]] | None:
     """Results and gradients of a second call with the very tensors of the first, which hold other values by then."""
-    first = case.run()
+    first = sample.run()
     tensors = {at: value for at, value in enumerate(first.values) if isinstance(value, torch.Tensor)}
     if any(map(freed, tensors.values())):
         return None  # to call it with such a tensor is to crash
     before = {at: (tensor._version, tensor.grad_fn) for at, tensor in tensors.items()}
-    Run.of(case, first.args, first.leaves)
+    Run.of(sample, first.args, first.leaves)
     written = {at for at, tensor in tensors.items() if (tensor._version, tensor.grad_fn) != before[at]}
-    if written.intersection(case.active):
+    if written.intersection(sample.active):
         return None
     with torch.no_grad():
-        for at in written.union(case.active):
+        for at in written.union(sample.active):
             tensors[at].copy_(moved.values[at])
     seeds.seed(0)
     return (_results(Run.of(moved, first.args, first.leaves), world),)

@@ -22,22 +22,22 @@ from conformance.kit.world import World
 def test_gradients_are_the_same_under_checkpoint(subject: Subject, world: World) -> None:
     """Run again in backward, forward leads to the same gradients, or an error comes."""
     compared = 0
-    for case, _ in differentiated(subject, world):
-        if draws(case, world) or works_in_place(case) or not set(case.active) <= case.top:
+    for sample, _ in differentiated(subject, world):
+        if draws(sample, world) or works_in_place(sample) or not set(sample.active) <= sample.top:
             continue
-        run = case.run()
+        run = sample.run()
         if not isinstance(run.result, torch.Tensor | tuple):
             continue  # a reentrant checkpoint does not look into other containers
         cotangents = run.cotangents(world)
         right = run.filled(run.gradients(cotangents))
         # The other kind, and the wrapper of both, import the compiler, which takes seconds.
-        inside = by_way_of(case, partial(inspect.unwrap(checkpoint), use_reentrant=True))
+        inside = by_way_of(sample, partial(inspect.unwrap(checkpoint), use_reentrant=True))
         actual = world.try_call(lambda inside, given: inside.run().gradients(given), inside, cotangents)
         if actual is None:
             continue
         compared += 1
         for at, one, other in zip(run.leaves, run.filled(actual), right, strict=True):
-            expect.close(one, other, f"gradient of {case.name(at)} in a reentrant checkpoint, against that outside")
+            expect.close(one, other, f"gradient of {sample.name(at)} in a reentrant checkpoint, against that outside")
     need(
         compared, "it is refused under checkpoint, works in place, draws random numbers or takes tensors in containers"
     )

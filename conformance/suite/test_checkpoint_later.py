@@ -23,17 +23,17 @@ WAY = partial(checkpoint, use_reentrant=False)
 def test_gradients_are_the_same_where_forward_runs_again_later(subject: Subject, world: World) -> None:
     """In a checkpoint that is not reentrant gradients are the same, or an error comes."""
     compared = 0
-    for case, _ in differentiated(subject, world):
-        if draws(case, world) or works_in_place(case):
+    for sample, _ in differentiated(subject, world):
+        if draws(sample, world) or works_in_place(sample):
             continue
-        run = case.run()
+        run = sample.run()
         cotangents = run.cotangents(world)
         right = run.filled(run.gradients(cotangents))
-        inside = by_way_of(case, WAY)
+        inside = by_way_of(sample, WAY)
         actual = world.try_call(lambda inside, given: inside.run().gradients(given), inside, cotangents)
         if actual is None:
             continue
         compared += 1
         for at, one, other in zip(run.leaves, run.filled(actual), right, strict=True):
-            expect.close(one, other, f"gradient of {case.name(at)} in a checkpoint, against that outside")
+            expect.close(one, other, f"gradient of {sample.name(at)} in a checkpoint, against that outside")
     need(compared, "it is refused under checkpoint, works in place or draws random numbers")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import Case, Run, differentiated
+from conformance.kit.calls import Run, SampleCall, differentiated
 from conformance.kit.compiled import UNSUPPORTED, calling, compiled, compiling, explanation, place
 from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.marks import clause
@@ -21,39 +21,42 @@ def test_compiled_it_gives_the_same(subject: Subject, world: World) -> None:
     compared = 0
     with compiling():
         inside = compiled(subject)
-        for case in _steady(subject, world):
-            right = case.run()
+        for sample in _steady(subject, world):
+            right = sample.run()
             cotangents = right.cotangents(world)
             gradients = right.filled(right.gradients(cotangents))
-            found = world.try_call(_compiled, case, inside, cotangents)
+            found = world.try_call(_compiled, sample, inside, cotangents)
             if found is None:
                 continue
             compared += 1
             run, actual = found
             expect.that(
-                run.places == right.places, f"outputs of {case.label} with a graph, compiled", run.places, right.places
+                run.places == right.places,
+                f"outputs of {sample.label} with a graph, compiled",
+                run.places,
+                right.places,
             )
             for index, (one, other) in enumerate(zip(run.tensors, right.tensors, strict=True)):
-                expect.close(one, other, f"output {index} of {case.label}, compiled, against that of eager mode")
+                expect.close(one, other, f"output {index} of {sample.label}, compiled, against that of eager mode")
             for at, one, other in zip(run.leaves, actual, gradients, strict=True):
-                expect.close(one, other, f"gradient of {case.name(at)}, compiled, against that of eager mode")
+                expect.close(one, other, f"gradient of {sample.name(at)}, compiled, against that of eager mode")
     need(compared, "the compiler refuses it")
 
 
-def _compiled(case: Case, inside: Subject, cotangents: list[torch.Tensor]) -> tuple[Run, list[torch.Tensor]]:
-    run = calling(case, inside).run()
+def _compiled(sample: SampleCall, inside: Subject, cotangents: list[torch.Tensor]) -> tuple[Run, list[torch.Tensor]]:
+    run = calling(sample, inside).run()
     return run, run.filled(run.gradients(cotangents))
 
 
-def _steady(subject: Subject, world: World) -> list[Case]:
+def _steady(subject: Subject, world: World) -> list[SampleCall]:
     """The samples, and each one made longer where the subject takes that."""
     found = []
-    for case, _ in differentiated(subject, world):
-        if draws(case, world) or works_in_place(case):
+    for sample, _ in differentiated(subject, world):
+        if draws(sample, world) or works_in_place(sample):
             continue
-        other = longer(case)
+        other = longer(sample)
         takes_it = other is not None and world.try_call(draws, other, world) is False
-        found += [case, other] if other is not None and takes_it else [case]
+        found += [sample, other] if other is not None and takes_it else [sample]
     need(found, "it draws random numbers, or works in place, where PyTorch itself loses gradients")
     return found
 
@@ -65,16 +68,16 @@ def test_it_is_captured_whole(subject: Subject, world: World) -> None:
     need(world.size == 1, "asked of one rank: the code is the same on all")
     with compiling():
         whole = compiled(subject, whole=True)
-        for case in _steady(subject, world):
-            cotangents = case.run().cotangents(world)
+        for sample in _steady(subject, world):
+            cotangents = sample.run().cotangents(world)
             try:
-                _compiled(case, whole, cotangents)
+                _compiled(sample, whole, cotangents)
             except Exception as error:
                 why, where = explanation(error), place(error)
                 if why.startswith(UNSUPPORTED):
                     raise NotApplicable(why) from error
                 raise Deviation(
-                    f"compiling {case.label} with fullgraph=True",
+                    f"compiling {sample.label} with fullgraph=True",
                     f"the compiler gives up at {where}: {why}" if where else f"the compiler gives up: {why}",
                     "one graph of forward and one of backward",
                 ) from error

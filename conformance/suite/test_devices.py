@@ -11,7 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.kit import expect
-from conformance.kit.calls import Case, cases, every_case
+from conformance.kit.calls import SampleCall, active_samples, every_sample
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
@@ -34,14 +34,14 @@ def test_same_on_the_device_as_on_the_cpu(subject: Subject, world: World) -> Non
     need(not subject.gathers, "its process group moves no tensors of the CPU")
     there = replace(world, device="cpu")
     compared = 0
-    for case in cases(subject, world):
-        if world.try_call(draws, case, world) is not False:
+    for sample in active_samples(subject, world):
+        if world.try_call(draws, sample, world) is not False:
             continue
-        right = world.try_call(lambda case: list(_results(_on_the_cpu(case), there)), case)
+        right = world.try_call(lambda sample: list(_results(_on_the_cpu(sample), there)), sample)
         if right is not None:
             compared += 1
-            actual = list(_results(case, world))
-            likely = LATE if _differs(actual, right) and _is_right_waiting(case, right, world) else ""
+            actual = list(_results(sample, world))
+            likely = LATE if _differs(actual, right) and _is_right_waiting(sample, right, world) else ""
             _expect_same(actual, right, f"on {world.device}, against the same call on the CPU", likely)
     need(compared, "it does not run on the CPU, or draws random numbers")
 
@@ -50,32 +50,32 @@ def test_same_on_the_device_as_on_the_cpu(subject: Subject, world: World) -> Non
 def test_same_in_another_stream(subject: Subject, world: World) -> None:
     """A call in a stream of its own, whose inputs are made there, gives what it gives in the default stream."""
     need(world.device != "cpu", "accelerators alone have streams")
-    for case in every_case(subject, world):
-        right = list(_results(case, world))
+    for sample in every_sample(subject, world):
+        right = list(_results(sample, world))
         outer, stream = torch.accelerator.current_stream(world.device), torch.Stream(world.device)
         stream.wait_stream(outer)
         with stream:
-            actual = list(_results(case, world))
+            actual = list(_results(sample, world))
         outer.wait_stream(stream)
         _expect_same(actual, right, "called in another stream than the default one", STREAM)
 
 
-def _results(case: Case, world: World) -> Iterator[Result]:
-    run = case.run()
+def _results(sample: SampleCall, world: World) -> Iterator[Result]:
+    run = sample.run()
     for index, tensor in enumerate(run.tensors):
-        yield f"output {index} of {case.label}", tensor.detach().clone()
-    for at, gradient in zip(case.active, run.gradients(run.cotangents(world)) if run.outputs else (), strict=False):
+        yield f"output {index} of {sample.label}", tensor.detach().clone()
+    for at, gradient in zip(sample.active, run.gradients(run.cotangents(world)) if run.outputs else (), strict=False):
         if gradient is not None:
-            yield f"gradient of {case.name(at)}", gradient
+            yield f"gradient of {sample.name(at)}", gradient
 
 
-def _on_the_cpu(case: Case) -> Case:
+def _on_the_cpu(sample: SampleCall) -> SampleCall:
     def moved(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             return value.detach().cpu()
         return deepcopy(value).cpu() if isinstance(value, torch.nn.Module) else value
 
-    return replace(case, values=tuple(map(moved, case.values)))
+    return replace(sample, values=tuple(map(moved, sample.values)))
 
 
 class _Waiting(TorchDispatchMode):
@@ -87,12 +87,12 @@ class _Waiting(TorchDispatchMode):
         return result
 
 
-def _is_right_waiting(case: Case, right: Sequence[Result], world: World) -> bool:
+def _is_right_waiting(sample: SampleCall, right: Sequence[Result], world: World) -> bool:
     """Whether the call is right when it cannot read anything too early, whatever it does."""
 
     def waiting() -> list[Result]:
         with _Waiting():
-            return list(_results(case, world))
+            return list(_results(sample, world))
 
     actual = world.try_call(waiting)
     return actual is not None and not _differs(actual, right)

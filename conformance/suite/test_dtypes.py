@@ -7,7 +7,7 @@ import math
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import Case, Run
+from conformance.kit.calls import Run, SampleCall
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import cases, clause
 from conformance.kit.subject import Subject
@@ -20,12 +20,12 @@ from conformance.kit.world import World
 def test_gradient_in_another_dtype(subject: Subject, world: World, dtype: str) -> None:
     """In another dtype that the subject takes, the gradient is the one in double precision, but for rounding."""
     kind, found, tried = getattr(torch, dtype), [], 0
-    for case in steady(subject, world):
-        low = in_dtype(case, kind)
+    for sample in steady(subject, world):
+        low = in_dtype(sample, kind)
         if low is None or world.try_call(_both, low, world) is None:
             continue
         tried += 1
-        found.append(everywhere(case, world, lambda point: _by_dtype(point, world, kind)))
+        found.append(everywhere(sample, world, lambda point: _by_dtype(point, world, kind)))
     need(tried, f"it takes no sample in {dtype}, or not in double precision, or has nothing but such samples")
     for wrong in filter(None, found):
         actual, right = expect.shown_apart(wrong.actual, wrong.right)
@@ -35,7 +35,7 @@ def test_gradient_in_another_dtype(subject: Subject, world: World, dtype: str) -
 Found = tuple[Run, list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]
 
 
-def _both(low: Case, world: World) -> Found | None:
+def _both(low: SampleCall, world: World) -> Found | None:
     """The gradients in a low precision and in double precision at the same values, with the cotangents."""
     run = low.run()
     cotangents = run.cotangents(world)
@@ -47,7 +47,7 @@ def _both(low: Case, world: World) -> Found | None:
     return run, cotangents, actual, _in_double(high, run, cotangents)
 
 
-def _in_double(high: Case, low: Run, cotangents: list[torch.Tensor]) -> list[torch.Tensor]:
+def _in_double(high: SampleCall, low: Run, cotangents: list[torch.Tensor]) -> list[torch.Tensor]:
     run = high.run()
     if run.places != low.places or [y.shape for y in run.outputs] != [y.shape for y in low.outputs]:
         raise ValueError("another result than in the other precision")
@@ -55,7 +55,7 @@ def _in_double(high: Case, low: Run, cotangents: list[torch.Tensor]) -> list[tor
     return run.filled(run.gradients(wide))
 
 
-def _by_dtype(point: Case, world: World, dtype: torch.dtype) -> Mismatch | None:
+def _by_dtype(point: SampleCall, world: World, dtype: torch.dtype) -> Mismatch | None:
     low = in_dtype(point, dtype)
     high = None if low is None else in_dtype(low, torch.float64)
     found = None if low is None else world.try_call(_both, low, world)

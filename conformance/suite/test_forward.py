@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from conformance.kit import expect, isolation, seeds
-from conformance.kit.calls import Case, Run, cases, differentiated, every_case
+from conformance.kit.calls import Run, SampleCall, active_samples, differentiated, every_sample
 from conformance.kit.ctx_tensors import tensors_on
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.gradients import Gradients, leaf_gradients
@@ -37,7 +37,7 @@ def test_ctx_holds_no_tensor(subject: Subject, world: World) -> None:
             found = call.kept or tuple(tensors_on(call.context, foreign=call.inputs))
             expect.that(
                 not found,
-                f"{call.function.__name__}, {look.case.label}: tensors kept on ctx beside save_for_backward",
+                f"{call.function.__name__}, {look.sample.label}: tensors kept on ctx beside save_for_backward",
                 "; ".join(f"{way}: {_whose(tensor, call.inputs, call.output)}" for way, tensor in found),
                 "none; give them to ctx.save_for_backward",
             )
@@ -58,42 +58,42 @@ def test_memory_is_freed_with_the_outputs(subject: Subject, world: World) -> Non
     """When the outputs are gone, no tensor of the call is left, and no garbage collection was needed."""
     found = []
     for backward in (False, True):
-        for case in every_case(subject, world):
-            owners = [value for value in case.values if not isinstance(value, torch.Tensor)]
-            found.append((case, backward, kept_alive(partial(_once, case, world, backward), owners)))
-    for case, backward, (left, why) in found:
+        for sample in every_sample(subject, world):
+            owners = [value for value in sample.values if not isinstance(value, torch.Tensor)]
+            found.append((sample, backward, kept_alive(partial(_once, sample, world, backward), owners)))
+    for sample, backward, (left, why) in found:
         expect.that(
             not left,
-            f"memory of {case.label} after {'forward and backward' if backward else 'forward'}, outputs deleted",
+            f"memory of {sample.label} after {'forward and backward' if backward else 'forward'}, outputs deleted",
             f"still alive: {'; '.join(left)}",
             "nothing",
-            (_kept_by_setup_context(case, world) or _kept_by_a_view(case, world) or why) if left else "",
+            (_kept_by_setup_context(sample, world) or _kept_by_a_view(sample, world) or why) if left else "",
         )
 
 
-def _kept_by_setup_context(case: Case, world: World) -> str:
+def _kept_by_setup_context(sample: SampleCall, world: World) -> str:
     """Say so where setup_context returns something, which stays alive for good."""
-    if world.size > 1 or not case.subject.defines("setup_context"):
+    if world.size > 1 or not sample.subject.defines("setup_context"):
         return ""
-    watched_subject, notes = recording(case.subject, "setup_context")
-    replace(case, subject=watched_subject).run()
+    watched_subject, notes = recording(sample.subject, "setup_context")
+    replace(sample, subject=watched_subject).run()
     returns = any(noted.returned is not None for noted in notes.of("setup_context"))
     return "setup_context returns a value, which PyTorch never lets go of: return nothing" if returns else ""
 
 
-def _kept_by_a_view(case: Case, world: World) -> str:
+def _kept_by_a_view(sample: SampleCall, world: World) -> str:
     """Say so where a view of an output was saved: PyTorch saves an output without its graph, but not a view of one."""
     if world.size > 1:
         return ""
-    run = case.run()
+    run = sample.run()
     saved = [tensor for context in contexts_behind(run.result) for tensor in context.saved_tensors]
     views = [tensor for tensor in saved if tensor is not None and tensor._is_view()]
     is_kept = any(share_memory(view, output) for view in views for output in run.tensors)
     return "a view of an output was saved for backward, and keeps the output: save the output itself" if is_kept else ""
 
 
-def _once(case: Case, world: World, backward: bool) -> None:
-    run = case.run()
+def _once(sample: SampleCall, world: World, backward: bool) -> None:
+    run = sample.run()
     if backward and run.outputs:
         run.gradients(run.cotangents(world))
 
@@ -101,13 +101,13 @@ def _once(case: Case, world: World, backward: bool) -> None:
 @clause("Function.forward.deterministic")
 def test_same_inputs_give_the_same(subject: Subject, world: World) -> None:
     """Two calls with equal inputs and equally seeded generators give equal outputs and gradients."""
-    pairs = [(case, _whole(case, world), _whole(case, world)) for case in every_case(subject, world)]
-    for case, (outputs, gradients), (again, gradients_again) in pairs:
+    pairs = [(sample, _whole(sample, world), _whole(sample, world)) for sample in every_sample(subject, world)]
+    for sample, (outputs, gradients), (again, gradients_again) in pairs:
         for index, (one, other) in enumerate(zip(again, outputs, strict=True)):
-            _expect_same(one, other, f"output {index} of {case.label}, called again with equal inputs")
-        for at, left, right in zip(case.active, gradients_again, gradients, strict=False):
+            _expect_same(one, other, f"output {index} of {sample.label}, called again with equal inputs")
+        for at, left, right in zip(sample.active, gradients_again, gradients, strict=False):
             if left is not None and right is not None:
-                _expect_same(left, right, f"gradient of {case.name(at)}, called again with equal inputs")
+                _expect_same(left, right, f"gradient of {sample.name(at)}, called again with equal inputs")
 
 
 def _expect_same(actual: torch.Tensor, expected: torch.Tensor, what: str) -> None:
@@ -115,8 +115,8 @@ def _expect_same(actual: torch.Tensor, expected: torch.Tensor, what: str) -> Non
     (expect.equal if expected.device.type == "cpu" else expect.close)(actual, expected, what)
 
 
-def _whole(case: Case, world: World) -> tuple[list[torch.Tensor], Gradients]:
-    run = case.run()
+def _whole(sample: SampleCall, world: World) -> tuple[list[torch.Tensor], Gradients]:
+    run = sample.run()
     outputs = [tensor.detach().clone() for tensor in run.tensors]
     return outputs, run.gradients(run.cotangents(world)) if run.outputs else ()
 
@@ -124,40 +124,40 @@ def _whole(case: Case, world: World) -> tuple[list[torch.Tensor], Gradients]:
 @clause("Function.forward.deterministic")
 def test_global_state_is_left_as_found(subject: Subject, world: World) -> None:
     """A call changes no global setting, and reseeds no generator."""
-    all_cases = every_case(subject, world)
+    samples = every_sample(subject, world)
     dtype, grad = torch.get_default_dtype(), torch.is_grad_enabled()
     before = isolation.take()
     try:
-        states = [[_states_after(case, world, seed) for case in all_cases] for seed in (11, 12)]
+        states = [[_states_after(sample, world, seed) for sample in samples] for seed in (11, 12)]
         changed = isolation.differences(before, isolation.take())
     finally:
         torch.set_default_dtype(dtype)
         torch.set_grad_enabled(grad)
     expect.that(not changed, "global state after calls", f"changed: {', '.join(changed)}", "as it was before")
-    for case, one, other in zip(all_cases, *states, strict=True):
-        expect_not_seeded(one, other, case.label)
+    for sample, one, other in zip(samples, *states, strict=True):
+        expect_not_seeded(one, other, sample.label)
 
 
 @clause("Function.forward.deterministic")
 def test_unusual_settings_are_left_as_found(subject: Subject, world: World) -> None:
     """A call changes no global setting where settings are not those of most programs."""
     need(world.size == 1, "asked of one rank: one that fails would leave the others waiting for it")
-    all_cases = every_case(subject, world)
+    samples = every_sample(subject, world)
     with unusual_settings():
         before = isolation.take()
-        ran = [world.try_call(_whole, case, world) for case in all_cases]
+        ran = [world.try_call(_whole, sample, world) for sample in samples]
         changed = isolation.differences(before, isolation.take())
     need(all(ran), "it raises where another default dtype, anomaly mode or deterministic algorithms are set")
     expect.that(not changed, "unusual settings after calls", f"changed: {', '.join(changed)}", "as they were before")
 
 
-def _states_after(case: Case, world: World, seed: int) -> dict[str, Any]:
+def _states_after(sample: SampleCall, world: World, seed: int) -> dict[str, Any]:
     """The states of all generators after a call that began with them seeded."""
-    run = case.run(seed=seed)
+    run = sample.run(seed=seed)
     after_forward = torch.get_rng_state()
     if run.outputs:
         torch.set_rng_state(after_forward)
-        with case.subject.asking_for_its_group():
+        with sample.subject.asking_for_its_group():
             leaf_gradients(run.outputs, list(run.leaves.values()), run.cotangents(world))
     return seeds.states()
 
@@ -166,30 +166,31 @@ def _states_after(case: Case, world: World, seed: int) -> dict[str, Any]:
 def test_two_calls_in_flight_do_not_mix(subject: Subject, world: World) -> None:
     """After two forwards, each of the two backwards, in either order, gives the gradients of its own call."""
     found = []
-    for case, _ in differentiated(subject, world):
-        other = _shifted(case)
-        right = [_alone(one, world)[1] for one in (case, other)]
+    for sample, _ in differentiated(subject, world):
+        other = _shifted(sample)
+        right = [_alone(one, world)[1] for one in (sample, other)]
         for order in ((0, 1), (1, 0)):
-            runs = [case.run(), other.run()]
+            runs = [sample.run(), other.run()]
             actual: list[Gradients] = [(), ()]
             for index in order:
                 actual[index] = runs[index].gradients(runs[index].cotangents(world))
             found += [(runs[index], order[0] == index, actual[index], right[index]) for index in (0, 1)]
     for run, early, gradients, expected in found:
-        name = f"{run.case.label}, {'first' if early else 'second'} of two backwards after two forwards"
+        name = f"{run.sample.label}, {'first' if early else 'second'} of two backwards after two forwards"
         for at, one, whole in zip(run.leaves, gradients, expected, strict=True):
             if one is None or whole is None:
-                expect.that(one is whole, f"gradient of {run.case.names[at]} of {name}", one, whole)
+                expect.that(one is whole, f"gradient of {run.sample.names[at]} of {name}", one, whole)
             else:
-                expect.close(one, whole, f"gradient of {run.case.names[at]} of {name}, against that of the call alone")
+                what = f"gradient of {run.sample.names[at]} of {name}, against that of the call alone"
+                expect.close(one, whole, what)
 
 
-def _shifted(case: Case) -> Case:
-    return case.having({at: value.detach() * 0.75 for at, value in enumerate(case.values) if at in case.active})
+def _shifted(sample: SampleCall) -> SampleCall:
+    return sample.having({at: value.detach() * 0.75 for at, value in enumerate(sample.values) if at in sample.active})
 
 
-def _alone(case: Case, world: World) -> tuple[Run, Gradients]:
-    run = case.run()
+def _alone(sample: SampleCall, world: World) -> tuple[Run, Gradients]:
+    run = sample.run()
     return run, run.gradients(run.cotangents(world))
 
 
@@ -197,15 +198,15 @@ def _alone(case: Case, world: World) -> tuple[Run, Gradients]:
 def test_outputs_survive_the_next_call(subject: Subject, world: World) -> None:
     """The outputs of a call keep their values when the Function is called again."""
     found = []
-    for case in cases(subject, world):
-        tensors = case.run().tensors
+    for sample in active_samples(subject, world):
+        tensors = sample.run().tensors
         before = [tensor.detach().clone() for tensor in tensors]
-        later = _shifted(case).run().tensors
-        found += [(case, index, *three) for index, three in enumerate(zip(before, tensors, later, strict=False))]
-    for case, index, old, new, other in found:
+        later = _shifted(sample).run().tensors
+        found += [(sample, index, *three) for index, three in enumerate(zip(before, tensors, later, strict=False))]
+    for sample, index, old, new, other in found:
         if not same_values(old, new):
             raise Deviation(
-                f"output {index} of {case.label}, after another call with other inputs",
+                f"output {index} of {sample.label}, after another call with other inputs",
                 expect.shown(new),
                 f"{expect.shown(old)}, as it was",
                 "outputs share a buffer that every call writes" if share_memory(new, other) else "",

@@ -6,7 +6,7 @@ import torch
 import torch.func
 
 from conformance.kit import expect
-from conformance.kit.calls import Case, differentiated
+from conformance.kit.calls import SampleCall, differentiated
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
 from conformance.kit.precision import working_epsilon
@@ -22,43 +22,43 @@ def test_transforms_give_the_gradients_of_autograd(subject: Subject, world: Worl
     """torch.func.vjp, grad and jacrev give every input the gradient that autograd gives it."""
     need(subject.transformable, "it is in combined form, which torch.func refuses")
     compared = 0
-    for case, _ in differentiated(subject, world):
-        run = case.run()
-        if draws(case, world) or not all(map(is_strided, run.tensors)):
+    for sample, _ in differentiated(subject, world):
+        run = sample.run()
+        if draws(sample, world) or not all(map(is_strided, run.tensors)):
             continue
         cotangents = run.cotangents(world)
         right = run.filled(run.gradients(cotangents))
-        precision = working_epsilon(case, world)
+        precision = working_epsilon(sample, world)
         # Ranks that compute a row at once add up their rows: a Jacobian is one rank's affair.
         for transform in (_by_vjp, _by_grad) if world.size > 1 else (_by_vjp, _by_grad, _by_jacrev):
-            found = world.try_call(transform, case, run.places, cotangents)
+            found = world.try_call(transform, sample, run.places, cotangents)
             if found is None:
                 continue
             compared += 1
             for at, one, other in zip(run.leaves, found, right, strict=True):
-                what = f"gradient of {case.name(at)} by torch.func.{transform.__name__.removeprefix('_by_')}"
+                what = f"gradient of {sample.name(at)} by torch.func.{transform.__name__.removeprefix('_by_')}"
                 expect.close(one, other, f"{what}, against that of autograd", precision=precision)
     need(compared, "torch.func refuses it, or it draws random numbers")
 
 
-def _by_vjp(case: Case, places: tuple[int, ...], cotangents: list[torch.Tensor]) -> Tensors:
+def _by_vjp(sample: SampleCall, places: tuple[int, ...], cotangents: list[torch.Tensor]) -> Tensors:
     def differentiable(*values: torch.Tensor) -> Tensors:
-        found = outputs(case, dict(zip(case.active, values, strict=True)))
+        found = outputs(sample, dict(zip(sample.active, values, strict=True)))
         return tuple(found[place] for place in places)
 
-    pull = torch.func.vjp(differentiable, *_values(case))[1]
+    pull = torch.func.vjp(differentiable, *_values(sample))[1]
     gradients: Tensors = pull(tuple(cotangents))
     return gradients
 
 
-def _by_jacrev(case: Case, places: tuple[int, ...], cotangents: list[torch.Tensor]) -> Tensors:
+def _by_jacrev(sample: SampleCall, places: tuple[int, ...], cotangents: list[torch.Tensor]) -> Tensors:
     """The cotangents times the Jacobian, made row by row: what becomes of a batch of rows is a matter of vmap."""
 
     def differentiable(*values: torch.Tensor) -> Tensors:
-        found = outputs(case, dict(zip(case.active, values, strict=True)))
+        found = outputs(sample, dict(zip(sample.active, values, strict=True)))
         return tuple(found[place] for place in places)
 
-    values = _values(case)
+    values = _values(sample)
     rows = torch.func.jacrev(differentiable, argnums=tuple(range(len(values))), chunk_size=1)(*values)
     return tuple(
         torch.stack([torch.tensordot(c, row[at], c.dim()) for c, row in zip(cotangents, rows, strict=True)]).sum(0)
@@ -66,15 +66,15 @@ def _by_jacrev(case: Case, places: tuple[int, ...], cotangents: list[torch.Tenso
     )
 
 
-def _by_grad(case: Case, places: tuple[int, ...], cotangents: list[torch.Tensor]) -> Tensors:
+def _by_grad(sample: SampleCall, places: tuple[int, ...], cotangents: list[torch.Tensor]) -> Tensors:
     def loss(*values: torch.Tensor) -> torch.Tensor:
-        found = outputs(case, dict(zip(case.active, values, strict=True)))
+        found = outputs(sample, dict(zip(sample.active, values, strict=True)))
         terms = [(weight.conj() * found[place]).real.sum() for place, weight in zip(places, cotangents, strict=True)]
         return torch.stack(terms).sum()
 
-    gradients: Tensors = torch.func.grad(loss, argnums=tuple(range(len(case.active))))(*_values(case))
+    gradients: Tensors = torch.func.grad(loss, argnums=tuple(range(len(sample.active))))(*_values(sample))
     return gradients
 
 
-def _values(case: Case) -> Tensors:
-    return tuple(case.values[at].detach().clone() for at in case.active)
+def _values(sample: SampleCall) -> Tensors:
+    return tuple(sample.values[at].detach().clone() for at in sample.active)

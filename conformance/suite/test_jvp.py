@@ -8,7 +8,7 @@ from functools import partial
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import Case, cases, differentiate, in_double
+from conformance.kit.calls import SampleCall, active_samples, differentiate, in_double
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.diagnosis import likely_cause
 from conformance.kit.formula import declared_gradients
@@ -30,10 +30,10 @@ def test_one_value_for_each_output(subject: Subject, world: World) -> None:
     need(subject.defines("jvp"), NO_JVP)
     watched, notes = recording(subject, "forward", "jvp")
     error: Exception | None = None
-    for case in cases(watched, world):
-        for direction in directions(case, world):
+    for sample in active_samples(watched, world):
+        for direction in directions(sample, world):
             try:
-                tangents(case, direction)
+                tangents(sample, direction)
             except Exception as raised:  # PyTorch refuses a wrong count: what was returned says it better
                 error = error or raised
     returned = notes.of("jvp")
@@ -54,9 +54,9 @@ def test_tangent_is_the_directional_derivative(subject: Subject, world: World) -
     need(subject.gradient_kind == "numeric", "its derivative is not meant to be that of forward")
     agreed, unclear = 0, []
     with explained(subject, world, "jvp", partial(_pushed, world=world)):
-        for case in _in_double(subject, world):
+        for sample in _in_double(subject, world):
             before = agreed
-            for point in nearby(case, world):
+            for point in nearby(sample, world):
                 clear = []
                 for direction in directions(point, world):
                     found = list(_compared(point, world, direction))
@@ -73,12 +73,12 @@ def test_tangent_is_the_directional_derivative(subject: Subject, world: World) -
                 agreed += any(clear)
                 if all(clear):
                     break
-            unclear += [case.label] * (agreed == before)
+            unclear += [sample.label] * (agreed == before)
     need(agreed, "too rough around every sample for differences to tell a derivative")
     return f"not judged are the tangents of {', '.join(unclear)}, which differences cannot tell" if unclear else ""
 
 
-def _compared(point: Case, world: World, direction: Direction) -> Iterator[tuple[int, torch.Tensor, Comparison]]:
+def _compared(point: SampleCall, world: World, direction: Direction) -> Iterator[tuple[int, torch.Tensor, Comparison]]:
     """Every output's tangent along a direction, and how it compares with differences of forward."""
     actual, ends = tangents(point, direction), _moved(point, direction, 0.0)
     for place, (output, tangent) in enumerate(zip(point.run().tensors, actual, strict=True)):
@@ -92,11 +92,11 @@ def _compared(point: Case, world: World, direction: Direction) -> Iterator[tuple
             yield place, tangent, compare(world, loss, inner(weight, tangent), rounding, size)
 
 
-def _moved(point: Case, direction: Direction, step: float) -> Tensors:
+def _moved(point: SampleCall, direction: Direction, step: float) -> Tensors:
     return outputs(point, {at: point.values[at].detach() + step * u for at, u in direction.items()})
 
 
-def _by_differences(point: Case, direction: Direction, place: int) -> torch.Tensor:
+def _by_differences(point: SampleCall, direction: Direction, place: int) -> torch.Tensor:
     step = epsilon(list(direction.values())) ** (1 / 3)
     right, left = (_moved(point, direction, sign * step)[place].detach() for sign in (1, -1))
     slope: torch.Tensor = (right - left) / (2 * step)
@@ -110,47 +110,47 @@ def test_jvp_and_backward_share_one_jacobian(subject: Subject, world: World) -> 
     need(subject.defines("backward") or subject.defines("vjp"), "the class defines no backward to agree with")
     need(world.size == 1, "across ranks the gather's own clauses judge its tangent")
     with explained(subject, world, "jvp", partial(_pushed, world=world)):
-        for case in _in_double(subject, world):
-            for direction in directions(case, world):
-                actual = tangents(case, direction)
-                run = case.run()
+        for sample in _in_double(subject, world):
+            for direction in directions(sample, world):
+                actual = tangents(sample, direction)
+                run = sample.run()
                 cotangents = run.cotangents(world)
                 need(cotangents, "no output of the sample requires grad")
-                gradients = _gradients(case, cotangents)
+                gradients = _gradients(sample, cotangents)
                 pairs = [(v, actual[place]) for v, place in zip(cotangents, run.places, strict=True)]
                 forward = sum(inner(v, t) for v, t in pairs)
                 backward = sum(inner(gradients[at], u) for at, u in direction.items())
                 scale = 1 + abs(backward) + sum(float((v.abs() * t.abs()).sum()) for v, t in pairs)
                 expect.that(
                     abs(forward - backward) <= max(1e-6, 10 * epsilon([*actual, *cotangents]) ** 0.5) * scale,
-                    f"tangents of {case.label}, multiplied with gradients of the outputs{_of(case, direction)}",
+                    f"tangents of {sample.label}, multiplied with gradients of the outputs{_of(sample, direction)}",
                     f"{forward:.9g} by jvp",
-                    f"{backward:.9g} by {'the declared formula' if case.subject.formula else 'backward'}",
+                    f"{backward:.9g} by {'the declared formula' if sample.subject.formula else 'backward'}",
                 )
 
 
-def _pushed(case: Case, world: World) -> None:
+def _pushed(sample: SampleCall, world: World) -> None:
     """Send a tangent through a sample."""
-    tangents(case, next(directions(case, world)))
+    tangents(sample, next(directions(sample, world)))
 
 
-def _in_double(subject: Subject, world: World) -> list[Case]:
+def _in_double(subject: Subject, world: World) -> list[SampleCall]:
     """The samples in double precision where forward, backward and jvp all take it."""
 
-    def use(case: Case) -> None:
-        differentiate(case)
-        for direction in directions(case, world):
-            tangents(case, direction)
+    def use(sample: SampleCall) -> None:
+        differentiate(sample)
+        for direction in directions(sample, world):
+            tangents(sample, direction)
 
-    return [in_double(case, use) for case in cases(subject, world)]
+    return [in_double(sample, use) for sample in active_samples(subject, world)]
 
 
-def directions(case: Case, world: World) -> Iterator[Direction]:
+def directions(sample: SampleCall, world: World) -> Iterator[Direction]:
     """A tangent for every differentiable input at once, then for each of them alone."""
     every = {
-        at: world.tensor(world.rank, tuple(case.values[at].shape), case.values[at].dtype, "direction", at)
-        for at in case.active
-        if differentiable(case.values[at])
+        at: world.tensor(world.rank, tuple(sample.values[at].shape), sample.values[at].dtype, "direction", at)
+        for at in sample.active
+        if differentiable(sample.values[at])
     }
     yield every
     if len(every) > 1:
@@ -158,14 +158,14 @@ def directions(case: Case, world: World) -> Iterator[Direction]:
             yield {at: tangent}
 
 
-def _gradients(case: Case, cotangents: list[torch.Tensor]) -> dict[int, torch.Tensor | None]:
-    run = case.run()
-    if case.subject.gradient_kind == "declared":
+def _gradients(sample: SampleCall, cotangents: list[torch.Tensor]) -> dict[int, torch.Tensor | None]:
+    run = sample.run()
+    if sample.subject.gradient_kind == "declared":
         return dict(declared_gradients(run, cotangents))
     return dict(zip(run.leaves, run.gradients(cotangents), strict=True))
 
 
-def _of(case: Case, direction: Direction) -> str:
-    return (
-        "" if len(direction) == len(case.active) else f", with a tangent for {case.name(next(iter(direction)))} alone"
-    )
+def _of(sample: SampleCall, direction: Direction) -> str:
+    if len(direction) == len(sample.active):
+        return ""
+    return f", with a tangent for {sample.name(next(iter(direction)))} alone"

@@ -8,7 +8,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.kit import expect, seeds
-from conformance.kit.calls import Case, Run, differentiated, every_case
+from conformance.kit.calls import Run, SampleCall, differentiated, every_sample
 from conformance.kit.deviations import NotApplicable, need
 from conformance.kit.gradients import Gradients, leaf_gradients
 from conformance.kit.layouts import MetaLayoutMode, MixingMode, telling_strides
@@ -24,24 +24,24 @@ from conformance.kit.world import World
 def test_lazily_negated_gradients_are_taken_as_they_read(subject: Subject, world: World) -> None:
     """Incoming gradients that are negated or conjugated lazily give what plain ones give, or an error comes."""
     compared = 0
-    for case, first in differentiated(subject, world):
+    for sample, first in differentiated(subject, world):
         plain = first.cotangents(world)
-        if not all(map(is_strided, plain)) or draws(case, world):
+        if not all(map(is_strided, plain)) or draws(sample, world):
             continue
         lazy = world.try_call(lambda given: [_lazy(cotangent) for cotangent in given], plain)
         if lazy is None:
             continue
-        before, run, turned = case.run(), case.run(), case.run()
+        before, run, turned = sample.run(), sample.run(), sample.run()
         right = before.filled(_gradients(before, plain))
         actual = world.try_call(_gradients, run, lazy)
         if actual is None:
             continue
         compared += 1
-        precision = working_epsilon(case, world)
+        precision = working_epsilon(sample, world)
         by_memory = world.try_call(_filled_by_memory, turned, plain) or right
         for at, gradient, other, mistaken in zip(run.leaves, run.filled(actual), right, by_memory, strict=True):
             kind = "conjugated" if any(cotangent.is_conj() for cotangent in lazy) else "negated"
-            what = f"gradient of {case.name(at)}, incoming gradients {kind} lazily"
+            what = f"gradient of {sample.name(at)}, incoming gradients {kind} lazily"
             mistakes = {"backward reads memory as if it were plain": mistaken}
             expect.close(gradient, other, f"{what}, against plain ones", precision=precision, alternatives=mistakes)
     need(compared, "it refuses them, draws random numbers, or its results are sparse or in a dtype without them")
@@ -72,48 +72,48 @@ def _gradients(run: Run, cotangents: list[torch.Tensor]) -> Gradients:
 def test_results_on_the_meta_device_are_laid_out_alike(subject: Subject, world: World) -> None:
     """With arguments on the meta device results are there too, with the shapes, dtypes and strides of real ones."""
     refusals = []
-    for case in every_case(subject, world):
-        run = case.run()
+    for sample in every_sample(subject, world):
+        run = sample.run()
         try:
             with MixingMode() as mode:
-                results = _on_meta(case)
+                results = _on_meta(sample)
         except Exception as error:  # NumPy, a kernel of its own, a look at the values
             refusals.append(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
             continue
         if mode.mixed:
             refusals.append(f"{mode.mixed[0]} of PyTorch gives what is elsewhere, for a tensor that is no argument")
             continue
-        expect.that(len(results) == len(run.tensors), f"number of results of {case.label}, on the meta device")
+        expect.that(len(results) == len(run.tensors), f"number of results of {sample.label}, on the meta device")
         for place in () if subject.gathers else run.places:  # what is sent may have to be where the backend is
-            on, what = results[place].device, f"device of output {place} of {case.label}, called on the meta device"
+            on, what = results[place].device, f"device of output {place} of {sample.label}, called on the meta device"
             expect.that(on.type == "meta", what, on, "meta, as the inputs")
         for index, (one, real) in enumerate(zip(results, run.tensors, strict=True)):
-            if _layout(one)[:2] == _layout(real)[:2] and _layout(one) != _layout(real) and _is_torch_at_odds(case):
+            if _layout(one)[:2] == _layout(real)[:2] and _layout(one) != _layout(real) and _is_torch_at_odds(sample):
                 continue
             expect.that(
                 _layout(one) == _layout(real),
-                f"shape, dtype and strides of output {index} of {case.label}, on the meta device",
+                f"shape, dtype and strides of output {index} of {sample.label}, on the meta device",
                 _layout(one),
                 _layout(real),
             )
-    if len(refusals) == len(every_case(subject, world)):
+    if len(refusals) == len(every_sample(subject, world)):
         raise NotApplicable(f"it takes no tensors on the meta device: {refusals[0]}")
 
 
-def _on_meta(case: Case) -> list[torch.Tensor]:
+def _on_meta(sample: SampleCall) -> list[torch.Tensor]:
     values: list[Any] = [
-        value.to("meta").requires_grad_(at in case.active) if isinstance(value, torch.Tensor) else value
-        for at, value in enumerate(case.plain)
+        value.to("meta").requires_grad_(at in sample.active) if isinstance(value, torch.Tensor) else value
+        for at, value in enumerate(sample.plain)
     ]
     moved = [value.clone() if isinstance(value, torch.Tensor) else value for value in values]
-    result = case.subject(*pytree.tree_unflatten(moved, case.structure))
+    result = sample.subject(*pytree.tree_unflatten(moved, sample.structure))
     return [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
 
 
-def _is_torch_at_odds(case: Case) -> bool:
+def _is_torch_at_odds(sample: SampleCall) -> bool:
     """Whether PyTorch itself lays the result of one of the operations out otherwise on the meta device."""
     with MetaLayoutMode() as mode:
-        case.run()
+        sample.run()
     return bool(mode.at_odds)
 
 

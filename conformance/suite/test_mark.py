@@ -34,10 +34,10 @@ def test_mark_dirty_is_called_once(subject: Subject, world: World) -> None:
     for look in looks:
         for call in look.witness.calls:
             early = [step.phase for step in call.of("mark_dirty") if step.phase in EARLY]
-            what = f"calls of mark_dirty in one call of {call.function.__name__}, {look.case.label}"
+            what = f"calls of mark_dirty in one call of {call.function.__name__}, {look.sample.label}"
             expect.that(len(early) <= 1, what, f"{len(early)}, from {', '.join(early)}", "at most 1", LAST_COUNTS)
     for look, call, step in steps(looks, "mark_dirty"):
-        what = f"where {call.function.__name__} calls mark_dirty, {look.case.label}"
+        what = f"where {call.function.__name__} calls mark_dirty, {look.sample.label}"
         expect.that(step.phase in EARLY, what, step.phase, "forward or setup_context", TOO_LATE)
 
 
@@ -49,7 +49,7 @@ def test_only_inputs_are_marked_dirty_and_all_are_returned(subject: Subject, wor
     early = [(look, call, step) for look, call, step in steps(looks, "mark_dirty") if step.phase in EARLY]
     for look, call, step in early:
         for index, value in enumerate(step.given):
-            name = f"argument {index} of mark_dirty, {call.function.__name__}, {look.case.label}"
+            name = f"argument {index} of mark_dirty, {call.function.__name__}, {look.sample.label}"
             expect.that(_among(value, call.inputs), f"{name}: an input of forward", value, "one of the inputs")
             expect.that(
                 _among(value, _outputs(call.output)),
@@ -70,7 +70,7 @@ def test_every_changed_input_is_marked_dirty(subject: Subject, world: World) -> 
     if found:
         look, call, place = found[0]
         raise Deviation(
-            f"input {place} of {call.function.__name__}, {look.case.label}, which forward changes in place",
+            f"input {place} of {call.function.__name__}, {look.sample.label}, which forward changes in place",
             "not given to mark_dirty",
             "ctx.mark_dirty, and the input returned",
             _how_changed(look, call, place),
@@ -95,7 +95,7 @@ def _changed_by_themselves(looks: list[Look], world: World) -> set[tuple[str, in
     found: set[tuple[str, int]] = set()
     for look in looks:
         with watching(*functions) as witness, collectives.EndedAtOnceMode():
-            world.try_call(look.case.run)
+            world.try_call(look.sample.run)
         found |= {(call.function.__qualname__, place) for call in witness.calls for place in call.changed}
     return found
 
@@ -108,10 +108,10 @@ def test_mark_non_differentiable_is_called_once(subject: Subject, world: World) 
     for look in looks:
         for call in look.witness.calls:
             early = [step.phase for step in call.of("mark_non_differentiable") if step.phase in EARLY]
-            what = f"calls of mark_non_differentiable in one call of {call.function.__name__}, {look.case.label}"
+            what = f"calls of mark_non_differentiable in one call of {call.function.__name__}, {look.sample.label}"
             expect.that(len(early) <= 1, what, f"{len(early)}, from {', '.join(early)}", "at most 1", LAST_COUNTS)
     for look, call, step in steps(looks, "mark_non_differentiable"):
-        what = f"where {call.function.__name__} calls mark_non_differentiable, {look.case.label}"
+        what = f"where {call.function.__name__} calls mark_non_differentiable, {look.sample.label}"
         expect.that(step.phase in EARLY, what, step.phase, "forward or setup_context", TOO_LATE)
 
 
@@ -123,7 +123,7 @@ def test_only_outputs_are_marked_non_differentiable(subject: Subject, world: Wor
     early = [(look, call, step) for look, call, step in steps(looks, "mark_non_differentiable") if step.phase in EARLY]
     for look, call, step in early:
         for index, value in enumerate(step.given):
-            name = f"argument {index} of mark_non_differentiable, {call.function.__name__}, {look.case.label}"
+            name = f"argument {index} of mark_non_differentiable, {call.function.__name__}, {look.sample.label}"
             expect.that(isinstance(value, torch.Tensor), f"{name}: a tensor", value, "a tensor")
             expect.that(
                 _among(value, _outputs(call.output)),
@@ -139,7 +139,7 @@ def test_set_materialize_grads_is_called_early(subject: Subject, world: World) -
     looks = watched(subject, world, everything=True)
     need(any(steps(looks, "set_materialize_grads")), "set_materialize_grads is not called")
     for look, call, step in steps(looks, "set_materialize_grads"):
-        what = f"where {call.function.__name__} calls set_materialize_grads, {look.case.label}"
+        what = f"where {call.function.__name__} calls set_materialize_grads, {look.sample.label}"
         expect.that(step.phase in EARLY, what, step.phase, "forward or setup_context", TOO_LATE)
 
 
@@ -148,8 +148,8 @@ def _how_changed(look: Look, call: Call, place: int) -> str:
     if call.inputs[place]._version > 1:
         return ""
     runs: list[Run] = []
-    how = collectives.unseen_change(lambda: runs.append(look.case.run()))
-    if [_layout(value) for value in runs[0].values] != [_layout(value) for value in look.case.values]:
+    how = collectives.unseen_change(lambda: runs.append(look.sample.run()))
+    if [_layout(value) for value in runs[0].values] != [_layout(value) for value in look.sample.values]:
         return "its shape or strides were changed, as t_() and unsqueeze_() do"
     return how
 

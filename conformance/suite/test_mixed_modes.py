@@ -8,7 +8,7 @@ import torch
 from torch.autograd import forward_ad
 
 from conformance.kit import expect
-from conformance.kit.calls import Case, differentiated, in_double
+from conformance.kit.calls import SampleCall, differentiated, in_double
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
 from conformance.kit.slopes import compare, direction, epsilon, inner, nearby, paired, reach
@@ -24,10 +24,10 @@ def test_gradient_of_a_tangent_is_right_or_refused(subject: Subject, world: Worl
     """Differentiating a tangent backward gives what differences of the tangent say, or an error comes."""
     need(subject.function is None or subject.defines("jvp"), "the class defines no jvp")
     told = 0
-    for case in [in_double(case) for case, _ in differentiated(subject, world)]:
-        if draws(case, world) or not all(is_strided(case.values[at]) for at in case.active):
+    for sample in [in_double(sample) for sample, _ in differentiated(subject, world)]:
+        if draws(sample, world) or not all(is_strided(sample.values[at]) for at in sample.active):
             continue
-        for point in nearby(case, world):
+        for point in nearby(sample, world):
             along, steps = _directions(point, world, "tangent"), _directions(point, world, "input")
             found = world.try_call(_gradients_of_the_tangents, point, along, world)
             if found is None:
@@ -49,35 +49,35 @@ def test_gradient_of_a_tangent_is_right_or_refused(subject: Subject, world: Worl
     need(told, "one mode over the other is refused, or too rough around every sample for differences to tell")
 
 
-def _directions(point: Case, world: World, key: str) -> dict[int, torch.Tensor]:
+def _directions(point: SampleCall, world: World, key: str) -> dict[int, torch.Tensor]:
     return {at: direction(world, point.values[at].detach(), key, at) for at in point.active}
 
 
-def _moved(point: Case, steps: Direction, step: float) -> Case:
+def _moved(point: SampleCall, steps: Direction, step: float) -> SampleCall:
     return point.having({at: point.values[at].detach() + step * steps[at] for at in point.active})
 
 
 def _loss_of_tangents(
-    point: Case, along: Direction, weights: list[torch.Tensor], steps: Direction, step: float
+    point: SampleCall, along: Direction, weights: list[torch.Tensor], steps: Direction, step: float
 ) -> torch.Tensor:
     return paired(weights, list(tangents(_moved(point, steps, step), along)))
 
 
 def _loss_of_gradients(
-    point: Case, world: World, weights: list[torch.Tensor], along: Direction, step: float
+    point: SampleCall, world: World, weights: list[torch.Tensor], along: Direction, step: float
 ) -> torch.Tensor:
     run = _moved(point, along, step).run()
     return paired(weights, run.filled(run.gradients(run.cotangents(world))))
 
 
 def _gradients_of_the_tangents(
-    case: Case, along: Direction, world: World
+    sample: SampleCall, along: Direction, world: World
 ) -> tuple[list[torch.Tensor], dict[int, torch.Tensor | None]]:
     """The weights of a loss made of the tangents of all outputs, and its gradients."""
-    leaves = {at: case.values[at].detach().clone().requires_grad_() for at in along}
+    leaves = {at: sample.values[at].detach().clone().requires_grad_() for at in along}
     with forward_ad.dual_level():
         duals = {at: forward_ad.make_dual(leaf.clone(), along[at]) for at, leaf in leaves.items()}
-        parts = [forward_ad.unpack_dual(output) for output in outputs(case, duals)]
+        parts = [forward_ad.unpack_dual(output) for output in outputs(sample, duals)]
         found = [torch.zeros_like(part.primal) if part.tangent is None else part.tangent for part in parts]
         weights = [world.tensor(world.rank, tuple(t.shape), t.dtype, "weight", at) for at, t in enumerate(found)]
         loss = sum((weight.conj() * tangent).real.sum() for weight, tangent in zip(weights, found, strict=True))
@@ -91,10 +91,10 @@ def test_tangent_of_a_gradient_is_right_or_refused(subject: Subject, world: Worl
     """Differentiating a gradient forward, as a Hessian does, gives what differences of it say, or an error comes."""
     need(subject.function is None or subject.defines("jvp"), "the class defines no jvp")
     told = 0
-    for case in [in_double(case) for case, _ in differentiated(subject, world)]:
-        if draws(case, world) or not all(is_strided(case.values[at]) for at in case.active):
+    for sample in [in_double(sample) for sample, _ in differentiated(subject, world)]:
+        if draws(sample, world) or not all(is_strided(sample.values[at]) for at in sample.active):
             continue
-        for point in nearby(case, world):
+        for point in nearby(sample, world):
             along, weights = _directions(point, world, "tangent"), list(_directions(point, world, "input").values())
             found = world.try_call(_tangents_of_the_gradients, point, along, world)
             if found is None:
@@ -114,13 +114,13 @@ def test_tangent_of_a_gradient_is_right_or_refused(subject: Subject, world: Worl
     need(told, "one mode over the other is refused, or too rough around every sample for differences to tell")
 
 
-def _tangents_of_the_gradients(case: Case, along: Direction, world: World) -> list[torch.Tensor]:
+def _tangents_of_the_gradients(sample: SampleCall, along: Direction, world: World) -> list[torch.Tensor]:
     """The tangent of every input's gradient, where the inputs move along a direction."""
-    leaves = {at: case.values[at].detach().clone().requires_grad_() for at in along}
-    cotangents = case.run().cotangents(world)
+    leaves = {at: sample.values[at].detach().clone().requires_grad_() for at in along}
+    cotangents = sample.run().cotangents(world)
     with forward_ad.dual_level():
         duals = {at: forward_ad.make_dual(leaf, along[at]) for at, leaf in leaves.items()}
-        found = [output for output in outputs(case, duals) if output.requires_grad]
+        found = [output for output in outputs(sample, duals) if output.requires_grad]
         gradients = torch.autograd.grad(found, list(duals.values()), cotangents, create_graph=True, allow_unused=True)
         parts = [None if gradient is None else forward_ad.unpack_dual(gradient).tangent for gradient in gradients]
         pairs = zip(parts, leaves.values(), strict=True)

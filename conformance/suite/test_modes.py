@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import Case, differentiated, every_case
+from conformance.kit.calls import SampleCall, differentiated, every_sample
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
@@ -26,31 +26,31 @@ def test_none_for_every_output_is_handled(subject: Subject, world: World) -> Non
     functions = {call.function for look in looks for call in look.witness.calls}
     declining = {call.function for _, call, step in steps(looks, "set_materialize_grads") if step.given is False}
     need(declining, "its gradients are materialized: backward is never handed None for a tensor")
-    for case, run in differentiated(subject, world):
+    for sample, run in differentiated(subject, world):
         ends = [_NoGradient.apply(output) for output in run.outputs]
-        name = f"gradients of {case.label} with None for every output"
+        name = f"gradients of {sample.label} with None for every output"
         with watching(*functions) as witness:
             try:
                 actual = run.gradients_of(ends, [torch.ones_like(end) for end in ends])
             except Exception as error:
                 others = {call.function for call in witness.calls if call.failed} - declining
                 need(not others, f"{_names(others)} beside it fails on the zeros that PyTorch makes of None")
-                cause = _computes_with_none(case, world)
+                cause = _computes_with_none(sample, world)
                 raise Deviation(name, f"{type(error).__name__}: {error}", "None or zeros", cause) from error
         for at, gradient in zip(run.leaves, actual, strict=True):
             zero = gradient is None or not bool(gradient.any())
-            expect.that(zero, f"gradient of {case.name(at)} with None for every output", gradient, "None or zeros")
+            expect.that(zero, f"gradient of {sample.name(at)} with None for every output", gradient, "None or zeros")
 
 
 def _names(functions: set[type]) -> str:
     return ", ".join(sorted(function.__name__ for function in functions))
 
 
-def _computes_with_none(case: Case, world: World) -> str:
+def _computes_with_none(sample: SampleCall, world: World) -> str:
     """Name the cause, where zeros in place of None do no harm."""
     if world.size > 1:  # a call more on one rank would wait for the others
         return ""
-    run = case.run()
+    run = sample.run()
     try:
         run.gradients([torch.zeros_like(output) for output in run.outputs])
     except Exception:
@@ -74,12 +74,12 @@ class _NoGradient(torch.autograd.Function):
 def test_zeros_give_zeros(subject: Subject, world: World) -> None:
     """Incoming gradients of zeros give zeros wherever other incoming gradients give finite numbers."""
     need(subject.gradient_kind != "declared", "its gradient is a declared one, which need not be linear")
-    for case, _ in differentiated(subject, world):
-        first = case.run()
+    for sample, _ in differentiated(subject, world):
+        first = sample.run()
         cotangents = first.cotangents(world)
         other = first.filled(first.gradients(cotangents))
-        run = case.run()
-        with expect.no_error(f"gradients of {case.label}, zeros handed in", "zeros"):
+        run = sample.run()
+        with expect.no_error(f"gradients of {sample.label}, zeros handed in", "zeros"):
             actual = run.filled(run.gradients([torch.zeros_like(cotangent) for cotangent in cotangents]))
         for at, gradient, usual in zip(run.leaves, actual, other, strict=True):
             there = usual.isfinite()  # where the derivative is infinite, zero times it is no number
@@ -87,17 +87,17 @@ def test_zeros_give_zeros(subject: Subject, world: World) -> None:
             expect.close(
                 torch.where(there, gradient, 0),
                 torch.zeros_like(usual),
-                f"gradient of {case.name(at)}, zeros handed in",
+                f"gradient of {sample.name(at)}, zeros handed in",
                 atol=max(1e-6 * least, 1e-30),
-                likely="" if bool(gradient[there].isfinite().all()) else partial(_divisor, case, cotangents, world),
+                likely="" if bool(gradient[there].isfinite().all()) else partial(_divisor, sample, cotangents, world),
             )
 
 
-def _divisor(case: Case, cotangents: list[torch.Tensor], world: World) -> str:
+def _divisor(sample: SampleCall, cotangents: list[torch.Tensor], world: World) -> str:
     """What backward divides by, told by a gradient that is zero in some elements."""
     if world.size > 1:  # a call more on one rank would wait for the others
         return ""
-    run = case.run()
+    run = sample.run()
     partly = [given.clone() for given in cotangents]
     for given in partly:
         given.view(-1)[::2] = 0
@@ -113,52 +113,52 @@ def _divisor(case: Case, cotangents: list[torch.Tensor], world: World) -> str:
 def test_gradient_is_the_same_with_a_graph(subject: Subject, world: World) -> None:
     """With create_graph=True the gradients are those without, or an error comes."""
     compared = 0
-    for case, _ in differentiated(subject, world):
-        first = case.run()
+    for sample, _ in differentiated(subject, world):
+        first = sample.run()
         cotangents = first.cotangents(world)
-        right, run = first.filled(first.gradients(cotangents)), case.run()
+        right, run = first.filled(first.gradients(cotangents)), sample.run()
         asked = [cotangent.clone().requires_grad_() for cotangent in cotangents]
         actual = world.try_call(run.gradients, asked, create_graph=True)
         if actual is None:
             continue
         compared += 1
         for at, one, other in zip(run.leaves, run.filled(actual), right, strict=True):
-            expect.close(one, other, f"gradient of {case.name(at)} with create_graph=True, against that without")
+            expect.close(one, other, f"gradient of {sample.name(at)} with create_graph=True, against that without")
     need(compared, "it refuses create_graph=True")
 
 
 @clause("Function.backward.any-thread")
 def test_backward_in_another_thread_gives_the_same(subject: Subject, world: World) -> None:
     """Gradients asked for in another thread than the call was made in are the same."""
-    for case, _ in differentiated(subject, world):
-        first = case.run()
+    for sample, _ in differentiated(subject, world):
+        first = sample.run()
         cotangents = first.cotangents(world)
-        right, run = first.filled(first.gradients(cotangents)), case.run()
-        what = f"gradients of {case.label}, backward in another thread"
+        right, run = first.filled(first.gradients(cotangents)), sample.run()
+        what = f"gradients of {sample.label}, backward in another thread"
         with expect.no_error(what, "the gradients"), ThreadPoolExecutor(1) as thread:
             actual = thread.submit(run.gradients, cotangents).result()
         for at, one, other in zip(run.leaves, run.filled(actual), right, strict=True):
-            expect.close(one, other, f"gradient of {case.name(at)}, backward in another thread")
+            expect.close(one, other, f"gradient of {sample.name(at)}, backward in another thread")
 
 
 @clause("Function.forward.same-without-grad")
 def test_results_are_the_same_without_gradients(subject: Subject, world: World) -> None:
     """Under no_grad and inference_mode the results are those of grad mode, and have no graph."""
-    for case in every_case(subject, world):
-        right = case.run().tensors
+    for sample in every_sample(subject, world):
+        right = sample.run().tensors
         # Its results may still have a graph, from parameters of its own.
         needless = "where no input needs a gradient"
-        results = {needless: case.run(needed=()).tensors}
-        with expect.no_error(f"calling {case.label} under no_grad", "the results"):
-            results["under no_grad"] = under(case, torch.no_grad).run(needed=()).tensors
-        inferred = world.try_call(under(case, torch.inference_mode).run, needed=())
+        results = {needless: sample.run(needed=()).tensors}
+        with expect.no_error(f"calling {sample.label} under no_grad", "the results"):
+            results["under no_grad"] = under(sample, torch.no_grad).run(needed=()).tensors
+        inferred = world.try_call(under(sample, torch.inference_mode).run, needed=())
         if inferred is not None:
             results["under inference_mode"] = inferred.tensors
         for way, tensors in results.items():
             expect.that(
-                len(tensors) == len(right), f"number of results of {case.label} {way}", len(tensors), len(right)
+                len(tensors) == len(right), f"number of results of {sample.label} {way}", len(tensors), len(right)
             )
             for index, (one, other) in enumerate(zip(tensors, right, strict=True)):
-                expect.close(one, other, f"output {index} of {case.label} {way}, against that with gradients")
+                expect.close(one, other, f"output {index} of {sample.label} {way}, against that with gradients")
                 graphless = one.grad_fn is None or way == needless
-                expect.that(graphless, f"graph of output {index} of {case.label} {way}", one.grad_fn, "none")
+                expect.that(graphless, f"graph of output {index} of {sample.label} {way}", one.grad_fn, "none")

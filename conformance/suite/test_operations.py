@@ -8,7 +8,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.kit import expect
-from conformance.kit.calls import Case, every_case
+from conformance.kit.calls import SampleCall, every_sample
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
 from conformance.kit.operations import Watched, operations_of
@@ -23,8 +23,8 @@ from conformance.kit.world import World
 def test_setup_context_keeps_and_computes_nothing(subject: Subject, world: World) -> None:
     """The operations of setup_context on tensors are views and copies, or make masks and indices."""
     derived, calls = operations_of(subject, "setup_context")
-    for case in every_case(derived, world):
-        case.run()
+    for sample in every_sample(derived, world):
+        sample.run()
     for call in calls:
         computed = (operation for operation in call.operations if operation.given and not operation.keeps)
         # Masks and indices have no derivative to lose.
@@ -41,24 +41,26 @@ def test_setup_context_keeps_and_computes_nothing(subject: Subject, world: World
 def test_no_tensor_that_requires_grad_is_used_unseen(subject: Subject, world: World) -> None:
     """What forward computes with requires no grad unless it is an argument, or gets its gradient all the same."""
     derived, calls = operations_of(subject, "forward")
-    for case in every_case(derived, world):
+    for sample in every_sample(derived, world):
         before = len(calls)
-        run = case.run()
+        run = sample.run()
         # Where no tensor of a sample requires grad, nobody asked for gradients of those in a list.
-        inside = {id(run.values[at]): at for at in case.active if at not in case.top and case.values[at].requires_grad}
+        inside = {
+            id(run.values[at]): at for at in sample.active if at not in sample.top and sample.values[at].requires_grad
+        }
         captured = {id(tensor): tensor for call in calls[before:] for tensor in _captured(call, set(inside))}
         for tensor in captured.values():
             if id(tensor) in inside:
                 expect.that(
-                    _reaches(case, inside[id(tensor)], world),
-                    f"{case.name(inside[id(tensor)])}, a tensor inside an argument, used in forward",
+                    _reaches(sample, inside[id(tensor)], world),
+                    f"{sample.name(inside[id(tensor)])}, a tensor inside an argument, used in forward",
                     "it requires grad, and gets no gradient: autograd does not look into containers",
                     "an argument of apply of its own, or detached where no gradient is meant",
                 )
                 continue
             expect.that(
-                _is_copied(case, tensor) or _gets_a_gradient(case, tensor, world),
-                f"a tensor that requires grad and is no argument, used in forward of {case.label}",
+                _is_copied(sample, tensor) or _gets_a_gradient(sample, tensor, world),
+                f"a tensor that requires grad and is no argument, used in forward of {sample.label}",
                 f"{expect.shown(tensor)}, which gets no gradient",
                 "an argument of apply, or detached where no gradient is meant",
             )
@@ -84,23 +86,23 @@ def _captured(call: Watched, inside: set[int]) -> Iterator[torch.Tensor]:
         known |= {id(tensor) for tensor in operation.made}
 
 
-def _reaches(case: Case, at: int, world: World) -> bool:
+def _reaches(sample: SampleCall, at: int, world: World) -> bool:
     """Whether a backward pass hands one value of a sample a gradient."""
-    run = case.run()
+    run = sample.run()
     if run.outputs:
         torch.autograd.backward(run.outputs, run.cotangents(world))
     return run.leaves[at].grad is not None
 
 
-def _is_copied(case: Case, tensor: torch.Tensor) -> bool:
+def _is_copied(sample: SampleCall, tensor: torch.Tensor) -> bool:
     """Whether an argument is a copy of a tensor: a module's parameter that its caller hands over beside the module."""
-    copies = (case.values[at] for at in case.of_modules)
+    copies = (sample.values[at] for at in sample.of_modules)
     return any(copy.device == tensor.device and same_values(copy.detach(), tensor) for copy in copies)
 
 
-def _gets_a_gradient(case: Case, tensor: torch.Tensor, world: World) -> bool:
+def _gets_a_gradient(sample: SampleCall, tensor: torch.Tensor, world: World) -> bool:
     """Whether a backward pass hands a tensor its gradient, as a checkpoint does for the parameters of what it runs."""
-    run = case.run()
+    run = sample.run()
     if not run.outputs:
         return True
     came: list[torch.Tensor] = []
@@ -127,12 +129,12 @@ def test_no_result_tensor_is_inside_a_container(subject: Subject, world: World) 
     looks = watched(subject, world)
     for look in looks:
         for call in look.witness.calls:
-            need(look.case.active, "no input can be differentiated")
+            need(look.sample.active, "no input can be differentiated")
             for index, value in enumerate(call.output if isinstance(call.output, tuple) else (call.output,)):
                 inside = [leaf for leaf in pytree.tree_leaves(value) if leaf is not value and differentiable(leaf)]
                 expect.that(
                     not inside,
-                    f"output {index} of {call.function.__name__}, {look.case.label}",
+                    f"output {index} of {call.function.__name__}, {look.sample.label}",
                     f"a {type(value).__name__} with tensors inside, which get no gradient",
                     "tensors as outputs of their own",
                 )

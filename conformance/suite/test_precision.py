@@ -7,7 +7,7 @@ from functools import partial
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import Case, Run, differentiated, in_double
+from conformance.kit.calls import Run, SampleCall, differentiated, in_double
 from conformance.kit.deviations import need
 from conformance.kit.marks import cases, clause
 from conformance.kit.subject import Subject
@@ -46,22 +46,22 @@ def test_gradients_under_autocast_agree(subject: Subject, world: World) -> None:
     """With forward under autocast, gradients are near those without, as far as rounding the inputs lets tell."""
     compared = 0
     for given, _ in differentiated(subject, world):
-        case = in_dtype(given, torch.float32) or given
-        plain = world.try_call(_gradients, case, case, world)
-        if plain is None or draws(case, world):
+        sample = in_dtype(given, torch.float32) or given
+        plain = world.try_call(_gradients, sample, sample, world)
+        if plain is None or draws(sample, world):
             continue
-        mixed = under(case, partial(torch.autocast, world.device.partition(":")[0], torch.bfloat16))
-        actual = world.try_call(_gradients, case, mixed, world)
+        mixed = under(sample, partial(torch.autocast, world.device.partition(":")[0], torch.bfloat16))
+        actual = world.try_call(_gradients, sample, mixed, world)
         if actual is None:
             continue
         compared += 1
-        nearby = [_gradients(point, point, world) for point in shaken(case, world, 2.0**-8)]
+        nearby = [_gradients(point, point, world) for point in shaken(sample, world, 2.0**-8)]
         for at, (one, right) in enumerate(zip(actual, plain, strict=True)):
             spread = max(_gap(right, other[at]) for other in nearby)
             allowed = FORGIVEN * _gap(right, torch.zeros_like(right)) + 10 * spread + 1e-6
             expect.that(
                 not _gap(one, right) > allowed,
-                f"gradient of {case.name(case.active[at])} with forward under autocast, to {allowed:.2g}",
+                f"gradient of {sample.name(sample.active[at])} with forward under autocast, to {allowed:.2g}",
                 one,
                 f"{expect.shown(right)} without autocast",
             )
@@ -74,10 +74,10 @@ def test_backward_takes_the_precision_that_forward_takes(subject: Subject, world
     """A sample in a lower precision, or under autocast, that forward takes is no error in backward."""
     taken = 0
     for given, _ in differentiated(subject, world):
-        case = _in_precision(given, precision, world)
+        sample = _in_precision(given, precision, world)
         # Where the sample itself fails, other clauses say so.
         fine = world.try_call(lambda one: _pulled(one.run(), world) or None, given)
-        run = world.try_call(lambda one: one.run() if one else None, case) if fine else None
+        run = world.try_call(lambda one: one.run() if one else None, sample) if fine else None
         if run is None or not all(world.exchange(bool(run.outputs))):
             continue
         taken += 1
@@ -87,7 +87,7 @@ def test_backward_takes_the_precision_that_forward_takes(subject: Subject, world
     need(taken, f"it takes no sample in {precision}, or every sample is so already")
 
 
-def _in_precision(given: Case, precision: str, world: World) -> Case | None:
+def _in_precision(given: SampleCall, precision: str, world: World) -> SampleCall | None:
     if precision != "autocast":
         return in_dtype(given, getattr(torch, precision))
     mode = partial(torch.autocast, world.device.partition(":")[0], torch.bfloat16)
@@ -111,22 +111,22 @@ def test_gradients_of_one_sign_add_up_in_lower_precision(subject: Subject, world
     """Samples in half precision get, for incoming gradients of ones, about the gradients of double precision."""
     need(subject.gradient_kind == "numeric", "its gradient is a declared one, or its spec's")
     compared = 0
-    for case, run in differentiated(subject, world):
-        wide = in_double(case)
+    for sample, run in differentiated(subject, world):
+        wide = in_double(sample)
         low = all(tensor.dtype in HALVES for tensor in (*run.leaves.values(), *run.outputs))
-        if wide is case or not low or draws(case, world):
+        if wide is sample or not low or draws(sample, world):
             continue
         ones = [torch.ones_like(output) for output in run.outputs]
         actual = [gradient.double() for gradient in run.filled(run.gradients(ones))]
         right, *nearby = [_widely(point, ones) for point in (wide, *shaken(wide, world, 2.0**-8))]
         compared += 1
-        for at, one, expected, *others in zip(case.active, actual, right, *nearby, strict=True):
+        for at, one, expected, *others in zip(sample.active, actual, right, *nearby, strict=True):
             size, spread = _gap(expected, torch.zeros_like(expected)), max(_gap(expected, other) for other in others)
-            if size < torch.finfo(case.values[at].dtype).max:
+            if size < torch.finfo(sample.values[at].dtype).max:
                 allowed = FORGIVEN * size + 10 * spread + 1e-6
                 expect.that(
                     not _gap(one, expected) > allowed,
-                    f"gradient of {case.name(at)}, ones handed in, to {allowed:.2g}",
+                    f"gradient of {sample.name(at)}, ones handed in, to {allowed:.2g}",
                     one,
                     f"{expect.shown(expected)} in double precision",
                     _stopped_growing(wide, at, ones, one, expected),
@@ -135,7 +135,7 @@ def test_gradients_of_one_sign_add_up_in_lower_precision(subject: Subject, world
 
 
 def _stopped_growing(
-    wide: Case, at: int, ones: list[torch.Tensor], actual: torch.Tensor, expected: torch.Tensor
+    wide: SampleCall, at: int, ones: list[torch.Tensor], actual: torch.Tensor, expected: torch.Tensor
 ) -> str:
     """Name the cause, where the gradient is too small and the same sample in single precision has the right one."""
     worst = int((actual - expected).abs().nan_to_num(torch.inf).argmax())
@@ -148,14 +148,14 @@ def _stopped_growing(
     return "a sum in low precision that stopped growing" if right else ""
 
 
-def _widely(case: Case, cotangents: list[torch.Tensor]) -> list[torch.Tensor]:
-    run = case.run()
+def _widely(sample: SampleCall, cotangents: list[torch.Tensor]) -> list[torch.Tensor]:
+    run = sample.run()
     return run.filled(run.gradients([given.double() for given in cotangents]))
 
 
-def _gradients(case: Case, way: Case, world: World) -> list[torch.Tensor]:
+def _gradients(sample: SampleCall, way: SampleCall, world: World) -> list[torch.Tensor]:
     """Gradients for the incoming gradients of the plain call, in the dtypes of the results."""
-    cotangents = case.run().cotangents(world)
+    cotangents = sample.run().cotangents(world)
     run = way.run()
     found = run.gradients([given.to(output.dtype) for given, output in zip(cotangents, run.outputs, strict=True)])
     return [gradient.detach().clone() for gradient in run.filled(found)]

@@ -8,7 +8,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.kit import expect, seeds
-from conformance.kit.calls import Case, Run
+from conformance.kit.calls import Run, SampleCall
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
@@ -21,9 +21,9 @@ from conformance.kit.world import World
 def test_gradients_of_a_repeated_argument_add_up(subject: Subject, world: World) -> None:
     """One tensor passed for two arguments gets the sum of what two equal tensors get."""
     tried = 0
-    for case in steady(subject, world):
-        for first, second in _alike(case):
-            both = case.having({second: case.values[first]})
+    for sample in steady(subject, world):
+        for first, second in _alike(sample):
+            both = sample.having({second: sample.values[first]})
             apart = world.try_call(both.run)
             shared = world.try_call(_sharing, both, first, second)
             if apart is None or shared is None or not same_outputs(apart, shared, world):
@@ -34,31 +34,31 @@ def test_gradients_of_a_repeated_argument_add_up(subject: Subject, world: World)
             if actual is None or right is None:
                 continue
             tried += 1
-            what = f"gradient of one tensor passed for {case.names[first]} and {case.name(second)}"
+            what = f"gradient of one tensor passed for {sample.names[first]} and {sample.name(second)}"
             expect.close(actual, right, f"{what}, against the sum for two that are equal")
     need(tried, "no sample has two inputs of one shape and dtype that it only reads and takes from one tensor")
 
 
-def _alike(case: Case) -> list[tuple[int, int]]:
+def _alike(sample: SampleCall) -> list[tuple[int, int]]:
     """The pairs of differentiated arguments that one tensor could be passed for."""
-    own = [at for at in case.active if at in case.top and is_strided(case.values[at])]
-    return [(one, other) for one, other in combinations(own, 2) if _form(case, one) == _form(case, other)]
+    own = [at for at in sample.active if at in sample.top and is_strided(sample.values[at])]
+    return [(one, other) for one, other in combinations(own, 2) if _form(sample, one) == _form(sample, other)]
 
 
-def _form(case: Case, at: int) -> tuple[object, ...]:
-    value: torch.Tensor = case.values[at]
+def _form(sample: SampleCall, at: int) -> tuple[object, ...]:
+    value: torch.Tensor = sample.values[at]
     return type(value), value.shape, value.stride(), value.dtype, value.device
 
 
-def _sharing(case: Case, first: int, second: int) -> Run | None:
+def _sharing(sample: SampleCall, first: int, second: int) -> Run | None:
     """Call the subject with one tensor at two places; None where it changes any argument in place."""
-    leaves = {at: case.values[at].detach().clone().requires_grad_() for at in case.active if at != second}
-    values = [leaves[at].clone() if at in leaves else plain for at, plain in enumerate(case.plain)]
+    leaves = {at: sample.values[at].detach().clone().requires_grad_() for at in sample.active if at != second}
+    values = [leaves[at].clone() if at in leaves else plain for at, plain in enumerate(sample.plain)]
     values[second] = values[first]
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
     versions = [tensor._version for tensor in tensors]
     seeds.seed(0)
-    run = Run.of(case, tuple(pytree.tree_unflatten(values, case.structure)), leaves)
+    run = Run.of(sample, tuple(pytree.tree_unflatten(values, sample.structure)), leaves)
     return run if [tensor._version for tensor in tensors] == versions else None
 
 

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import Case, differentiated
+from conformance.kit.calls import SampleCall, differentiated
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
 from conformance.kit.offload import offloaded
@@ -27,7 +27,7 @@ def test_save_for_backward_is_called_once(subject: Subject, world: World) -> Non
     for look in looks:
         for call in look.witness.calls:
             early = [step.phase for step in call.of("save_for_backward") if step.phase in EARLY]
-            what = f"calls of save_for_backward in one call of {call.function.__name__}, {look.case.label}"
+            what = f"calls of save_for_backward in one call of {call.function.__name__}, {look.sample.label}"
             expect.that(len(early) <= 1, what, f"{len(early)}, from {', '.join(early)}", "at most 1", LAST_COUNTS)
 
 
@@ -36,7 +36,7 @@ def test_save_for_backward_is_called_early(subject: Subject, world: World) -> No
     """save_for_backward is called from forward or setup_context, not from backward, jvp or outside."""
     looks = watched(subject, world, everything=True)
     for look, call, step in steps(looks, "save_for_backward"):
-        what = f"where {call.function.__name__} calls save_for_backward, {look.case.label}"
+        what = f"where {call.function.__name__} calls save_for_backward, {look.sample.label}"
         expect.that(step.phase in EARLY, what, step.phase, "forward or setup_context", TOO_LATE)
 
 
@@ -49,7 +49,7 @@ def test_only_tensors_are_saved(subject: Subject, world: World) -> None:
         for index, value in enumerate(given):
             expect.that(
                 value is None or isinstance(value, torch.Tensor),
-                f"argument {index} of save_for_backward, {call.function.__name__}, {look.case.label}",
+                f"argument {index} of save_for_backward, {call.function.__name__}, {look.sample.label}",
                 f"{type(value).__name__} {expect.shown(value)}",
                 "a tensor or None",
                 "a non-tensor belongs on ctx as an attribute",
@@ -59,23 +59,23 @@ def test_only_tensors_are_saved(subject: Subject, world: World) -> None:
 @clause("Function.save_for_backward.hooks-suffice")
 def test_hooks_can_carry_saved_tensors_away(subject: Subject, world: World) -> None:
     """With every saved tensor carried away by hooks and all else of the call overwritten, gradients are right."""
-    for case, _ in differentiated(subject, world):
-        first = case.run()
+    for sample, _ in differentiated(subject, world):
+        first = sample.run()
         cotangents = first.cotangents(world)
-        right, run = first.gradients(cotangents), offloaded(case)
-        name = f"{case.label} with saved tensors carried away and back"
-        likely = partial(_beside, case, cotangents, first.filled(right), world)
+        right, run = first.gradients(cotangents), offloaded(sample)
+        name = f"{sample.label} with saved tensors carried away and back"
+        likely = partial(_beside, sample, cotangents, first.filled(right), world)
         with expect.no_error(f"gradients of {name}", "the gradients", lambda error: likely()):  # noqa: B023
             actual = run.gradients(cotangents)
         for at, one, other in zip(run.leaves, run.filled(actual), run.filled(right), strict=True):
-            expect.close(one, other, f"gradient of {case.names[at]} of {name}", likely=likely)
+            expect.close(one, other, f"gradient of {sample.names[at]} of {name}", likely=likely)
 
 
-def _beside(case: Case, cotangents: list[torch.Tensor], right: list[torch.Tensor], world: World) -> str:
+def _beside(sample: SampleCall, cotangents: list[torch.Tensor], right: list[torch.Tensor], world: World) -> str:
     """Name the cause, where the hooks do no harm without anything overwritten."""
     if world.size > 1:  # a call more on one rank would wait for the others
         return ""
-    run = offloaded(case, overwriting=False)
+    run = offloaded(sample, overwriting=False)
     try:
         actual = run.filled(run.gradients(cotangents))
     except Exception:
@@ -92,7 +92,7 @@ def test_save_for_forward_is_called_once(subject: Subject, world: World) -> None
     for look in looks:
         for call in look.witness.calls:
             early = [step.phase for step in call.of("save_for_forward") if step.phase in EARLY]
-            what = f"calls of save_for_forward in one call of {call.function.__name__}, {look.case.label}"
+            what = f"calls of save_for_forward in one call of {call.function.__name__}, {look.sample.label}"
             expect.that(len(early) <= 1, what, f"{len(early)}, from {', '.join(early)}", "at most 1", LAST_COUNTS)
 
 
@@ -102,5 +102,5 @@ def test_save_for_forward_is_called_early(subject: Subject, world: World) -> Non
     looks = watched(subject, world, everything=True)
     need(any(steps(looks, "save_for_forward")), "save_for_forward is not called")
     for look, call, step in steps(looks, "save_for_forward"):
-        what = f"where {call.function.__name__} calls save_for_forward, {look.case.label}"
+        what = f"where {call.function.__name__} calls save_for_forward, {look.sample.label}"
         expect.that(step.phase in EARLY, what, step.phase, "forward or setup_context", TOO_LATE)

@@ -10,7 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.kit import expect
-from conformance.kit.calls import Case, Run, differentiated, every_case
+from conformance.kit.calls import Run, SampleCall, differentiated, every_sample
 from conformance.kit.ctx_tensors import tensors_on
 from conformance.kit.deviations import need
 from conformance.kit.graph import contexts_behind
@@ -30,12 +30,12 @@ def test_a_change_in_place_is_noticed_or_does_no_harm(subject: Subject, world: W
     """After any one argument or output was changed in place, backward raises or gives the gradients of the call."""
     need(world.size == 1, "asked of one rank: one that notices would leave the others waiting for it")
     tried = 0
-    for case, _ in differentiated(subject, world):
-        first = case.run()
+    for sample, _ in differentiated(subject, world):
+        first = sample.run()
         cotangents = first.cotangents(world)
         right = first.filled(first.gradients(cotangents))
         for place in range(len(_named_tensors(first))):
-            run = case.run()
+            run = sample.run()
             name, tensor = _named_tensors(run)[place]
             kept = _how_kept(run, tensor)
             if not _changed_in_place(tensor):
@@ -46,7 +46,7 @@ def test_a_change_in_place_is_noticed_or_does_no_harm(subject: Subject, world: W
             except Exception:  # PyTorch noticed, or the Function did
                 continue
             for at, one, other in zip(run.leaves, actual, right, strict=True):
-                what = f"gradient of {case.name(at)}, after {name} was changed in place and no error came"
+                what = f"gradient of {sample.name(at)}, after {name} was changed in place and no error came"
                 expect.close(one, other, what, likely=kept)
     need(tried, "no argument and no output can be changed in place")
 
@@ -63,7 +63,7 @@ def _how_kept(run: Run, tensor: torch.Tensor) -> str:
 
 def _named_tensors(run: Run) -> list[tuple[str, torch.Tensor]]:
     """The tensors among the arguments and in the result of a call."""
-    arguments = zip(run.case.names, run.values, strict=True)
+    arguments = zip(run.sample.names, run.values, strict=True)
     outputs = ((f"output {index}", tensor) for index, tensor in enumerate(run.tensors))
     return [(name, value) for name, value in (*arguments, *outputs) if isinstance(value, torch.Tensor)]
 
@@ -87,23 +87,23 @@ def _changed_in_place(tensor: torch.Tensor) -> bool:
 def test_arguments_are_left_as_they_are(subject: Subject, world: World) -> None:
     """Forward changes no tensor inside a container, and backward no argument."""
     compared = 0
-    for case in every_case(subject, world):
-        before = {at: value.detach().clone() for at, value in enumerate(case.values) if _is_plain(value)}
-        run = case.run()
+    for sample in every_sample(subject, world):
+        before = {at: value.detach().clone() for at, value in enumerate(sample.values) if _is_plain(value)}
+        run = sample.run()
         values = run.values
         results = {id(tensor) for tensor in run.tensors}
-        for at in before.keys() - case.top:
+        for at in before.keys() - sample.top:
             if _is_plain(values[at]) and id(values[at]) not in results:
                 compared += 1
                 expect.that(
-                    same_values(before[at], values[at]), f"{case.name(at)} after forward", values[at], before[at]
+                    same_values(before[at], values[at]), f"{sample.name(at)} after forward", values[at], before[at]
                 )
         middle = {at: values[at].detach().clone() for at in before if _is_plain(values[at])}
         if run.outputs:
             run.gradients(run.cotangents(world))
             for at, old in middle.items():
                 compared += 1
-                expect.that(same_values(old, values[at]), f"{case.name(at)} after backward", values[at], old)
+                expect.that(same_values(old, values[at]), f"{sample.name(at)} after backward", values[at], old)
     need(compared, "there is no backward, and no tensor inside a container")
 
 
@@ -115,32 +115,32 @@ def _is_plain(value: Any) -> bool:
 def test_attributes_of_arguments_are_left_alone(subject: Subject, world: World) -> None:
     """After forward and backward each argument has the requires_grad, grad, shape and attributes that it had."""
     compared = 0
-    for case in every_case(subject, world):
-        for chosen, arrange in itertools.product(sorted({(), case.active}), _arrangements(case, world)):
+    for sample in every_sample(subject, world):
+        for chosen, arrange in itertools.product(sorted({(), sample.active}), _arrangements(sample, world)):
             # Leaves, as parameters are: an inner backward would leave its gradient on them.
-            values = [arrange(value) if is_arrangeable(value) else value for value in case.plain]
+            values = [arrange(value) if is_arrangeable(value) else value for value in sample.plain]
             leaves = [_parameter(value) if at in chosen else value for at, value in enumerate(values)]
             tensors = {at: value for at, value in enumerate(leaves) if isinstance(value, torch.Tensor)}
             memory = {at: tensor.detach() for at, tensor in tensors.items()}
             before = {at: _attributes(tensor, memory[at]) for at, tensor in tensors.items()}
-            if not _called_and_differentiated(case, leaves, chosen, world):
+            if not _called_and_differentiated(sample, leaves, chosen, world):
                 continue
             compared += 1
             for at, tensor in tensors.items():
                 after = _attributes(tensor, memory[at])
                 expect.that(
                     tensor.grad_fn is not None or after == before[at],
-                    f"attributes of {case.name(at)}, after {'forward and backward' if chosen else 'forward'}",
+                    f"attributes of {sample.name(at)}, after {'forward and backward' if chosen else 'forward'}",
                     after,
                     before[at],
                 )
     need(compared, "it works in place, and takes no leaves that require grad")
 
 
-def _arrangements(case: Case, world: World) -> list[Arrange]:
+def _arrangements(sample: SampleCall, world: World) -> list[Arrange]:
     """The layouts to call with, on every rank: as the sample has it, and one that is not contiguous."""
     transposed = LAYOUTS["transposed in memory"]
-    return [torch.clone, transposed] if any(world.exchange(changes(case, transposed))) else [torch.clone]
+    return [torch.clone, transposed] if any(world.exchange(changes(sample, transposed))) else [torch.clone]
 
 
 def _parameter(value: torch.Tensor) -> torch.Tensor:
@@ -151,15 +151,15 @@ def _parameter(value: torch.Tensor) -> torch.Tensor:
     return leaf
 
 
-def _called_and_differentiated(case: Case, leaves: list[Any], chosen: tuple[int, ...], world: World) -> bool:
+def _called_and_differentiated(sample: SampleCall, leaves: list[Any], chosen: tuple[int, ...], world: World) -> bool:
     """Call with these very tensors; False where the call refuses leaves, as one that works in place does."""
     try:
-        run = Run.of(case, tuple(pytree.tree_unflatten(leaves, case.structure)), {})
+        run = Run.of(sample, tuple(pytree.tree_unflatten(leaves, sample.structure)), {})
     except Exception:  # or it takes no other layout
         return False
     if run.outputs and chosen:
         # A reentrant checkpoint refuses to be asked so; other clauses speak of errors.
-        with contextlib.suppress(Exception), case.subject.asking_for_its_group():
+        with contextlib.suppress(Exception), sample.subject.asking_for_its_group():
             torch.autograd.grad(run.outputs, [leaves[at] for at in chosen], run.cotangents(world), allow_unused=True)
     return True
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from conformance.kit import expect, seeds
-from conformance.kit.calls import Case
+from conformance.kit.calls import SampleCall
 from conformance.kit.ctx_tensors import tensors_on
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
@@ -33,7 +33,7 @@ def test_tangents_are_left_alone(subject: Subject, world: World) -> None:
                 changed = [str(place) for place in jvp.changed if place not in own]
                 expect.that(
                     not changed,
-                    f"tangents after {call.function.__name__}.jvp, {look.case.label}",
+                    f"tangents after {call.function.__name__}.jvp, {look.sample.label}",
                     f"those of inputs {', '.join(changed)} changed",
                     "all as they were handed in",
                 )
@@ -57,9 +57,10 @@ def test_tangents_have_the_dtype_of_their_outputs(subject: Subject, world: World
                 for index, (tangent, output) in enumerate(pairs):
                     if isinstance(tangent, torch.Tensor) and isinstance(output, torch.Tensor):
                         seen += 1
+                        name = call.function.__name__
                         expect.that(
                             (tangent.dtype, tangent.device) == (output.dtype, output.device),
-                            f"tangent of output {index} as {call.function.__name__}.jvp returned it, {look.case.label}",
+                            f"tangent of output {index} as {name}.jvp returned it, {look.sample.label}",
                             f"{tangent.dtype} on {tangent.device}",
                             f"{output.dtype} on {output.device}, as the output",
                         )
@@ -76,7 +77,7 @@ def test_jvp_leaves_arguments_alone(subject: Subject, world: World) -> None:
                 seen += 1
                 expect.that(
                     not jvp.changed_inputs,
-                    f"arguments after {call.function.__name__}.jvp, {look.case.label}",
+                    f"arguments after {call.function.__name__}.jvp, {look.sample.label}",
                     f"inputs {', '.join(map(str, jvp.changed_inputs))} changed",
                     "all as forward left them",
                 )
@@ -93,7 +94,7 @@ def test_jvp_leaves_no_tensor_on_ctx(subject: Subject, world: World) -> None:
             found = list(tensors_on(call.context, foreign=call.inputs)) if call.jvps else []
             expect.that(
                 not found,
-                f"{call.function.__name__}, {look.case.label}: tensors kept on ctx after jvp",
+                f"{call.function.__name__}, {look.sample.label}: tensors kept on ctx after jvp",
                 "; ".join(f"{way}: {expect.shown(tensor)}" for way, tensor in found),
                 "none",
             )
@@ -105,16 +106,16 @@ def test_jvp_seeds_no_generator(subject: Subject, world: World) -> None:
     """The random number generator goes on from the state in which it was found, in forward mode too."""
     looks = watched_forward_mode(subject, world)
     compared = 0
-    for case in [look.case for look in looks if any(call.jvps for call in look.witness.calls)]:
-        states = world.try_call(lambda case: [_states_after(case, seed) for seed in (11, 12)], case)
+    for sample in [look.sample for look in looks if any(call.jvps for call in look.witness.calls)]:
+        states = world.try_call(lambda sample: [_states_after(sample, seed) for seed in (11, 12)], sample)
         if states is None:
             continue
         compared += 1
         one, other = states
-        expect_not_seeded(one, other, f"jvp, {case.label}")
+        expect_not_seeded(one, other, f"jvp, {sample.label}")
     need(compared, UNREACHED)
 
 
-def _states_after(case: Case, seed: int) -> dict[str, Any]:
-    forward_mode_run(case, seed)
+def _states_after(sample: SampleCall, seed: int) -> dict[str, Any]:
+    forward_mode_run(sample, seed)
     return seeds.states()

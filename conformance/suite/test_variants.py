@@ -8,8 +8,8 @@ from collections.abc import Callable
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import Case, Run, has_backward
-from conformance.kit.calls import cases as differentiable
+from conformance.kit.calls import Run, SampleCall, has_backward
+from conformance.kit.calls import active_samples as differentiable
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.layouts import (
     LAYOUTS,
@@ -54,9 +54,9 @@ Look = Callable[[Run], list[torch.Tensor]]
 def test_layout_of_inputs_makes_no_difference(subject: Subject, world: World, layout: str) -> None:
     """Inputs laid out otherwise in memory give the results and gradients of contiguous ones, or are refused."""
     found, tried, arrange = [], 0, LAYOUTS[layout]
-    for case in steady(subject, world):
-        start = settled(case, arrange)
-        if not all(world.exchange(changes(case, arrange))):
+    for sample in steady(subject, world):
+        start = settled(sample, arrange)
+        if not all(world.exchange(changes(sample, arrange))):
             continue
         taken = world.try_call(_taken, start, arrange, world)
         if taken is not None and world.try_call(laid, start, arrange) is not None:
@@ -68,14 +68,14 @@ def test_layout_of_inputs_makes_no_difference(subject: Subject, world: World, la
         raise Deviation(f"{wrong} of the sample as it is", actual, right, wrong.likely)
 
 
-def _taken(case: Case, arrange: Arrange | None, world: World) -> bool | None:
+def _taken(sample: SampleCall, arrange: Arrange | None, world: World) -> bool | None:
     """Whether a sample can be gone back through; None where it changes what a layout would expand."""
-    run = case.run()
+    run = sample.run()
     pulled = _pulled(run, world)
     return None if arrange and writes_into_shared(run, arrange) else pulled
 
 
-def _by_layout(point: Case, world: World, arrange: Arrange, layout: str) -> Mismatch | None:
+def _by_layout(point: SampleCall, world: World, arrange: Arrange, layout: str) -> Mismatch | None:
     point = settled(point, arrange)
     base = point.run()
     cotangents = base.cotangents(world)
@@ -112,14 +112,14 @@ def _by_layout(point: Case, world: World, arrange: Arrange, layout: str) -> Mism
     return None
 
 
-def _is_misread(point: Case, arrange: Arrange, look: Look, world: World) -> bool:
+def _is_misread(point: SampleCall, arrange: Arrange, look: Look, world: World) -> bool:
     """Whether an operation of PyTorch itself goes wrong, on any rank."""
     with MisreadMode() as mode:
         world.try_call(lambda: look(laid(point, arrange)))
     return any(world.exchange(bool(mode.misread)))
 
 
-def _roughness(point: Case, look: Look, expected: list[torch.Tensor], world: World) -> float:
+def _roughness(point: SampleCall, look: Look, expected: list[torch.Tensor], world: World) -> float:
     """How far rounding alone moves what a call gives: where rows are alike, it may decide which one is the largest."""
     eps = max(epsilon(expected), torch.finfo(torch.float32).eps)  # it may work in single precision inside
     others = shaken(point, world, eps, tries=4, constants=True)
@@ -128,7 +128,12 @@ def _roughness(point: Case, look: Look, expected: list[torch.Tensor], world: Wor
 
 
 def _in_order(
-    who: str, point: Case, arrange: Arrange, world: World, look: Callable[[Run], torch.Tensor], actual: torch.Tensor
+    who: str,
+    point: SampleCall,
+    arrange: Arrange,
+    world: World,
+    look: Callable[[Run], torch.Tensor],
+    actual: torch.Tensor,
 ) -> str:
     """Name the cause, where reading every input's memory in order gives what was got, or all but its own order."""
     misread = read_in_order(point, arrange)
@@ -152,8 +157,8 @@ def _coarsest(tensors: list[torch.Tensor]) -> torch.dtype:
 def test_gradient_of_nothing(subject: Subject, world: World) -> None:
     """With an empty first dimension no gradient is NaN; where the result is empty too, all derivatives are zero."""
     taken = 0
-    for case in steady(subject, world):
-        empty = without_rows(case)
+    for sample in steady(subject, world):
+        empty = without_rows(sample)
         run = world.try_call(empty.run) if empty else None
         if run is None or not all(world.exchange(all(bool(y.detach().isfinite().all()) for y in run.outputs))):
             continue
@@ -163,7 +168,7 @@ def test_gradient_of_nothing(subject: Subject, world: World) -> None:
         for at, gradient in zip(run.leaves, gradients or (), strict=gradients is not None):
             if gradient.numel() == 0:
                 continue
-            name = f"gradient of {case.name(at)} with nothing along the first dimension"
+            name = f"gradient of {sample.name(at)} with nothing along the first dimension"
             expect.that(bool(gradient.isfinite().all()), name, gradient, "finite numbers")
             # A declared gradient may be anything here: one that adds a loss of its own is no derivative of the result.
             right = not nothing or subject.gradient_kind != "numeric" or bool((gradient == 0).all())
@@ -186,15 +191,15 @@ def test_backward_takes_what_forward_takes(subject: Subject, world: World, kind:
     need(has_backward(subject), "the class defines neither backward nor vjp")
     taken = 0
     arrange = LAYOUTS.get(kind)
-    for sample in differentiable(subject, world):
-        case = settled(sample, arrange) if arrange else sample
+    for given in differentiable(subject, world):
+        sample = settled(given, arrange) if arrange else given
         # Where the sample itself fails, other clauses say so.
-        fine = world.try_call(_taken, case, arrange, world)
-        run = world.try_call(_derived, case, kind, world) if fine else None
+        fine = world.try_call(_taken, sample, arrange, world)
+        run = world.try_call(_derived, sample, kind, world) if fine else None
         if run is None or not all(world.exchange(bool(run.outputs))):
             continue
         taken += 1
-        with expect.no_error(f"gradients of {case.label}, {kind}, which forward takes", "gradients"):
+        with expect.no_error(f"gradients of {sample.label}, {kind}, which forward takes", "gradients"):
             _pulled(run, world)
     need(taken, f"it takes no sample that is {kind}, or every sample is so already")
 
@@ -205,9 +210,9 @@ def _pulled(run: Run, world: World) -> bool:
     return bool(run.outputs)
 
 
-def _derived(case: Case, kind: str, world: World) -> Run | None:
+def _derived(sample: SampleCall, kind: str, world: World) -> Run | None:
     """The call of a derived sample; None where nothing about the sample is changed on any rank."""
     if kind in LAYOUTS:
-        return laid(case, LAYOUTS[kind]) if any(world.exchange(changes(case, LAYOUTS[kind]))) else None
-    empty = without_rows(case)
+        return laid(sample, LAYOUTS[kind]) if any(world.exchange(changes(sample, LAYOUTS[kind]))) else None
+    empty = without_rows(sample)
     return empty.run() if empty else None

@@ -52,7 +52,7 @@ def test_returns_output_and_out_dims(subject: Subject, world: World) -> None:
     error: Exception | None = None
     for batch in batches(watched, world):
         try:
-            batch.map(partial(outputs, batch.case))
+            batch.map(partial(outputs, batch.sample))
         except Exception as raised:  # PyTorch refuses most of it: what was returned says it better
             error = error or raised
     for noted in notes.of("vmap"):
@@ -101,14 +101,14 @@ def test_a_batch_is_left_as_it_is(subject: Subject, world: World) -> None:
     need(subject.defines("vmap"), "PyTorch makes its vmap rule" if subject.generates_vmap else NO_RULE)
     compared = 0
     for batch in batches(subject, world):
-        need(not works_in_place(batch.case), "it works in place")
+        need(not works_in_place(batch.sample), "it works in place")
         whole = batch.whole
         before = {at: value.clone() for at, value in whole.items()}
-        if world.try_call(batch.map, partial(apart, batch.case), whole) is None:
+        if world.try_call(batch.map, partial(apart, batch.sample), whole) is None:
             continue
         compared += 1
         for at, value in whole.items():
-            what = f"{batch.case.names[at]} of {batch}, after torch.vmap"
+            what = f"{batch.sample.names[at]} of {batch}, after torch.vmap"
             expect.that(same_values(before[at], value), what, value, before[at])
     need(compared, "torch.vmap of it raises")
 
@@ -116,7 +116,7 @@ def test_a_batch_is_left_as_it_is(subject: Subject, world: World) -> None:
 @clause("Function.vmap.batched")
 def test_batch_equals_its_samples(subject: Subject, world: World) -> None:
     """For every choice of in_dims the outputs are those of the samples, called one by one."""
-    found = [(batch, batch.map(partial(outputs, batch.case)), _by_sample(batch)) for batch in batches(subject, world)]
+    found = [(batch, batch.map(partial(outputs, batch.sample)), _by_sample(batch)) for batch in batches(subject, world)]
     for batch, actual, expected in found:
         expect_batch(actual, expected, f"{batch}: output", batch.precision)
 
@@ -126,7 +126,7 @@ def test_randomness_option_makes_no_difference(subject: Subject, world: World) -
     """A Function that draws no random numbers gives the same under each option for randomness."""
     found = [
         (
-            batch.map(partial(outputs, batch.case), randomness=option),
+            batch.map(partial(outputs, batch.sample), randomness=option),
             _by_sample(batch),
             f"{batch}, {option!r}: output",
             batch.precision,
@@ -146,7 +146,8 @@ def test_random_numbers_are_those_that_were_asked_for(subject: Subject, world: W
     judged = 0
     for batch in batches_of_the_same(subject, world):
         tried = [
-            world.try_call(batch.map, partial(outputs, batch.case, seed=seed), randomness=randomness) for seed in SEEDS
+            world.try_call(batch.map, partial(outputs, batch.sample, seed=seed), randomness=randomness)
+            for seed in SEEDS
         ]
         drawn = [results for results in tried if results is not None]
         raises = len(drawn) < len(tried)
@@ -170,7 +171,7 @@ def test_nested_batches_equal_their_samples(subject: Subject, world: World) -> N
     """A vmap inside a vmap gives what the samples of the samples give."""
     found = []
     for outer, inner in _nested(subject, world):
-        actual = outer.map(lambda values, inner=inner[0]: inner.map(partial(outputs, inner.case), values))
+        actual = outer.map(lambda values, inner=inner[0]: inner.map(partial(outputs, inner.sample), values))
         for place, row in enumerate(inner):
             what = f"{outer} outside and {row} inside: output"
             found.append(([whole[place] for whole in actual], _by_sample(row), what, outer.precision))
@@ -180,10 +181,10 @@ def test_nested_batches_equal_their_samples(subject: Subject, world: World) -> N
 
 def _nested(subject: Subject, world: World) -> Iterator[tuple[Batch, list[Batch]]]:
     """Batches of batches: the outer one's samples are the inner ones, each with values of its own."""
-    cases = {id(batch.case): batch for batch in batches(subject, world, few=True)}
-    for case, precision in ((batch.case, batch.precision) for batch in cases.values()):
-        every = choices(case)
-        values = variants(case, 2 * SIZE)
+    samples = {id(batch.sample): batch for batch in batches(subject, world, few=True)}
+    for sample, precision in ((batch.sample, batch.precision) for batch in samples.values()):
+        every = choices(sample)
+        values = variants(sample, 2 * SIZE)
         for outer, inner in (
             (every[0], every[-1]),
             (every[-1], every[0]),
@@ -193,9 +194,9 @@ def _nested(subject: Subject, world: World) -> Iterator[tuple[Batch, list[Batch]
                 [{at: values[row * SIZE * (at in outer) + column][at] for at in values[0]} for column in range(SIZE)]
                 for row in range(2)
             ]
-            found = [make(case, inner, row) for row in rows]
-            yield Batch(case, outer, tuple(batch.whole for batch in found), precision), found
+            found = [make(sample, inner, row) for row in rows]
+            yield Batch(sample, outer, tuple(batch.whole for batch in found), precision), found
 
 
 def _by_sample(batch: Batch) -> list[Tensors]:
-    return [outputs(batch.case, values) for values in batch.samples]
+    return [outputs(batch.sample, values) for values in batch.rows]

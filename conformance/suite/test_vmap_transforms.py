@@ -11,7 +11,7 @@ import torch
 
 from conformance.kit import expect
 from conformance.kit.batches import Batch, Comparison, Values, batches, expect_batches
-from conformance.kit.calls import Case
+from conformance.kit.calls import SampleCall
 from conformance.kit.deviations import need
 from conformance.kit.gradients import Gradients
 from conformance.kit.marks import clause
@@ -38,7 +38,7 @@ def test_gradients_inside_a_batch(subject: Subject, world: World) -> None:
 
 def _pulled(batch: Batch, places: tuple[int, ...], weights: Tensors) -> Tensors:
     def one(values: Values, *own: torch.Tensor) -> Any:
-        function, primals = _of_active(batch.case, places, values)
+        function, primals = _of_active(batch.sample, places, values)
         return torch.func.vjp(function, *primals)[1](own)
 
     return batch.map(one, extra=weights)  # type: ignore[no-any-return]
@@ -60,8 +60,8 @@ def test_gradients_through_a_batch(subject: Subject, world: World) -> None:
 def _backward(batch: Batch, places: tuple[int, ...], weights: Tensors) -> Tensors:
     """The gradient of each input, sample by sample; that of a shared one is the same for all of them."""
     whole = batch.whole
-    leaves = {at: whole[at].clone().requires_grad_() for at in batch.case.active}
-    results = batch.map(partial(outputs, batch.case), {**whole, **leaves})
+    leaves = {at: whole[at].clone().requires_grad_() for at in batch.sample.active}
+    results = batch.map(partial(outputs, batch.sample), {**whole, **leaves})
     pairs = zip(_at(places, results), weights, strict=True)
     used = [(result, weight) for result, weight in pairs if result.requires_grad]
     gradients = _gradients_of(used, list(leaves.values()))
@@ -69,7 +69,7 @@ def _backward(batch: Batch, places: tuple[int, ...], weights: Tensors) -> Tensor
     return tuple(
         gradient.movedim(batch.in_dims[at], 0)
         if at in batch.in_dims
-        else gradient.expand(len(batch.samples), *gradient.shape)
+        else gradient.expand(len(batch.rows), *gradient.shape)
         for at, gradient in zip(leaves, dense, strict=True)
     )
 
@@ -86,7 +86,7 @@ def _added_up_where_shared(batch: Batch, gradients: list[list[torch.Tensor]]) ->
     return [
         tuple(
             part if at in batch.in_dims else total
-            for at, part, total in zip(batch.case.active, sample, totals, strict=True)
+            for at, part, total in zip(batch.sample.active, sample, totals, strict=True)
         )
         for sample in gradients
     ]
@@ -98,8 +98,8 @@ def test_tangents_inside_a_batch(subject: Subject, world: World) -> None:
     need(subject.defines("jvp"), NO_JVP)
     found = []
     for batch, places in _differentiable(subject, world):
-        directions = [_direction(batch.case, world, index) for index, _ in enumerate(batch.samples)]
-        moving = tuple(torch.stack([direction[at] for direction in directions]) for at in batch.case.active)
+        directions = [_direction(batch.sample, world, index) for index, _ in enumerate(batch.rows)]
+        moving = tuple(torch.stack([direction[at] for direction in directions]) for at in batch.sample.active)
         compute = partial(_pushed, places=places, moving=moving)
         expected = _tangents(batch, places, directions)
         found.append(Comparison(batch, compute, expected, f"{batch}: tangent inside the batch, {OF_OUTPUT}"))
@@ -108,7 +108,7 @@ def test_tangents_inside_a_batch(subject: Subject, world: World) -> None:
 
 def _pushed(batch: Batch, places: tuple[int, ...], moving: Tensors) -> Tensors:
     def one(values: Values, *direction: torch.Tensor) -> Any:
-        function, primals = _of_active(batch.case, places, values)
+        function, primals = _of_active(batch.sample, places, values)
         return torch.func.jvp(function, primals, direction)[1]
 
     return batch.map(one, extra=moving)  # type: ignore[no-any-return]
@@ -120,25 +120,25 @@ def test_tangents_through_a_batch(subject: Subject, world: World) -> None:
     need(subject.defines("jvp"), NO_JVP)
     found = []
     for batch, places in _differentiable(subject, world):
-        own = [_direction(batch.case, world, index) for index, _ in enumerate(batch.samples)]
+        own = [_direction(batch.sample, world, index) for index, _ in enumerate(batch.rows)]
         moving = Batch(
-            batch.case,
-            {at: dim for at, dim in batch.in_dims.items() if at in batch.case.active},
+            batch.sample,
+            {at: dim for at, dim in batch.in_dims.items() if at in batch.sample.active},
             tuple({at: (d if at in batch.in_dims else own[0])[at] for at in d} for d in own),
         )
         compute = partial(_whole, places=places, moving=moving)
-        expected = _tangents(batch, places, moving.samples)
+        expected = _tangents(batch, places, moving.rows)
         found.append(Comparison(batch, compute, expected, f"{batch}: tangent through the batch, {OF_OUTPUT}"))
     expect_batches(found)
 
 
 def _whole(batch: Batch, places: tuple[int, ...], moving: Batch) -> Tensors:
     def function(*active: torch.Tensor) -> Tensors:
-        values = {**batch.whole, **dict(zip(batch.case.active, active, strict=True))}
-        return _at(places, batch.map(partial(outputs, batch.case), values))
+        values = {**batch.whole, **dict(zip(batch.sample.active, active, strict=True))}
+        return _at(places, batch.map(partial(outputs, batch.sample), values))
 
-    primals = tuple(batch.whole[at] for at in batch.case.active)
-    tangent = tuple(moving.whole[at] for at in batch.case.active)
+    primals = tuple(batch.whole[at] for at in batch.sample.active)
+    tangent = tuple(moving.whole[at] for at in batch.sample.active)
     return torch.func.jvp(function, primals, tangent)[1]  # type: ignore[no-any-return]
 
 
@@ -146,7 +146,7 @@ def _differentiable(subject: Subject, world: World) -> Iterator[tuple[Batch, tup
     """Batches whose samples have outputs that can be differentiated, and which outputs those are."""
     found = False
     for batch in batches(subject, world, few=True):
-        places = batch.case.run().places
+        places = batch.sample.run().places
         if places:
             found = True
             yield batch, places
@@ -159,14 +159,14 @@ def _at(places: tuple[int, ...], results: Tensors) -> Tensors:
     return tuple(results[place] for place in places)
 
 
-def _of_active(case: Case, places: tuple[int, ...], values: Values) -> tuple[Callable[..., Tensors], Tensors]:
+def _of_active(sample: SampleCall, places: tuple[int, ...], values: Values) -> tuple[Callable[..., Tensors], Tensors]:
     """The differentiable outputs as a function of the differentiable inputs, and the values of those."""
 
     def function(*active: torch.Tensor) -> Tensors:
-        results = outputs(case, {**values, **dict(zip(case.active, active, strict=True))})
+        results = outputs(sample, {**values, **dict(zip(sample.active, active, strict=True))})
         return _at(places, results)
 
-    return function, tuple(values[at] for at in case.active)
+    return function, tuple(values[at] for at in sample.active)
 
 
 @dataclass(frozen=True)
@@ -178,20 +178,20 @@ class Reference:
 
 
 def _gradients(batch: Batch, world: World) -> Reference:
-    runs = [batch.case.having(dict(values)).run() for values in batch.samples]
+    runs = [batch.sample.having(dict(values)).run() for values in batch.rows]
     weights = [run.cotangents(world, index) for index, run in enumerate(runs)]
     gradients = [run.filled(run.gradients(weight)) for run, weight in zip(runs, weights, strict=True)]
     return Reference(gradients, tuple(torch.stack(parts) for parts in zip(*weights, strict=True)))
 
 
-def _direction(case: Case, world: World, index: int) -> Direction:
+def _direction(sample: SampleCall, world: World, index: int) -> Direction:
     return {
-        at: world.tensor(world.rank, tuple(case.values[at].shape), case.values[at].dtype, "direction", at, index)
-        for at in case.active
+        at: world.tensor(world.rank, tuple(sample.values[at].shape), sample.values[at].dtype, "direction", at, index)
+        for at in sample.active
     }
 
 
 def _tangents(batch: Batch, places: tuple[int, ...], directions: Any) -> list[Tensors]:
-    pairs = zip(batch.samples, directions, strict=True)
-    every = [tangents(batch.case.having(dict(values)), direction) for values, direction in pairs]
+    pairs = zip(batch.rows, directions, strict=True)
+    every = [tangents(batch.sample.having(dict(values)), direction) for values, direction in pairs]
     return [tuple(found[place] for place in places) for found in every]

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from conformance.kit.calls import Case, every_case, has_backward, in_double
+from conformance.kit.calls import SampleCall, every_sample, has_backward, in_double
 from conformance.kit.deviations import NotApplicable, need
 from conformance.kit.loading import resolve
 from conformance.kit.seeds import seed
@@ -30,38 +30,38 @@ from tests.proof.implementations import Implementation, correct, planted
 DEADLINE = 60.0
 RELEASE = torch.__version__.partition("+")[0]
 NOTICES, PASSES, NOT_APPLICABLE = "notices", "passes", "n/a"
-Check = Callable[[Subject, Case], object]
+Check = Callable[[Subject, SampleCall], object]
 
 
-def gradcheck(subject: Subject, case: Case) -> object:
+def gradcheck(subject: Subject, sample: SampleCall) -> object:
     """``gradcheck`` with its defaults."""
-    return torch.autograd.gradcheck(*_call(case))
+    return torch.autograd.gradcheck(*_call(sample))
 
 
-def gradcheck_fast(subject: Subject, case: Case) -> object:
+def gradcheck_fast(subject: Subject, sample: SampleCall) -> object:
     """``gradcheck`` with ``fast_mode=True``."""
-    return torch.autograd.gradcheck(*_call(case), fast_mode=True)
+    return torch.autograd.gradcheck(*_call(sample), fast_mode=True)
 
 
-def gradcheck_full(subject: Subject, case: Case) -> object:
+def gradcheck_full(subject: Subject, sample: SampleCall) -> object:
     """``gradcheck`` with ``check_batched_grad=True``, and with forward mode where the class defines ``jvp``."""
     forward = subject.defines("jvp")
     options = {"check_forward_ad": forward, "check_batched_forward_grad": forward}
-    return torch.autograd.gradcheck(*_call(case), check_batched_grad=True, **options)
+    return torch.autograd.gradcheck(*_call(sample), check_batched_grad=True, **options)
 
 
-def gradgradcheck(subject: Subject, case: Case) -> object:
+def gradgradcheck(subject: Subject, sample: SampleCall) -> object:
     """``gradgradcheck`` with its defaults."""
-    return torch.autograd.gradgradcheck(*_call(case))
+    return torch.autograd.gradgradcheck(*_call(sample))
 
 
-def opcheck(subject: Subject, case: Case) -> object:
+def opcheck(subject: Subject, sample: SampleCall) -> object:
     """``opcheck`` of an operator whose implementation calls the Function."""
     library = torch.library.Library("peers", "FRAGMENT")
-    library.define(f"call{_schema(case)}")
+    library.define(f"call{_schema(sample)}")
     library.impl("call", lambda *args: subject.called(*args), "CompositeImplicitAutograd")
-    args = [value.detach().requires_grad_(at in case.active) if at in _tensors(case) else value
-            for at, value in enumerate(case.values)]  # fmt: skip
+    args = [value.detach().requires_grad_(at in sample.active) if at in _tensors(sample) else value
+            for at, value in enumerate(sample.values)]  # fmt: skip
     return torch.library.opcheck(torch.ops.peers.call.default, tuple(args))
 
 
@@ -103,8 +103,8 @@ def _import_what_checks_import() -> None:
     x = torch.ones(2, dtype=torch.float64, requires_grad=True)
     torch.autograd.gradcheck(torch.sin, (x,), check_batched_grad=True, check_forward_ad=True)
     subject = Subject(torch.sin, inputs=((x,),))
-    for case in every_case(subject, World()):
-        opcheck(subject, case)
+    for sample in every_sample(subject, World()):
+        opcheck(subject, sample)
 
 
 def _said(implementation: Implementation, name: str) -> str:
@@ -140,7 +140,7 @@ def _check(implementation: Implementation, name: str, answer: Connection) -> Non
 def _verdict(subject: Subject, check: Check) -> str:
     need(subject.gradient_kind != "declared", "its gradient is no derivative on purpose")
     said = set()
-    for given in every_case(subject, World()):
+    for given in every_sample(subject, World()):
         seed(0)
         try:
             check(subject, in_double(given))
@@ -153,39 +153,42 @@ def _verdict(subject: Subject, check: Check) -> str:
     return next(word for word in (NOTICES, PASSES, NOT_APPLICABLE) if word in said)
 
 
-def _tensors(case: Case) -> list[int]:
-    return [at for at, value in enumerate(case.values) if isinstance(value, torch.Tensor)]
+def _tensors(sample: SampleCall) -> list[int]:
+    return [at for at, value in enumerate(sample.values) if isinstance(value, torch.Tensor)]
 
 
-def _call(case: Case) -> tuple[Callable[..., Any], tuple[torch.Tensor, ...]]:
+def _call(sample: SampleCall) -> tuple[Callable[..., Any], tuple[torch.Tensor, ...]]:
     """A function of the tensors that are differentiated, and these tensors."""
-    need(case.active and has_backward(case.subject), "nothing can be differentiated")
-    leaves = tuple(case.values[at].detach().clone().requires_grad_() for at in case.active)
+    need(sample.active and has_backward(sample.subject), "nothing can be differentiated")
+    leaves = tuple(sample.values[at].detach().clone().requires_grad_() for at in sample.active)
 
     def call(*given: torch.Tensor) -> tuple[torch.Tensor, ...]:
         # A leaf that requires grad cannot be changed in place, and some Functions do that, rightly.
-        values = {**dict(enumerate(case.plain)), **{at: x.clone() for at, x in zip(case.active, given, strict=True)}}
+        values = {
+            **dict(enumerate(sample.plain)),
+            **{at: x.clone() for at, x in zip(sample.active, given, strict=True)},
+        }
         seed(0)
-        result = case.subject.called(*pytree.tree_unflatten(list(values.values()), case.structure))
+        result = sample.subject.called(*pytree.tree_unflatten(list(values.values()), sample.structure))
         return tuple(leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor))
 
     return call, leaves
 
 
-def _schema(case: Case) -> str:
+def _schema(sample: SampleCall) -> str:
     """The operator's signature, from a sample and what it gives.
 
     Raises:
         NotApplicable: an operator takes or gives no such thing.
     """
-    need(case.top >= set(case.active), "tensors inside containers")
+    need(sample.top >= set(sample.active), "tensors inside containers")
     kinds = {bool: "bool", int: "int", float: "float", str: "str", type(None): "Tensor?"}
     words = []
-    for at, value in enumerate(case.values):
+    for at, value in enumerate(sample.values):
         kind = "Tensor" if isinstance(value, torch.Tensor) else kinds.get(type(value))
         need(kind, f"an operator takes no {type(value).__name__}")
         words.append(f"{kind} a{at}")
-    result = case.run().result
+    result = sample.run().result
     results: Sequence[Any] = result if isinstance(result, tuple) else (result,)
     need(all(isinstance(value, torch.Tensor) for value in results), "a result that is no tensor")
     given = ", ".join("Tensor" for _ in results)
