@@ -6,7 +6,7 @@ import torch
 from torch.autograd import Function
 
 from conformance.kit.graph import functions_behind
-from conformance.kit.watching import watching
+from conformance.kit.witnessing import witnessing
 
 
 class Inner(Function):
@@ -42,7 +42,7 @@ class Heir(Inner):
 
 def test_each_ctx_has_its_own_steps():
     before = dict(vars(Inner)), dict(vars(Outer)), dict(vars(Outer._backward_cls))
-    with watching(Inner, Outer) as witness:
+    with witnessing(Inner, Outer) as witness:
         x = torch.ones(2, requires_grad=True)
         y = Outer.apply(x)
         y.sum().backward()
@@ -64,7 +64,7 @@ def test_each_ctx_has_its_own_steps():
 
 
 def test_inherited_methods_are_watched_and_put_back():
-    with watching(Heir) as witness:
+    with witnessing(Heir) as witness:
         result = Heir.apply(torch.ones(1, requires_grad=True))
     assert [call.function for call in witness.calls] == [Heir]
     assert "forward" not in vars(Heir)
@@ -78,7 +78,7 @@ def test_changed_inputs_are_seen_through_any_alias():
             y.numpy()[0] = float("nan")
             return x * 1
 
-    with watching(Quiet) as witness:
+    with witnessing(Quiet) as witness:
         Quiet.apply(torch.ones(2), torch.ones(2))
         Quiet.apply(torch.ones(2), torch.tensor([float("nan"), 1.0]))
     assert [call.changed for call in witness.calls] == [(1,), ()]

@@ -45,7 +45,7 @@ class Operation:
 
 
 @dataclass(frozen=True)
-class Watched:
+class MethodCall:
     """One call of the method: the arguments it got, and its operations in order."""
 
     args: tuple[Any, ...]
@@ -68,7 +68,7 @@ def _tensors(tree: Any) -> tuple[torch.Tensor, ...]:
     return tuple(leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor))
 
 
-def operations_of(subject: Subject, member: str) -> tuple[Subject, list[Watched]]:
+def operations_of(subject: Subject, member: str) -> tuple[Subject, list[MethodCall]]:
     """The subject on a subclass whose method notes its operations, and a list that each call of it is added to.
 
     Raises:
@@ -77,12 +77,12 @@ def operations_of(subject: Subject, member: str) -> tuple[Subject, list[Watched]
     need(subject.function is not None, "a plain callable, not a class whose methods can be watched")
     need(subject.defines(member), f"the class does not define {member}")
     need(not subject.defines("__call__"), "its methods are those of an instance, not of the class")
-    calls: list[Watched] = []
+    calls: list[MethodCall] = []
     original: Callable[..., Any] = getattr(subject.function, member)
 
     @wraps(original)
     def noted(*args: Any, **kwargs: Any) -> Any:
-        calls.append(Watched((*args, *kwargs.values()), []))
+        calls.append(MethodCall((*args, *kwargs.values()), []))
         with _Noting(calls[-1].operations):
             return original(*args, **kwargs)
 

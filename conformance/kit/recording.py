@@ -34,12 +34,12 @@ def recording(subject: Subject, *members: str) -> tuple[Subject, Notes]:
     """The same subject on a subclass that notes calls of those of ``members`` that the class defines."""
     need(subject.function is not None, "a plain callable, not a class whose methods can be watched")
     notes = Notes()
-    watched = {
+    replaced = {
         member: _noting(getattr(subject.function, member), notes.calls.setdefault(member, []))
         for member in members
         if subject.defines(member)
     }
-    return subject.overriding(**watched), notes
+    return subject.overriding(**replaced), notes
 
 
 def _noting(method: Callable[..., Any], calls: list[Noted]) -> Callable[..., Any]:

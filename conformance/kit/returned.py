@@ -46,8 +46,8 @@ def _refused(
     subject: Subject, member: str, call: Callable[[SampleCall], object], world: World
 ) -> tuple[str, str, str] | None:
     """The first value that cannot be taken: what it is, how it is described, and what would be right."""
-    watched, notes = recording(subject, "forward", member)
-    for sample in active_samples(watched, world):
+    recorded, notes = recording(subject, "forward", member)
+    for sample in active_samples(recorded, world):
         try:
             call(sample)
         except Exception:

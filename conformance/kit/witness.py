@@ -1,6 +1,6 @@
 """What a Function does to its ctx: calls on ctx, arguments and results, and in which phase.
 
-Its methods stand in for those of a Function class while :func:`conformance.kit.watching.watching` lasts.
+Its methods stand in for those of a Function class while :func:`conformance.kit.witnessing.witnessing` lasts.
 """
 
 from __future__ import annotations

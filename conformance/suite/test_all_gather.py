@@ -11,11 +11,11 @@ from conformance.kit import collectives, expect
 from conformance.kit.deviations import NotApplicable, need
 from conformance.kit.gather_mistakes import join_mistakes
 from conformance.kit.gathers import LAYOUTS, NOT_HANDED, carries, gets_args, held, launch, same_bits
+from conformance.kit.looks import function_classes
 from conformance.kit.marks import cases, clause, ranks
 from conformance.kit.specs import Launch
 from conformance.kit.subject import Subject
-from conformance.kit.watched import function_classes
-from conformance.kit.watching import watching
+from conformance.kit.witnessing import witnessing
 from conformance.kit.world import World
 
 
@@ -155,7 +155,7 @@ def test_args_get_no_gradient(subject: Subject, world: World) -> None:
     """What backward returns for args is None, wherever args stand among the inputs, and autograd takes it."""
     tensor, args = held(world, (2, 3), torch.float64)[world.rank].requires_grad_(), launch(world)
     refusal = ""
-    with watching(*function_classes(subject, lambda: subject(tensor, args))) as witness:
+    with witnessing(*function_classes(subject, lambda: subject(tensor, args))) as witness:
         joined = subject(tensor, args)
         try:
             joined.backward(torch.ones(joined.shape, dtype=joined.dtype, device=joined.device))

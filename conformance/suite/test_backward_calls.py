@@ -15,12 +15,12 @@ from conformance.kit.collectives import unseen_change
 from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.gradients import Gradients
 from conformance.kit.layouts import channels_last
+from conformance.kit.looks import look_at
 from conformance.kit.marks import clause
 from conformance.kit.precision import working_epsilon
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_strided
 from conformance.kit.variants import in_dtype
-from conformance.kit.watched import watched
 from conformance.kit.witness import same_values
 from conformance.kit.world import World
 
@@ -32,7 +32,7 @@ IN_FULL = 4
 def test_it_takes_one_value_for_each_output(subject: Subject, world: World) -> None:
     """Backward has room for ctx and as many values as forward had outputs."""
     seen = 0
-    for look in watched(subject, world):
+    for look in look_at(subject, world):
         for call in look.witness.calls:
             seen += len(call.backwards) + len(call.refused)
             for refused in call.refused:
@@ -48,7 +48,7 @@ def test_it_takes_one_value_for_each_output(subject: Subject, world: World) -> N
 def test_one_value_for_each_input(subject: Subject, world: World) -> None:
     """Backward returns as many values as forward had inputs; further Nones do no harm."""
     seen = 0
-    for look in watched(subject, world):
+    for look in look_at(subject, world):
         for call in look.witness.calls:
             for backward in call.backwards:
                 seen += 1
@@ -111,7 +111,7 @@ def _chosen_gradients(
 def test_incoming_gradients_are_left_alone(subject: Subject, world: World) -> None:
     """The gradients handed to backward hold the same values afterwards, in any dtype, of longer samples too."""
     need(has_backward(subject), "the class defines neither backward nor vjp")
-    looks = watched(subject, world, derived=True)
+    looks = look_at(subject, world, derived=True)
     seen = any(look.cotangents or any(call.backwards for call in look.witness.calls) for look in looks)
     need(any(world.exchange(seen)), "no backward came to its end")
     for look in looks:

@@ -14,6 +14,7 @@ from conformance.kit.ctx_tensors import tensors_on
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.gradients import Gradients, leaf_gradients
 from conformance.kit.graph import contexts_behind
+from conformance.kit.looks import look_at
 from conformance.kit.marks import clause
 from conformance.kit.memory import kept_alive
 from conformance.kit.recording import recording
@@ -21,7 +22,6 @@ from conformance.kit.seeds import expect_not_seeded
 from conformance.kit.settings import unusual_settings
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import share_memory
-from conformance.kit.watched import watched
 from conformance.kit.witness import same_values
 from conformance.kit.world import World
 
@@ -29,7 +29,7 @@ from conformance.kit.world import World
 @clause("Function.forward.no-tensor-on-ctx")
 def test_ctx_holds_no_tensor(subject: Subject, world: World) -> None:
     """After forward, and again after backward, no attribute of ctx is a tensor or holds one."""
-    looks = watched(subject, world)
+    looks = look_at(subject, world)
     seen = 0
     for look in looks:
         for call in look.witness.calls:
@@ -75,8 +75,8 @@ def _kept_by_setup_context(sample: SampleCall, world: World) -> str:
     """Say so where setup_context returns something, which stays alive for good."""
     if world.size > 1 or not sample.subject.defines("setup_context"):
         return ""
-    watched_subject, notes = recording(sample.subject, "setup_context")
-    replace(sample, subject=watched_subject).run()
+    recorded, notes = recording(sample.subject, "setup_context")
+    replace(sample, subject=recorded).run()
     returns = any(noted.returned is not None for noted in notes.of("setup_context"))
     return "setup_context returns a value, which PyTorch never lets go of: return nothing" if returns else ""
 

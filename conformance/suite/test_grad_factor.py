@@ -10,10 +10,10 @@ import torch.autograd.forward_ad as fwd
 
 from conformance.kit import expect
 from conformance.kit.deviations import NotApplicable, need
+from conformance.kit.looks import function_classes
 from conformance.kit.marks import cases, clause
 from conformance.kit.subject import Subject
-from conformance.kit.watched import function_classes
-from conformance.kit.watching import watching
+from conformance.kit.witnessing import witnessing
 from conformance.kit.world import World
 
 #: Neutral, nothing, turned round, fractional, large, and an integer.
@@ -123,7 +123,7 @@ def test_none_for_the_factor(subject: Subject, world: World, f: float) -> None:
     """What backward returns for f is None, wherever f stands among the inputs."""
     x = world.tensor(0, (3,), torch.float64, "x").requires_grad_()
     error = None
-    with watching(*function_classes(subject, lambda: subject(x, f))) as witness:
+    with witnessing(*function_classes(subject, lambda: subject(x, f))) as witness:
         try:
             subject(x, f).backward(torch.ones(3, dtype=torch.float64, device=world.device))
         except RuntimeError as raised:  # PyTorch refuses most of it: what was returned says it better

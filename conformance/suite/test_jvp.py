@@ -28,9 +28,9 @@ NO_JVP = "the class defines no jvp"
 def test_one_value_for_each_output(subject: Subject, world: World) -> None:
     """What jvp returns has a value for each one that forward returned."""
     need(subject.defines("jvp"), NO_JVP)
-    watched, notes = recording(subject, "forward", "jvp")
+    recorded, notes = recording(subject, "forward", "jvp")
     error: Exception | None = None
-    for sample in active_samples(watched, world):
+    for sample in active_samples(recorded, world):
         for direction in directions(sample, world):
             try:
                 tangents(sample, direction)

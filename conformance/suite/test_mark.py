@@ -11,12 +11,12 @@ import torch.distributed as dist
 from conformance.kit import collectives, expect
 from conformance.kit.calls import Run
 from conformance.kit.deviations import Deviation, need
+from conformance.kit.looks import Look, look_at, steps
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_strided
-from conformance.kit.watched import Look, steps, watched
-from conformance.kit.watching import watching
 from conformance.kit.witness import EARLY, Call
+from conformance.kit.witnessing import witnessing
 from conformance.kit.world import World
 
 LAST_COUNTS = "of two calls only the last one counts"
@@ -29,7 +29,7 @@ GENERATED = "torch._library.autograd"
 @clause("Function.mark_dirty.once")
 def test_mark_dirty_is_called_once(subject: Subject, world: World) -> None:
     """A call calls mark_dirty at most once, and from forward or setup_context."""
-    looks = watched(subject, world, everything=True)
+    looks = look_at(subject, world, everything=True)
     need(any(steps(looks, "mark_dirty")), "mark_dirty is not called")
     for look in looks:
         for call in look.witness.calls:
@@ -44,7 +44,7 @@ def test_mark_dirty_is_called_once(subject: Subject, world: World) -> None:
 @clause("Function.mark_dirty.only-inputs")
 def test_only_inputs_are_marked_dirty_and_all_are_returned(subject: Subject, world: World) -> None:
     """Every argument of mark_dirty is an input of forward, and forward returns it."""
-    looks = watched(subject, world, everything=True)
+    looks = look_at(subject, world, everything=True)
     need(any(steps(looks, "mark_dirty")), "mark_dirty is not called")
     early = [(look, call, step) for look, call, step in steps(looks, "mark_dirty") if step.phase in EARLY]
     for look, call, step in early:
@@ -62,7 +62,7 @@ def test_only_inputs_are_marked_dirty_and_all_are_returned(subject: Subject, wor
 @clause("Function.mark_dirty.complete")
 def test_every_changed_input_is_marked_dirty(subject: Subject, world: World) -> None:
     """Every input that forward changes, in any dtype and of longer samples too, is given to mark_dirty."""
-    looks = watched(subject, world, everything=True, derived=True)
+    looks = look_at(subject, world, everything=True, derived=True)
     found = list(_unmarked(looks))
     if any(world.exchange(bool(found))) and dist.is_initialized():
         still = _changed_by_themselves(looks, world)
@@ -94,7 +94,7 @@ def _changed_by_themselves(looks: list[Look], world: World) -> set[tuple[str, in
     functions = {call.function for look in looks for call in look.witness.calls}
     found: set[tuple[str, int]] = set()
     for look in looks:
-        with watching(*functions) as witness, collectives.EndedAtOnceMode():
+        with witnessing(*functions) as witness, collectives.EndedAtOnceMode():
             world.try_call(look.sample.run)
         found |= {(call.function.__qualname__, place) for call in witness.calls for place in call.changed}
     return found
@@ -103,7 +103,7 @@ def _changed_by_themselves(looks: list[Look], world: World) -> set[tuple[str, in
 @clause("Function.mark_non_differentiable.once")
 def test_mark_non_differentiable_is_called_once(subject: Subject, world: World) -> None:
     """A call calls mark_non_differentiable at most once, and from forward or setup_context."""
-    looks = watched(subject, world, everything=True)
+    looks = look_at(subject, world, everything=True)
     need(any(steps(looks, "mark_non_differentiable")), "mark_non_differentiable is not called")
     for look in looks:
         for call in look.witness.calls:
@@ -118,7 +118,7 @@ def test_mark_non_differentiable_is_called_once(subject: Subject, world: World) 
 @clause("Function.mark_non_differentiable.only-outputs")
 def test_only_outputs_are_marked_non_differentiable(subject: Subject, world: World) -> None:
     """Every argument of mark_non_differentiable is a tensor that forward returns."""
-    looks = watched(subject, world, everything=True)
+    looks = look_at(subject, world, everything=True)
     need(any(steps(looks, "mark_non_differentiable")), "mark_non_differentiable is not called")
     early = [(look, call, step) for look, call, step in steps(looks, "mark_non_differentiable") if step.phase in EARLY]
     for look, call, step in early:
@@ -136,7 +136,7 @@ def test_only_outputs_are_marked_non_differentiable(subject: Subject, world: Wor
 @clause("Function.set_materialize_grads.where")
 def test_set_materialize_grads_is_called_early(subject: Subject, world: World) -> None:
     """set_materialize_grads is called from forward or setup_context, not from backward, jvp or outside."""
-    looks = watched(subject, world, everything=True)
+    looks = look_at(subject, world, everything=True)
     need(any(steps(looks, "set_materialize_grads")), "set_materialize_grads is not called")
     for look, call, step in steps(looks, "set_materialize_grads"):
         what = f"where {call.function.__name__} calls set_materialize_grads, {look.sample.label}"

@@ -11,25 +11,25 @@ import torch
 from conformance.kit import expect
 from conformance.kit.calls import SampleCall, differentiated, every_sample
 from conformance.kit.deviations import Deviation, need
+from conformance.kit.looks import look_at, steps
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
-from conformance.kit.watched import steps, watched
-from conformance.kit.watching import watching
 from conformance.kit.ways import under
+from conformance.kit.witnessing import witnessing
 from conformance.kit.world import World
 
 
 @clause("Function.backward.undefined")
 def test_none_for_every_output_is_handled(subject: Subject, world: World) -> None:
     """Where gradients are not materialized, None for every output gives None or zeros for every input."""
-    looks = watched(subject, world)
+    looks = look_at(subject, world)
     functions = {call.function for look in looks for call in look.witness.calls}
     declining = {call.function for _, call, step in steps(looks, "set_materialize_grads") if step.given is False}
     need(declining, "its gradients are materialized: backward is never handed None for a tensor")
     for sample, run in differentiated(subject, world):
         ends = [_NoGradient.apply(output) for output in run.outputs]
         name = f"gradients of {sample.label} with None for every output"
-        with watching(*functions) as witness:
+        with witnessing(*functions) as witness:
             try:
                 actual = run.gradients_of(ends, [torch.ones_like(end) for end in ends])
             except Exception as error:

@@ -10,11 +10,11 @@ from torch.utils import _pytree as pytree
 from conformance.kit import expect
 from conformance.kit.calls import SampleCall, every_sample
 from conformance.kit.deviations import need
+from conformance.kit.looks import look_at
 from conformance.kit.marks import clause
-from conformance.kit.operations import Watched, operations_of
+from conformance.kit.operations import MethodCall, operations_of
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import differentiable
-from conformance.kit.watched import watched
 from conformance.kit.witness import same_values
 from conformance.kit.world import World
 
@@ -66,7 +66,7 @@ def test_no_tensor_that_requires_grad_is_used_unseen(subject: Subject, world: Wo
             )
 
 
-def _captured(call: Watched, inside: set[int]) -> Iterator[torch.Tensor]:
+def _captured(call: MethodCall, inside: set[int]) -> Iterator[torch.Tensor]:
     """Tensors that require grad, did not come as arguments, and were not made during the call.
 
     A view or a copy of one stands for it. Where all that is computed from it are masks and indices, nothing is lost.
@@ -126,7 +126,7 @@ def _notes(tensor: torch.Tensor) -> dict[str, tuple[int, int]]:
 @clause("Function.forward.captures")
 def test_no_result_tensor_is_inside_a_container(subject: Subject, world: World) -> None:
     """Forward returns its tensors themselves: autograd does not look into lists and dicts."""
-    looks = watched(subject, world)
+    looks = look_at(subject, world)
     for look in looks:
         for call in look.witness.calls:
             need(look.sample.active, "no input can be differentiated")

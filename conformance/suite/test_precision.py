@@ -9,10 +9,10 @@ import torch
 from conformance.kit import expect
 from conformance.kit.calls import Run, SampleCall, differentiated, in_double
 from conformance.kit.deviations import need
+from conformance.kit.looks import look_at
 from conformance.kit.marks import cases, clause
 from conformance.kit.subject import Subject
 from conformance.kit.variants import draws, in_dtype, shaken
-from conformance.kit.watched import watched
 from conformance.kit.ways import under
 from conformance.kit.world import World
 
@@ -25,7 +25,7 @@ HALVES = (torch.float16, torch.bfloat16)
 def test_gradients_have_the_dtype_of_their_inputs(subject: Subject, world: World) -> None:
     """What backward returns for an input has its dtype and device, before autograd casts it."""
     seen = 0
-    for look in watched(subject, world):
+    for look in look_at(subject, world):
         for call in look.witness.calls:
             for backward in call.backwards:
                 returned = backward.returned if isinstance(backward.returned, tuple) else (backward.returned,)

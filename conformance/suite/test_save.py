@@ -9,10 +9,10 @@ import torch
 from conformance.kit import expect
 from conformance.kit.calls import SampleCall, differentiated
 from conformance.kit.deviations import need
+from conformance.kit.looks import look_at, steps
 from conformance.kit.marks import clause
 from conformance.kit.offload import offloaded
 from conformance.kit.subject import Subject
-from conformance.kit.watched import steps, watched
 from conformance.kit.witness import EARLY, same_values
 from conformance.kit.world import World
 
@@ -23,7 +23,7 @@ TOO_LATE = "too late to have an effect"
 @clause("Function.save_for_backward.once")
 def test_save_for_backward_is_called_once(subject: Subject, world: World) -> None:
     """A call of forward calls save_for_backward at most once."""
-    looks = watched(subject, world)
+    looks = look_at(subject, world)
     for look in looks:
         for call in look.witness.calls:
             early = [step.phase for step in call.of("save_for_backward") if step.phase in EARLY]
@@ -34,7 +34,7 @@ def test_save_for_backward_is_called_once(subject: Subject, world: World) -> Non
 @clause("Function.save_for_backward.where")
 def test_save_for_backward_is_called_early(subject: Subject, world: World) -> None:
     """save_for_backward is called from forward or setup_context, not from backward, jvp or outside."""
-    looks = watched(subject, world, everything=True)
+    looks = look_at(subject, world, everything=True)
     for look, call, step in steps(looks, "save_for_backward"):
         what = f"where {call.function.__name__} calls save_for_backward, {look.sample.label}"
         expect.that(step.phase in EARLY, what, step.phase, "forward or setup_context", TOO_LATE)
@@ -43,7 +43,7 @@ def test_save_for_backward_is_called_early(subject: Subject, world: World) -> No
 @clause("Function.save_for_backward.only-tensors")
 def test_only_tensors_are_saved(subject: Subject, world: World) -> None:
     """Every argument of save_for_backward is a tensor or None, whether or not a gradient is needed."""
-    looks = watched(subject, world, everything=True)
+    looks = look_at(subject, world, everything=True)
     for look, call, step in steps(looks, "save_for_backward"):
         given = step.given if isinstance(step.given, tuple | list) else (step.given,)
         for index, value in enumerate(given):
@@ -87,7 +87,7 @@ def _beside(sample: SampleCall, cotangents: list[torch.Tensor], right: list[torc
 @clause("Function.save_for_forward.once")
 def test_save_for_forward_is_called_once(subject: Subject, world: World) -> None:
     """A call of forward calls save_for_forward at most once."""
-    looks = watched(subject, world, everything=True)
+    looks = look_at(subject, world, everything=True)
     need(any(steps(looks, "save_for_forward")), "save_for_forward is not called")
     for look in looks:
         for call in look.witness.calls:
@@ -99,7 +99,7 @@ def test_save_for_forward_is_called_once(subject: Subject, world: World) -> None
 @clause("Function.save_for_forward.where")
 def test_save_for_forward_is_called_early(subject: Subject, world: World) -> None:
     """save_for_forward is called from forward or setup_context, not from backward, jvp or outside."""
-    looks = watched(subject, world, everything=True)
+    looks = look_at(subject, world, everything=True)
     need(any(steps(looks, "save_for_forward")), "save_for_forward is not called")
     for look, call, step in steps(looks, "save_for_forward"):
         what = f"where {call.function.__name__} calls save_for_forward, {look.sample.label}"

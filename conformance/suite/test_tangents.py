@@ -10,11 +10,11 @@ from conformance.kit import expect, seeds
 from conformance.kit.calls import SampleCall
 from conformance.kit.ctx_tensors import tensors_on
 from conformance.kit.deviations import need
+from conformance.kit.looks import forward_mode_run, look_at_forward_mode
 from conformance.kit.marks import clause
 from conformance.kit.recording import many
 from conformance.kit.seeds import expect_not_seeded
 from conformance.kit.subject import Subject
-from conformance.kit.watched import forward_mode_run, watched_forward_mode
 from conformance.kit.witness import Call
 from conformance.kit.world import World
 
@@ -25,7 +25,7 @@ UNREACHED = "its calls do not reach a jvp"
 def test_tangents_are_left_alone(subject: Subject, world: World) -> None:
     """The tangents handed to jvp, long ones too, hold the same values afterwards, unless the input is changed too."""
     seen = 0
-    for look in watched_forward_mode(subject, world, derived=True):
+    for look in look_at_forward_mode(subject, world, derived=True):
         for call in look.witness.calls:
             own = _changed_by_forward(call)
             for jvp in call.jvps:
@@ -50,7 +50,7 @@ def _changed_by_forward(call: Call) -> set[int]:
 def test_tangents_have_the_dtype_of_their_outputs(subject: Subject, world: World) -> None:
     """What jvp returns for an output has its dtype and device."""
     seen = 0
-    for look in watched_forward_mode(subject, world):
+    for look in look_at_forward_mode(subject, world):
         for call in look.witness.calls:
             for jvp in call.jvps:
                 pairs = zip(many(jvp.returned), many(call.output), strict=False)
@@ -71,7 +71,7 @@ def test_tangents_have_the_dtype_of_their_outputs(subject: Subject, world: World
 def test_jvp_leaves_arguments_alone(subject: Subject, world: World) -> None:
     """The arguments of a call hold the same values after jvp as before it."""
     seen = 0
-    for look in watched_forward_mode(subject, world):
+    for look in look_at_forward_mode(subject, world):
         for call in look.witness.calls:
             for jvp in call.jvps:
                 seen += 1
@@ -88,7 +88,7 @@ def test_jvp_leaves_arguments_alone(subject: Subject, world: World) -> None:
 def test_jvp_leaves_no_tensor_on_ctx(subject: Subject, world: World) -> None:
     """After jvp no attribute of ctx is a tensor or holds one."""
     seen = 0
-    for look in watched_forward_mode(subject, world):
+    for look in look_at_forward_mode(subject, world):
         for call in look.witness.calls:
             seen += len(call.jvps)
             found = list(tensors_on(call.context, foreign=call.inputs)) if call.jvps else []
@@ -104,7 +104,7 @@ def test_jvp_leaves_no_tensor_on_ctx(subject: Subject, world: World) -> None:
 @clause("Function.forward.deterministic")
 def test_jvp_seeds_no_generator(subject: Subject, world: World) -> None:
     """The random number generator goes on from the state in which it was found, in forward mode too."""
-    looks = watched_forward_mode(subject, world)
+    looks = look_at_forward_mode(subject, world)
     compared = 0
     for sample in [look.sample for look in looks if any(call.jvps for call in look.witness.calls)]:
         states = world.try_call(lambda sample: [_states_after(sample, seed) for seed in (11, 12)], sample)

@@ -11,10 +11,10 @@ import torch
 
 from conformance.kit import expect
 from conformance.kit.deviations import need
+from conformance.kit.looks import function_classes
 from conformance.kit.marks import cases, clause
 from conformance.kit.subject import Subject
-from conformance.kit.watched import function_classes
-from conformance.kit.watching import watching
+from conformance.kit.witnessing import witnessing
 from conformance.kit.world import World
 
 VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -112,7 +112,7 @@ def test_gradient_passes_unchanged(subject: Subject, world: World) -> None:
 def test_none_for_requires_grad(subject: Subject, world: World, requires_grad: bool) -> None:
     """What backward returns for requires_grad is None, wherever it stands among the inputs."""
     inp, error = _base(world).t(), None
-    with watching(*function_classes(subject, lambda: subject(inp, requires_grad))) as witness:
+    with witnessing(*function_classes(subject, lambda: subject(inp, requires_grad))) as witness:
         try:
             result = subject(inp, requires_grad)
             if result.requires_grad:  # the flag may have been taken at its word

@@ -48,9 +48,9 @@ def test_own_rule_or_generated_one(subject: Subject) -> None:
 def test_returns_output_and_out_dims(subject: Subject, world: World) -> None:
     """The static method returns a pair, and out_dims has an entry for each output: its mapped dimension, or None."""
     need(subject.defines("vmap"), "PyTorch makes its vmap rule" if subject.generates_vmap else NO_RULE)
-    watched, notes = recording(subject, "vmap")
+    recorded, notes = recording(subject, "vmap")
     error: Exception | None = None
-    for batch in batches(watched, world):
+    for batch in batches(recorded, world):
         try:
             batch.map(partial(outputs, batch.sample))
         except Exception as raised:  # PyTorch refuses most of it: what was returned says it better

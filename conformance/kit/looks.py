@@ -19,8 +19,8 @@ from conformance.kit.graph import functions_behind
 from conformance.kit.sizes import LONGER, resized
 from conformance.kit.subject import Subject
 from conformance.kit.variants import in_dtype
-from conformance.kit.watching import watching
 from conformance.kit.witness import Call, Step, Witness
+from conformance.kit.witnessing import witnessing
 from conformance.kit.world import World
 
 #: Incoming gradients, as they were handed in and as they are afterwards.
@@ -42,7 +42,7 @@ class Look:
 DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
-def watched(subject: Subject, world: World, everything: bool = False, derived: bool = False) -> list[Look]:
+def look_at(subject: Subject, world: World, everything: bool = False, derived: bool = False) -> list[Look]:
     """Call every sample forward and backward under the witness; an exception in backward does not end it.
 
     A world calls them once, however many tests look at what was seen.
@@ -75,7 +75,7 @@ def watched(subject: Subject, world: World, everything: bool = False, derived: b
     return looks
 
 
-def watched_forward_mode(subject: Subject, world: World, derived: bool = False) -> list[Look]:
+def look_at_forward_mode(subject: Subject, world: World, derived: bool = False) -> list[Look]:
     """Call every sample in forward mode under the witness; an exception there does not end it.
 
     Args:
@@ -173,7 +173,7 @@ def _look(
     lenient: bool = False,
 ) -> Look:
     """Call a sample under the witness, and do what comes after; a lenient look keeps no exception."""
-    with watching(*functions) as witness:
+    with witnessing(*functions) as witness:
         try:
             run = forward_mode_run(sample) if dual else sample.run(needed=needed)
             for call in witness.calls:

@@ -1,6 +1,6 @@
-"""Function classes watched while a block runs: their methods are replaced, and put back afterwards.
+"""Function classes under a witness while a block runs: their methods are replaced, and put back afterwards.
 
-PyTorch makes a class of contexts for each Function class; that class is watched as well. PyTorch itself is left alone,
+PyTorch makes a class of contexts for each Function class; that class is under it as well. PyTorch itself is left alone,
 but for the metaclass of Functions, where a class that the block makes anew is met.
 """
 
@@ -18,7 +18,7 @@ from conformance.kit.witness import Witness
 
 
 @contextmanager
-def watching(*functions: type) -> Iterator[Witness]:
+def witnessing(*functions: type) -> Iterator[Witness]:
     """Watch every call of these Function classes, and of classes that the same code makes anew inside the block.
 
     >>> class Double(torch.autograd.Function):
@@ -26,7 +26,7 @@ def watching(*functions: type) -> Iterator[Witness]:
     ...     def forward(ctx, x):
     ...         ctx.save_for_backward(x)
     ...         return 2 * x
-    >>> with watching(Double) as witness:
+    >>> with witnessing(Double) as witness:
     ...     y = Double.apply(torch.ones(1))
     >>> [(step.method, step.phase) for step in witness.calls[0].steps]
     [('save_for_backward', 'forward')]
@@ -34,19 +34,19 @@ def watching(*functions: type) -> Iterator[Witness]:
     witness = Witness()
     with ExitStack() as stack:
         for function in functions:
-            _watch(function, witness, stack)
-        stack.enter_context(_watching_new(functions, witness, stack))
+            _stand_in_for(function, witness, stack)
+        stack.enter_context(_witnessing_new(functions, witness, stack))
         yield witness
 
 
-def _watch(function: Any, witness: Witness, stack: ExitStack) -> None:
+def _stand_in_for(function: Any, witness: Witness, stack: ExitStack) -> None:
     for name, member in _stand_ins(function, witness):
         stack.enter_context(_replaced(function, name, staticmethod(member)))
     stack.enter_context(_replaced(function._backward_cls, "__setattr__", _setter(witness)))
 
 
 @contextmanager
-def _watching_new(functions: tuple[type, ...], witness: Witness, stack: ExitStack) -> Iterator[None]:
+def _witnessing_new(functions: tuple[type, ...], witness: Witness, stack: ExitStack) -> Iterator[None]:
     """Watch classes as they are made: a callable may make its class anew at each call."""
     known = {
         (function.__module__, function.__qualname__) for function in functions if "<locals>" in function.__qualname__
@@ -56,7 +56,7 @@ def _watching_new(functions: tuple[type, ...], witness: Witness, stack: ExitStac
     def init(function: Any, *args: Any) -> None:
         original(function, *args)
         if (function.__module__, function.__qualname__) in known:
-            _watch(function, witness, stack)
+            _stand_in_for(function, witness, stack)
 
     FunctionMeta.__init__ = init  # type: ignore[method-assign]
     try:
