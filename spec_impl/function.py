@@ -29,6 +29,13 @@ class Function(torch.autograd.Function):
        ``apply`` hands out what ``forward`` returned: one value for one value, a tuple for a tuple, with
        every non-tensor as it was.
 
+    .. clause:: Function.apply.accepts
+       :level: must
+       :sources: K T L M "followed by any number of arguments"
+
+       apply can be called with the arguments that the class is made for: forward takes them after ctx, or
+       without a ctx where setup_context is overridden, which takes ctx, inputs and output.
+
     .. clause:: Function.apply.direct-arguments
        :party: engine
        :level: must

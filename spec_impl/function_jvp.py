@@ -49,6 +49,12 @@ class FunctionJvp(Function):
            jvp is called with ctx and one value for each input of forward, in order: a tangent where the input
            is a tensor, None where it is not.
 
+        .. clause:: Function.jvp.accepts
+           :level: must
+           :sources: T N "followed by as many inputs as the"
+
+           jvp can be called with ctx and one value for each input of forward.
+
         .. clause:: Function.jvp.count
            :level: must
            :sources: T N "as many tensors as there were outputs"

@@ -90,6 +90,12 @@ class FunctionVmap(Function):
            ``in_dims`` has one entry for each argument: the index of its mapped dimension, or None where it is
            not mapped or no tensor.
 
+        .. clause:: Function.vmap.accepts
+           :level: must
+           :sources: N "which is the same as the args to forward()"
+
+           vmap can be called with info, in_dims and the arguments of forward.
+
         .. clause:: Function.vmap.args
            :party: engine
            :level: must

@@ -97,6 +97,7 @@ AROUND = {
     "Function.backward.undefined": (Scaled, ((_random(5), 3.0),)),
     "Function.backward.needs-input-grad-honoured": (Product, ((_random(5), _random(5)),)),
     "Function.backward.unused-output": (Pair, VECTOR),
+    "Function.jvp.accepts": (Product, ((_random(5), _random(5)),)),
     "Function.jvp.count": (Pair, VECTOR),
     "Function.jvp.tangent": (Product, ((_random(5), _random(5)),)),
     "Function.vmap": (SquareSeparate, VECTOR),

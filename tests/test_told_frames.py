@@ -10,6 +10,15 @@ import torch
 from conformance import ConformanceError, check
 from conformance.kit.attempt import attempt
 from conformance.kit.loading import load
+from tests.planted.parameters import (
+    CtxForgotten,
+    CtxInBothForms,
+    OneTangentForTwoInputs,
+    SetupWithoutOutput,
+    TangentsOfOutputsToo,
+    VmapOfOneArgument,
+    VmapWithoutInfo,
+)
 
 X = torch.ones(3, dtype=torch.float64).cumsum(0).requires_grad_()
 
@@ -80,12 +89,41 @@ def told(function, *args) -> str:
 
 @pytest.mark.parametrize(
     ("function", "args"),
-    [(Scale, (X, 2.0, 3.0)), (Scale, ()), (WithoutCtx, (X,)), (WithoutForward, (X,)), (scaled, (X, 2.0, 3.0))],
+    [(Scale, (X, 2.0, 3.0)), (Scale, ()), (WithoutForward, (X,)), (scaled, (X, 2.0, 3.0))],
 )
 def test_a_call_that_is_never_taken_is_one_thing_to_tell(function, args):
     text = told(function, *args)
     assert "cannot be called with its samples, so nothing could be judged" in " ".join(text.split())
     assert text.count("|   File") <= 2, text
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        (WithoutCtx, "forward takes no ctx"),
+        (CtxForgotten, "forward takes no ctx"),
+        (CtxInBothForms, "forward takes ctx"),
+        (SetupWithoutOutput, "a setup_context with other parameters than ctx, inputs and output"),
+    ],
+)
+def test_parameters_that_are_not_those_of_pytorch_are_the_likely_cause(function, why):
+    args = (X,) if function is WithoutCtx else (X, X + 1)
+    text = " ".join(told(function, *args).split())
+    assert f"looks like {why}" in text
+    assert "1 broken clause" in text
+    assert "|   File" not in text
+
+
+def test_a_value_too_many_is_not_taken_for_a_forgotten_ctx():
+    assert "looks like" not in told(Scale, X, 2.0, 3.0)
+
+
+@pytest.mark.parametrize("function", [OneTangentForTwoInputs, TangentsOfOutputsToo, VmapWithoutInfo, VmapOfOneArgument])
+def test_a_jvp_or_vmap_that_cannot_be_called_is_one_thing_to_tell(function):
+    text = told(function, X, X + 1)
+    assert "how many values it takes" in text
+    assert "1 broken clause" in text
+    assert "|   File" not in text, text
 
 
 def test_a_backward_that_cannot_be_called_shows_no_way_there():

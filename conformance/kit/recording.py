@@ -8,6 +8,7 @@ from functools import wraps
 from typing import Any
 
 from conformance.kit.deviations import need
+from conformance.kit.parameters import Refused, refused
 from conformance.kit.subject import Subject
 
 
@@ -21,9 +22,10 @@ class Noted:
 
 @dataclass(frozen=True)
 class Notes:
-    """All calls so far, by the method's name."""
+    """All calls so far, by the method's name, and those that its parameters did not allow."""
 
     calls: dict[str, list[Noted]] = field(default_factory=dict)
+    refused: list[Refused] = field(default_factory=list)
 
     def of(self, member: str) -> list[Noted]:
         """The calls of one method, oldest first."""
@@ -35,17 +37,22 @@ def recording(subject: Subject, *members: str) -> tuple[Subject, Notes]:
     need(subject.function is not None, "a plain callable, not a class whose methods can be watched")
     notes = Notes()
     replaced = {
-        member: _noting(getattr(subject.function, member), notes.calls.setdefault(member, []))
+        member: _noting(getattr(subject.function, member), notes.calls.setdefault(member, []), notes.refused)
         for member in members
         if subject.defines(member)
     }
     return subject.overriding(**replaced), notes
 
 
-def _noting(method: Callable[..., Any], calls: list[Noted]) -> Callable[..., Any]:
-    @wraps(method)
+def _noting(original: Callable[..., Any], calls: list[Noted], refusals: list[Refused]) -> Callable[..., Any]:
+    @wraps(original)
     def noted(*args: Any, **kwargs: Any) -> Any:
-        returned = method(*args, **kwargs)
+        try:
+            returned = original(*args, **kwargs)
+        except Exception as error:
+            if found := refused(error, original, *args, **kwargs):
+                refusals.append(found)
+            raise
         calls.append(Noted(args, returned))
         return returned
 

@@ -5,7 +5,6 @@ Its methods stand in for those of a Function class while :func:`conformance.kit.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from typing import Any
 
 import torch
 
+from conformance.kit.parameters import Refused, refused
 from conformance.kit.tensors import dense, freed
 
 #: The methods of ctx, by the attribute that each one sets. Setting the attribute oneself counts as calling the method.
@@ -23,8 +23,6 @@ METHODS = {
     "non_differentiable": "mark_non_differentiable",
     "materialize_grads": "set_materialize_grads",
 }
-#: Parameters that take arguments by their place, one each.
-_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 #: Where the contract allows them.
 EARLY = ("forward", "setup_context")
 
@@ -57,18 +55,6 @@ class Jvp:
     returned: Any
 
 
-@dataclass(frozen=True)
-class Refused:
-    """One call of backward or vjp that its parameters do not allow.
-
-    How many values it has room for after ctx, how many it got, and what Python says.
-    """
-
-    room: str
-    given: int
-    words: str
-
-
 #: Stands for a value that backward did not return at all.
 MISSING = "no value at all"
 
@@ -91,6 +77,7 @@ class Call:
     backwards: list[Backward] = field(default_factory=list)
     #: Whether a backward ended with an exception.
     failed: bool = False
+    #: Calls of backward or vjp that its parameters do not allow.
     refused: list[Refused] = field(default_factory=list)
     jvps: list[Jvp] = field(default_factory=list)
 
@@ -180,8 +167,8 @@ class Witness:
                 returned = original(context, *grads)
         except Exception as error:
             self.call(context).failed = True
-            if room := _room(original, context, *grads):
-                self.call(context).refused.append(Refused(room, len(given), f"{type(error).__name__}: {error}"))
+            if found := refused(error, original, context, *grads):
+                self.call(context).refused.append(found)
             raise
         seen = Backward(given, tuple(context.needs_input_grad), returned, _changed(before, given))
         self.call(context).backwards.append(seen)
@@ -195,25 +182,6 @@ class Witness:
             returned = original(context, *tangents)
         call.jvps.append(Jvp(_changed(before, tangents), _changed(inputs, call.inputs), returned))
         return returned
-
-
-def _room(method: Callable[..., Any], *args: Any) -> str:
-    """How many values a method takes after its first, where these arguments are none that it can be called with.
-
-    >>> _room(lambda ctx, grad: grad, None, 1.0), _room(lambda ctx, one, other=0: one, None)
-    ('', '1 to 2')
-    """
-    try:
-        signature = inspect.signature(method)
-    except (TypeError, ValueError):  # nobody knows
-        return ""
-    try:
-        signature.bind(*args)
-    except TypeError:
-        named = [each for each in signature.parameters.values() if each.kind in _BY_PLACE]
-        needed = sum(each.default is each.empty for each in named)
-        return f"{needed - 1}" if needed == len(named) else f"{needed - 1} to {len(named) - 1}"
-    return ""
 
 
 def _copied(value: Any) -> torch.Tensor | None:

@@ -36,11 +36,8 @@ def test_it_takes_one_value_for_each_output(subject: Subject, world: World) -> N
         for call in look.witness.calls:
             seen += len(call.backwards) + len(call.refused)
             for refused in call.refused:
-                raise Deviation(
-                    f"{call.function.__name__}.backward, {look.sample.label}: what it takes after ctx",
-                    f"room for {refused.room}; Python says: {refused.words}",
-                    f"room for {refused.given}, one for each output of forward",
-                )
+                name = f"{call.function.__name__}.backward, {look.sample.label}"
+                raise refused.accusing(name, "ctx, and one for each output of forward")
     need(seen, "no backward of a Function class was reached")
 
 

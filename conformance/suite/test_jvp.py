@@ -22,6 +22,20 @@ from conformance.kit.transforms import Direction, Tensors, outputs, tangents
 from conformance.kit.world import World
 
 NO_JVP = "the class defines no jvp"
+UNREACHED = "its call does not reach the jvp of the class under test"
+
+
+@clause("Function.jvp.accepts")
+def test_it_takes_one_value_for_each_input(subject: Subject, world: World) -> None:
+    """Jvp has room for ctx and as many values as forward had inputs."""
+    need(subject.defines("jvp"), NO_JVP)
+    recorded, notes = recording(subject, "jvp")
+    for sample in active_samples(recorded, world):
+        for direction in directions(sample, world):
+            world.try_call(tangents, sample, direction)
+    for refused in notes.refused:
+        raise refused.accusing("jvp", "ctx, and one for each input of forward")
+    need(notes.of("jvp"), UNREACHED)
 
 
 @clause("Function.jvp.count")
@@ -39,7 +53,7 @@ def test_one_value_for_each_output(subject: Subject, world: World) -> None:
     returned = notes.of("jvp")
     if error is not None and not returned:
         raise error
-    need(returned, "its call does not reach the jvp of the class under test")
+    need(returned, UNREACHED)
     for forward, jvp in zip(notes.of("forward"), returned, strict=False):
         is_list = isinstance(jvp.returned, list)
         expect.that(not is_list, "jvp: a value, or a tuple of values", "a list", "a tuple")

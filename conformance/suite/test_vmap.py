@@ -28,6 +28,7 @@ DRAWN = {
     "same": "the same for every sample",
     "different": "random numbers of its own for every sample",
 }
+UNREACHED = "its call does not reach the vmap of the class under test"
 OUT_DIMS = "out_dims is nested like the output: one entry for each"
 
 
@@ -42,6 +43,18 @@ def test_own_rule_or_generated_one(subject: Subject) -> None:
         "generate_vmap_rule = True and a vmap",
         "one of the two",
     )
+
+
+@clause("Function.vmap.accepts")
+def test_it_takes_the_arguments_of_forward(subject: Subject, world: World) -> None:
+    """The static method has room for info, in_dims and what forward takes."""
+    need(subject.defines("vmap"), "PyTorch makes its vmap rule" if subject.generates_vmap else NO_RULE)
+    recorded, notes = recording(subject, "vmap")
+    for batch in batches(recorded, world):
+        world.try_call(batch.map, partial(outputs, batch.sample))
+    for refused in notes.refused:
+        raise refused.accusing("vmap", "info, in_dims, and one for each argument of forward")
+    need(notes.of("vmap"), UNREACHED)
 
 
 @clause("Function.vmap.out-dims")
@@ -59,7 +72,7 @@ def test_returns_output_and_out_dims(subject: Subject, world: World) -> None:
         _judge(noted)
     if error is not None:
         raise error
-    need(notes.of("vmap"), "its call does not reach the vmap of the class under test")
+    need(notes.of("vmap"), UNREACHED)
 
 
 def _judge(noted: Noted) -> None:

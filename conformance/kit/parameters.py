@@ -1,0 +1,47 @@
+"""Whether a method can be called with what PyTorch hands it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from conformance.kit.deviations import Deviation
+
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+@dataclass(frozen=True)
+class Refused:
+    """One call that a method's parameters do not allow: how many values it takes, and got, and what Python says."""
+
+    takes: str
+    given: int
+    words: str
+
+    def accusing(self, name: str, expected: str) -> Deviation:
+        """The deviation of a method of this name, which should take the expected values."""
+        actual = f"{self.takes}; Python says: {self.words}"
+        return Deviation(f"{name}: how many values it takes", actual, f"{self.given}: {expected}")
+
+
+def refused(error: Exception, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Refused | None:
+    """What a method's call was refused for; None where its parameters take these arguments, or nobody knows them.
+
+    >>> def backward(ctx, one, other=0): ...
+    >>> refused(TypeError("no"), backward, "ctx", 1.0), refused(TypeError("no"), backward, "ctx").takes
+    (None, '2 to 3')
+    """
+    try:
+        signature = inspect.signature(method)
+    except (TypeError, ValueError):  # nobody knows
+        return None
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError:
+        named = [each for each in signature.parameters.values() if each.kind in _BY_PLACE]
+        needed = sum(each.default is each.empty for each in named)
+        takes = f"{needed}" if needed == len(named) else f"{needed} to {len(named)}"
+        return Refused(takes, len(args), f"{type(error).__name__}: {error}")
+    return None

@@ -1,0 +1,50 @@
+"""``apply``: whether it can be called with the samples at all."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from conformance.kit.calls import SampleCall, every_sample
+from conformance.kit.deviations import Deviation
+from conformance.kit.marks import clause
+from conformance.kit.parameters import refused
+from conformance.kit.subject import Subject
+from conformance.kit.world import World
+
+
+@clause("Function.apply.accepts")
+def test_it_takes_its_samples(subject: Subject, world: World) -> None:
+    """No sample is refused; where forward or setup_context has other parameters than PyTorch's, that is said."""
+    for sample in every_sample(subject, world):
+        try:
+            sample.run()
+        except TypeError as error:
+            if why := _misfit(sample, error):
+                raise Deviation(f"apply, {sample.label}", f"TypeError: {error}", "a result", why) from error
+            raise
+
+
+def _misfit(sample: SampleCall, error: TypeError) -> str:
+    """What is wrong with the parameters of a Function that is called in PyTorch's own way; empty where nothing is."""
+    function, args = sample.subject.function, sample.arguments()
+    if function is None or sample.subject.call is not None:
+        return ""
+    separate = sample.subject.defines("setup_context")
+    with_ctx, without = (refused(error, function.forward, *ctx, *args) is not None for ctx in ((None,), ()))
+    if separate and without and not with_ctx and _names_ctx(function.forward):
+        return "forward takes ctx: where setup_context is overridden, PyTorch calls forward without it"
+    if (
+        not separate and with_ctx and not without and not _names_ctx(function.forward)
+    ):  # else there is one value too many
+        return "forward takes no ctx: PyTorch hands it ctx first, unless setup_context is overridden"
+    if separate and refused(error, function.setup_context, None, args, None):
+        return "a setup_context with other parameters than ctx, inputs and output"
+    return ""
+
+
+def _names_ctx(forward: Callable[..., Any]) -> bool:
+    """Whether the first parameter of a forward has a name that stands for a ctx."""
+    name = next(iter(inspect.signature(forward).parameters), "")
+    return name.startswith("_") or name in {"self", "cls", "c"} or "ctx" in name or "context" in name
