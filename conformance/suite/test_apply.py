@@ -35,9 +35,8 @@ def _misfit(sample: SampleCall, error: TypeError) -> str:
     with_ctx, without = (refused(error, function.forward, *ctx, *args) is not None for ctx in ((None,), ()))
     if separate and without and not with_ctx and _names_ctx(function.forward):
         return "forward takes ctx: where setup_context is overridden, PyTorch calls forward without it"
-    if (
-        not separate and with_ctx and not without and not _names_ctx(function.forward)
-    ):  # else there is one value too many
+    # With a ctx among its parameters, there is one value too many.
+    if not separate and with_ctx and not without and not _names_ctx(function.forward):
         return "forward takes no ctx: PyTorch hands it ctx first, unless setup_context is overridden"
     if separate and refused(error, function.setup_context, None, args, None):
         return "a setup_context with other parameters than ctx, inputs and output"
