@@ -76,6 +76,8 @@ BAD = {
     "another case": (("run", "layers:twice"), "module 'layers' has no attribute 'twice'; did you mean 'Twice'?"),
     "a file": (("run", "layers.py:Twice"), "give a module, not a file: layers:Twice"),
     "a path": (("run", "./layers.py:Twice"), "give a module, not a file: layers:Twice"),
+    "two colons": (("run", "layers.py::Twice"), "give a module, not a file: layers:Twice"),
+    "a file alone": (("run", "layers.py"), "give a module and what it holds, not a file: layers:MyFunction"),
     "a dot for the colon": (("run", "layers.Twice"), "did you mean layers:Twice?"),
     "another class": (("run", "layers:Other"), "no subclass of torch.autograd.Function"),
     "no inputs": (("run", "layers:Twice"), "needs sample inputs"),

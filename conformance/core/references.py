@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import PurePath
 
 from conformance.core.errors import UsageError
@@ -19,12 +20,19 @@ def check_reference(reference: str) -> None:
 def of_file(module: str, path: str) -> str:
     """What to say where a file was named in place of a module; empty where none was.
 
-    >>> of_file("./mypackage/layers.py", "Exp")
-    'give a module, not a file: mypackage.layers:Exp'
+    >>> of_file("./mypackage/layers.py", "Exp"), of_file("layers.py", ":Exp")
+    ('give a module, not a file: mypackage.layers:Exp', 'give a module, not a file: layers:Exp')
+    >>> of_file("layers.py", "")
+    'give a module and what it holds, not a file: layers:MyFunction'
     """
-    name = ".".join(PurePath(module.removesuffix(".py")).parts)
-    right = module.endswith(".py") and path and all(part.isidentifier() for part in name.split("."))
-    return f"give a module, not a file: {name}:{path}" if right else ""
+    file, held = PurePath(module), path.lstrip(":")
+    if file.is_absolute() and file.is_relative_to(here := os.getcwd()):
+        file = file.relative_to(here)
+    parts = file.with_suffix("").parts
+    if file.suffix != ".py" or not all(part.isidentifier() for part in parts):
+        return ""
+    what = "a module, not a file" if held else "a module and what it holds, not a file"
+    return f"give {what}: {'.'.join(parts)}:{held or 'MyFunction'}"
 
 
 def _meant(module: str, path: str) -> str:
