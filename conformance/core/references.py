@@ -28,8 +28,10 @@ def of_file(module: str, path: str) -> str:
     file, held = PurePath(module), path.lstrip(":")
     if file.is_absolute() and file.is_relative_to(here := os.getcwd()):
         file = file.relative_to(here)
+    if file.suffix != ".py":
+        return ""
     parts = file.with_suffix("").parts
-    if file.suffix != ".py" or not all(part.isidentifier() for part in parts):
+    if not all(part.isidentifier() for part in parts):
         return ""
     what = "a module, not a file" if held else "a module and what it holds, not a file"
     return f"give {what}: {'.'.join(parts)}:{held or 'MyFunction'}"
