@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from conformance.scan.model import Finding
 from conformance.scan.rules import (
+    accepts,
     changed,
     collectives,
     counts,
@@ -37,6 +38,17 @@ RULES = (
         "a tensor is kept on ctx, not by save_for_backward",
         kept.tensors_on_ctx,
     ),
+    Rule(
+        "Function.apply.accepts",
+        "forward takes a ctx that setup_context has taken over, or setup_context other than ctx, inputs and output",
+        accepts.by_forward,
+    ),
+    Rule(
+        "Function.backward.accepts",
+        "backward takes another number of values than forward has outputs",
+        accepts.by_backward,
+    ),
+    Rule("Function.jvp.accepts", "jvp takes another number of values than forward has inputs", accepts.by_jvp),
     Rule(
         "Function.backward.count",
         "backward returns another number of values than forward has inputs",

@@ -18,9 +18,11 @@ def gradients(study: Study) -> Iterator[Finding]:
     takes = study.subject.takes(forward) if forward else None
     if backward is None or forward is None or takes is None or _is_unclear(study, backward):
         return
+    if has_ctx_too(study, takes):  # which is told by another rule
+        return
     seen: set[int] = set()
     for returned in backward.trace.returns or _forgotten(backward):
-        count, sure = _length(returned.value)
+        count, sure = length(returned.value)
         if count is None or count in seen:
             continue
         wanted = _mismatch(study, takes, returned.value, count) or _given(study, takes, count)
@@ -36,12 +38,12 @@ def tangents(study: Study) -> Iterator[Finding]:
     jvp, forward = study.jvp, study.any_forward
     if jvp is None or forward is None or study.subject.strange_decorators(forward.method):
         return
-    outputs = {_length(returned.value) for returned in forward.trace.returns}
+    outputs = {length(returned.value) for returned in forward.trace.returns}
     if len({count for count, _ in outputs}) != 1:
         return
     (wanted, first), *_ = outputs
     for returned in jvp.trace.returns:
-        count, sure = _length(returned.value)
+        count, sure = length(returned.value)
         if count is not None and wanted is not None and count != wanted and returned.value.kind != "none":
             message = f"jvp returns {_values(count)} here, forward has {wanted} output{'s' * (wanted != 1)}"
             yield study.finding(
@@ -51,6 +53,11 @@ def tangents(study: Study) -> Iterator[Finding]:
                 message,
             )
             return
+
+
+def has_ctx_too(study: Study, takes: Parameters) -> bool:
+    """Whether a forward in the separate form begins with a ctx, which it does not get."""
+    return study.subject.separate and takes.names[:1] in {("ctx",), ("context",)}
 
 
 def _is_unclear(study: Study, backward: Walked) -> bool:
@@ -81,8 +88,8 @@ def _given(study: Study, takes: Parameters, count: int) -> int | None:
     return most if most > count else None
 
 
-def _length(value: Value) -> tuple[int | None, Confidence]:
-    """How many values a return statement hands over, where that can be seen."""
+def length(value: Value) -> tuple[int | None, Confidence]:
+    """How many values a return statement hands over, where that can be seen, and how surely."""
     if value.kind == "tuple":
         return (len(value.items) if value.items is not None else None), "certain"
     if value.is_tensor:

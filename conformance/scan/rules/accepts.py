@@ -1,0 +1,71 @@
+"""Methods that do not take what PyTorch hands them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from conformance.scan.classes import Method, Parameters
+from conformance.scan.model import Confidence, Finding, weakest
+from conformance.scan.rules.counts import has_ctx_too, length
+from conformance.scan.study import Study
+
+
+def by_forward(study: Study) -> Iterator[Finding]:
+    """A separate forward has no ctx, and setup_context takes ctx, inputs and output."""
+    forward, setup = study.subject.own("forward"), study.subject.own("setup_context")
+    takes = _takes(study, forward)
+    if forward and takes and has_ctx_too(study, takes):
+        message = f"forward takes {takes.names[0]}; where setup_context is overridden, PyTorch calls it without"
+        yield study.finding("Function.apply.accepts", "likely", forward.lineno, message)
+    takes = _takes(study, setup)
+    if setup and takes and _has_no_room(takes, 2):
+        message = f"setup_context takes {_counted(takes)} after {takes.ctx}; PyTorch hands it inputs and output"
+        yield study.finding("Function.apply.accepts", "certain", setup.lineno, message)
+
+
+def by_backward(study: Study) -> Iterator[Finding]:
+    """Backward takes one value for each output of forward."""
+    method, forward = study.subject.own("backward") or study.subject.own("vjp"), study.any_forward
+    takes = _takes(study, method)
+    if method is None or takes is None or forward is None or study.subject.strange_decorators(forward.method):
+        return
+    found = {length(returned.value) for returned in forward.trace.returns if returned.value.kind != "list"}
+    counts: dict[int | None, Confidence] = dict(found)
+    if len(counts) != 1:
+        return
+    ((count, sure),) = counts.items()
+    if count is not None and _has_no_room(takes, count):
+        outputs = f"{count} output{'s' * (count != 1)}"
+        message = f"{method.name} takes {_counted(takes)} after {takes.ctx}, forward has {outputs}"
+        yield study.finding("Function.backward.accepts", weakest(sure, "likely"), method.lineno, message)
+
+
+def by_jvp(study: Study) -> Iterator[Finding]:
+    """A jvp takes one value for each input of forward."""
+    method, forward = study.subject.own("jvp"), study.any_forward
+    takes = _takes(study, method)
+    if method is None or takes is None or forward is None or study.subject.strange_decorators(forward.method):
+        return
+    inputs = forward.takes
+    too_many = takes.required > len(inputs.names) and not inputs.rest
+    too_few = len(takes.names) < inputs.required and not takes.rest
+    if too_many or too_few:
+        wanted = f"{inputs.required} input{'s' * (inputs.required != 1)}"
+        message = f"jvp takes {_counted(takes)} after {takes.ctx}, forward takes {wanted}"
+        yield study.finding("Function.jvp.accepts", "certain", method.lineno, message)
+
+
+def _takes(study: Study, method: Method | None) -> Parameters | None:
+    if method is None or not study.subject.complete or study.subject.strange_decorators(method):
+        return None
+    return study.subject.takes(method)
+
+
+def _has_no_room(takes: Parameters, count: int) -> bool:
+    return takes.required > count or (len(takes.names) < count and not takes.rest)
+
+
+def _counted(takes: Parameters) -> str:
+    most = len(takes.names)
+    few = "" if takes.required == most else f"{takes.required} to "
+    return f"{few}{most} value{'s' * (most != 1)}"
