@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,6 +25,7 @@ ALIKE = "results alike"
 NO_TENSOR = (
     "with its samples it returns no tensor, so its backward is never called; give samples for which it returns one"
 )
+NO_RESULT = "with its samples it returns None, as a forward without its return does, and its backward is never called"
 EIGHT_BITS = (
     "its results are eight-bit floats, for which PyTorch computes no gradient; let call, of Subject or check, cast them"
 )
@@ -225,10 +227,10 @@ def differentiated(subject: Subject, world: World) -> list[tuple[SampleCall, Run
         Skipped: no result has a tensor at all, or none but eight-bit floats, so the backward that the class defines is
             never called.
     """
-    need(has_backward(subject), "the class defines neither backward nor vjp")
+    need_backward(subject)
     runs = [(sample, sample.run()) for sample in active_samples(subject, world)]
     if not any(run.tensors for _, run in runs):
-        raise Skipped(NO_TENSOR)
+        raise Skipped(NO_TENSOR if any(run.result is not None for _, run in runs) else NO_RESULT)
     found = [(sample, run) for sample, run in runs if run.outputs]
     if not found:
         if any(tensor.requires_grad for _, run in runs for tensor in run.tensors):
@@ -240,6 +242,25 @@ def differentiated(subject: Subject, world: World) -> list[tuple[SampleCall, Run
 def has_backward(subject: Subject) -> bool:
     """Whether there is a derivative: a class that does not override ``apply`` needs a backward or a vjp."""
     return has_own_apply(subject.function) or subject.defines("backward") or subject.defines("vjp")
+
+
+def need_backward(subject: Subject) -> None:
+    """Go on where there is a derivative.
+
+    Raises:
+        NotApplicable: there is none.
+        Skipped: there is none, but a method whose name is probably a mistyped ``backward``.
+    """
+    own = set(dir(subject.function)) - set(dir(torch.autograd.Function))
+    why = "the class defines neither backward nor vjp"
+    if not has_backward(subject) and (similar := difflib.get_close_matches("backward", sorted(own), cutoff=0.75)):
+        raise Skipped(f"{why}; is its {similar[0]} meant to be backward?")
+    refusing = [name for name in ("backward", "vjp") if _overrides(subject.function, name)]
+    need(has_backward(subject), f"its {refusing[0]} does nothing but raise NotImplementedError" if refusing else why)
+
+
+def _overrides(function: Any, name: str) -> bool:
+    return getattr(function, name, None) is not getattr(torch.autograd.Function, name)
 
 
 def has_own_apply(function: Any) -> bool:

@@ -69,6 +69,8 @@ class Call:
     output: Any = None
     #: Inputs that hold other values after the call than before.
     changed: tuple[int, ...] = ()
+    #: What autograd counted as changes of each input before the call; 0 for what is no tensor.
+    versions: tuple[int, ...] = ()
     #: Whether forward, and setup_context where there is one, came to their end.
     complete: bool = False
     #: Tensors on ctx when forward was over and backward had not begun, which may take them away.
@@ -92,7 +94,7 @@ class Witness:
     def __init__(self) -> None:
         self.calls: list[Call] = []
         self._phases: list[tuple[str, Any]] = []
-        self._waiting: list[list[torch.Tensor | None]] = []
+        self._waiting: list[tuple[tuple[int, ...], list[torch.Tensor | None]]] = []
 
     def call(self, context: Any) -> Call:
         """The call that a ctx belongs to."""
@@ -133,6 +135,7 @@ class Witness:
         """``forward(ctx, ...)``."""
         call = self.call(context)
         call.inputs = (*args, *kwargs.values())
+        call.versions = _versions(call.inputs)
         before = [_copied(value) for value in call.inputs]
         with self._phase("forward", context):
             call.output = original(context, *args, **kwargs)
@@ -142,7 +145,8 @@ class Witness:
 
     def separate_forward(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """``forward(...)``: the ctx comes afterwards, with setup_context."""
-        before = [_copied(value) for value in (*args, *kwargs.values())]
+        given = (*args, *kwargs.values())
+        before = (_versions(given), [_copied(value) for value in given])
         output = original(*args, **kwargs)
         self._waiting.append(before)
         return output
@@ -153,7 +157,9 @@ class Witness:
         call.inputs, call.output = tuple(inputs), output
         with self._phase("setup_context", context):
             returned = original(context, inputs, output)
-        call.changed = _changed(self._waiting.pop(), call.inputs) if self._waiting else ()
+        if self._waiting:
+            call.versions, before = self._waiting.pop()
+            call.changed = _changed(before, call.inputs)
         call.complete = True
         return returned
 
@@ -182,6 +188,12 @@ class Witness:
             returned = original(context, *tangents)
         call.jvps.append(Jvp(_changed(before, tangents), _changed(inputs, call.inputs), returned))
         return returned
+
+
+def _versions(values: tuple[Any, ...]) -> tuple[int, ...]:
+    return tuple(
+        value._version if isinstance(value, torch.Tensor) and not value.is_inference() else 0 for value in values
+    )
 
 
 def _copied(value: Any) -> torch.Tensor | None:

@@ -10,7 +10,7 @@ from itertools import combinations, product
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import Run, SampleCall, differentiate, differentiated, has_backward
+from conformance.kit.calls import Run, SampleCall, differentiate, differentiated, need_backward
 from conformance.kit.collectives import unseen_change
 from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.gradients import Gradients
@@ -107,7 +107,7 @@ def _chosen_gradients(
 @clause("Function.backward.grads-untouched")
 def test_incoming_gradients_are_left_alone(subject: Subject, world: World) -> None:
     """The gradients handed to backward hold the same values afterwards, in any dtype, of longer samples too."""
-    need(has_backward(subject), "the class defines neither backward nor vjp")
+    need_backward(subject)
     looks = look_at(subject, world, derived=True)
     seen = any(look.cotangents or any(call.backwards for call in look.witness.calls) for look in looks)
     need(any(world.exchange(seen)), "no backward came to its end")

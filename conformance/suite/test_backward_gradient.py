@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from conformance.kit import expect
@@ -11,6 +13,7 @@ from conformance.kit.deviations import Deviation, need
 from conformance.kit.formula import declared_gradients
 from conformance.kit.marks import cases, clause
 from conformance.kit.precision import working_epsilon
+from conformance.kit.recording import recording
 from conformance.kit.returned import explained
 from conformance.kit.sizes import GROWN, is_read, resized
 from conformance.kit.slopes import Comparison, compare, directions, epsilon, inner, nearby, paired, reach
@@ -194,7 +197,7 @@ def _same_gradient(
     expected = by_differences(run, cotangents, at)
     what = f"gradient of {run.sample.name(at)}"
     if gradient is None:
-        raise Deviation(what, "None: no gradient at all", expect.shown(expected))
+        raise Deviation(what, "None: no gradient at all", expect.shown(expected), _forgotten(run.sample))
     actual, right = expect.shown_apart(gradient, expected)
     raise Deviation(
         f"{what}{expect.beyond_start(gradient, expected)}",
@@ -202,6 +205,16 @@ def _same_gradient(
         f"{right} by differences of forward; slope along a direction {slope.analytic:.9g}, {slope.by_differences}",
         likely_mistake(run, cotangents, at, gradient, expected),
     )
+
+
+def _forgotten(sample: SampleCall) -> str:
+    """What to say of a backward that returned nothing but None."""
+    if sample.subject.function is None:
+        return ""
+    recorded, notes = recording(sample.subject, "backward", "vjp")
+    differentiate(replace(sample, subject=recorded))
+    returned = [noted.returned for name in ("backward", "vjp") for noted in notes.of(name)]
+    return "a backward without its return" if returned and all(value is None for value in returned) else ""
 
 
 @clause("Function.backward.gradient")

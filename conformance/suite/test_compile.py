@@ -24,14 +24,16 @@ def test_compiled_it_gives_the_same(subject: Subject, world: World) -> None:
         for sample in _steady(subject, world):
             right = sample.run()
             cotangents = right.cotangents(world)
-            gradients = right.filled(right.gradients(cotangents))
+            given = right.gradients(cotangents)
+            gradients = right.filled(given)
             found = world.try_call(_compiled, sample, inside, cotangents)
             if found is None:
                 continue
             compared += 1
             run, actual = found
+            # Where there is no gradient at all, the compiler leaves the graph away: it would lead nowhere.
             expect.that(
-                run.places == right.places,
+                run.places == right.places or all(gradient is None for gradient in given),
                 f"outputs of {sample.label} with a graph, compiled",
                 run.places,
                 right.places,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import Run, SampleCall, has_backward
+from conformance.kit.calls import Run, SampleCall, need_backward
 from conformance.kit.calls import active_samples as differentiable
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.layouts import (
@@ -188,7 +188,7 @@ def test_gradient_of_nothing(subject: Subject, world: World) -> None:
 )
 def test_backward_takes_what_forward_takes(subject: Subject, world: World, kind: str) -> None:
     """A sample laid out otherwise, or with an empty first dimension, that forward takes is no error in backward."""
-    need(has_backward(subject), "the class defines neither backward nor vjp")
+    need_backward(subject)
     taken = 0
     arrange = LAYOUTS.get(kind)
     for given in differentiable(subject, world):

@@ -1,0 +1,112 @@
+"""What authors forget first, a return or a method's right name, is called by its name."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from conformance import ConformanceError, check
+
+X = torch.linspace(0.3, 1.7, 3, dtype=torch.float64)
+
+
+class Double(torch.autograd.Function):
+    """No mistake yet: each class below changes one member."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+class ForwardWithoutReturn(Double):
+    @staticmethod
+    def forward(ctx, x):
+        x * 2
+
+
+class BackwardWithoutReturn(Double):
+    @staticmethod
+    def backward(ctx, grad):
+        grad * 2
+
+
+class Mistyped(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backwards(ctx, grad):
+        return grad * 2
+
+
+class WithoutBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def forward_again(ctx, x):
+        return x * 2
+
+
+class Refusing(WithoutBackward):
+    @staticmethod
+    def backward(ctx, grad):
+        raise NotImplementedError("not yet")
+
+
+class ChangedAndReturned(Double):
+    @staticmethod
+    def forward(ctx, x):
+        x *= 2
+        return x
+
+
+def broken(function):
+    with pytest.raises(ConformanceError) as caught:
+        check(function, (X,), compile=True)
+    (subject,) = caught.value.report.subjects
+    return subject, " ".join(str(caught.value).split())
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (ForwardWithoutReturn, "returns None, as a forward without its return does"),
+        (Mistyped, "defines neither backward nor vjp; is its backwards meant to be backward?"),
+    ],
+)
+def test_where_no_gradient_can_be_judged_for_a_slip_the_verdict_is_open(function, said):
+    subject, text = broken(function)
+    assert subject.verdict == "incomplete"
+    assert said in text
+
+
+def test_a_backward_without_its_return_is_one_thing_to_tell():
+    subject, text = broken(BackwardWithoutReturn)
+    assert [clause.id for clause in subject.clauses if clause.broken] == ["Function.backward.gradient"]
+    assert "looks like a backward without its return" in text
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        (WithoutBackward, "the class defines neither backward nor vjp"),
+        (Refusing, "its backward does nothing but raise NotImplementedError"),
+    ],
+)
+def test_a_class_without_backward_conforms_and_says_that_no_gradient_was_judged(function, why):
+    (subject,) = check(function, (X,)).subjects
+    reasons = {clause.id: clause.reason for clause in subject.clauses}
+    assert reasons["Function.backward.gradient"] == why
+
+
+def test_an_input_that_is_changed_and_returned_is_laid_to_no_alias():
+    subject, text = broken(ChangedAndReturned)
+    assert [clause.id for clause in subject.clauses if clause.broken] == ["Function.mark_dirty.complete"]
+    assert "looks like" not in text
