@@ -365,6 +365,7 @@ def test_a_result_that_autograd_does_not_record_is_said_to_be_that():
     [
         (vmap_generated.SavesInTwoOrders, "test_gradients_through_a_batch"),
         (vmap_generated.AddsUpTheWholeBatch, "test_tangents_through_a_batch"),
+        (vmap_generated.TwoOutputs, "test_gradients_through_a_batch"),
     ],
 )
 def test_wrong_numbers_of_the_generated_rule_are_laid_to_what_it_loses(function, test):

@@ -388,6 +388,29 @@ class Expanded(Function):
         return 2 * grad * ctx.saved_tensors[0]
 
 
+class MeanForEachRow(Function):
+    """Scales the mean of the rows, once for each row: of no rows the mean is NaN, and so is the gradient by PyTorch."""
+
+    @staticmethod
+    def inputs():
+        yield (
+            torch.randn(4, 3, dtype=torch.float64, requires_grad=True),
+            torch.randn(3, dtype=torch.float64, requires_grad=True),
+        )
+
+    @staticmethod
+    def forward(ctx, x, scale):
+        mean = x.mean(0)
+        ctx.save_for_backward(x, scale)
+        return (mean * scale).repeat(len(x), 1)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, scale = ctx.saved_tensors
+        total = grad.sum(0)
+        return (total * scale / len(x)).expand_as(x), total * x.mean(0)
+
+
 class NotDifferentiable(Function):
     """Says so in a backward of its own, as the one does that PyTorch gives every class."""
 
