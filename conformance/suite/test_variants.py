@@ -197,7 +197,7 @@ def test_gradient_of_nothing(subject: Subject, world: World) -> None:
 def test_backward_takes_what_forward_takes(subject: Subject, world: World, kind: str) -> None:
     """A sample laid out otherwise, or with an empty first dimension, that forward takes is no error in backward.
 
-    Where backward does not take one row less either, the number of rows has a meaning, as that of a square matrix has.
+    Where neither one row less nor half of the rows are taken, their number has a meaning, as in a square matrix.
     """
     need(has_backward(subject), "the class defines neither backward nor vjp")
     taken = 0
@@ -218,14 +218,15 @@ def test_backward_takes_what_forward_takes(subject: Subject, world: World, kind:
 
 
 def _is_tied(sample: SampleCall, world: World) -> bool:
-    """Whether forward takes one row less, and backward does not."""
-    run = world.try_call(_with_fewer_rows, sample)
-    return run is not None and world.try_call(_pulled, run, world) is None
+    """Whether neither one row less nor half of the rows can be gone back through, where there are as many."""
+    tried = [world.try_call(_with_fewer_rows, sample, half) for half in (False, True)]
+    found = [fewer for fewer in tried if fewer]
+    return bool(found) and not any(world.try_call(_taken, fewer, None, world) is not None for fewer in found)
 
 
-def _with_fewer_rows(sample: SampleCall) -> Run | None:
-    fewer = without_rows(sample, 1)
-    return fewer.run() if fewer else None
+def _with_fewer_rows(sample: SampleCall, half: bool) -> SampleCall | None:
+    rows = next((sample.values[at].shape[0] for at in sample.active if sample.values[at].dim()), 0)
+    return without_rows(sample, rows - rows // 2 if half else 1)
 
 
 def _pulled(run: Run, world: World) -> bool:

@@ -169,3 +169,24 @@ class TraceOfSquare(Function):
     @staticmethod
     def backward(ctx, grad):
         return grad * torch.eye(ctx.size, dtype=grad.dtype, device=grad.device)
+
+
+class PermutesRowsOfSquare(Function):
+    """Takes a row for each row; without any, PyTorch lets an empty index pass for one of any shape."""
+
+    @staticmethod
+    def inputs():
+        order = torch.tensor([[1, 0, 0], [0, 2, 1], [2, 1, 2]])
+        yield torch.randn(3, 3, dtype=torch.float64, requires_grad=True), torch.tensor([2, 0, 1]), order
+
+    @staticmethod
+    def forward(ctx, x, columns, order):
+        ctx.save_for_backward(columns, order)
+        picked = x.index_select(1, columns)
+        return torch.zeros_like(picked).scatter_add(0, order, picked)
+
+    @staticmethod
+    def backward(ctx, grad):
+        columns, order = ctx.saved_tensors
+        picked = grad.gather(0, order)
+        return torch.zeros_like(picked).index_add(1, columns, picked), None, None
