@@ -145,6 +145,22 @@ class Dropout(Function):
         return grad * keep
 
 
+class DrawsAgain(Function):
+    """Draws the same numbers in backward, and puts the generator back to where it was."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.state = torch.get_rng_state().tolist()
+        return x * torch.rand(x.shape, dtype=x.dtype)
+
+    @staticmethod
+    def backward(ctx, grad):
+        with torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(torch.tensor(ctx.state, dtype=torch.uint8))
+            factors = torch.rand(grad.shape, dtype=grad.dtype)
+        return grad * factors
+
+
 class DrawsFromAGenerator(Function):
     """Draws random numbers from the generator that it is given."""
 
