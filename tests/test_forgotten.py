@@ -103,7 +103,7 @@ def test_a_backward_without_its_return_is_one_thing_to_tell():
 def test_a_class_without_backward_conforms_and_says_that_no_gradient_was_judged(function, why):
     (subject,) = check(function, (X,)).subjects
     reasons = {clause.id: clause.reason for clause in subject.clauses}
-    assert reasons["Function.backward.gradient"] == why
+    assert reasons["Function.backward.repeatable"] == why
 
 
 def test_an_input_that_is_changed_and_returned_is_laid_to_no_alias():

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.autograd import Function
 
 from conformance import GROUP, ConformanceError, Subject, check
 from tests.planted import alike, collective, modes, vmap_generated
@@ -365,6 +366,7 @@ def test_a_result_that_autograd_does_not_record_is_said_to_be_that():
     [
         (vmap_generated.SavesInTwoOrders, "test_gradients_through_a_batch"),
         (vmap_generated.AddsUpTheWholeBatch, "test_tangents_through_a_batch"),
+        (vmap_generated.TwoOutputs, "test_gradients_through_a_batch"),
     ],
 )
 def test_wrong_numbers_of_the_generated_rule_are_laid_to_what_it_loses(function, test):
@@ -386,3 +388,46 @@ def test_a_named_tuple_is_blamed_where_a_plain_one_is_taken(function, said):
     with pytest.raises(ConformanceError) as caught:
         check(Subject(function, inputs=function.inputs), only="test_batch_equals_its_samples")
     assert ("named tuple" in str(caught.value)) is said
+
+
+class WritesUnseen(Function):
+    """Changes its input through .data, where autograd sees nothing of it."""
+
+    @staticmethod
+    def forward(ctx, x):
+        x.data.mul_(2)
+        return x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * grad
+
+
+class WritesOnce(WritesUnseen):
+    """Changes its input as everybody does, and does not say so."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.mul_(2)
+
+
+class Turns(WritesUnseen):
+    """Changes the shape of its input."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x.unsqueeze_(0)
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [(WritesUnseen, "changed through .data"), (WritesOnce, ""), (Turns, "its shape or strides were changed")],
+)
+def test_an_input_that_is_changed_once_is_not_laid_to_an_alias(function, said):
+    x = torch.linspace(0.3, 1.7, 3, dtype=torch.float64, requires_grad=True)
+    with pytest.raises(ConformanceError) as caught:
+        check(function, (x,), only="Function.mark_dirty.complete")
+    text = " ".join(str(caught.value).split())
+    assert "not given to mark_dirty" in text
+    assert said in text
+    assert ("looks like" in text) is bool(said)

@@ -15,7 +15,15 @@ import torch
 from conformance.kit import expect, seeds
 from conformance.kit.calls import SampleCall, every_sample
 from conformance.kit.deviations import Deviation, need
-from conformance.kit.generated_rule import LOSSES, NAMED, NO_DIRTY, with_plain_tuples, without_losses
+from conformance.kit.generated_rule import (
+    LOSSES,
+    NAMED,
+    NO_DIRTY,
+    with_mapped_outputs,
+    with_plain_tuples,
+    without_losses,
+    without_nesting,
+)
 from conformance.kit.precision import working_epsilon
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import differentiable
@@ -214,7 +222,11 @@ class Comparison:
             raise
 
     def _is_right_without_losses(self) -> bool:
-        spared = without_losses(self.batch.sample.subject)
+        subject = self.batch.sample.subject
+        more = with_mapped_outputs(without_nesting(subject))
+        return any(map(self._is_right_with, (without_losses(subject), without_losses(more))))
+
+    def _is_right_with(self, spared: Subject | None) -> bool:
         if spared is None:
             return False
         batch = replace(self.batch, sample=replace(self.batch.sample, subject=spared))

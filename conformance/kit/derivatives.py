@@ -6,14 +6,33 @@ import torch
 
 from conformance.kit.calls import Run
 from conformance.kit.diagnosis import likely_cause
-from conformance.kit.slopes import epsilon, paired, typical
+from conformance.kit.slopes import Comparison, compare, epsilon, inner, paired, reach, typical
 from conformance.kit.tensors import is_strided
+from conformance.kit.world import World
 
 
 def outputs_at(run: Run, at: int, value: torch.Tensor) -> list[torch.Tensor]:
     """What the call gives for another value of one input, which needs a gradient as it did in the call."""
     tensors = run.sample.having({at: value}).run(needed=run.leaves).tensors
     return [tensors[place] for place in run.places]
+
+
+def slope_along(
+    world: World,
+    run: Run,
+    cotangents: list[torch.Tensor],
+    at: int,
+    gradient: torch.Tensor | None,
+    direction: torch.Tensor,
+    eps: float,
+) -> Comparison:
+    """The gradient of one input compared with differences of forward along a direction."""
+    value = run.sample.values[at].detach()
+
+    def loss(step: float) -> torch.Tensor:
+        return paired(cotangents, outputs_at(run, at, value + step * direction))
+
+    return compare(world, loss, inner(gradient, direction), eps, reach(cotangents, [direction]))
 
 
 def by_differences(run: Run, cotangents: list[torch.Tensor], at: int) -> torch.Tensor:

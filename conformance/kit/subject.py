@@ -185,16 +185,17 @@ class Subject:
             return False
         return not (isinstance(own, FunctionType) and _is_refusal(own))
 
-    def overriding(self, **methods: Callable[..., Any]) -> Subject:
+    def overriding(self, *bases: type, **methods: Callable[..., Any]) -> Subject:
         """The subject on a subclass that is called as its class is, with other static methods.
 
         Args:
+            *bases: further ones, between the class and :class:`torch.autograd.Function`.
             **methods: each by its name.
         """
         function: Any = self.function
         members: dict[str, Any] = {name: getattr(function, name) for name in ("__module__", "__qualname__", "__doc__")}
         members |= {name: staticmethod(method) for name, method in methods.items()}
-        return replace(self, target=type(function)(function.__name__, (function,), members))
+        return replace(self, target=type(function)(function.__name__, (function, *bases), members))
 
     @property
     def generates_vmap(self) -> bool:

@@ -129,6 +129,27 @@ class AllocationMode(TorchDispatchMode):
         raise NotImplementedError
 
 
+class UndefinedMode(TorchDispatchMode):
+    """Notes the operations that make a number of what has none: the mean of nothing is NaN, its logsumexp infinite."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.undefined: list[str] = []
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run the operation and look at its result."""
+        result = carry_out(function, args, kwargs)
+        of_nothing = any(leaf.numel() == 0 for leaf in _floating((args, kwargs)))
+        for made in map(torch.Tensor.detach, _floating(result)):
+            if bool(made.isnan().any()) or (of_nothing and bool(made.isinf().any())):
+                self.undefined.append(str(function))
+        return result
+
+
+def _floating(tree: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor) and differentiable(leaf)]
+
+
 def _stored(tree: Any) -> Iterator[tuple[torch.Tensor, int]]:
     """The tensors in a tree that have a storage, and what tells one storage from another."""
     for leaf in pytree.tree_leaves(tree):

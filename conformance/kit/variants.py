@@ -54,15 +54,24 @@ def in_dtype(sample: SampleCall, dtype: torch.dtype) -> SampleCall | None:
     return sample.having(moved) if any(moved[at].dtype != value.dtype for at, value in tensors.items()) else None
 
 
-def without_rows(sample: SampleCall) -> SampleCall | None:
-    """The sample with an empty first dimension in its first input and in all inputs of the same length."""
+def without_rows(sample: SampleCall, count: int | None = None) -> SampleCall | None:
+    """The sample with an empty first dimension in its first input and in all inputs of the same length.
+
+    Args:
+        sample: what it is derived from.
+        count: how many rows are left out, where it is not all of them.
+
+    Returns:
+        The derived sample; None where there are no more rows than that, or they cannot be left out.
+    """
     rows = next((sample.values[at].shape[0] for at in sample.active if sample.values[at].dim()), 0)
-    if rows == 0:
+    left = 0 if count is None else rows - count
+    if rows == 0 or (count is not None and left <= 0):
         return None
     tensors = {at: value.detach() for at, value in enumerate(sample.values) if isinstance(value, torch.Tensor)}
     if not all(map(is_strided, tensors.values())):
         return None
-    return sample.having({at: value[:0] for at, value in tensors.items() if value.dim() and value.shape[0] == rows})
+    return sample.having({at: value[:left] for at, value in tensors.items() if value.dim() and value.shape[0] == rows})
 
 
 def longer(sample: SampleCall) -> SampleCall | None:

@@ -8,7 +8,7 @@ import torch
 
 from conformance.kit import expect
 from conformance.kit.calls import Run, SampleCall, differentiate, differentiated, in_double
-from conformance.kit.derivatives import by_differences, likely_mistake, outputs_at
+from conformance.kit.derivatives import by_differences, likely_mistake, slope_along
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.formula import declared_gradients
 from conformance.kit.marks import cases, clause
@@ -16,7 +16,7 @@ from conformance.kit.precision import working_epsilon
 from conformance.kit.recording import recording
 from conformance.kit.returned import explained
 from conformance.kit.sizes import GROWN, is_read, resized
-from conformance.kit.slopes import Comparison, compare, directions, epsilon, inner, nearby, paired, reach
+from conformance.kit.slopes import Comparison, directions, epsilon, nearby
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_strided
 from conformance.kit.triangles import kept_symmetric
@@ -161,13 +161,9 @@ def _slopes(
     eps = _working_epsilon(world, run)
 
     def along(direction: torch.Tensor) -> Comparison:
-        def loss(step: float) -> torch.Tensor:
-            return paired(cotangents, outputs_at(run, at, value + step * direction))
-
-        slope, weight = inner(gradient, direction), reach(cotangents, [direction])
-        found = compare(world, loss, slope, eps, weight)
+        found = slope_along(world, run, cotangents, at, gradient, direction, eps)
         if is_derived and found.verdict == "differs":
-            again = compare(world, loss, slope, max(eps, SINGLE), weight)
+            again = slope_along(world, run, cotangents, at, gradient, direction, max(eps, SINGLE))
             return again if again.verdict == "agrees" else found
         return found
 

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import torch
 
 from conformance.kit import expect, seeds
 from conformance.kit.calls import Run, SampleCall, differentiated
+from conformance.kit.derivatives import slope_along
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause
+from conformance.kit.slopes import direction, epsilon
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import freed, share_memory
+from conformance.kit.triangles import kept_symmetric
 from conformance.kit.variants import draws, longer
 from conformance.kit.witness import same_values
 from conformance.kit.world import World
 
+#: So many inputs are moved, one at a time.
+MOVED = 4
 BY_IDENTITY = "something is kept by the tensor's address or on the tensor, and found again"
 
 
@@ -121,3 +126,59 @@ def _again(sample: SampleCall, moved: SampleCall, world: World) -> tuple[list[to
             tensors[at].copy_(moved.values[at])
     seeds.seed(0)
     return (_results(Run.of(moved, first.args, first.leaves), world),)
+
+
+@clause("Function.forward.calls-independent")
+def test_a_gradient_follows_the_numbers(subject: Subject, world: World) -> None:
+    """Called with other numbers, a gradient that stays the same to the last bit is that of the other numbers too.
+
+    It may be the same where forward is linear. Elsewhere it was made of what an earlier call kept.
+    """
+    need(world.size == 1, "asked of one rank: what a call keeps, it keeps on each")
+    need(subject.gradient_kind == "numeric", "its gradient is a declared one, or its spec says what it is")
+    compared = 0
+    for sample, _ in differentiated(subject, world):
+        if draws(sample, world):
+            continue
+        run = sample.run()
+        cotangents = run.cotangents(world)
+        before = dict(zip(run.leaves, run.filled(run.gradients(cotangents)), strict=True))
+        for moved_at in sample.active[:MOVED]:
+            moved = sample.having({moved_at: sample.values[moved_at].detach() * 0.75})
+            later = world.try_call(_with, moved, cotangents)
+            if later is None:
+                continue
+            compared += 1
+            for at, gradient in later.gradients.items():
+                if same_values(gradient, before[at]) and _is_off(world, later.run, cotangents, at, gradient):
+                    if _is_off(world, run, cotangents, at, gradient):
+                        continue  # it was wrong before
+                    raise Deviation(
+                        f"gradient of {sample.name(at)} after a call with other numbers in {sample.name(moved_at)}",
+                        f"{expect.shown(gradient)}, as in the earlier call",
+                        "another one, as differences of forward show",
+                        "something is kept from an earlier call and read again",
+                    )
+    need(compared, "it draws random numbers, or takes no other ones")
+
+
+@dataclass(frozen=True)
+class _Later:
+    """A call and the gradients of its inputs."""
+
+    run: Run
+    gradients: dict[int, torch.Tensor]
+
+
+def _with(sample: SampleCall, cotangents: list[torch.Tensor]) -> _Later:
+    run = sample.run()
+    return _Later(run, dict(zip(run.leaves, run.filled(run.gradients(cotangents)), strict=True)))
+
+
+def _is_off(world: World, run: Run, cotangents: list[torch.Tensor], at: int, gradient: torch.Tensor) -> bool:
+    """Whether differences say something else than a gradient, by steps as long as single precision inside needs."""
+    if at not in run.sample.top:
+        return False  # autograd does not look into containers
+    along = kept_symmetric(run, at, direction(world, run.sample.values[at].detach()), gradient)
+    eps = max(epsilon([*run.outputs, *run.leaves.values()]), torch.finfo(torch.float32).eps)
+    return slope_along(world, run, cotangents, at, gradient, along, eps).verdict == "differs"

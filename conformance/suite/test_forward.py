@@ -129,6 +129,7 @@ def test_global_state_is_left_as_found(subject: Subject, world: World) -> None:
     before = isolation.take()
     try:
         states = [[_states_after(sample, world, seed) for sample in samples] for seed in (11, 12)]
+        later = [[_states_after(sample, world, 11, seed) for sample in samples] for seed in (11, 12)]
         changed = isolation.differences(before, isolation.take())
     finally:
         torch.set_default_dtype(dtype)
@@ -136,6 +137,8 @@ def test_global_state_is_left_as_found(subject: Subject, world: World) -> None:
     expect.that(not changed, "global state after calls", f"changed: {', '.join(changed)}", "as it was before")
     for sample, one, other in zip(samples, *states, strict=True):
         expect_not_seeded(one, other, sample.label)
+    for sample, one, other in zip(samples, *later, strict=True):
+        expect_not_seeded(one, other, f"backward of {sample.label}")
 
 
 @clause("Function.forward.deterministic")
@@ -151,15 +154,18 @@ def test_unusual_settings_are_left_as_found(subject: Subject, world: World) -> N
     expect.that(not changed, "unusual settings after calls", f"changed: {', '.join(changed)}", "as they were before")
 
 
-def _states_after(sample: SampleCall, world: World, seed: int) -> dict[str, Any]:
-    """The states of all generators after a call that began with them seeded."""
+def _states_after(sample: SampleCall, world: World, seed: int, seed_of_backward: int | None = None) -> dict[str, Any]:
+    """The states of all generators after a call that began with them seeded, and so did its backward if asked."""
     run = sample.run(seed=seed)
     after_forward = torch.get_rng_state()
     if run.outputs:
+        cotangents = run.cotangents(world)
         torch.set_rng_state(after_forward)
+        if seed_of_backward is not None:
+            seeds.seed(seed_of_backward)
         with sample.subject.asking_for_its_group():
-            leaf_gradients(run.outputs, list(run.leaves.values()), run.cotangents(world))
-    return seeds.states()
+            leaf_gradients(run.outputs, list(run.leaves.values()), cotangents)
+    return seeds.states() if run.outputs or seed_of_backward is None else {}
 
 
 @clause("Function.forward.calls-independent")

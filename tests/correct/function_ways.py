@@ -145,6 +145,22 @@ class Dropout(Function):
         return grad * keep
 
 
+class DrawsAgain(Function):
+    """Draws the same numbers in backward, and puts the generator back to where it was."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.state = torch.get_rng_state().tolist()
+        return x * torch.rand(x.shape, dtype=x.dtype)
+
+    @staticmethod
+    def backward(ctx, grad):
+        with torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(torch.tensor(ctx.state, dtype=torch.uint8))
+            factors = torch.rand(grad.shape, dtype=grad.dtype)
+        return grad * factors
+
+
 class DrawsFromAGenerator(Function):
     """Draws random numbers from the generator that it is given."""
 
@@ -386,6 +402,29 @@ class Expanded(Function):
     @staticmethod
     def backward(ctx, grad):
         return 2 * grad * ctx.saved_tensors[0]
+
+
+class MeanForEachRow(Function):
+    """Scales the mean of the rows, once for each row: of no rows the mean is NaN, and so is the gradient by PyTorch."""
+
+    @staticmethod
+    def inputs():
+        yield (
+            torch.randn(4, 3, dtype=torch.float64, requires_grad=True),
+            torch.randn(3, dtype=torch.float64, requires_grad=True),
+        )
+
+    @staticmethod
+    def forward(ctx, x, scale):
+        mean = x.mean(0)
+        ctx.save_for_backward(x, scale)
+        return (mean * scale).repeat(len(x), 1)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, scale = ctx.saved_tensors
+        total = grad.sum(0)
+        return (total * scale / len(x)).expand_as(x), total * x.mean(0)
 
 
 class NotDifferentiable(Function):

@@ -152,3 +152,41 @@ class UpperTriangle(Function):
         whole = grad.new_zeros(grad.shape[0], ctx.shape[1] * ctx.shape[2])
         whole[:, chosen] = grad
         return whole.reshape(ctx.shape)
+
+
+class TraceOfSquare(Function):
+    """Is meant for square matrices, and does not look whether they are: PyTorch's trace takes any."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(4, 4, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.size = x.shape[1]
+        return torch.trace(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * torch.eye(ctx.size, dtype=grad.dtype, device=grad.device)
+
+
+class PermutesRowsOfSquare(Function):
+    """Takes a row for each row; without any, PyTorch lets an empty index pass for one of any shape."""
+
+    @staticmethod
+    def inputs():
+        order = torch.tensor([[1, 0, 0], [0, 2, 1], [2, 1, 2]])
+        yield torch.randn(3, 3, dtype=torch.float64, requires_grad=True), torch.tensor([2, 0, 1]), order
+
+    @staticmethod
+    def forward(ctx, x, columns, order):
+        ctx.save_for_backward(columns, order)
+        picked = x.index_select(1, columns)
+        return torch.zeros_like(picked).scatter_add(0, order, picked)
+
+    @staticmethod
+    def backward(ctx, grad):
+        columns, order = ctx.saved_tensors
+        picked = grad.gather(0, order)
+        return torch.zeros_like(picked).index_add(1, columns, picked), None, None

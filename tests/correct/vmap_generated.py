@@ -111,3 +111,71 @@ class DoublesInPlace(Function):
     @staticmethod
     def jvp(ctx, tangent):
         return tangent.mul_(2)
+
+
+class SumsOverDimensions(Function):
+    """Takes its dimensions in a tuple: when the rule maps tangents, it counts what is in there as inputs."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def inputs():
+        yield _random(2, 3, 2), (0, 2)
+        yield _random(2, 3), [1]
+
+    @staticmethod
+    def forward(x, dims):
+        return x.sum(dims)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, dims = inputs
+        ctx.shape = x.shape
+        ctx.dims = dims
+
+    @staticmethod
+    def backward(ctx, grad):
+        for dim in sorted(ctx.dims):
+            grad = grad.unsqueeze(dim)
+        return grad.expand(ctx.shape) if ctx.needs_input_grad[0] else None, None
+
+    @staticmethod
+    def jvp(ctx, tangent, _):
+        return tangent.sum(ctx.dims)
+
+
+class MixesWithConstants(Function):
+    """Takes tensors that are not differentiated in a dictionary, and one of them may be batched."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def inputs():
+        yield _random(3), {"scale": _random(3, seed=45).detach(), "power": 3}, _random(2, 3, seed=46)
+
+    @staticmethod
+    def forward(x, options, y):
+        return x ** options["power"] * options["scale"] + y.sum(0)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, options, y = inputs
+        ctx.power = options["power"]
+        ctx.rows = y.shape[0]
+        ctx.save_for_backward(x, options["scale"])
+        ctx.save_for_forward(x, options["scale"])
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, scale = ctx.saved_tensors
+        slope = ctx.power * x ** (ctx.power - 1) * scale
+        return (
+            grad * slope if ctx.needs_input_grad[0] else None,
+            None,
+            grad.expand(ctx.rows, -1) if ctx.needs_input_grad[2] else None,
+        )
+
+    @staticmethod
+    def jvp(ctx, x_tangent, _, y_tangent):
+        x, scale = ctx.saved_tensors
+        return x_tangent * ctx.power * x ** (ctx.power - 1) * scale + y_tangent.sum(0)

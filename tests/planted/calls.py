@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 from tests.planted._square import Square
 
@@ -103,3 +104,29 @@ class FlagOfTheLastCall(Function):
     @staticmethod
     def backward(ctx, grad):
         return -grad if FlagOfTheLastCall.turned else grad.clone(), None
+
+
+class FirstOfItsShape(Function):
+    """Keeps a factor for backward on the class, by its shape: the first one is read for ever.
+
+    Breaks: Function.forward.calls-independent
+    """
+
+    kept: dict[Any, torch.Tensor] = {}
+
+    @staticmethod
+    def inputs():
+        yield torch.linspace(0.3, 1.1, 4, dtype=torch.float64).requires_grad_(), torch.tensor(0.8).requires_grad_()
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        FirstOfItsShape.kept.setdefault(factor.shape, factor.detach().clone())
+        ctx.save_for_backward(x, factor)
+        return x * factor
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, factor = ctx.saved_tensors
+        kept = FirstOfItsShape.kept[factor.shape]
+        return grad * kept.to(grad), (grad * x).sum().to(factor)

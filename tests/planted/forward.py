@@ -262,6 +262,23 @@ class SeedsTheGeneratorInBackward(Square):
         return Square.backward(ctx, grad)
 
 
+class RestoresTheGeneratorInBackward(Function):
+    """Takes forward's numbers again in backward, and leaves the generator there: whatever is drawn next comes again.
+
+    Breaks: Function.forward.deterministic
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.state = torch.get_rng_state().numpy().tobytes()
+        return x * torch.rand(x.shape, dtype=x.dtype)
+
+    @staticmethod
+    def backward(ctx, grad):
+        torch.set_rng_state(torch.frombuffer(bytearray(ctx.state), dtype=torch.uint8))
+        return grad * torch.rand(grad.shape, dtype=grad.dtype)
+
+
 class SeedsNumpysGenerator(Square):
     """Seeds NumPy's global generator, as research code does.
 

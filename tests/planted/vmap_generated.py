@@ -102,3 +102,29 @@ class NamedTuple(Function):
     def backward(ctx, grad, _):
         (places,) = ctx.saved_tensors
         return grad.new_zeros((*grad.shape[:-1], ctx.width)).scatter(-1, places, grad)
+
+
+class TwoOutputs(Function):
+    """One output is made of one input alone: where that is not mapped, its gradient is counted for every sample.
+
+    Breaks: Function.vmap.batched
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def inputs():
+        yield _random(3), _random(3, seed=46)
+
+    @staticmethod
+    def forward(x, y):
+        return 2 * x, x * y
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad_double, grad_product):
+        x, y = ctx.saved_tensors
+        return 2 * grad_double + grad_product * y, grad_product * x
