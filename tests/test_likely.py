@@ -42,6 +42,28 @@ class KnowsTheAddress(Square):
         return 2 * grad * x if x.data_ptr() == ctx.address else 3 * grad * x
 
 
+class DecoratedForCtx(Square):
+    """custom_fwd expects ctx first, and there is none."""
+
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu")
+    def forward(x):
+        return x * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+
+class WritesOnItsInput(Square):
+    """Leaves a note on its input."""
+
+    @staticmethod
+    def forward(ctx, x):
+        x.seen = True
+        return Square.forward(ctx, x)
+
+
 class SavedAnAlias(Square):
     """What is saved shares the input's memory, and not its version."""
 
@@ -288,6 +310,7 @@ NAMED = [
     (ScalesItsInputsData, "test_every_changed_input_is_marked_dirty", "through .data"),
     (SavesAViewOfItsOutput, "test_memory_is_freed_with_the_outputs", "a view of an output"),
     (KeptElsewhere, "test_memory_is_freed_with_the_outputs", "a global"),
+    (DecoratedForCtx, "test_attributes_of_arguments_are_left_alone", "custom_fwd on a forward without ctx"),
 ]
 #: The neighbour, the test that sees it, and what must not be said of it.
 NOT_NAMED = [
@@ -308,6 +331,7 @@ NOT_NAMED = [
     (ScalesItsInputsData, "test_every_changed_input_is_marked_dirty", "shape or strides"),
     (SavesAViewOfItsOutput, "test_memory_is_freed_with_the_outputs", "a global"),
     (KeptElsewhere, "test_memory_is_freed_with_the_outputs", "a view of an output"),
+    (WritesOnItsInput, "test_attributes_of_arguments_are_left_alone", "custom_fwd"),
 ]
 
 

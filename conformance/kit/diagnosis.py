@@ -51,6 +51,8 @@ def _generic(actual: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype) -
         return f"the right value times {factor}"
     if actual.dim() == 2 and actual.shape[0] == actual.shape[1] and _near(actual, expected.T):
         return "transposed"
+    if _is_symmetric_part(actual, expected):
+        return "its symmetric part: where the matrix is symmetric by what it means, let call= make it symmetric first"
     if actual.dim() and _is_roll(actual, expected):
         return "shifted by one or more entries"
     if torch.allclose(actual, expected, rtol=1e-2, atol=1e-3):
@@ -89,6 +91,11 @@ def _is_telling(factor: torch.Tensor) -> bool:
         factor = factor.real if factor.imag.abs() <= 1e-5 * factor.abs() else torch.zeros(())
     sizes = (factor.abs(), 1 / factor.abs())
     return any(bool((size - size.round()).abs() <= 1e-5 * size) and 1 < size < 1e6 for size in sizes)
+
+
+def _is_symmetric_part(actual: torch.Tensor, expected: torch.Tensor) -> bool:
+    is_matrix = expected.dim() >= 2 and expected.shape[-1] == expected.shape[-2]
+    return is_matrix and _near(actual, (expected + expected.mH) / 2)
 
 
 def _is_roll(actual: torch.Tensor, expected: torch.Tensor) -> bool:

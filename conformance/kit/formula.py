@@ -34,3 +34,30 @@ def declared_gradients(run: Run, cotangents: Sequence[torch.Tensor]) -> dict[int
         value = values[index] if index < len(values) else None
         found[at] = torch.zeros_like(sample.values[at]).detach() if value is None else value
     return found
+
+
+def is_linear(run: Run, cotangents: Sequence[torch.Tensor]) -> bool:
+    """Whether gradients are products of the incoming ones with a Jacobian, as all are that no formula declares.
+
+    A formula may clip what comes in, or add to it. Then gradients of parts do not add up to that of the whole.
+    """
+    if run.sample.subject.gradient_kind != "declared":
+        return True
+
+    def at(factor: float) -> list[torch.Tensor]:
+        return list(declared_gradients(run, [cotangent * factor for cotangent in cotangents]).values())
+
+    # Clipping shows among large ones, a threshold among small ones.
+    for size in (1e-3, 1.0, 1e3):
+        one, two, both = at(size), at(-2 * size), at(-size)
+        if not _is_zero([a + b - ab for a, b, ab in zip(one, two, both, strict=True)], one):
+            return False
+    return True
+
+
+def _is_zero(left: Sequence[torch.Tensor], beside: Sequence[torch.Tensor]) -> bool:
+    """Whether nothing but rounding is left, next to what it was made of."""
+    return all(
+        one.numel() == 0 or bool(one.abs().max() <= max(1e-5, 16 * torch.finfo(one.dtype).eps) * other.abs().max())
+        for one, other in zip(left, beside, strict=True)
+    )

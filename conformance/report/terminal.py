@@ -75,6 +75,18 @@ def _not_selected(sheet: Sheet, report: Report) -> None:
     left_out += [f"{own} of the {'subject' if len(report.subjects) == 1 else 'subjects'}"] * bool(own)
     if left_out:
         sheet.say(f"Not selected: {' and '.join(left_out)}.", "dim")
+        _selected(sheet, report)
+
+
+def _selected(sheet: Sheet, report: Report) -> None:
+    """Say that no selected test fails, where that is so: a clause whose other tests were left out has no verdict."""
+    every = [test.outcome for part in report.parts for clause in part.clauses for test in clause.tests]
+    ran = [outcome for outcome in every if outcome != "skip"]
+    if ran and set(ran) <= {"pass", "not-applicable"}:
+        passed = ran.count("pass")
+        sheet.say(
+            f"Of the selected tests {passed} passed, and {len(ran) - passed} did not apply: nothing broken.", "dim"
+        )
 
 
 def _subject_line(sheet: Sheet, subject: SubjectResult) -> None:

@@ -133,6 +133,7 @@ def test_attributes_of_arguments_are_left_alone(subject: Subject, world: World) 
                     f"attributes of {sample.name(at)}, after {'forward and backward' if chosen else 'forward'}",
                     after,
                     before[at],
+                    _taken_for_ctx(after),
                 )
     need(compared, "it works in place, and takes no leaves that require grad")
 
@@ -162,6 +163,13 @@ def _called_and_differentiated(sample: SampleCall, leaves: list[Any], chosen: tu
         with contextlib.suppress(Exception), sample.subject.asking_for_its_group():
             torch.autograd.grad(run.outputs, [leaves[at] for at in chosen], run.cotangents(world), allow_unused=True)
     return True
+
+
+def _taken_for_ctx(attributes: dict[str, Any]) -> str:
+    """Name the decorator that writes on the first argument of forward, which it takes for ctx."""
+    if "_fwd_used_autocast" not in attributes["others"]:
+        return ""
+    return "custom_fwd on a forward without ctx: it takes the first argument for ctx, and writes on it"
 
 
 def _attributes(tensor: torch.Tensor, memory: torch.Tensor) -> dict[str, Any]:

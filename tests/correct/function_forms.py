@@ -237,3 +237,64 @@ RidingLoss = Subject(
     gradient="declared",
     formula=lambda args, grads: (grads[0], torch.ones_like(args[1])),
 )
+
+
+class _Decaying(Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x, rate):
+        return x.clone()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, ctx.rate = inputs
+        ctx.save_for_backward(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad + ctx.rate * x, None
+
+    @staticmethod
+    def jvp(ctx, tangent, _):
+        return tangent.clone()
+
+
+#: A decay that only backward knows is added to the gradient, so gradients are products with no Jacobian: neither rows
+#: of one that are made apart nor a tangent, which is that of forward, can agree with them.
+DecayInBackward = Subject(
+    _Decaying,
+    inputs=lambda: [(torch.randn(3, 2, dtype=torch.float64, requires_grad=True), 0.5)],
+    gradient="declared",
+    formula=lambda args, grads: (grads[0] + args[1] * args[0], None),
+)
+
+
+class _Clipping(Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x, most):
+        return x.clone()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.most = inputs[1]
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.clamp(-ctx.most, ctx.most), None
+
+    @staticmethod
+    def jvp(ctx, tangent, _):
+        return tangent.clone()
+
+
+#: The same with a gradient that is clipped: the clipped rows of a Jacobian do not add up to the clipped gradient.
+ClippedInBackward = Subject(
+    _Clipping,
+    inputs=lambda: [(torch.randn(3, 2, dtype=torch.float64, requires_grad=True), 0.5)],
+    gradient="declared",
+    formula=lambda args, grads: (grads[0].clamp(-args[1], args[1]), None),
+)
