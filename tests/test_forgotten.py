@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.distributed as dist
 
-from conformance import ConformanceError, check
+from conformance import ConformanceError, Subject, check
 
 X = torch.linspace(0.3, 1.7, 3, dtype=torch.float64)
 
@@ -67,9 +68,25 @@ class ChangedAndReturned(Double):
         return x
 
 
-def broken(function):
+class Joins(torch.autograd.Function):
+    """A gather that returns one tensor, as many do."""
+
+    @staticmethod
+    def forward(ctx, x):
+        entries = [torch.empty_like(x) for _ in range(dist.get_world_size())]
+        dist.all_gather(entries, x)
+        return torch.cat(entries)
+
+    @staticmethod
+    def backward(ctx, grad):
+        grad = grad.clone()
+        dist.all_reduce(grad)
+        return grad.chunk(dist.get_world_size())[dist.get_rank()]
+
+
+def broken(function, *samples, **options):
     with pytest.raises(ConformanceError) as caught:
-        check(function, (X,), compile=True)
+        check(function, *samples, **options)
     (subject,) = caught.value.report.subjects
     return subject, " ".join(str(caught.value).split())
 
@@ -82,13 +99,13 @@ def broken(function):
     ],
 )
 def test_where_no_gradient_can_be_judged_for_a_slip_the_verdict_is_open(function, said):
-    subject, text = broken(function)
+    subject, text = broken(function, (X,))
     assert subject.verdict == "incomplete"
     assert said in text
 
 
 def test_a_backward_without_its_return_is_one_thing_to_tell():
-    subject, text = broken(BackwardWithoutReturn)
+    subject, text = broken(BackwardWithoutReturn, (X,), compile=True)
     assert [clause.id for clause in subject.clauses if clause.broken] == ["Function.backward.gradient"]
     assert "looks like a backward without its return" in text
 
@@ -107,6 +124,29 @@ def test_a_class_without_backward_conforms_and_says_that_no_gradient_was_judged(
 
 
 def test_an_input_that_is_changed_and_returned_is_laid_to_no_alias():
-    subject, text = broken(ChangedAndReturned)
+    subject, text = broken(ChangedAndReturned, (X,))
     assert [clause.id for clause in subject.clauses if clause.broken] == ["Function.mark_dirty.complete"]
     assert "looks like" not in text
+
+
+def test_a_gather_of_another_form_is_told_how_to_say_so():
+    """What a tensor without dimensions is to a gather that joins is the other thing to tell."""
+    subject, text = broken(Joins, spec="AllGatherGradAutograd", ranks=2)
+    accused = {clause.id for clause in subject.clauses if clause.broken and clause.level == "must"}
+    assert accused == {"AllGatherGradAutograd.forward.every-rank", "AllGatherGradAutograd.forward.meta"}
+    assert (
+        'looks like the entries joined in one tensor: where that is meant, say it with Subject(..., result="joined"'
+        in text
+    )
+    assert "/conformance/" not in text
+
+
+def test_a_gather_with_other_arguments_is_told_how_to_call_it():
+    subject, text = broken(Joins, spec="AllGather", ranks=2)
+    accused = [clause.id for clause in subject.clauses if clause.broken and clause.level == "must"]
+    assert accused == ["Function.apply.accepts"]
+    assert "looks like it takes other arguments than AllGather: where that is meant, let call= make the call" in text
+
+
+def test_said_so_the_gather_conforms():
+    check(Subject(Joins, spec="AllGatherGradAutograd", result="joined"), ranks=2)

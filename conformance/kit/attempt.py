@@ -13,7 +13,7 @@ from traceback import FrameSummary
 
 from conformance.core.errors import UsageError
 from conformance.core.outcomes import clipped
-from conformance.kit.deviations import Deviation, NotApplicable, Skipped
+from conformance.kit.deviations import Deviation, NotApplicable, Skipped, Unfit
 from conformance.kit.frames import SUITE, TORCH, foreign
 from conformance.kit.seeds import seed
 
@@ -60,6 +60,8 @@ def _ending(action: Callable[[], object]) -> tuple[str, str, str]:
         return "fail", text_of(error), error.likely
     except UsageError as error:
         return "bad-subject", text_of(error), ""
+    except Unfit as error:
+        return "error", text_of(error), ""
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a Function that calls sys.exit is at fault, and ends nobody else

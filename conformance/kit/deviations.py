@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Deviation", "NotApplicable", "Skipped", "need"]
+__all__ = ["Deviation", "NotApplicable", "Skipped", "Unfit", "need"]
 
 
 class Deviation(AssertionError):
@@ -45,6 +45,15 @@ class NotApplicable(Exception):
     >>> raise NotApplicable("the class defines no jvp")
     Traceback (most recent call last):
     conformance.kit.deviations.NotApplicable: the class defines no jvp
+    """
+
+
+class Unfit(Exception):
+    """What the subject gave is nothing to judge this clause by; the message, of which another clause tells, says why.
+
+    >>> raise Unfit("the result is no tuple")
+    Traceback (most recent call last):
+    conformance.kit.deviations.Unfit: the result is no tuple
     """
 
 

@@ -62,7 +62,7 @@ def with_consequences(clauses: Sequence[ClauseResult]) -> tuple[ClauseResult, ..
     causes: list[ClauseResult] = []
     explained: dict[str, str] = {}
     for clause in in_order(clause for clause in clauses if clause.broken):
-        cause = next((cause for cause in causes if _explains(cause, clause)), None)
+        cause = _cause_of(clause, causes)
         if cause is None:
             causes.append(clause)
         else:
@@ -105,15 +105,19 @@ def cannot_be_judged(clauses: Sequence[ClauseResult]) -> str:
     return "cannot be called with its samples, so nothing could be judged" if not _asserted(causes[0]) else ""
 
 
-def _explains(cause: ClauseResult, clause: ClauseResult) -> bool:
-    if _asserted(clause):
-        return False
+def _cause_of(clause: ClauseResult, causes: Sequence[ClauseResult]) -> ClauseResult | None:
+    """The first cause that explains how a test of this clause ended, where causes explain all of them."""
     accidents = {accident for test in _broken(clause) for accident in _accidents(test)}
+    if _asserted(clause) or not accidents:
+        return None
+    explaining = [[cause for cause in causes if _explains(cause, accident)] for accident in accidents]
+    return min((each[0] for each in explaining), key=causes.index) if all(explaining) else None
+
+
+def _explains(cause: ClauseResult, accident: Accident) -> bool:
     known = {accident for test in _broken(cause) for accident in _accidents(test) if accident.telling}
     quoted = [test.message for test in _broken(cause) if test.outcome == "fail"]
-    return bool(accidents) and all(
-        accident in known or _names(accident, cause.id) or _quotes(quoted, accident) for accident in accidents
-    )
+    return accident in known or _names(accident, cause.id) or _quotes(quoted, accident)
 
 
 def _names(accident: Accident, clause: str) -> bool:

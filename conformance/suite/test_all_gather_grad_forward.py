@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import torch
 
 from conformance.kit import expect
-from conformance.kit.deviations import need
+from conformance.kit.deviations import Deviation, need
 from conformance.kit.gather_mistakes import entry_mistakes
-from conformance.kit.gathers import LAYOUTS, carries, entries, expect_entries, held, same_bits
+from conformance.kit.gathers import LAYOUTS, carries, entries, expect_entries, held, likely_form, misshaped, same_bits
 from conformance.kit.marks import cases, clause, ranks
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
@@ -20,10 +20,12 @@ from conformance.kit.world import World
 @ranks(1, 2, 3, 4)
 def test_result_is_a_tuple_with_an_entry_for_each_rank(subject: Subject, world: World) -> None:
     """With N ranks the result is a tuple of N tensors."""
-    outputs = subject(held(world, (2, 3), torch.float32)[world.rank].requires_grad_())
+    x = held(world, (2, 3), torch.float32)[world.rank].requires_grad_()
+    outputs = subject(x)
+    if wrong := misshaped(outputs, world.size):
+        raise Deviation(f"on rank {world.rank}", wrong, "a tuple of tensors", likely_form(outputs, x, world.size))
     what = f"the result on rank {world.rank} of {world.size}"
     expect.that(isinstance(outputs, tuple), f"{what} is a tuple", type(outputs).__name__, "tuple")
-    expect.equal(len(outputs), world.size, f"{what}: number of entries")
     kinds = [type(output).__name__ for output in outputs if not isinstance(output, torch.Tensor)]
     expect.equal(kinds, [], f"{what}: types of non-tensor entries")
 
