@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import wraps
 from typing import Any
 
 from conformance.kit.deviations import need
+from conformance.kit.stand_ins import standing_in
 from conformance.kit.subject import Subject
 
 
@@ -43,13 +43,12 @@ def recording(subject: Subject, *members: str) -> tuple[Subject, Notes]:
 
 
 def _noting(method: Callable[..., Any], calls: list[Noted]) -> Callable[..., Any]:
-    @wraps(method)
     def noted(*args: Any, **kwargs: Any) -> Any:
         returned = method(*args, **kwargs)
         calls.append(Noted(args, returned))
         return returned
 
-    return noted
+    return standing_in(method, noted)
 
 
 def many(returned: Any) -> tuple[Any, ...]:
