@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
 from typing import Any
 
 import torch
@@ -12,6 +11,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.kit.deviations import need
+from conformance.kit.stand_ins import standing_in
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import carry_out
 
@@ -80,10 +80,9 @@ def operations_of(subject: Subject, member: str) -> tuple[Subject, list[MethodCa
     calls: list[MethodCall] = []
     original: Callable[..., Any] = getattr(subject.function, member)
 
-    @wraps(original)
     def noted(*args: Any, **kwargs: Any) -> Any:
         calls.append(MethodCall((*args, *kwargs.values()), []))
         with _Noting(calls[-1].operations):
             return original(*args, **kwargs)
 
-    return subject.overriding(**{member: noted}), calls
+    return subject.overriding(**{member: standing_in(original, noted)}), calls

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import wraps
 from typing import Any
 
 from conformance.kit.deviations import need
 from conformance.kit.parameters import Refused, refused
+from conformance.kit.stand_ins import standing_in
 from conformance.kit.subject import Subject
 
 
@@ -45,7 +45,6 @@ def recording(subject: Subject, *members: str) -> tuple[Subject, Notes]:
 
 
 def _noting(original: Callable[..., Any], calls: list[Noted], refusals: list[Refused]) -> Callable[..., Any]:
-    @wraps(original)
     def noted(*args: Any, **kwargs: Any) -> Any:
         try:
             returned = original(*args, **kwargs)
@@ -56,7 +55,7 @@ def _noting(original: Callable[..., Any], calls: list[Noted], refusals: list[Ref
         calls.append(Noted(args, returned))
         return returned
 
-    return noted
+    return standing_in(original, noted)
 
 
 def many(returned: Any) -> tuple[Any, ...]:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.autograd.function import FunctionMeta
 
+from conformance.kit.stand_ins import standing_in
 from conformance.kit.witness import Witness
 
 
@@ -78,7 +79,7 @@ def _stand_ins(function: Any, witness: Witness) -> Iterator[tuple[str, Callable[
     for name, method in methods.items():
         original = getattr(function, name)
         if original is not getattr(base, name):
-            yield name, functools.wraps(original)(functools.partial(method, original))
+            yield name, standing_in(original, functools.partial(method, original))
 
 
 def _setter(witness: Witness) -> Callable[[Any, str, Any], None]:

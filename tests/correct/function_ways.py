@@ -145,6 +145,27 @@ class Dropout(Function):
         return grad * keep
 
 
+class CalledByName(Function):
+    """Is given an argument by its name, in the combined form."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(3, 4, dtype=torch.float64, requires_grad=True), 2.5
+
+    @classmethod
+    def apply(cls, x, factor):
+        return super().apply(x, factor=factor)
+
+    @staticmethod
+    def forward(ctx, x, factor=1.0):
+        ctx.factor = factor
+        return x * factor
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.factor, None
+
+
 class DrawsAgain(Function):
     """Draws the same numbers in backward, and puts the generator back to where it was."""
 

@@ -130,3 +130,31 @@ class FirstOfItsShape(Function):
         x, factor = ctx.saved_tensors
         kept = FirstOfItsShape.kept[factor.shape]
         return grad * kept.to(grad), (grad * x).sum().to(factor)
+
+
+class FirstMask(Function):
+    """Works out once which numbers are positive, and goes back through those for ever.
+
+    Breaks: Function.forward.calls-independent
+    """
+
+    kept: dict[Any, torch.Tensor] = {}
+
+    @staticmethod
+    def inputs():
+        yield (
+            torch.tensor([0.4, -0.7, 1.2, -0.3], dtype=torch.float64, requires_grad=True),
+            torch.ones(()).requires_grad_(),
+        )
+
+    @staticmethod
+    def forward(ctx, x, scale):
+        ctx.shape = x.shape
+        FirstMask.kept.setdefault(x.shape, x.detach() > 0)
+        ctx.save_for_backward(x, scale)
+        return x.relu() * scale
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, scale = ctx.saved_tensors
+        return grad * FirstMask.kept[ctx.shape] * scale, (grad * x.relu()).sum().to(scale)
