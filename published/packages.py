@@ -168,6 +168,12 @@ PACKAGES = (
     Package("transformers", "5.23.0", "transformers"),
     Package("umnn", "1.71", "umnn"),
     Package("zuko", "1.6.0", "zuko"),
+    Package("deel-torchlip", "1.0.5", "deel_torchlip"),
+    Package("gsmc-torch", "0.2.0", "gsmc_torch"),
+    Package("roma", "1.8.0", "roma"),
+    Package("torch-struct", "0.5", "torch_struct"),
+    Package("torch-tract", "1.0.0", "torch_tract"),
+    Package("zetascale", "2.8.8", "zetascale"),
     *COLLECTIVES,
 )
 

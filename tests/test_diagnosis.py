@@ -152,3 +152,29 @@ def test_values_that_print_alike_are_shown_with_the_digits_and_the_elements_in_w
     with pytest.raises(Deviation) as caught:
         expect.close(actual, right, "a tensor")
     assert caught.value.actual != caught.value.expected
+
+
+class DoublesTheLast(Linear):
+    """Changes an element of the incoming gradient that a message does not begin with."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        grad.view(-1)[-1] *= 2
+        return grad @ w.t(), x.t() @ grad
+
+
+def test_a_gradient_that_was_changed_is_shown_where_it_was():
+    x, w = (torch.ones(4, 4, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    with pytest.raises(ConformanceError) as caught:
+        check(DoublesTheLast, (x, w), only="test_incoming_gradients_are_left_alone", strict=True)
+    (message,) = {
+        test.message
+        for clause in caught.value.report.subjects[0].clauses
+        for test in clause.tests
+        if test.outcome == "fail"
+    }
+    actual, expected = (
+        next(line for line in message.splitlines() if word in line) for word in ("actual:", "expected:")
+    )
+    assert actual.removeprefix("actual:").strip() != expected.removeprefix("expected:").partition(", as it")[0].strip()

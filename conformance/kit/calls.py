@@ -63,6 +63,11 @@ class SampleCall:
         return tuple(pytree.tree_unflatten(self.plain, self.structure))
 
     @property
+    def holders(self) -> tuple[Any, ...]:
+        """Where a caller may have random generators: the arguments, and what is called, where it is an object."""
+        return (*self.values, self.subject.target)
+
+    @property
     def plain(self) -> list[Any]:
         """Copies of the values, none of which requires grad."""
         return [value.detach().clone() if isinstance(value, torch.Tensor) else value for value in self.values]
@@ -79,10 +84,16 @@ class SampleCall:
             seed: another seed for other random numbers.
         """
         wanted = set(self.active if needed is None else needed)
+        before = len(seeds.held(self.holders))
+        run = self._once(wanted, seed)
+        # No seed has reached a generator that an object of the caller's made in this very call.
+        return self._once(wanted, seed) if len(seeds.held(self.holders)) > before else run
+
+    def _once(self, wanted: set[int], seed: int) -> Run:
         leaves = {at: value.detach().clone().requires_grad_() for at, value in enumerate(self.values) if at in wanted}
         copies = [_argument(value, leaves.get(at)) for at, value in enumerate(self.values)]
         args = tuple(pytree.tree_unflatten(copies, self.structure))
-        seeds.seed(seed)
+        seeds.seed(seed, self.holders)
         return Run.of(self, args, leaves)
 
 
@@ -138,7 +149,7 @@ class Run:
 
         A backward that changes the gradients it gets changes copies; only a layout of its own is handed in as it is.
         """
-        seeds.seed(seed)
+        seeds.seed(seed, self.sample.holders)
         leaves = list(self.leaves.values())
         given = [_apart(cotangent) for cotangent in cotangents]
         with self.sample.subject.asking_for_its_group():

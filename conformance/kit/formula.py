@@ -25,7 +25,7 @@ def declared_gradients(run: Run, cotangents: Sequence[torch.Tensor]) -> dict[int
     if sample.subject.gradient_kind != "declared" or formula is None:
         raise NotApplicable("no formula is declared: the gradient is judged by differences")
     given = dict(zip(run.places, cotangents, strict=True))
-    seeds.seed(BACKWARD_SEED)
+    seeds.seed(BACKWARD_SEED, sample.holders)
     declared = formula(sample.arguments(), tuple(given.get(place) for place in range(len(run.tensors))))
     values = declared if isinstance(declared, tuple | list) else (declared,)
     found = {}

@@ -211,5 +211,5 @@ def forward_mode_run(sample: SampleCall, seed: int = 0) -> Run:
             for at in sample.active
         }
         args = tuple(pytree.tree_unflatten([duals.get(at, v) for at, v in enumerate(sample.plain)], sample.structure))
-        seeds.seed(seed)
+        seeds.seed(seed, sample.holders)
         return Run.of(sample, args, {})

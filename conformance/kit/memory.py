@@ -59,7 +59,10 @@ def kept_alive(action: Callable[[], None], owners: Sequence[Any]) -> tuple[list[
     gc.collect(0)  # all of it is young, since nothing was collected meanwhile
     if made.alive(owners):
         return left, "a global, a class attribute or a cache holds it"
-    return left, "a reference cycle: a tensor on ctx that leads back to ctx, where save_for_backward makes none"
+    return left, (
+        "a reference cycle: a tensor on ctx that leads back to ctx, where save_for_backward makes none, "
+        "or an object on ctx that holds itself"
+    )
 
 
 def _settled(made: _Allocations, owners: Sequence[Any]) -> list[str]:

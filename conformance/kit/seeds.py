@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
 
 from conformance.kit import expect
 
+#: How many objects of the caller to look through for generators, and how deep.
+_MOST_OBJECTS = 1000
+_DEPTH = 4
 
-def seed(number: int) -> None:
+
+def seed(number: int, arguments: Iterable[Any] = ()) -> None:
     """Start every generator that a Function may draw from.
 
     ``torch.manual_seed`` takes a hundred times as long, since it prepares devices that nobody uses.
+
+    Args:
+        number: the seed.
+        arguments: of a call that comes: the generators that objects among them :func:`hold <held>` start anew too.
     """
+    for generator in held(arguments):
+        _start(generator, number)
     torch.default_generator.manual_seed(number)
     for module in devices_in_use().values():
         module.manual_seed_all(number)
@@ -127,6 +138,57 @@ def default_in_place_of(generator: Any, place: torch.device | None = None) -> An
     if numpy and isinstance(generator, numpy.RandomState):
         return numpy.mtrand._rand
     return generator
+
+
+def held(arguments: Iterable[Any]) -> list[Any]:
+    """The generators in attributes of objects among the arguments, however they are called; each of them once.
+
+    >>> class Layer:
+    ...     def __init__(self):
+    ...         self.options = {"draws": random.Random(5)}
+    >>> len(held([Layer(), 2.0]))
+    1
+    """
+    found: dict[int, Any] = {}
+    seen: set[int] = set()
+    waiting = [(value, _DEPTH) for value in arguments if not isinstance(value, _PLAIN)]
+    while waiting and len(seen) < _MOST_OBJECTS:
+        value, depth = waiting.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if _is_generator(value):
+            found[id(value)] = value
+        elif depth:
+            waiting += [(part, depth - 1) for part in _parts_of(value) if not isinstance(part, _PLAIN)]
+    return list(found.values())
+
+
+#: What holds no generator, or is shared by all that is imported.
+_PLAIN = (torch.Tensor, int, float, complex, str, bytes, type(None), torch.dtype, type, FunctionType, ModuleType)
+
+
+def _parts_of(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    if isinstance(value, list | tuple | set):
+        return list(value)
+    return list(getattr(value, "__dict__", {}).values())
+
+
+def _is_generator(value: Any) -> bool:
+    numpy = _numpy_random()
+    kinds = (torch.Generator, random.Random, *((numpy.Generator, numpy.RandomState) if numpy else ()))
+    return isinstance(value, kinds) and default_in_place_of(value) is not value
+
+
+def _start(generator: Any, number: int) -> None:
+    if isinstance(generator, torch.Generator):
+        generator.manual_seed(number)
+    elif hasattr(generator, "bit_generator"):
+        generator.bit_generator.state = type(generator.bit_generator)(number).state
+    else:
+        generator.seed(number)
 
 
 def devices_in_use() -> dict[str, Any]:

@@ -28,7 +28,7 @@ def outputs(sample: SampleCall, given: Mapping[int, torch.Tensor], seed: int = 0
 def apart(sample: SampleCall, given: Mapping[int, torch.Tensor], seed: int = 0) -> Tensors:
     """Call the subject with these very tensors; give all tensors of the result, in order."""
     values = [given.get(at, value) for at, value in enumerate(sample.values)]
-    seeds.seed(seed)
+    seeds.seed(seed, sample.holders)
     result = sample.subject(*pytree.tree_unflatten(values, sample.structure))
     return tuple(leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor))
 

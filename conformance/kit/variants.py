@@ -153,7 +153,7 @@ def same_outputs(one: Run, other: Run, world: World) -> bool:
 
 def farthest(actual: Sequence[torch.Tensor], right: Sequence[torch.Tensor], scale: float = 0.0) -> tuple[float, int]:
     """The largest relative difference between tensors and the expected ones, and which tensor has it."""
-    largest = max([scale, *(_size(tensor) for tensor in right)])
+    largest = max([scale, *(size_of(tensor) for tensor in right)])
     gaps = [_gap(a, b, 1e-5 * largest) for a, b in zip(actual, right, strict=True)]
     worst = max(range(len(gaps)), key=lambda at: gaps[at])
     return gaps[worst], worst
@@ -163,13 +163,14 @@ def _gap(actual: torch.Tensor, right: torch.Tensor, least: float = 0.0) -> float
     one, other = to_double(actual.detach()), to_double(right.detach())
     alike = (one == other) | (one.isnan() & other.isnan())
     difference = float(torch.where(alike, 0, one - other).abs().square().sum().sqrt())
-    size = max(_size(right), least)
+    size = max(size_of(right), least)
     if difference == 0:
         return 0.0
     return difference / size if size and math.isfinite(difference) else math.inf
 
 
-def _size(tensor: torch.Tensor) -> float:
+def size_of(tensor: torch.Tensor) -> float:
+    """The norm of a tensor; what is no finite number counts as nothing."""
     # In double precision, since a mask has no absolute value of its own.
     known = torch.nan_to_num(to_double(tensor.detach()).abs(), nan=0.0, posinf=0.0)
     return float(known.square().sum().sqrt())

@@ -114,10 +114,11 @@ def test_incoming_gradients_are_left_alone(subject: Subject, world: World) -> No
     for look in looks:
         for index, (before, after) in enumerate(look.cotangents):
             if not same_values(before, after):
+                changed, handed_in = expect.shown_apart(after, before)
                 raise Deviation(
                     f"gradient of output {index}, {look.sample.label}, after backward",
-                    expect.shown(after),
-                    f"{expect.shown(before)}, as it was handed in",
+                    changed,
+                    f"{handed_in}, as it was handed in",
                     _how_changed(look.sample, after, world),
                 )
         for call in look.witness.calls:

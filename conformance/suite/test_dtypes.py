@@ -11,7 +11,8 @@ from conformance.kit.calls import Run, SampleCall
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import cases, clause
 from conformance.kit.subject import Subject
-from conformance.kit.variants import NEAR, Mismatch, everywhere, farthest, in_dtype, shaken, steady
+from conformance.kit.tensors import to_double
+from conformance.kit.variants import NEAR, Mismatch, everywhere, farthest, in_dtype, shaken, size_of, steady
 from conformance.kit.world import World
 
 
@@ -67,10 +68,42 @@ def _by_dtype(point: SampleCall, world: World, dtype: torch.dtype) -> Mismatch |
     if torch.finfo(dtype).bits < 32 and not all(bool(gradient.isfinite().all()) for gradient in actual):
         return None  # beyond the range of the dtype
     rough = max(math.inf if moved is None else farthest(moved, right)[0] for moved in nearby)
-    gap, place = farthest(actual, right, max(map(float, (c.abs().max() if c.numel() else 0.0 for c in cotangents))))
+    largest = max([*(float(c.abs().max()) for c in cotangents if c.numel()), *map(size_of, right)])
     near = NEAR[dtype] + 3 * rough
-    if gap <= near:
+    gaps = [farthest([one], [other], largest)[0] for one, other in zip(actual, right, strict=True)]
+    if not any(world.exchange(any(gap > near for gap in gaps))):
         return None
+    left = _left_by_rounding(high, found, dtype, largest, world)
+    wrong = [at for at, gap in enumerate(gaps) if gap > near and _apart(actual[at], right[at]) > left[at]]
+    if not wrong:
+        return None
+    place = max(wrong, key=lambda at: gaps[at])
     name = str(dtype).removeprefix("torch.")
     what = f"gradient of {point.name(list(run.leaves)[place])} in {name}"
-    return Mismatch(what, actual[place], right[place], gap, near)
+    return Mismatch(what, actual[place], right[place], gaps[place], near)
+
+
+def _left_by_rounding(high: SampleCall, found: Found, dtype: torch.dtype, largest: float, world: World) -> list[float]:
+    """How far each gradient may be from one that is zero, next to what it was summed up from.
+
+    A bias before a normalization makes no difference, so that all of its gradient cancels but what was rounded, which
+    differs from point to point.
+    """
+    _, cotangents, actual, right = found
+    eps = torch.finfo(dtype).eps
+
+    def elsewhere(moved: SampleCall) -> list[torch.Tensor]:
+        low = in_dtype(moved, dtype)
+        other = (moved if low is None else low).run()
+        return other.filled(other.gradients(cotangents))
+
+    others = [world.try_call(elsewhere, moved) for moved in shaken(high, world, eps, tries=4)]
+    apart = [
+        max((_apart(gradient, other[at]) for other in others if other is not None), default=0.0)
+        for at, gradient in enumerate(actual)
+    ]
+    return [3 * far if size_of(one) <= 16 * eps * largest else 0.0 for far, one in zip(apart, right, strict=True)]
+
+
+def _apart(one: torch.Tensor, other: torch.Tensor) -> float:
+    return size_of(to_double(one.detach()) - to_double(other.detach()))

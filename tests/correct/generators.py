@@ -56,3 +56,33 @@ class DrawsFromPythonsGenerator(DrawsFromNumpysGenerator):
         mask = torch.tensor([options["generator"].random() < 0.5 for _ in range(x.numel())]).view(x.shape).to(x)
         ctx.save_for_backward(mask)
         return x * mask
+
+
+class _Layer:
+    """A caller's object with a generator of its own, which it makes when it is first asked for it."""
+
+    def __init__(self):
+        self.generators = {}
+
+    def draw(self, x):
+        generator = self.generators.setdefault("cpu", torch.Generator().manual_seed(135))
+        return torch.randn(x.shape, dtype=x.dtype, generator=generator)
+
+
+class DrawsFromAnObjectsGenerator(Function):
+    """Draws factors from the generator of an object that it is given, as a layer hands itself to its Function."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(3, 4, dtype=torch.float64, requires_grad=True), _Layer()
+
+    @staticmethod
+    def forward(ctx, x, layer):
+        factors = layer.draw(x)
+        ctx.save_for_backward(factors)
+        return x * factors
+
+    @staticmethod
+    def backward(ctx, grad):
+        (factors,) = ctx.saved_tensors
+        return grad * factors, None

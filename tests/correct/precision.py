@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 from conformance import Subject
 
@@ -116,3 +117,29 @@ class AveragesInSinglePrecision(Function):
     @staticmethod
     def backward(ctx, grad):
         return torch.nn.functional.interpolate(grad.float(), scale_factor=2).to(grad.dtype) / 4
+
+
+class BiasBeforeNormalization(Function):
+    """A bias that the normalization takes away again: its gradient is zero, and in half precision what was rounded."""
+
+    @staticmethod
+    def inputs():
+        yield (
+            torch.randn(5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1)).requires_grad_(),
+            torch.randn(3, dtype=torch.float64, generator=torch.Generator().manual_seed(2)).requires_grad_(),
+        )
+
+    @staticmethod
+    def forward(ctx, x, bias):
+        biased = x + bias
+        centred = biased - biased.mean(0)
+        scale = centred.square().mean(0).rsqrt()
+        ctx.save_for_backward(centred * scale, scale)
+        return centred * scale
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        result, scale = ctx.saved_tensors
+        centred = (grad - grad.mean(0) - result * (grad * result).mean(0)) * scale
+        return centred, centred.sum(0)
