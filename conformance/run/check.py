@@ -23,7 +23,6 @@ from conformance.run.session import Session, report_on
 
 __all__ = ["ConformanceError", "check"]
 
-Arguments = tuple[Any, ...]
 Ranks = int | Collection[int]
 #: The specs of classes that are documented with their arguments: these specs bring their own samples.
 DocumentedSpec = Literal["AllGatherGradAutograd", "AllGather", "GradFactor", "MakeViewlessTensor", "NestedIOFunction"]
@@ -57,7 +56,7 @@ class ConformanceError(AssertionError):
 def check(
     function: Subject | str,
     /,
-    *samples: Arguments,
+    *samples: tuple[Any, ...],
     spec: SpecName | None = None,
     ranks: Ranks = 1,
     call: Call | None = None,
@@ -72,9 +71,9 @@ def check(
 @overload  # the contract, whose gradient is the derivative
 def check(
     function: Callable[..., Any],
-    sample: Arguments,
+    sample: tuple[Any, ...],
     /,
-    *samples: Arguments,
+    *samples: tuple[Any, ...],
     spec: Literal["Function"] | None = None,
     ranks: Ranks = 1,
     call: Call | None = None,
@@ -87,9 +86,9 @@ def check(
 @overload  # the contract, whose gradient is what a formula says
 def check(
     function: Callable[..., Any],
-    sample: Arguments,
+    sample: tuple[Any, ...],
     /,
-    *samples: Arguments,
+    *samples: tuple[Any, ...],
     spec: Literal["Function"] | None = None,
     ranks: Ranks = 1,
     call: Call | None = None,
@@ -103,9 +102,9 @@ def check(
 @overload
 def check(
     function: Callable[..., Any],
-    sample: Arguments,
+    sample: tuple[Any, ...],
     /,
-    *samples: Arguments,
+    *samples: tuple[Any, ...],
     spec: Literal["Collective"],
     types: str | None = None,
     ranks: Ranks = 1,
@@ -133,7 +132,7 @@ def check(
 def check(
     function: Subject | Target,
     /,
-    *samples: Arguments,
+    *samples: tuple[Any, ...],
     spec: SpecName | None = None,
     ranks: Ranks = 1,
     call: Call | None = None,
