@@ -50,7 +50,6 @@ from clause_pages.suite import ClauseError, SuiteError, page_of
 UNDOCUMENTED = {
     "Body",
     "Call",
-    "Case",
     "DocumentedSpec",
     "Exchange",
     "Form",
