@@ -259,18 +259,18 @@ def test_a_function_is_compiled_where_that_is_asked_for(asked, verdict):
     assert report.subjects[0].verdict == "conforms"
 
 
-class Mistyped(torch.autograd.Function):
+class OnlyForward(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
         return x * 2
 
     @staticmethod
-    def backwards(ctx, grad):
+    def derivative(ctx, grad):
         return grad * 2
 
 
 def test_nothing_about_backward_passes_where_there_is_none():
-    (subject,) = check(Mistyped, (torch.ones(3, dtype=torch.float64, requires_grad=True),)).subjects
+    (subject,) = check(OnlyForward, (torch.ones(3, dtype=torch.float64, requires_grad=True),)).subjects
     about = {clause.id: clause.verdict for clause in subject.clauses if ".backward." in clause.id}
     assert set(about.values()) == {"not-applicable"}, about
 
