@@ -35,16 +35,6 @@ class BackwardWithoutReturn(Double):
         grad * 2
 
 
-class Mistyped(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x * 2
-
-    @staticmethod
-    def backwards(ctx, grad):
-        return grad * 2
-
-
 class WithoutBackward(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
@@ -53,6 +43,12 @@ class WithoutBackward(torch.autograd.Function):
     @staticmethod
     def forward_again(ctx, x):
         return x * 2
+
+
+class Mistyped(WithoutBackward):
+    @staticmethod
+    def backwards(ctx, grad):
+        return grad * 2
 
 
 class Refusing(WithoutBackward):
@@ -150,3 +146,21 @@ def test_a_gather_with_other_arguments_is_told_how_to_call_it():
 
 def test_said_so_the_gather_conforms():
     check(Subject(Joins, spec="AllGatherGradAutograd", result="joined"), ranks=2)
+
+
+class AddsText(torch.autograd.Function):
+    """Takes what GradFactor takes, and raises a TypeError of its own."""
+
+    @staticmethod
+    def forward(ctx, x, f):
+        return x + "1"
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, None
+
+
+def test_a_type_error_inside_forward_is_no_matter_of_arguments():
+    _, text = broken(AddsText, spec="GradFactor")
+    assert "takes other arguments" not in text
+    assert 'return x + "1"' in text

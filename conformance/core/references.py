@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import PurePath
 
 from conformance.core.errors import UsageError
@@ -26,8 +27,9 @@ def of_file(module: str, path: str) -> str:
     'give a module and what it holds, not a file: layers:MyFunction'
     """
     file, held = PurePath(module), path.lstrip(":")
-    if file.is_absolute() and file.is_relative_to(here := os.getcwd()):
-        file = file.relative_to(here)
+    with suppress(OSError):  # there may be no current directory any more
+        if file.is_absolute() and file.is_relative_to(here := os.getcwd()):
+            file = file.relative_to(here)
     if file.suffix != ".py":
         return ""
     parts = file.with_suffix("").parts

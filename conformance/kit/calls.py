@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.kit import seeds
+from conformance.kit.backward import has_backward, need_backward
 from conformance.kit.deviations import NotApplicable, Skipped, need
 from conformance.kit.gradients import Gradients, leaf_gradients
 from conformance.kit.samples import Sample
@@ -248,38 +248,6 @@ def differentiated(subject: Subject, world: World) -> list[tuple[SampleCall, Run
             raise Skipped(EIGHT_BITS)
         raise NotApplicable("no output of any sample requires grad")
     return found
-
-
-def has_backward(subject: Subject) -> bool:
-    """Whether there is a derivative: a class that does not override ``apply`` needs a backward or a vjp."""
-    return has_own_apply(subject.function) or subject.defines("backward") or subject.defines("vjp")
-
-
-def need_backward(subject: Subject) -> None:
-    """Go on where there is a derivative.
-
-    Raises:
-        NotApplicable: there is none.
-        Skipped: there is none, but a method whose name is probably a mistyped ``backward``.
-    """
-    own = set(dir(subject.function)) - set(dir(torch.autograd.Function))
-    why = "the class defines neither backward nor vjp"
-    if not has_backward(subject) and (similar := difflib.get_close_matches("backward", sorted(own), cutoff=0.75)):
-        raise Skipped(f"{why}; is its {similar[0]} meant to be backward?")
-    refusing = [name for name in ("backward", "vjp") if _overrides(subject.function, name)]
-    need(has_backward(subject), f"its {refusing[0]} does nothing but raise NotImplementedError" if refusing else why)
-
-
-def _overrides(function: Any, name: str) -> bool:
-    return getattr(function, name, None) is not getattr(torch.autograd.Function, name)
-
-
-def has_own_apply(function: Any) -> bool:
-    """Whether a class, or one it derives from, replaces ``apply``; a subject that is no class is called as it is."""
-    if function is None:
-        return True
-    bases = function.__mro__[: function.__mro__.index(torch.autograd.Function)]
-    return any("apply" in vars(base) for base in bases)
 
 
 def differentiate(sample: SampleCall) -> None:

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from conformance.kit import expect, layouts
 from conformance.kit.deviations import Deviation, NotApplicable, Unfit, need
 from conformance.kit.gather_mistakes import Table, added_up, entry_mistakes, gradient_mistakes
-from conformance.kit.results import assembled
+from conformance.kit.results import misshaped
 from conformance.kit.specs import Launch
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
@@ -115,34 +115,6 @@ def entries(subject: Subject, world: World, x: torch.Tensor) -> tuple[torch.Tens
     for place, output in enumerate(outputs):
         expect.that(isinstance(output, torch.Tensor), f"entry {place} on rank {world.rank} is a tensor", output)
     return tuple(outputs)
-
-
-def misshaped(result: Any, size: int) -> str:
-    """What is wrong with a result that has no entry for each rank; empty for one that has.
-
-    >>> misshaped(torch.ones(2), 2), misshaped((torch.ones(2),), 2), misshaped([torch.ones(1)], 1)
-    ('the result is one Tensor, not a tuple with an entry for each rank', 'the result has 1 entry, for 2 ranks', '')
-    """
-    if not isinstance(result, tuple | list):
-        return f"the result is one {type(result).__name__}, not a tuple with an entry for each rank"
-    many = f"{len(result)} {'entry' if len(result) == 1 else 'entries'}"
-    return "" if len(result) == size else f"the result has {many}, for {size} ranks"
-
-
-def likely_form(result: Any, x: torch.Tensor, size: int) -> str:
-    """The form that a result probably has in place of a tuple, and how to say so; empty for any other result.
-
-    >>> likely_form(torch.ones(4, 3), torch.ones(2, 3), 2)
-    'the entries joined in one tensor: where that is meant, say it with Subject(..., result="joined", dim=0)'
-    """
-    if not isinstance(result, torch.Tensor):
-        return ""
-    for form in ("joined", "stacked"):
-        for dim in range(x.dim() + (form == "stacked")):
-            if assembled([x] * size, form, dim).shape == result.shape:
-                meant = f'Subject(..., result="{form}", dim={dim})'
-                return f"the entries {form} in one tensor: where that is meant, say it with {meant}"
-    return ""
 
 
 def expect_entries(

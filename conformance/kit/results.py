@@ -45,3 +45,32 @@ def has_place(tensor: torch.Tensor, form: Form | None, dim: int) -> bool:
     """
     dimensions = tensor.dim() + (form == "stacked")
     return form == "tuple" or -dimensions <= dim < dimensions
+
+
+def misshaped(result: Any, size: int) -> str:
+    """What is wrong with a result that has no entry for each rank; empty for one that has.
+
+    >>> misshaped(torch.ones(2), 2), misshaped((torch.ones(2),), 2), misshaped([torch.ones(1)], 1)
+    ('the result is one Tensor, not a tuple with an entry for each rank', 'the result has 1 entry, for 2 ranks', '')
+    """
+    if not isinstance(result, tuple | list):
+        return f"the result is one {type(result).__name__}, not a tuple with an entry for each rank"
+    many = f"{len(result)} {'entry' if len(result) == 1 else 'entries'}"
+    return "" if len(result) == size else f"the result has {many}, for {size} ranks"
+
+
+def likely_form(result: Any, x: torch.Tensor, size: int) -> str:
+    """The form that a result probably has in place of a tuple, and how to say so; empty for any other result.
+
+    >>> likely_form(torch.ones(4, 3), torch.ones(2, 3), 2)
+    'the entries joined in one tensor: where that is meant, say it with Subject(..., result="joined", dim=0)'
+    """
+    if not isinstance(result, torch.Tensor):
+        return ""
+    forms: tuple[Form, ...] = ("joined", "stacked")
+    for form in forms:
+        for dim in range(x.dim() + (form == "stacked")):
+            if assembled([x] * size, form, dim).shape == result.shape:
+                meant = f'Subject(..., result="{form}", dim={dim})'
+                return f"the entries {form} in one tensor: where that is meant, say it with {meant}"
+    return ""

@@ -40,7 +40,8 @@ def _misfit(sample: SampleCall, error: TypeError) -> str:
         return "forward takes no ctx: PyTorch hands it ctx first, unless setup_context is overridden"
     if separate and refused(error, function.setup_context, None, args, None):
         return "a setup_context with other parameters than ctx, inputs and output"
-    if sample.subject.spec not in {"Function", "Collective"}:
+    is_refused = without if separate else with_ctx
+    if is_refused and sample.subject.spec not in {"Function", "Collective"}:
         return f"it takes other arguments than {sample.subject.spec}: where that is meant, let call= make the call"
     return ""
 

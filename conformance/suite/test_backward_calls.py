@@ -10,7 +10,8 @@ from itertools import combinations, product
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import Run, SampleCall, differentiate, differentiated, need_backward
+from conformance.kit.backward import need_backward
+from conformance.kit.calls import Run, SampleCall, differentiate, differentiated
 from conformance.kit.collectives import unseen_change
 from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.gradients import Gradients

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import has_own_apply
+from conformance.kit.backward import has_own_apply
 from conformance.kit.deviations import need
 from conformance.kit.marks import cases, clause
 from conformance.kit.nested import expect_nested, tensors_in, written

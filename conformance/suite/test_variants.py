@@ -8,7 +8,8 @@ from collections.abc import Callable
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import Run, SampleCall, need_backward
+from conformance.kit.backward import need_backward
+from conformance.kit.calls import Run, SampleCall
 from conformance.kit.calls import active_samples as differentiable
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.layouts import (

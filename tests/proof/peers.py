@@ -18,7 +18,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from conformance.kit.calls import SampleCall, every_sample, has_backward, in_double
+from conformance.kit.backward import has_backward
+from conformance.kit.calls import SampleCall, every_sample, in_double
 from conformance.kit.deviations import NotApplicable, need
 from conformance.kit.loading import resolve
 from conformance.kit.seeds import seed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from conformance.scan.classes import Method, Parameters
-from conformance.scan.model import Confidence, Finding, weakest
+from conformance.scan.model import Finding
 from conformance.scan.rules.counts import has_ctx_too, length
 from conformance.scan.study import Study
 
@@ -29,15 +29,12 @@ def by_backward(study: Study) -> Iterator[Finding]:
     takes = _takes(study, method)
     if method is None or takes is None or forward is None or study.subject.strange_decorators(forward.method):
         return
-    found = {length(returned.value) for returned in forward.trace.returns if returned.value.kind != "list"}
-    counts: dict[int | None, Confidence] = dict(found)
-    if len(counts) != 1:
-        return
-    ((count, sure),) = counts.items()
+    counts = {length(returned.value)[0] for returned in forward.trace.returns}
+    count = counts.pop() if len(counts) == 1 else None
     if count is not None and _has_no_room(takes, count):
         outputs = f"{count} output{'s' * (count != 1)}"
         message = f"{method.name} takes {_counted(takes)} after {takes.ctx}, forward has {outputs}"
-        yield study.finding("Function.backward.accepts", weakest(sure, "likely"), method.lineno, message)
+        yield study.finding("Function.backward.accepts", "likely", method.lineno, message)
 
 
 def by_jvp(study: Study) -> Iterator[Finding]:
@@ -46,7 +43,9 @@ def by_jvp(study: Study) -> Iterator[Finding]:
     takes = _takes(study, method)
     if method is None or takes is None or forward is None or study.subject.strange_decorators(forward.method):
         return
-    inputs = forward.takes
+    inputs = study.subject.takes(forward.method)  # in the form of this class, whatever that of the base
+    if inputs is None:
+        return
     too_many = takes.required > len(inputs.names) and not inputs.rest
     too_few = len(takes.names) < inputs.required and not takes.rest
     if too_many or too_few:
