@@ -21,8 +21,9 @@ def measure(rounds: int) -> dict[str, Any]:
         "subjects, one rank": {
             str(count): [*run, *SUBJECTS[:count], "--spec", "GradFactor", "--ranks", "1"] for count in (1, 2, 4, 8)
         },
-        "workers (-n), the whole reference": {
-            name: [*run, *options] for name, options in {"none": [], "1": ["-n", "1"], "2": ["-n", "2"]}.items()
+        "workers (-n), the reference of AllGather": {
+            name: [*run, "--spec", "AllGather", *options]
+            for name, options in {"none": [], "1": ["-n", "1"], "2": ["-n", "2"]}.items()
         },
     }
     found = {}

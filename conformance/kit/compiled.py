@@ -6,19 +6,18 @@ what differs then is no matter of rounding.
 
 from __future__ import annotations
 
+import importlib
 import logging
 import traceback
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from unittest import mock
 
 import torch
 import torch._dynamo
 import torch._dynamo.guards
-import torch._inductor.pattern_matcher  # what the first call would import, while the deadline of a test runs
-from torch._dynamo.backends import debugging  # noqa: F401
 
 from conformance.kit.calls import SampleCall
 from conformance.kit.collectives import NAMESPACES
@@ -28,6 +27,18 @@ from conformance.kit.subject import Subject
 BACKEND = "aot_eager"
 #: How the compiler begins to say that it does not support something by design.
 UNSUPPORTED = "Dynamo does not support tracing `torch.autograd.Function`"
+
+#: What the first call would import on every rank, while the deadline of a test runs; other releases have others.
+AT_FIRST_CALL = (
+    "sympy.tensor.tensor",
+    "torch._dynamo.backends.debugging",
+    "torch._inductor.pattern_matcher",
+    "torch.distributed.tensor.experimental",
+    "torch.export._trace",
+)
+for _name in AT_FIRST_CALL:
+    with suppress(ImportError):
+        importlib.import_module(_name)
 
 
 @contextmanager
