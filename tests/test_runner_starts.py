@@ -80,6 +80,27 @@ def test_warnings_that_are_errors_for_the_user_are_not_for_torch(tmp_path: Path)
     assert {test["outcome"] for test in reported(tmp_path / "out" / "report.json")} == {"pass", "skip"}
 
 
+def test_warnings_that_are_errors_for_the_user_are_none_on_ranks(tmp_path: Path) -> None:
+    """PyTorch warns of what the suite does on purpose, such as forward mode, and a subject may warn as it likes."""
+    (tmp_path / "warns.py").write_text(
+        "import torch, warnings\n"
+        "warnings.warn('of its import')\n"
+        "warnings.simplefilter('error')\n"
+        "class Warns(torch.autograd.Function):\n"
+        "    @staticmethod\n    def forward(ctx, x):\n        warnings.warn('old')\n        return 2 * x\n"
+        "    @staticmethod\n    def backward(ctx, grad):\n        return 2 * grad\n"
+        "inputs = [(torch.ones(2, requires_grad=True),)]\n"
+    )
+    asked = "test_data_on_ctx_reaches_jvp or test_gradient_is_the_derivative"
+    words = ("run", "warns:Warns", "--inputs", "warns:inputs", "-k", asked, "--report", "out")
+    _, out, _ = run(*words, cwd=tmp_path, env={"PYTHONWARNINGS": "default,error"})
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    tests = [test for clause in report["engine"] for test in clause["tests"]] + [
+        *reported(tmp_path / "out" / "report.json")
+    ]
+    assert {test["outcome"] for test in tests if test["reason"] != "not selected"} == {"pass"}, out
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder full of modules in the way."""

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import timedelta
@@ -51,9 +52,15 @@ def main(configuration: dict[str, Any], descriptors: dict[str, int]) -> int:
     _standard_streams(descriptors["output"])
     faulthandler.enable(file=descriptors["stack"], all_threads=False)
     faulthandler.register(signal.SIGUSR1, file=descriptors["stack"], all_threads=True)
+    _no_warnings()
     rank = Rank(channel, configuration, descriptors["log"], descriptors.get("listener"))
     rank.serve()
     return 0
+
+
+def _no_warnings() -> None:
+    """As in ``check``: the suite provokes warnings of PyTorch, and whoever made errors of them meant other code."""
+    warnings.simplefilter("ignore")
 
 
 def _standard_streams(output: int) -> None:
@@ -167,6 +174,7 @@ class Rank:
 
     def test(self, request: dict[str, Any]) -> None:
         """Run one test body and report its outcome and what it changed around it."""
+        _no_warnings()  # whatever the subject's import has asked for
         before = self.around or isolation.take()
         self.log.clear()
 
