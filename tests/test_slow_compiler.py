@@ -1,4 +1,4 @@
-"""A compiler that takes longer than a test may is no fault of the Function: the clause is left open, and says so."""
+"""A compiler that is slow, or switched off, is no fault of the Function: the clause is left open, and says so."""
 
 from __future__ import annotations
 
@@ -35,6 +35,17 @@ def test_a_slow_compilation_is_left_open_with_what_to_give(tmp_path: Path) -> No
     assert (compiled["outcome"], status) == ("skip", 1), compiled["message"]
     assert "PyTorch was still compiling when the time was up; give a larger --timeout" in compiled["reason"]
     assert "broken clause" not in out
+
+
+@pytest.mark.parametrize("switch", ["TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE"])
+def test_a_compiler_that_is_switched_off_shows_nothing(tmp_path: Path, switch: str) -> None:
+    (tmp_path / "layers.py").write_text(module("Plain", "return x * 2"))
+    words = ("layers:Plain", "--inputs", "layers:inputs", "-k", "test_compiled_it_gives_the_same or captured_whole")
+    run("run", *words, "--report", "out", cwd=tmp_path, env={switch: "1"})
+    tests = reported(tmp_path / "out" / "report.json", "layers:Plain")
+    compiled = [test for test in tests if test["reason"] != "not selected"]
+    assert len(compiled) == 2
+    assert all(test["outcome"] == "not-applicable" and switch in test["reason"] for test in compiled), compiled
 
 
 @pytest.mark.parametrize(

@@ -21,13 +21,14 @@ import torch._dynamo.guards
 
 from conformance.kit.calls import SampleCall
 from conformance.kit.collectives import NAMESPACES
+from conformance.kit.deviations import need
 from conformance.kit.frames import last_own
 from conformance.kit.subject import Subject
 
 BACKEND = "aot_eager"
 #: How the compiler begins to say that it does not support something by design.
 UNSUPPORTED = "Dynamo does not support tracing `torch.autograd.Function`"
-
+SWITCHED_OFF = "the compiler is switched off, as TORCH_COMPILE_DISABLE=1 and TORCHDYNAMO_DISABLE=1 do"
 #: What the first call would import on every rank, while the deadline of a test runs; other releases have others.
 AT_FIRST_CALL = (
     "sympy.tensor.tensor",
@@ -43,7 +44,11 @@ for _name in AT_FIRST_CALL:
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """A compiler that knows nothing of earlier calls, and prints nothing."""
+    """A compiler that knows nothing of earlier calls, and prints nothing.
+
+    Raises:
+        NotApplicable: it is switched off, so that compiled calls would be those of eager mode.
+    """
     log = logging.getLogger("torch")
     level = log.level
     torch.compiler.reset()
@@ -53,6 +58,7 @@ def compiling() -> Iterator[None]:
     try:
         with untimed, _traced_collectives(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the compiler looks at things that warn, whatever the user's filters
+            need(torch.compile(torch.compiler.is_compiling, backend=BACKEND)(), SWITCHED_OFF)
             yield
     finally:
         log.setLevel(level)
