@@ -122,3 +122,14 @@ class GatherOfUnevenRows(Function):
         total = dense(grad)
         dist.all_reduce(total, group=ctx.group)
         return total.split(ctx.counts)[dist.get_rank(ctx.group)].clone(), None
+
+
+class GatherOfRowsThatSomeLack(GatherOfUnevenRows):
+    """The same where every other rank has no rows at all."""
+
+    TYPES = "V -> R"
+
+    @staticmethod
+    def inputs():
+        rank = dist.get_rank() if dist.is_initialized() else 0
+        yield torch.randn(0 if rank % 2 else 2, 2, dtype=torch.float64, requires_grad=True), GROUP
