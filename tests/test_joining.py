@@ -54,6 +54,28 @@ def test_a_group_that_is_not_passed_on_is_named_where_ranks_hang(calls, said):
     assert not joined(plan(SUM), [replace(rank, outcome="pass") for rank in late], 0.5).likely
 
 
+@pytest.mark.parametrize(
+    ("calls", "said"),
+    [
+        ([("allreduce(2 float32)",), ()], "rank 1 left out allreduce, in which rank 0 waited"),
+        ([("allreduce(2 float32)",), (), ()], "ranks 1, 2 left out allreduce, in which rank 0 waited"),
+        (
+            [("allgather(2 float32)",) * 2, ("allgather(2 float32)",)],
+            "rank 1 left out allgather, in which rank 0 waited",
+        ),
+        ([("allreduce(2 float32)",), ("allgather(2 float32)",)], ""),
+        ([("allreduce(2 float32)",), ("allreduce(2 float32)",)], ""),
+        ([("send([2 float32])",), ()], ""),
+        ([("allreduce(2 float32) among ranks 0",), ()], ""),
+        ([(), ()], ""),
+    ],
+)
+def test_who_leaves_out_a_collective_is_named_where_others_wait_in_it(calls, said):
+    late = [RankOutcome(rank, "timeout", collectives=called) for rank, called in enumerate(calls)]
+    assert joined(plan(SUM), late, 0.5).likely == said
+    assert not joined(plan(SUM), [replace(rank, outcome="fail") for rank in late], 0.5).likely
+
+
 @pytest.mark.parametrize("word", ["pass", "not-applicable"])
 @pytest.mark.parametrize("heard", [(), (0,), (1,), (0, 0), (0, 2)])
 def test_what_some_rank_never_said_is_an_error(word, heard):

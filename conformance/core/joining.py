@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from conformance.core.plan import PlannedTest
 
 NOTHING_MORE = "nothing more"
+POINT_TO_POINT = ("send", "recv")
 ROOT_ONLY = re.compile(r",? ?\[\[.*?\]\],? ?|,? ?\[\],? ?")
 
 
@@ -30,7 +31,9 @@ def joined(item: PlannedTest, outcomes: Sequence[RankOutcome], seconds: float) -
         seconds=round(seconds, 6),
         message=message if broken else "",
         reason="" if broken else message,
-        likely=next((found.likely for found in outcomes if found.likely), "") or _group_left_out(outcomes),
+        likely=next((found.likely for found in outcomes if found.likely), "")
+        or _group_left_out(outcomes)
+        or _left_waiting(outcomes),
         reproduce=item.reproduce if broken else "",
         # What ranks print and call is of use where something broke; a long run cannot keep all of it.
         ranks=tuple(outcomes if broken else (replace(found, output="", collectives=()) for found in outcomes)),
@@ -82,6 +85,26 @@ def _group_left_out(outcomes: Sequence[RankOutcome]) -> str:
                 f"a collective of all ranks on rank {found.rank}, after one among ranks {groups[-1]}: pass the group on"
             )
     return ""
+
+
+def _left_waiting(outcomes: Sequence[RankOutcome]) -> str:
+    """Say so where ranks hang in a collective of all ranks that others do not enter, whatever else these did."""
+    calls = [call for found in outcomes for call in found.collectives]
+    if not any(found.outcome == "timeout" for found in outcomes) or any(map(_is_of_some, calls)):
+        return ""
+    here, _ = _first_difference(outcomes)
+    names = {rank: text.partition("(")[0] for rank, text in here.items()}
+    waiting = {name for name in names.values() if name != NOTHING_MORE}
+    if len(waiting) != 1:
+        return ""
+    ranks = {kind: [str(rank) for rank in names if (names[rank] in waiting) is kind] for kind in (True, False)}
+    who, others = (f"rank{'s' * (len(each) > 1)} {', '.join(each)}" for each in ranks.values())
+    return f"{others} left out {waiting.pop()}, in which {who} waited" if ranks[False] else ""
+
+
+def _is_of_some(call: str) -> bool:
+    """Whether a call is not one that all ranks make: within a group, or from one rank to another."""
+    return AMONG in call or call.startswith(POINT_TO_POINT)
 
 
 def _deciding(outcomes: Sequence[RankOutcome]) -> Sequence[RankOutcome]:

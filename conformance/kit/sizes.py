@@ -1,5 +1,7 @@
 """Samples of other sizes: one row, many rows, a shorter row, a row longer than the blocks that kernels work in.
 
+Inputs of one size are tried with several, where the sample has one, and with sizes of their own.
+
 A subject need not take them. What it takes it must differentiate as it does the sample that it was given. Rows stay
 even or odd: one that is made of two halves is cut somewhere else by a Function that does not check.
 """
@@ -7,7 +9,7 @@ even or odd: one that is made of two halves is cut somewhere else by a Function 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -25,15 +27,28 @@ MOST = 2**20
 
 LONGER = "over a thousand along the last dimension"
 TALLER = "over a hundred along the first dimension"
+SEVERAL = "three along the first dimension instead of one"
+UNEQUAL = "one input longer than those that it is as long as"
 #: Those for which a dimension must have no meaning of its own, such as real and imaginary part.
-GROWN = (LONGER, TALLER)
+GROWN = (LONGER, TALLER, SEVERAL, UNEQUAL)
 #: New sizes for a sample: which dimension of its first input they start from, and what becomes of its size.
 SIZES: dict[str, tuple[int, Callable[[int], int]]] = {
     "one along the first dimension": (0, lambda size: 1),
     "two fewer along the last dimension": (-1, lambda size: size - 2),
+    SEVERAL: (0, lambda size: 3 if size == 1 else size),
     TALLER: (0, lambda size: max(size, MANY + size % 2)),
     LONGER: (-1, lambda size: max(size, LONG + size % 2)),
 }
+
+
+def sized_otherwise(sample: SampleCall, kind: str) -> Iterator[SampleCall]:
+    """The samples of other sizes that a sample gives, of which a subject may take none."""
+    if kind == UNEQUAL:
+        yield from _unequal(sample)
+        return
+    other = resized(sample, kind)
+    if other is not None:
+        yield other
 
 
 def resized(sample: SampleCall, kind: str) -> SampleCall | None:
@@ -44,19 +59,46 @@ def resized(sample: SampleCall, kind: str) -> SampleCall | None:
     """
     dim, change = SIZES[kind]
     tensors = {at: value for at, value in enumerate(sample.values) if isinstance(value, torch.Tensor)}
-    if set(tensors) != set(sample.active) or not all(map(is_strided, tensors.values())):
+    if not _is_plain(sample):
         return None
     first: torch.Tensor = sample.values[sample.active[0]]
     size = first.shape[dim] if first.dim() else 1
     sizes = {size, *(value.numel() for value in tensors.values())}
     new = change(size)
-    if size < 2 or new in {0, size} or any(_is_tied(value, sizes) for value in sample.values):
+    if (
+        size < (1 if kind == SEVERAL else 2)
+        or new in {0, size}
+        or any(_is_tied(value, sizes) for value in sample.values)
+    ):
+        return None
+    # Another dimension of one may be there to be broadcast.
+    if size == 1 and any(value.dim() < 2 or 1 in value.shape[1:] for value in tensors.values()):
         return None
     shapes = ([new if own == size else own for own in value.shape] for value in tensors.values())
     if sum(map(math.prod, shapes)) > MOST:
         return None
     made = {at: _sized(value.detach(), size, new) for at, value in tensors.items()}
     return replace(sample.having(made), label=f"{sample.label}, {kind}")
+
+
+def _unequal(sample: SampleCall) -> Iterator[SampleCall]:
+    """Each input by itself two longer, along each dimension in which another input of its form is as long."""
+    tensors: dict[int, torch.Tensor] = {at: sample.values[at].detach() for at in sample.active}
+    if not _is_plain(sample):
+        return
+    for at, value in tensors.items():
+        others = [other for place, other in tensors.items() if place != at and other.dim() == value.dim()]
+        for dim, size in enumerate(value.shape):
+            alike = size > 1 and any(other.shape[dim] == size for other in others)
+            if alike and not any(_is_tied(each, {size, value.numel()}) for each in sample.values):
+                made = sample.having({at: _stretched(value, dim, size + 2)})
+                yield replace(made, label=f"{sample.label}, {sample.names[at]} longer along dimension {dim}")
+
+
+def _is_plain(sample: SampleCall) -> bool:
+    """Whether every tensor is differentiated and strided: an index, or a mask, may be tied to the sizes."""
+    tensors = {at: value for at, value in enumerate(sample.values) if isinstance(value, torch.Tensor)}
+    return set(tensors) == set(sample.active) and all(map(is_strided, tensors.values()))
 
 
 def is_read(sample: SampleCall, other: SampleCall) -> bool:
@@ -91,11 +133,13 @@ def _sized(value: torch.Tensor, old: int, new: int) -> torch.Tensor:
 
 
 def _stretched(value: torch.Tensor, dim: int, size: int) -> torch.Tensor:
-    """Longer by interpolation, so that signs, bounds and order stay.
+    """Longer by interpolation, so that signs, bounds and order stay; a single one is followed by smaller ones.
 
     >>> _stretched(torch.tensor([1.0, 3.0]), 0, 3)
     tensor([1., 2., 3.])
     """
+    if value.shape[dim] == 1:
+        value = torch.cat([value, value / 2], dim)
     last = value.shape[dim] - 1
     at = torch.linspace(0, last, size, dtype=torch.float64, device=value.device)
     before = at.long().clamp(max=last - 1)

@@ -15,12 +15,12 @@ from conformance.kit.marks import cases, clause
 from conformance.kit.precision import working_epsilon
 from conformance.kit.recording import recording
 from conformance.kit.returned import explained
-from conformance.kit.sizes import GROWN, is_read, resized
-from conformance.kit.slopes import Comparison, directions, epsilon, nearby
+from conformance.kit.sizes import GROWN, is_read, sized_otherwise
+from conformance.kit.slopes import Comparison, directions, epsilon, nearby, typical
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import is_strided
+from conformance.kit.tensors import dense, is_strided
 from conformance.kit.triangles import kept_symmetric
-from conformance.kit.variants import OWN, draws, farthest, moved_apart, shaken, steady
+from conformance.kit.variants import OWN, draws, farthest, moved_apart, shaken, steady, with_a_zero
 from conformance.kit.world import World
 
 ROUGH = "too rough around every sample for differences to tell a derivative"
@@ -33,6 +33,8 @@ NEAR = 0.01
 #: How far a gradient may move next to its size, where steps as long as those of the differences are taken.
 STABLE = 0.001
 SINGLE = torch.finfo(torch.float32).eps
+#: What a gradient that is not finite at a zero mostly comes from.
+DIVIDED = "backward divides by what may be zero"
 
 
 @clause("Function.backward.gradient")
@@ -80,9 +82,11 @@ def _expect_recorded(runs: list[Run]) -> None:
 @cases(
     size=[
         "one along the first dimension",
+        "three along the first dimension instead of one",
         "over a hundred along the first dimension",
         "two fewer along the last dimension",
         "over a thousand along the last dimension",
+        "one input longer than those that it is as long as",
     ]
 )
 def test_gradient_at_other_sizes(subject: Subject, world: World, size: str) -> None:
@@ -92,9 +96,9 @@ def test_gradient_at_other_sizes(subject: Subject, world: World, size: str) -> N
     right = [sample for sample in found if world.try_call(_expect_derivative, sample, world) is not None]
     need(right, "its gradient is wrong for the samples themselves")
     told = 0
-    for sample in right:
-        other = world.try_call(resized, sample, size)
-        if other is None or not world.try_call(_is_stable, other, world):
+    pairs = [(sample, other) for sample in right for other in world.try_call(_sized, sample, size) or ()]
+    for sample, other in pairs:
+        if not world.try_call(_is_stable, other, world):
             continue
         if size in GROWN and not world.try_call(lambda one, two: is_read(one, two) or None, sample, other):
             continue
@@ -105,6 +109,59 @@ def test_gradient_at_other_sizes(subject: Subject, world: World, size: str) -> N
         except Exception:  # the subject need not take what it was not made for
             continue
     need(told, f"it takes no sample with {size}, or passes what may be tied to the sizes")
+
+
+@clause("Function.backward.gradient")
+def test_gradient_is_finite_at_a_zero(subject: Subject, world: World) -> None:
+    """With a zero in an input, a finite result has a finite gradient where it has a derivative."""
+    found = steady(subject, world)
+    need(subject.gradient_kind == "numeric", "its gradient is a declared one")
+    told = 0
+    for sample in found:
+        gradients = _by_place(sample.run(), world)
+        for at in sample.active:
+            other = world.try_call(with_a_zero, sample, at, gradients[at])
+            taken = world.try_call(_taken_finitely, other, world) if other else None
+            if taken is None:
+                continue
+            told += 1
+            run, found_there = taken
+            gradient = found_there[at]
+            if all(world.exchange(gradient is None or bool(dense(gradient).isfinite().all()))):
+                continue
+            slope = _slope_where_not_finite(world, run, at, gradient)
+            if slope.verdict == "differs":
+                raise Deviation(
+                    f"gradient of {run.sample.name(at)}, where results are finite",
+                    expect.shown(gradient),
+                    f"finite numbers; where it is not finite, the slope is {slope.by_differences}, by differences",
+                    DIVIDED,
+                )
+    need(told, "it takes no sample with a zero")
+
+
+def _taken_finitely(sample: SampleCall, world: World) -> tuple[Run, dict[int, torch.Tensor | None]] | None:
+    """The call and its gradients, where its results are finite on every rank; None where not."""
+    run = sample.run()
+    finite = bool(run.outputs) and all(bool(dense(output.detach()).isfinite().all()) for output in run.outputs)
+    return (run, _by_place(run, world)) if all(world.exchange(finite)) else None
+
+
+def _by_place(run: Run, world: World) -> dict[int, torch.Tensor | None]:
+    return dict(zip(run.leaves, run.gradients(run.cotangents(world)), strict=True))
+
+
+def _slope_where_not_finite(world: World, run: Run, at: int, gradient: torch.Tensor | None) -> Comparison:
+    """What differences say along the first element whose gradient is no finite number, on each rank that has one."""
+    value = run.sample.values[at].detach()
+    single = torch.zeros_like(value, memory_format=torch.contiguous_format)
+    if gradient is not None and not bool(gradient.isfinite().all()):
+        single.view(-1)[gradient.isfinite().reshape(-1).logical_not().byte().argmax()] = typical(value)
+    return slope_along(world, run, run.cotangents(world), at, gradient, single, _working_epsilon(world, run))
+
+
+def _sized(sample: SampleCall, size: str) -> list[SampleCall]:
+    return list(sized_otherwise(sample, size))
 
 
 def _is_stable(sample: SampleCall, world: World) -> bool | None:

@@ -30,6 +30,7 @@ from conformance.kit.tensors import differentiable
 from conformance.kit.world import World
 
 NO_GROUP = "GROUP is not among its arguments: it works in the group of all ranks alone"
+OF_THE_WORLD = "its samples pass numbers that differ from rank to rank, such as lengths, which fit no other group"
 #: What a call gave: what each tensor is, and every rank's tensors, in the order of a group.
 Seen = tuple[list[str], list[list[torch.Tensor | None]]]
 
@@ -46,6 +47,8 @@ def test_right_in_a_subgroup(subject: Subject, world: World, kind: str) -> None:
     for claim in claims(subject, world):
         need(claim.call.takes_a_group, NO_GROUP)
         signature_of(claim)
+        plain = world.exchange([value for value in claim.call.values if isinstance(value, bool | int | float | str)])
+        need(all(each == plain[0] for each in plain), OF_THE_WORLD)
         alike = tuple(range(len(members)))
         world.exchange(None)
         expected = among(world, alike, partial(_seen, claim))

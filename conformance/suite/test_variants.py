@@ -224,18 +224,27 @@ def test_backward_takes_what_forward_takes(subject: Subject, world: World, kind:
 def _is_tied(sample: SampleCall, world: World) -> bool:
     """Whether neither one row less nor half of the rows can be gone back through, where there are as many.
 
+    Of inputs with one row each nobody can tell.
+
     It is asked of one rank: where ranks deal rows out, parts that are not alike may end their processes.
     """
     if world.size > 1:
         return False
+    lengths = [value.shape[0] for value in sample.values if isinstance(value, torch.Tensor) and value.dim()]
+    if _rows(sample) == 1 and lengths.count(1) > 1:
+        return True  # one of them may be a single row for all those of another
     tried = [world.try_call(_with_fewer_rows, sample, half) for half in (False, True)]
     found = [fewer for fewer in tried if fewer]
     return bool(found) and not any(world.try_call(_taken, fewer, None, world) is not None for fewer in found)
 
 
 def _with_fewer_rows(sample: SampleCall, half: bool) -> SampleCall | None:
-    rows = next((sample.values[at].shape[0] for at in sample.active if sample.values[at].dim()), 0)
+    rows = _rows(sample)
     return without_rows(sample, rows - rows // 2 if half else 1)
+
+
+def _rows(sample: SampleCall) -> int:
+    return int(next((sample.values[at].shape[0] for at in sample.active if sample.values[at].dim()), 0))
 
 
 def _pulled(run: Run, world: World) -> bool:
@@ -249,4 +258,5 @@ def _derived(sample: SampleCall, kind: str, world: World) -> Run | None:
     if kind in LAYOUTS:
         return laid(sample, LAYOUTS[kind]) if any(world.exchange(changes(sample, LAYOUTS[kind]))) else None
     empty = without_rows(sample)
-    return empty.run() if empty else None
+    # A rank that has no rows anyway makes the call with the others.
+    return (empty or sample).run() if any(world.exchange(empty is not None)) else None

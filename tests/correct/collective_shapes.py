@@ -122,3 +122,44 @@ class GatherOfUnevenRows(Function):
         total = dense(grad)
         dist.all_reduce(total, group=ctx.group)
         return total.split(ctx.counts)[dist.get_rank(ctx.group)].clone(), None
+
+
+class GatherOfRowsThatSomeLack(GatherOfUnevenRows):
+    """The same where every other rank has no rows at all."""
+
+    TYPES = "V -> R"
+
+    @staticmethod
+    def inputs():
+        rank = dist.get_rank() if dist.is_initialized() else 0
+        yield torch.randn(0 if rank % 2 else 2, 2, dtype=torch.float64, requires_grad=True), GROUP
+
+
+class ExchangeOfUnevenParts(Function):
+    """Sends every rank as many rows as a list says, and gets as many as another one says: both are a rank's own."""
+
+    TYPES = "V -> V"
+
+    @staticmethod
+    def inputs():
+        started = dist.is_initialized()
+        rank, size = (dist.get_rank(), dist.get_world_size()) if started else (0, 1)
+        sent = [1 + (rank + 2 * other) % 3 for other in range(size)]
+        got = [1 + (other + 2 * rank) % 3 for other in range(size)]
+        yield torch.randn(sum(sent), 2, dtype=torch.float64, requires_grad=True), sent, got, GROUP
+
+    @staticmethod
+    def forward(ctx, x, sent, got, group):
+        ctx.sent, ctx.got, ctx.group = sent, got, group
+        return _exchanged(x, sent, got, group)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return _exchanged(grad, ctx.got, ctx.sent, ctx.group), None, None, None
+
+
+def _exchanged(x, sent, got, group):
+    received = x.new_empty(sum(got), *x.shape[1:])
+    dist.all_to_all_single(received, dense(x), got, sent, group=group)
+    return received

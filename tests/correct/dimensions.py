@@ -81,3 +81,78 @@ class AlikeDimensions(Function):
     def backward(ctx, grad):
         (x,) = ctx.saved_tensors
         return grad * x.cos()
+
+
+class MeanOverPairs(Function):
+    """The mean over all pairs of rows, of which both inputs may have different numbers."""
+
+    @staticmethod
+    def inputs():
+        yield tuple(torch.randn(3, 2, dtype=torch.float64, requires_grad=True) for _ in range(2))
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        return (x @ y.t()).mean()
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        share = grad / (x.shape[0] * y.shape[0])
+        return (share * y.sum(0)).expand(x.shape), (share * x.sum(0)).expand(y.shape)
+
+
+class RowsInCommon(Function):
+    """Multiplies as many rows as both inputs have, and leaves those beyond alone."""
+
+    @staticmethod
+    def inputs():
+        yield tuple(torch.randn(3, 2, dtype=torch.float64, requires_grad=True) for _ in range(2))
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        rows = min(len(x), len(y))
+        return x[:rows] * y[:rows]
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        return grad * y[: len(grad)], grad * x[: len(grad)]
+
+
+class OneRow(Function):
+    """Reads the first of its rows alone, of which it is given one."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(1, 4, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x[0].sin()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return (grad * x[0].cos()).expand(x.shape)
+
+
+class BroadcastRow(Function):
+    """Multiplies every row by the one row of its second input."""
+
+    @staticmethod
+    def inputs():
+        shapes = (1, 3), (1, 3)
+        yield tuple(torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes)
+
+    @staticmethod
+    def forward(ctx, x, row):
+        ctx.save_for_backward(x, row)
+        return x * row
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, row = ctx.saved_tensors
+        return grad * row, (grad * x).sum(0, keepdim=True)

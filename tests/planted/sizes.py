@@ -149,3 +149,49 @@ class TangentOverwrittenWhereLong(Function):
     def jvp(ctx, tangent):
         (x,) = ctx.saved_tensors
         return tangent.mul_(x.cos()).clone() if tangent.numel() > 16 else tangent * x.cos()
+
+
+class MeanOverAsManyPairs(Function):
+    """The mean over all pairs of rows; backward takes both inputs to have as many rows as the first.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        yield tuple(torch.randn(3, 2, dtype=torch.float64, requires_grad=True) for _ in range(2))
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        return (x @ y.t()).mean()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        share = grad / max(x.shape[0], 1) ** 2
+        return (share * y.sum(0)).expand(x.shape), (share * x.sum(0)).expand(y.shape)
+
+
+class NormOfAllRows(Function):
+    """Takes the scalar product of all rows for that of each row, of which the sample has one.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(1, 4, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        size = x.norm(dim=-1, keepdim=True)
+        ctx.save_for_backward(x / size, size)
+        return x / size
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        y, size = ctx.saved_tensors
+        return (grad - y * (grad * y).sum()) / size

@@ -1,0 +1,84 @@
+"""Correct Functions whose gradient is not finite at a zero, where they have no derivative."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+SPEC = "Function"
+
+
+def inputs():
+    yield (torch.rand(3, 4, dtype=torch.float64).add(0.5).requires_grad_(),)
+
+
+class Root(Function):
+    """Its slope at zero is infinite."""
+
+    @staticmethod
+    def forward(ctx, x):
+        root = x.sqrt()
+        ctx.save_for_backward(root)
+        return root
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (root,) = ctx.saved_tensors
+        return grad / (2 * root)
+
+
+class CubeRoot(Function):
+    """The same on both sides of zero."""
+
+    @staticmethod
+    def forward(ctx, x):
+        root = x.sign() * x.abs().pow(1 / 3)
+        ctx.save_for_backward(root)
+        return root
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (root,) = ctx.saved_tensors
+        return grad / (3 * root.square())
+
+
+class Magnitude(Function):
+    """Has a kink at zero, where its backward divides zero by zero."""
+
+    @staticmethod
+    def forward(ctx, x):
+        size = x.abs()
+        ctx.save_for_backward(x, size)
+        return size
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, size = ctx.saved_tensors
+        return grad * x / size
+
+
+class SumOfMagnitudes(Magnitude):
+    """The kink of one number among many."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return Magnitude.forward(ctx, x).sum()
+
+
+class SteppingAtZero(Function):
+    """Jumps at zero, where its value is chosen."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.where(x == 0, torch.zeros_like(x), 1 / x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return -grad / x.square()

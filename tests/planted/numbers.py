@@ -1,0 +1,50 @@
+"""Bugs that show at other numbers than those of the sample: at a zero."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+SPEC = "Function"
+
+
+def inputs():
+    yield (torch.randn(3, 4, dtype=torch.float64, requires_grad=True),)
+
+
+class ProductDividedByItsFactors(Function):
+    """Takes the product of the other factors for the product divided by this one, which may be zero.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        product = x.prod(-1)
+        ctx.save_for_backward(x, product)
+        return product
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, product = ctx.saved_tensors
+        return (grad * product).unsqueeze(-1) / x
+
+
+class GuardedInForwardAlone(Function):
+    """The cardinal sine: forward knows its value at zero, backward divides by zero there.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.where(x == 0, torch.ones_like(x), x.sin() / x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * (x * x.cos() - x.sin()) / x.square()
