@@ -138,7 +138,7 @@ class Pool(Owner):
         Inputs of a spec that gathers may ask for their rank: where they raise, they are asked again in a group of one.
         """
         found, details = self._first_look(subject, group=False)
-        if found.outcome == "bad-subject" and details.get("gathers") is True:
+        if found.outcome not in OUTCOMES and details.get("gathers") is True:
             found, details = self._first_look(subject, group=True)
         spec, ranks = details.get("spec", subject.spec if subject else "Function"), details.get("ranks", ())
         if found.outcome == "timeout":
