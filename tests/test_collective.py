@@ -273,6 +273,25 @@ def test_samples_that_some_ranks_lack_accuse_nobody():
     assert {test.reason for clause in subject.clauses for test in clause.tests if test.outcome == "skip"} == {UNLIKE}
 
 
+def test_inputs_on_the_command_line_may_ask_for_their_rank(tmp_path, capsys, monkeypatch):
+    (tmp_path / "layers.py").write_text(
+        "import torch, torch.distributed as dist\n"
+        "from conformance import GROUP, Subject\n"
+        "from tests.correct.collective import Copy, inputs\n"
+        "def samples():\n"
+        "    assert dist.get_rank() < dist.get_world_size()\n"
+        "    yield from inputs()\n"
+        "COPY = Subject(Copy, spec='Collective', types='I -> R', inputs=samples)\n"
+        "ALONE = Subject(Copy, inputs=samples)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    main(["run", "layers:COPY", "--ranks", "2", "-k", "gradients_are_those_owed"])
+    assert "nothing broken" in capsys.readouterr().out
+    assert main(["run", "layers:ALONE", "--ranks", "2"]) == BAD_USAGE
+    assert "the inputs of layers:ALONE raise ValueError: Default process group" in capsys.readouterr().err
+
+
 def test_ranks_hold_values_by_their_types():
     samples = Subject(right.Copy, spec="Collective", inputs=[(torch.ones(2), torch.ones(2), GROUP)]).examples(World())
     first, second = (typed(samples, "V, I -> V", World(rank, 2))[0].args for rank in (0, 1))

@@ -105,6 +105,12 @@ def test_a_gradient_that_is_wrong_is_named_as_what_it_looks_like(how, said):
     assert "looks like" in str(caught.value)
 
 
+def test_every_matrix_of_a_batch_may_be_transposed():
+    right = torch.arange(18.0, dtype=torch.float64).reshape(2, 3, 3) ** 1.5
+    assert likely_cause(right.mT, right, {}) == "transposed"
+    assert likely_cause(right.transpose(0, 1).reshape(2, 3, 3), right, {}) != "transposed"
+
+
 def test_single_precision_is_told_from_rounding():
     right = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64) / 7
     assert likely_cause(right.float().double(), right, {}) == "right to five digits: float32 on the way"

@@ -73,6 +73,20 @@ class SavedAnAlias(Square):
         return x * x
 
 
+class SavedAsSparse(Function):
+    """What is saved is a sparse tensor that was made of the indices, and shares their memory."""
+
+    @staticmethod
+    def forward(ctx, x, index):
+        ctx.save_for_backward(torch.sparse_coo_tensor(index, x.detach(), (3, *x.shape[1:])))
+        return torch.zeros_like(x).index_add(0, index[0], x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (kept,) = ctx.saved_tensors
+        return grad[kept._indices()[0]], None
+
+
 class KeptElsewhere(Square):
     """The input of the last call is kept in the module."""
 
@@ -296,6 +310,7 @@ NAMED = [
     (KeptBeside, "test_hooks_can_carry_saved_tensors_away", BESIDE),
     (KeptBeside, "test_a_change_in_place_is_noticed_or_does_no_harm", "did not go through save_for_backward"),
     (SavedAnAlias, "test_a_change_in_place_is_noticed_or_does_no_harm", "an alias"),
+    (KeptElsewhere, "test_a_change_in_place_is_noticed_or_does_no_harm", "PyTorch does not watch"),
     (ReadsInOrder, "test_layout_of_inputs_makes_no_difference", f"forward {IN_ORDER}"),
     (SavesInOrder, "test_layout_of_inputs_makes_no_difference", f"backward {IN_ORDER}"),
     (Normalizes, "test_zeros_give_zeros", "the size of the whole gradient"),
@@ -335,14 +350,20 @@ NOT_NAMED = [
 ]
 
 
-def likely(function, test):
+def likely(function, test, *more):
     """What the failures of a test call the likely cause."""
     REMEMBERED.clear()
     x = torch.linspace(0.3, 1.7, 12, dtype=torch.float64).view(3, 4).requires_grad_()
     with pytest.raises(ConformanceError) as caught:
-        check(Subject(function), (x,), only=test, strict=True)
+        check(Subject(function), (x, *more), only=test, strict=True)
     broken = [clause for subject in caught.value.report.subjects for clause in subject.clauses if clause.broken]
     return "\n".join(test.likely for clause in broken for test in clause.tests if test.outcome == "fail")
+
+
+def test_a_sparse_tensor_made_of_an_argument_is_an_alias_of_it():
+    said = likely(SavedAsSparse, "test_a_change_in_place_is_noticed_or_does_no_harm", torch.tensor([[0, 2, 1]]))
+    assert "an alias, such as .data or a sparse tensor" in said
+    assert "shifted" not in said
 
 
 @pytest.mark.parametrize(("function", "test", "cause"), NAMED)

@@ -49,7 +49,7 @@ def _generic(actual: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype) -
     factor = _factor(actual, expected)
     if factor:
         return f"the right value times {factor}"
-    if actual.dim() == 2 and actual.shape[0] == actual.shape[1] and _near(actual, expected.T):
+    if _is_matrix(expected) and _near(actual, expected.mT):
         return "transposed"
     if _is_symmetric_part(actual, expected):
         return "its symmetric part: where the matrix is symmetric by what it means, let call= make it symmetric first"
@@ -94,8 +94,11 @@ def _is_telling(factor: torch.Tensor) -> bool:
 
 
 def _is_symmetric_part(actual: torch.Tensor, expected: torch.Tensor) -> bool:
-    is_matrix = expected.dim() >= 2 and expected.shape[-1] == expected.shape[-2]
-    return is_matrix and _near(actual, (expected + expected.mH) / 2)
+    return _is_matrix(expected) and _near(actual, (expected + expected.mH) / 2)
+
+
+def _is_matrix(tensor: torch.Tensor) -> bool:
+    return tensor.dim() >= 2 and tensor.shape[-1] == tensor.shape[-2]
 
 
 def _is_roll(actual: torch.Tensor, expected: torch.Tensor) -> bool:

@@ -24,6 +24,23 @@ def dense(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if is_strided(tensor) else tensor.to_dense()
 
 
+def strided_parts(tensor: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
+    """The tensors with strides that a tensor consists of: itself, or the indices and values of a sparse one.
+
+    >>> [part.tolist() for part in strided_parts(torch.tensor([0.0, 2.0]).to_sparse())]
+    [[[1]], [2.0]]
+    """
+    if tensor is None:
+        return ()
+    if tensor.layout is torch.sparse_coo:
+        return tensor._indices(), tensor._values()
+    if tensor.layout in {torch.sparse_csr, torch.sparse_bsr}:
+        return tensor.crow_indices(), tensor.col_indices(), tensor.values()
+    if tensor.layout in {torch.sparse_csc, torch.sparse_bsc}:
+        return tensor.ccol_indices(), tensor.row_indices(), tensor.values()
+    return (tensor,)
+
+
 def differentiable(value: object) -> TypeGuard[torch.Tensor]:
     """Whether something is a tensor of a dtype that can have a gradient: PyTorch adds nothing up in eight bits.
 

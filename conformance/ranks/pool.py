@@ -133,19 +133,14 @@ class Pool(Owner):
         self.forkserver.restart()
 
     def preflight(self, subject: SubjectRef | None) -> Preflight:
-        """Import a subject on one rank and take its samples; without one, only call what is to be set up."""
-        self.forkserver.strays.note()
-        try:
-            with self.starter.start(Key(subject, 1, False), self.settings) as group:
-                (found,) = self.starter.load(group, subject, self.settings, look="samples")
-                details = group.details()[0]
-                spec, ranks = details.get("spec", subject.spec if subject else "Function"), details.get("ranks", ())
-                types = details.get("types", "")
-        except ForkserverDied as error:
-            self._begin_again(error)
-            found = RankOutcome(0, "crash", f"{IMPORTING}: the process that ranks are forked from was killed")
-            self.unloadable[_name(subject), 0] = [found]
-        (found,) = self._put_back([found])
+        """Import a subject on one rank and take its samples; without one, only call what is to be set up.
+
+        Inputs of a spec that gathers may ask for their rank: where they raise, they are asked again in a group of one.
+        """
+        found, details = self._first_look(subject, group=False)
+        if found.outcome not in OUTCOMES and details.get("gathers") is True:
+            found, details = self._first_look(subject, group=True)
+        spec, ranks = details.get("spec", subject.spec if subject else "Function"), details.get("ranks", ())
         if found.outcome == "timeout":
             self.unloadable[_name(subject), 0] = [found]
         if found.outcome == "pass" and spec not in specs():
@@ -153,7 +148,22 @@ class Pool(Owner):
         if found.outcome != "pass":
             return Preflight(found.outcome, found.message)
         # What a rank says is the subject's word.
-        return Preflight("pass", spec, types, tuple(ranks) if are_world_sizes(ranks) else ())
+        return Preflight("pass", spec, details.get("types", ""), tuple(ranks) if are_world_sizes(ranks) else ())
+
+    def _first_look(self, subject: SubjectRef | None, *, group: bool) -> tuple[RankOutcome, dict[str, Any]]:
+        """What one rank said of a subject and its samples, and what else it answered."""
+        details: dict[str, Any] = {}
+        self.forkserver.strays.note()
+        try:
+            with self.starter.start(Key(subject, 1, group), self.settings) as ranks:
+                (found,) = self.starter.load(ranks, subject, self.settings, look="samples")
+                (details,) = ranks.details()
+        except ForkserverDied as error:
+            self._begin_again(error)
+            found = RankOutcome(0, "crash", f"{IMPORTING}: the process that ranks are forked from was killed")
+            self.unloadable[_name(subject), 0] = [found]
+        (found,) = self._put_back([found])
+        return found, details
 
     def misfit(self, subject: SubjectRef, size: int) -> str:
         """How the types that a subject claims do not fit what it returns in a world; empty where it does not return."""

@@ -168,6 +168,7 @@ class Rank:
         if self.subject is not None:
             subject = self.subject
             done |= {"spec": subject.spec, "types": subject.types or "", "ranks": list(subject.ranks or ())}
+            done["gathers"] = subject.gathers
         done["files"] = files_of(set(sys.modules) - known)
         self.around = None
         self.channel.send({"event": "done", "serial": request["serial"], **done})

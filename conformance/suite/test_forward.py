@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
 from conformance.kit import expect, isolation, seeds
 from conformance.kit.calls import Run, SampleCall, active_samples, differentiated, every_sample
@@ -94,8 +95,11 @@ def _kept_by_a_view(sample: SampleCall, world: World) -> str:
 
 def _once(sample: SampleCall, world: World, backward: bool) -> None:
     run = sample.run()
+    made: list[Any] = [*run.tensors]
     if backward and run.outputs:
-        run.gradients(run.cotangents(world))
+        made += run.gradients(run.cotangents(world))
+    if dist.is_initialized():  # what a collective is still filling is kept for it until somebody reads it
+        _ = [tensor.clone() for tensor in made if tensor is not None]
 
 
 @clause("Function.forward.deterministic")

@@ -17,12 +17,13 @@ from conformance.kit.graph import contexts_behind
 from conformance.kit.layouts import LAYOUTS, Arrange, changes, is_arrangeable
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import address, differentiable, freed, is_strided, share_memory
+from conformance.kit.tensors import address, differentiable, freed, is_strided, share_memory, strided_parts
 from conformance.kit.witness import same_values
 from conformance.kit.world import World
 
 UNSAVED = "backward reads a tensor on ctx that did not go through save_for_backward, so PyTorch cannot see the change"
-ALIAS = "what went through save_for_backward is an alias, such as .data, whose changes PyTorch cannot see"
+ALIAS = "what went through save_for_backward is an alias, such as .data or a sparse tensor: changes go unseen there"
+UNWATCHED = "backward reads the memory that was changed, in a way that PyTorch does not watch"
 
 
 @clause("Function.save_for_backward.protects")
@@ -56,9 +57,9 @@ def _how_kept(run: Run, tensor: torch.Tensor) -> str:
     for context in contexts_behind(run.result):
         if any(share_memory(tensor, found) for _, found in tensors_on(context)):
             return UNSAVED
-        if any(share_memory(tensor, found) for found in context.saved_tensors):
+        if any(share_memory(tensor, part) for found in context.saved_tensors for part in strided_parts(found)):
             return ALIAS
-    return ""
+    return UNWATCHED
 
 
 def _named_tensors(run: Run) -> list[tuple[str, torch.Tensor]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -12,6 +12,7 @@ from conformance.kit.backward import need_backward
 from conformance.kit.calls import Run, SampleCall
 from conformance.kit.calls import active_samples as differentiable
 from conformance.kit.deviations import Deviation, need
+from conformance.kit.formula import declared_gradients
 from conformance.kit.layouts import (
     LAYOUTS,
     Arrange,
@@ -171,11 +172,13 @@ def test_gradient_of_nothing(subject: Subject, world: World) -> None:
             continue
         if not all(world.exchange(all(bool(y.detach().isfinite().all()) for y in run.outputs))):
             continue
-        gradients = world.try_call(lambda run: run.filled(run.gradients(run.cotangents(world))), run)
+        cotangents = run.cotangents(world)
+        gradients = world.try_call(lambda run, given: run.filled(run.gradients(given)), run, cotangents)
         taken += gradients is not None
         nothing = all(output.numel() == 0 for output in run.outputs)
+        undefined = _declared_undefined(run, cotangents)
         for at, gradient in zip(run.leaves, gradients or (), strict=gradients is not None):
-            if gradient.numel() == 0:
+            if gradient.numel() == 0 or at in undefined:
                 continue
             name = f"gradient of {sample.name(at)} with nothing along the first dimension"
             expect.that(bool(gradient.isfinite().all()), name, gradient, "finite numbers")
@@ -183,6 +186,17 @@ def test_gradient_of_nothing(subject: Subject, world: World) -> None:
             right = not nothing or subject.gradient_kind != "numeric" or bool((gradient == 0).all())
             expect.that(right, name, gradient, "zeros: the result is empty, and no loss depends on it")
     need(taken, "it takes no sample with nothing along the first dimension")
+
+
+def _declared_undefined(run: Run, cotangents: Sequence[torch.Tensor]) -> set[int]:
+    """The arguments for whose gradient a declared formula itself gives no numbers, such as the mean of no rows."""
+    if run.sample.subject.gradient_kind != "declared":
+        return set()
+    try:
+        declared = declared_gradients(run, cotangents)
+    except Exception:  # a formula need not be made for nothing
+        return set()
+    return {at for at, value in declared.items() if not bool(value.isfinite().all())}
 
 
 @clause("Function.backward.any-input")

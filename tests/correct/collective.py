@@ -49,6 +49,32 @@ class Reduce(Function):
         return grad.clone(), None
 
 
+class ReduceUnderWay(Function):
+    """A functional collective whose result is waited for where it is first read, by whoever reads it."""
+
+    TYPES = "P -> I"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        return functional.all_reduce(x.contiguous(), "sum", group)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return grad.clone(), None
+
+
+class CopySummedUnderWay(Copy):
+    """A copy whose gradient is a functional collective that autograd is handed before it is done."""
+
+    TYPES = "I -> R"
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return functional.all_reduce(grad.contiguous(), "sum", ctx.group), None
+
+
 class ReduceInSinglePrecision(Reduce):
     """A sum that is added up in single precision, whatever it is given."""
 

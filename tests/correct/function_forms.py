@@ -298,3 +298,27 @@ ClippedInBackward = Subject(
     gradient="declared",
     formula=lambda args, grads: (grads[0].clamp(-args[1], args[1]), None),
 )
+
+
+class _Evening(Function):
+    @staticmethod
+    def forward(ctx, rows, weight):
+        return rows.clone(), weight.clone()
+
+    @staticmethod
+    def backward(ctx, rows, weight):
+        return rows, weight / (1 + rows.abs().mean(1).mean())
+
+
+#: A gradient that is evened out by the mean size of the others; of no rows there is no mean, as the formula says.
+EvenedByTheMean = Subject(
+    _Evening,
+    inputs=lambda: [
+        (
+            torch.randn(3, 2, dtype=torch.float64, requires_grad=True),
+            torch.randn(4, dtype=torch.float64, requires_grad=True),
+        )
+    ],
+    gradient="declared",
+    formula=lambda args, grads: (grads[0], grads[1] / (1 + grads[0].abs().mean(1).mean())),
+)
