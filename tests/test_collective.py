@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import sys
 from pathlib import Path
 
@@ -271,6 +272,22 @@ def test_samples_that_some_ranks_lack_accuse_nobody():
     (subject,) = error.value.report.subjects
     assert subject.verdict == "incomplete"
     assert {test.reason for clause in subject.clauses for test in clause.tests if test.outcome == "skip"} == {UNLIKE}
+
+
+def rows_by_rank():
+    yield torch.randn(1 + dist.get_rank(), 2, dtype=torch.float64, requires_grad=True), GROUP
+
+
+@pytest.mark.parametrize(
+    ("types", "status", "said"),
+    [("V -> R", 1, "nothing broken"), ("V, V -> R", 4, 'names 2 arguments, and the call has 1; .* "V -> R"')],
+)
+def test_inputs_on_the_command_line_may_ask_for_their_rank(monkeypatch, capfd, types, status, said):
+    monkeypatch.chdir(ROOT)
+    words = ("--spec", "Collective", "--types", types, "--inputs", "tests.test_collective:rows_by_rank")
+    few = ("--ranks", "2", "-k", "gradients_are_those_owed")
+    assert main(("run", "tests.correct.collective_shapes:GatherOfUnevenRows", *words, *few)) == status
+    assert re.search(said, "".join(capfd.readouterr()))
 
 
 def test_ranks_hold_values_by_their_types():

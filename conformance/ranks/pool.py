@@ -136,11 +136,11 @@ class Pool(Owner):
         """Import a subject on one rank and take its samples; without one, only call what is to be set up."""
         self.forkserver.strays.note()
         try:
-            with self.starter.start(Key(subject, 1, False), self.settings) as group:
-                (found,) = self.starter.load(group, subject, self.settings, look="samples")
-                details = group.details()[0]
-                spec, ranks = details.get("spec", subject.spec if subject else "Function"), details.get("ranks", ())
-                types = details.get("types", "")
+            found, details = self._samples_taken(subject, grouped=False)
+            if details.get("asks_for_rank") is True:  # which nothing knows without a process group
+                found, details = self._samples_taken(subject, grouped=True)
+            spec, ranks = details.get("spec", subject.spec if subject else "Function"), details.get("ranks", ())
+            types = details.get("types", "")
         except ForkserverDied as error:
             self._begin_again(error)
             found = RankOutcome(0, "crash", f"{IMPORTING}: the process that ranks are forked from was killed")
@@ -154,6 +154,11 @@ class Pool(Owner):
             return Preflight(found.outcome, found.message)
         # What a rank says is the subject's word.
         return Preflight("pass", spec, types, tuple(ranks) if are_world_sizes(ranks) else ())
+
+    def _samples_taken(self, subject: SubjectRef | None, grouped: bool) -> tuple[RankOutcome, dict[str, Any]]:
+        with self.starter.start(Key(subject, 1, grouped), self.settings) as group:
+            (found,) = self.starter.load(group, subject, self.settings, look="samples")
+            return found, group.details()[0]
 
     def misfit(self, subject: SubjectRef, size: int) -> str:
         """How the types that a subject claims do not fit what it returns in a world; empty where it does not return."""

@@ -22,7 +22,7 @@ from conformance.kit.attempt import Attempt, attempt, call_body, explain, name_o
 from conformance.kit.frames import place_of
 from conformance.kit.growth import Growth
 from conformance.kit.loading import check_subject, load_for, resolve
-from conformance.kit.subject import Subject
+from conformance.kit.subject import NO_GROUP, Subject
 from conformance.kit.world import SPOILED, LeftAlone, World, alone
 from conformance.ranks import collectives
 from conformance.ranks.call_log import Log
@@ -161,6 +161,7 @@ class Rank:
         if self.subject is not None:
             subject = self.subject
             done |= {"spec": subject.spec, "types": subject.types or "", "ranks": list(subject.ranks or ())}
+            done["asks_for_rank"] = subject.gathers and not dist.is_initialized() and NO_GROUP in done["message"]
         done["files"] = files_of(set(sys.modules) - known)
         self.around = None
         self.channel.send({"event": "done", "serial": request["serial"], **done})
