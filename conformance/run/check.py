@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal, overload
 
 from conformance.core import catalog, clauses
+from conformance.core.errors import UsageError
 from conformance.core.options import RunOptions
 from conformance.core.outcomes import TestOutcome
 from conformance.core.plan import PlannedTest, SubjectRef, plan, without_compiler
@@ -201,11 +202,18 @@ def check(
     'conforms'
     """
     __tracebackhide__ = True  # pytest shows the test's own line, and what there is to tell
-    sizes = arguments.world_sizes(ranks)
-    seconds = arguments.seconds(timeout)
-    subject = arguments.subject(
-        function, spec=spec, call=call, gradient=gradient, formula=formula, inputs=samples, types=types
-    )
+    given = {"spec": spec, "call": call, "gradient": gradient, "formula": formula, "inputs": samples, "types": types}
+    try:
+        sizes, seconds = arguments.world_sizes(ranks), arguments.seconds(timeout)
+        report, whole = _judged(arguments.subject(function, **given), sizes, seconds, only, compile)
+    except UsageError as error:
+        raise error.with_traceback(None)  # noqa: B904 its frames are the suite's, and its cause has the caller's
+    _raise_unless_good(report, strict, whole)
+    return report
+
+
+def _judged(subject: Subject, sizes: tuple[int, ...], seconds: float, only: str, compile: bool) -> tuple[Report, bool]:
+    """The report, and whether nothing was left out that could have been run."""
     label = subject.label
     on_ranks = max(sizes) > 1 or subject.gathers
     carried = payload(subject) if on_ranks else ""
@@ -218,16 +226,9 @@ def check(
         outcomes = _on_ranks(chosen, named, subject.types or "", sizes, seconds)
     else:
         outcomes = list(in_process(chosen, subject))
-    report = report_on(
-        tests,
-        outcomes,
-        [named],
-        _environment(sizes),
-        selected={test.nodeid for test in chosen},
-        engine=False,
-    )
-    _raise_unless_good(report, strict, whole=not only or any(outcome.outcome == "skip" for outcome in outcomes))
-    return report
+    chosen_ids = {test.nodeid for test in chosen}
+    report = report_on(tests, outcomes, [named], _environment(sizes), selected=chosen_ids, engine=False)
+    return report, not only or any(outcome.outcome == "skip" for outcome in outcomes)
 
 
 def _on_ranks(
