@@ -290,6 +290,11 @@ def test_inputs_on_the_command_line_may_ask_for_their_rank(monkeypatch, capfd, t
     assert re.search(said, "".join(capfd.readouterr()))
 
 
+def test_types_that_do_not_fit_inputs_that_ask_for_their_rank_are_told_at_once():
+    with pytest.raises(UsageError, match=r'names 2 arguments, and the call has 1; .* "V -> R"'):
+        check(Subject(right.Copy, spec="Collective", types="V, V -> R", inputs=rows_by_rank), ranks=2)
+
+
 def test_ranks_hold_values_by_their_types():
     samples = Subject(right.Copy, spec="Collective", inputs=[(torch.ones(2), torch.ones(2), GROUP)]).examples(World())
     first, second = (typed(samples, "V, I -> V", World(rank, 2))[0].args for rank in (0, 1))

@@ -223,7 +223,8 @@ def _judged(subject: Subject, sizes: tuple[int, ...], seconds: float, only: str,
     tests = [test for test in planned if test.subject]
     chosen = arguments.chosen(only, tests)
     if on_ranks:
-        outcomes = _on_ranks(chosen, named, subject.types or "", sizes, seconds)
+        asks = subject.gathers and callable(subject.inputs)
+        outcomes = _on_ranks(chosen, named, subject.types or "", sizes, seconds, asks)
     else:
         outcomes = list(in_process(chosen, subject))
     chosen_ids = {test.nodeid for test in chosen}
@@ -232,14 +233,19 @@ def _judged(subject: Subject, sizes: tuple[int, ...], seconds: float, only: str,
 
 
 def _on_ranks(
-    tests: Sequence[PlannedTest], subject: SubjectRef, types: str, sizes: tuple[int, ...], timeout: float
+    tests: Sequence[PlannedTest], subject: SubjectRef, types: str, sizes: tuple[int, ...], timeout: float, asks: bool
 ) -> list[TestOutcome]:
-    """Run tests on rank processes, which look for modules where the caller does."""
+    """Run tests on rank processes, which look for modules where the caller does.
+
+    Where inputs may ask for their rank, nothing has looked at them yet.
+    """
     options, path = RunOptions(ranks=sizes, timeout=timeout), [*filter(None, sys.path)]
     with (
         kept_forkserver() as forkserver,
         Session(options, subjects=[subject], forkserver=forkserver, path=path) as session,
     ):
+        if asks:
+            session.expect_samples(subject)
         session.expect_fitting_types(subject, types)
         return list(session.run(session.fitted(tests)))
 
