@@ -6,13 +6,14 @@ import random
 import re
 import sys
 import time
+import traceback
 import warnings
 
 import numpy
 import pytest
 import torch
 
-from conformance import ConformanceError, Subject, check
+from conformance import GROUP, ConformanceError, Subject, check
 from tests.planted._square import SquareWithJvp
 
 GATHER = "AllGatherGradAutograd"
@@ -23,6 +24,19 @@ class Square(SquareWithJvp):
     """Right in every respect, with rules for every transform."""
 
     generate_vmap_rule = True
+
+
+class Called(torch.autograd.Function):
+    """Made for instances, as Functions once were."""
+
+    def forward(self, x):
+        return x.clone()
+
+
+def called() -> Called:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch says what the suite is to say as well
+        return Called()
 
 
 class WrongTwice(torch.autograd.Function):
@@ -216,6 +230,18 @@ BAD = {
         lambda: check(Square, (1.0,), only="Function.backward.counts"),
         "did you mean 'Function.backward.count'",
     ),
+    "a part of an id": (
+        lambda: check(Square, (1.0,), only="Function.backward"),
+        "did you mean 'Function.backward.accepts' or",
+    ),
+    "two clauses": (lambda: check(Square, (1.0,), only=["Function.backward.count"]), "shows all clauses"),
+    "specs in a list": (lambda: check(Square, (1.0,), spec=["Function"]), "no spec named ..Function..; there are"),
+    "an instance": (lambda: check(called(), (1.0,)), "is an instance of Called, .* give the class"),
+    "a module's class": (lambda: check(torch.nn.Linear, (1.0,)), "give an instance of it"),
+    "a number for a name": (lambda: check(Subject(Square, inputs=[(1.0,)], name=3)), "name= is an int, not a str"),
+    "a name for a number": (lambda: check(Subject(Square, inputs=[(1.0,)], dim="0")), "dim= is a str, not an int"),
+    "nothing but a shape": (lambda: check(Square, (torch.ones(2, device="meta"),)), "give one that has values"),
+    "a group": (lambda: check(Square, (example(), GROUP)), "GROUP among the arguments is for spec Collective"),
     "no such module": (lambda: check("nowhere:Square", (1.0,)), "no module named 'nowhere'"),
     "no such attribute": (lambda: check("tests.test_check:Sqare", (1.0,)), "has no attribute 'Sqare'"),
     "no reference": (lambda: check("Square", (1.0,)), "does not read module:attribute"),
@@ -228,6 +254,38 @@ def test_bad_arguments_are_told_on_one_line(case):
     with pytest.raises(ValueError, match=said) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+def test_bad_arguments_show_no_line_of_the_suite():
+    for call, _ in BAD.values():
+        with pytest.raises(ValueError, match=" ") as caught:
+            call()
+        *_, own, last = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+        assert (own, last) == ("<lambda>", "check")
+
+
+@pytest.mark.parametrize(
+    ("formula", "said"),
+    [
+        (lambda grads: grads, r"formula\(args, grads\) raises TypeError: .*takes 1 positional"),
+        (lambda args, grads: 1 / 0, r"raises ZeroDivisionError: division by zero \(at test_check.py"),
+        (lambda args, grads: (grads[0].sum(),), r"gives tensor\[0-d\] .* for input 0 of inputs 0, which has the shape"),
+        (lambda args, grads: (2.0,), "gives 2.0 for input 0 of inputs 0, which has the shape"),
+    ],
+)
+def test_a_formula_that_is_none_accuses_nobody(formula, said):
+    with pytest.raises(ConformanceError) as caught:
+        check(Square, (example(),), formula=formula)
+    (subject,) = caught.value.report.subjects
+    assert subject.verdict == "incomplete"
+    reasons = {clause.id: clause.reason for clause in subject.clauses if clause.verdict == "skipped"}
+    assert re.search(said, reasons[FACTOR])
+
+
+def test_a_call_that_takes_other_arguments_is_told_without_lines_of_the_suite():
+    with pytest.raises(ConformanceError, match="looks like a call= with other parameters than the class") as caught:
+        check(Square, (example(),), call=lambda x: Square.apply(x))
+    assert "File " not in str(caught.value)
 
 
 def test_the_fixture_is_check(conformance_check):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,9 @@ MORE = """
 number = 5
 
 class Other:
+    pass
+
+class Layer(torch.nn.Module):
     pass
 
 def no_tuples():
@@ -57,6 +61,8 @@ class Twice(torch.autograd.Function):
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     (tmp_path / "layers.py").write_text(module() + MORE)
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/inner.py").write_text(module())
     (tmp_path / "raising.py").write_text('raise ValueError("not here")\n')
     (tmp_path / "leaving.py").write_text("import sys\nsys.exit(3)\n")
     monkeypatch.chdir(tmp_path)
@@ -100,7 +106,7 @@ BAD = {
     "inputs that raise": (("run", "layers:Twice", "--inputs", "layers:raising"), "raise ValueError: no data here"),
     "where inputs raise": (
         ("run", "layers:Twice", "--inputs", "layers:raising_there"),
-        "(at layers.py:26, in raising)",
+        "(at layers.py:29, in raising)",
     ),
     "inputs of a module that raises": (
         ("run", "layers:Twice", "--inputs", "raising:inputs"),
@@ -122,8 +128,8 @@ BAD = {
     "one tensor": (("run", "layers:Twice", "--inputs", "layers:tensor"), "are a Tensor, not tuples of arguments"),
     "inputs that are none": (("run", "layers:Twice", "--inputs", "layers:nothing"), "yield nothing"),
     "inputs of nothing": (("run", "--inputs", "layers:inputs"), "--inputs needs a subject"),
-    "report folder": ((*TWICE, "--report", "layers.py/x"), "cannot write reports to layers.py/x"),
-    "script folder": ((*TWICE, "--reproduce", "layers.py/x"), "cannot write reports to layers.py/x"),
+    "report folder": ((*TWICE, "--report", "layers.py/x"), "cannot write to layers.py/x"),
+    "script folder": ((*TWICE, "--reproduce", "layers.py/x"), "cannot write to layers.py/x"),
     "no report folder": ((*TWICE, "--report", ""), "--report '': give DIR"),
     "no inputs by name": (("run", "layers:Twice", "--inputs", ""), "--inputs '': give MODULE:CALLABLE"),
     "expectations": ((*TWICE, "--expect", "none.toml"), "none.toml"),
@@ -142,6 +148,28 @@ BAD = {
     "no reports": (("compare", "none.json", "none.json"), "cannot read none.json"),
     "no package to scan": (("scan", "nobody_has_this"), "nobody_has_this"),
     "nothing to watch": (("watch",), "watch needs a subject"),
+    "not installed": (("run", "inner:Twice", "--inputs", "inner:inputs"), "it lies in src: install your package"),
+    "a file in src": (("run", "src/inner.py:Twice"), "give a module, not a file: inner:Twice"),
+    "a class to be called": (("run", "layers:Layer", "--inputs", "layers:inputs"), "give an instance of it"),
+    "inputs without a name": (("run", "layers:Twice", "--inputs", "layers"), "--inputs 'layers' does not read"),
+    "a setup without a module": ((*TWICE, "--setup", "start"), "--setup 'start' does not read module:attribute"),
+    "a spec in other letters": ((*TWICE, "--spec", "function"), "did you mean Function?"),
+    "words for types": ((*TWICE, "--spec", "Collective", "--types", "partial -> varying"), 'write "P -> V"'),
+    "a type for the group": ((*TWICE, "--spec", "Collective", "--types", "P, GROUP -> V"), 'write "P -> V"'),
+    "a clause for a test": (
+        (*TWICE, "-k", "Function.backward.count"),
+        "the tests of that clause are -k 'test_one_value_for_each_input'",
+    ),
+    "no run to resume": ((*TWICE, "--resume", "nothing"), "it has no outcomes.jsonl; give the folder of a run with"),
+    "a file for a folder": (
+        (*TWICE, "--report", "layers.py"),
+        "cannot write to layers.py: it is a file; give a folder",
+    ),
+    "another command's option": (
+        ("watch", "layers:Twice", "--report", "x"),
+        "conformance watch: unrecognized arguments: --report x (see conformance watch --help)",
+    ),
+    "an option mistyped": (("list", "--jsn"), "unrecognized arguments: --jsn; did you mean --json?"),
 }
 
 
@@ -255,6 +283,11 @@ def test_explain_guesses_nothing_where_nothing_is_near(capsys, words):
 def test_help_is_there_for_every_command(capsys, command):
     assert main([*filter(None, [command]), "--help"]) == 0
     assert "usage: conformance" in capsys.readouterr().out
+
+
+def test_the_version_is_told(capsys):
+    assert main(["--version"]) == 0
+    assert re.fullmatch(r"autograd-conformance \d+\.\d+\.\d+\S*\n", capsys.readouterr().out)
 
 
 def test_neither_help_nor_list_imports_torch():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import sys
 from pathlib import Path
 
@@ -273,23 +274,32 @@ def test_samples_that_some_ranks_lack_accuse_nobody():
     assert {test.reason for clause in subject.clauses for test in clause.tests if test.outcome == "skip"} == {UNLIKE}
 
 
-def test_inputs_on_the_command_line_may_ask_for_their_rank(tmp_path, capsys, monkeypatch):
-    (tmp_path / "layers.py").write_text(
-        "import torch, torch.distributed as dist\n"
-        "from conformance import GROUP, Subject\n"
-        "from tests.correct.collective import Copy, inputs\n"
-        "def samples():\n"
-        "    assert dist.get_rank() < dist.get_world_size()\n"
-        "    yield from inputs()\n"
-        "COPY = Subject(Copy, spec='Collective', types='I -> R', inputs=samples)\n"
-        "ALONE = Subject(Copy, inputs=samples)\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    main(["run", "layers:COPY", "--ranks", "2", "-k", "gradients_are_those_owed"])
-    assert "nothing broken" in capsys.readouterr().out
-    assert main(["run", "layers:ALONE", "--ranks", "2"]) == BAD_USAGE
-    assert "the inputs of layers:ALONE raise ValueError: Default process group" in capsys.readouterr().err
+def rows_by_rank():
+    yield torch.randn(1 + dist.get_rank(), 2, dtype=torch.float64, requires_grad=True), GROUP
+
+
+@pytest.mark.parametrize(
+    ("types", "status", "said"),
+    [("V -> R", 1, "nothing broken"), ("V, V -> R", 4, 'names 2 arguments, and the call has 1; .* "V -> R"')],
+)
+def test_inputs_on_the_command_line_may_ask_for_their_rank(monkeypatch, capfd, types, status, said):
+    monkeypatch.chdir(ROOT)
+    words = ("--spec", "Collective", "--types", types, "--inputs", "tests.test_collective:rows_by_rank")
+    few = ("--ranks", "2", "-k", "gradients_are_those_owed")
+    assert main(("run", "tests.correct.collective_shapes:GatherOfUnevenRows", *words, *few)) == status
+    assert re.search(said, "".join(capfd.readouterr()))
+
+
+def test_inputs_of_a_spec_that_does_not_gather_have_no_rank_to_ask_for(monkeypatch, capfd):
+    monkeypatch.chdir(ROOT)
+    named = "tests.test_collective:rows_by_rank"
+    assert main(("run", "tests.correct.collective_shapes:GatherOfUnevenRows", "--inputs", named)) == BAD_USAGE
+    assert "GatherOfUnevenRows raise ValueError: Default process group" in capfd.readouterr().err
+
+
+def test_types_that_do_not_fit_inputs_that_ask_for_their_rank_are_told_at_once():
+    with pytest.raises(UsageError, match=r'names 2 arguments, and the call has 1; .* "V -> R"'):
+        check(Subject(right.Copy, spec="Collective", types="V, V -> R", inputs=rows_by_rank), ranks=2)
 
 
 def test_ranks_hold_values_by_their_types():

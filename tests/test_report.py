@@ -135,7 +135,7 @@ def test_ranks_are_named_worst_first_in_every_form():
 def test_a_folder_that_cannot_be_written_to_is_said_up_front(tmp_path):
     (tmp_path / "file").write_text("")
     for place in (tmp_path / "file", tmp_path / "file" / "below", "/proc/nowhere", "a\0b"):
-        with pytest.raises(UsageError, match=r"cannot write reports to .*: .+") as caught:
+        with pytest.raises(UsageError, match=r"cannot write to .*: .+") as caught:
             prepare(place)
         assert "\n" not in str(caught.value)
     assert prepare(tmp_path / "new" / "folder").is_dir()

@@ -164,7 +164,7 @@ def test_a_report_folder_that_cannot_be_written_is_said_before_anything_runs(tmp
     for folder in ("file/out", "/proc/out"):
         status, out, err = run(*QUICK, "--report", folder, cwd=tmp_path)
         assert (status, out) == (4, "")
-        assert err.startswith(f"conformance: cannot write reports to {folder}: ")
+        assert err.startswith(f"conformance: cannot write to {folder}: ")
 
 
 def test_a_disk_that_fills_up_costs_the_report_and_not_the_run(tmp_path: Path) -> None:

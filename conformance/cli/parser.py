@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 from typing import Any, NoReturn
 
 from conformance.core.errors import BAD_USAGE
@@ -17,10 +18,35 @@ class Parser(argparse.ArgumentParser):
         self.exit(BAD_USAGE, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
+class CommandParser(Parser):
+    """A parser of one command, which says itself what it does not take: argparse would send readers to the top."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Called by argparse for a command."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            near = difflib.get_close_matches(unknown[0].partition("=")[0], self._option_string_actions, 1, 0.75)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+        return found, unknown
+
+
+class Version(argparse.Action):
+    """``--version``, looked up only when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        """Called by argparse."""
+        from conformance.run.session import suite_version
+
+        print(f"autograd-conformance {suite_version()}")
+        parser.exit()
+
+
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
     top = Parser(prog="conformance", description="Does a torch.autograd.Function keep what its documentation promises?")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
+    top.add_argument("--version", action=Version, nargs=0, help="show the version of the suite")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=CommandParser)
     run = commands.add_parser("run", help="test subjects; without any, the reference implementation")
     _add_options(run, "run")
     run.epilog = "Arguments after -- go to pytest as they are."

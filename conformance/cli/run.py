@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from conformance.core import catalog
 from conformance.core.catalog import SUITE
 from conformance.core.errors import BAD_USAGE, BROKE, INTERRUPTED, RunnerError, UsageError
 from conformance.core.options import RunOptions
@@ -141,7 +142,7 @@ def _run(session: Session, passed_on: Sequence[str], journal: Journal | None) ->
         complain(_refusal(said.getvalue()))
         return BAD_USAGE
     if status == pytest.ExitCode.NO_TESTS_COLLECTED and (expression := session.options.expression) and session.tests:
-        complain(f"-k {expression!r} leaves no test; give words that stand in names of tests, as in pytest")
+        complain(f"-k {expression!r} leaves no test; {_meant(expression)}")
         return BAD_USAGE
     interrupted = status == pytest.ExitCode.INTERRUPTED
     ended_early = status in {BROKE, pytest.ExitCode.INTERNAL_ERROR}
@@ -193,6 +194,14 @@ def _pytest_arguments(options: RunOptions, passed_on: Sequence[str]) -> list[str
     if options.workers:
         words += ["-p", "xdist.plugin", "-n", options.workers, "--dist", "loadscope"]
     return [*words, *passed_on]
+
+
+def _meant(expression: str) -> str:
+    """What to give in place of an expression that matches nothing: a clause is not the name of a test."""
+    tests = dict.fromkeys(test.function for test in catalog.about(expression))
+    if not tests:
+        return "give words that stand in names of tests, as in pytest"
+    return f"the tests of that clause are -k '{' or '.join(tests)}'"
 
 
 def _refusal(said: str) -> str:

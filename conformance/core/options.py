@@ -219,14 +219,17 @@ class RunOptions:
         Raises:
             UsageError: with one line.
         """
-        if self.spec is not None and self.spec not in specs:
-            raise UsageError(f"--spec {self.spec!r}: no such spec; there are {', '.join(specs)}")
+        if self.spec is not None and self.spec not in (known := tuple(specs)):
+            hint = "".join(f"did you mean {name}? " for name in known if name.lower() == self.spec.lower())
+            raise UsageError(f"--spec {self.spec!r}: no such spec; {hint}there are {', '.join(known)}")
         device = self.device or next((kind for kind, name in BACKEND_OF.items() if name == self.backend), "cpu")
         if not re.fullmatch(r"cpu|(?!cpu)[a-z][a-z0-9_]*(:[0-9]{1,3})?", device):
             raise UsageError(f"--device {device!r}: give cpu, or an accelerator such as cuda, cuda:1 or emulated")
         backend = self.backend or BACKEND_OF.get(device.partition(":")[0], "gloo")
-        for reference in (*self.subjects, *self.setup, *([self.inputs] if self.inputs else [])):
-            check_reference(reference)
+        inputs = (self.inputs,) if self.inputs else ()
+        for option, references in (("", self.subjects), ("--setup", self.setup), ("--inputs", inputs)):
+            for reference in references:
+                check_reference(reference, option)
         if self.types is not None:
             parse(self.types)
         if self.inputs and not self.subjects:

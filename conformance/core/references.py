@@ -8,14 +8,17 @@ from pathlib import PurePath
 
 from conformance.core.errors import UsageError
 
+#: The folder of projects that keep their packages out of the current directory.
+SRC = "src"
 
-def check_reference(reference: str) -> None:
-    """Raise UsageError unless the text reads ``module:attribute``."""
+
+def check_reference(reference: str, option: str = "") -> None:
+    """Raise UsageError unless the text, which an option may have named, reads ``module:attribute``."""
     module, colon, path = reference.partition(":")
     parts = [*module.split("."), *path.split(".")]
     if not colon or not all(part.isidentifier() for part in parts):
         hint = _meant(module, path) or "for example mypackage.layers:MyFunction"
-        raise UsageError(f"{reference!r} does not read module:attribute, {hint}")
+        raise UsageError(f"{option}{option and ' '}{reference!r} does not read module:attribute, {hint}")
 
 
 def of_file(module: str, path: str) -> str:
@@ -23,6 +26,8 @@ def of_file(module: str, path: str) -> str:
 
     >>> of_file("./mypackage/layers.py", "Exp"), of_file("layers.py", ":Exp")
     ('give a module, not a file: mypackage.layers:Exp', 'give a module, not a file: layers:Exp')
+    >>> of_file("src/mypackage/layers.py", "Exp")
+    'give a module, not a file: mypackage.layers:Exp'
     >>> of_file("layers.py", "")
     'give a module and what it holds, not a file: layers:MyFunction'
     """
@@ -33,10 +38,19 @@ def of_file(module: str, path: str) -> str:
     if file.suffix != ".py":
         return ""
     parts = file.with_suffix("").parts
+    is_package = os.path.exists(os.path.join(SRC, "__init__.py"))
+    parts = parts[1:] if parts[0] == SRC and len(parts) > 1 and not is_package else parts
     if not all(part.isidentifier() for part in parts):
         return ""
     what = "a module, not a file" if held else "a module and what it holds, not a file"
     return f"give {what}: {'.'.join(parts)}:{held or 'MyFunction'}"
+
+
+def not_installed(name: str) -> str:
+    """What to say where a module of this name lies in the folder src; empty where none does."""
+    if not any(os.path.exists(os.path.join(SRC, file)) for file in (name, f"{name}.py")):
+        return ""
+    return f"it lies in {SRC}: install your package (pip install -e .), or set PYTHONPATH={SRC}"
 
 
 def _meant(module: str, path: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import dataclass
 from enum import Enum
 
@@ -158,7 +159,11 @@ def _problem(text: str) -> str:
 
 
 def _suggestion(text: str) -> str:
-    mended = text.upper().replace("\N{RIGHTWARDS ARROW}", "->").replace("=>", "->")
+    mended = re.sub(r",?\s*\bGROUP\b", "", text, flags=re.IGNORECASE)  # no tensor, and nothing else has a type
+    mended = re.sub(
+        r"\b(replicated?|invariant|varying|partial)\b", lambda word: word[0][0], mended, flags=re.IGNORECASE
+    )
+    mended = mended.upper().replace("\N{RIGHTWARDS ARROW}", "->").replace("=>", "->")
     return f'write "{parse(mended)}"' if not _problem(mended) else f'a right one is "{EXAMPLE}"'
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
 from conformance.kit import seeds
 from conformance.kit.calls import BACKWARD_SEED, Run
-from conformance.kit.deviations import NotApplicable
+from conformance.kit.declared import Formula
+from conformance.kit.deviations import NotApplicable, Skipped
+from conformance.kit.expect import shown
+from conformance.kit.frames import place_of
 
 
 def declared_gradients(run: Run, cotangents: Sequence[torch.Tensor]) -> dict[int, torch.Tensor]:
@@ -19,6 +23,7 @@ def declared_gradients(run: Run, cotangents: Sequence[torch.Tensor]) -> dict[int
 
     Raises:
         NotApplicable: no formula is declared.
+        Skipped: the formula raises, or gives what is no gradient of an argument.
     """
     sample = run.sample
     formula = sample.subject.formula
@@ -26,14 +31,26 @@ def declared_gradients(run: Run, cotangents: Sequence[torch.Tensor]) -> dict[int
         raise NotApplicable("no formula is declared: the gradient is judged by differences")
     given = dict(zip(run.places, cotangents, strict=True))
     seeds.seed(BACKWARD_SEED, sample.holders)
-    declared = formula(sample.arguments(), tuple(given.get(place) for place in range(len(run.tensors))))
+    declared = _asked(formula, sample.arguments(), tuple(given.get(place) for place in range(len(run.tensors))))
     values = declared if isinstance(declared, tuple | list) else (declared,)
     found = {}
     for at in (at for at in sample.active if at in sample.top):
         index = sample.argument(at)
         value = values[index] if index < len(values) else None
         found[at] = torch.zeros_like(sample.values[at]).detach() if value is None else value
+        if not isinstance(value, torch.Tensor | None) or found[at].shape != sample.values[at].shape:
+            shape = tuple(sample.values[at].shape)
+            raise Skipped(f"its formula gives {shown(value)} for {sample.name(at)}, which has the shape {shape}")
     return found
+
+
+def _asked(formula: Formula, args: tuple[Any, ...], grads: tuple[torch.Tensor | None, ...]) -> Any:
+    try:
+        return formula(args, grads)
+    except Exception as error:  # it is the caller's, and no fault of the Function
+        where = place_of(error)
+        said = f"formula(args, grads) raises {type(error).__name__}: {error}{where and f' (at {where})'}"
+        raise Skipped(said) from error
 
 
 def is_linear(run: Run, cotangents: Sequence[torch.Tensor]) -> bool:

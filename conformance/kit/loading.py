@@ -9,9 +9,11 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any, cast
 
+from torch.autograd import Function
+
 from conformance.core.errors import UsageError
 from conformance.core.prose import a
-from conformance.core.references import check_reference, of_file
+from conformance.core.references import check_reference, not_installed, of_file
 from conformance.core.signatures import parse
 from conformance.core.worlds import are_world_sizes
 from conformance.kit.frames import place_of
@@ -41,7 +43,7 @@ def load(reference: str) -> Any:
         imported = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name and (module == error.name or module.startswith(f"{error.name}.")):
-            hint = of_file(module, path)
+            hint = of_file(module, path) or not_installed(error.name)
             raise UsageError(f"no module named {error.name!r} (from {reference!r}){hint and f'; {hint}'}") from None
         raise
     except SyntaxError as error:
@@ -104,17 +106,10 @@ def check_subject(subject: Subject) -> Subject:
     Raises:
         UsageError: it cannot be tested as it stands.
     """
+    _check_kinds(subject)
     reference = subject.label
-    if not callable(subject.target):
-        raise UsageError(f"{reference!r} is {a(subject.target)}, not a Function class, a callable or a Subject")
-    if isinstance(subject.target, type) and subject.function is None:
-        raise UsageError(f"{reference!r} is a class, but no subclass of torch.autograd.Function")
-    for name in ("call", "formula"):
-        given = getattr(subject, name)
-        if given is not None and not callable(given):
-            raise UsageError(f"{reference!r}: {name}= is {a(given)}, not a function")
     subject = replace(subject, inputs=_checked_inputs(subject))
-    if subject.spec not in SPECS:
+    if subject.spec not in tuple(SPECS):  # a list cannot be looked up
         raise UsageError(f"no spec named {subject.spec!r}; there are {', '.join(SPECS)}")
     if subject.result and (subject.result not in FORMS or not subject.gathers):
         raise UsageError(f"{reference!r}: result is one of {', '.join(FORMS)}, for a spec that gathers")
@@ -132,6 +127,26 @@ def check_subject(subject: Subject) -> Subject:
         ways = "--inputs module:callable, Subject(inputs=...), or check(function, (x, 2.0))"
         raise UsageError(f"{reference!r} needs sample inputs, tuples of arguments: {ways}")
     return subject
+
+
+def _check_kinds(subject: Subject) -> None:
+    """Refuse a target that cannot be called, and fields that are not what they are to be."""
+    reference = subject.label
+    if not callable(subject.target):
+        raise UsageError(f"{reference!r} is {a(subject.target)}, not a Function class, a callable or a Subject")
+    if isinstance(subject.target, type) and subject.function is None:
+        hint = "; give an instance of it" if any("__call__" in vars(base) for base in subject.target.__mro__) else ""
+        raise UsageError(f"{reference!r} is a class, but no subclass of torch.autograd.Function{hint}")
+    if isinstance(subject.target, Function) and type(subject.target).__call__ is Function.__call__:
+        name = type(subject.target).__qualname__
+        raise UsageError(f"{reference!r} is an instance of {name}, which PyTorch refuses to call; give the class")
+    for field, kind in (("name", str), ("dim", int)):
+        if type(given := getattr(subject, field)) is not kind:
+            raise UsageError(f"{reference!r}: {field}= is {a(given)}, not {a(kind())}")
+    for name in ("call", "formula"):
+        given = getattr(subject, name)
+        if given is not None and not callable(given):
+            raise UsageError(f"{reference!r}: {name}= is {a(given)}, not a function")
 
 
 def _checked_inputs(subject: Subject) -> Any:

@@ -18,11 +18,13 @@ from typing import Any, Concatenate
 
 import torch
 import torch.distributed as dist
+from torch.utils import _pytree as pytree
 
 from conformance.core.errors import UsageError
 from conformance.core.signatures import BadTypes
 from conformance.kit.declared import Formula
 from conformance.kit.deviations import NotApplicable, Skipped
+from conformance.kit.process_groups import GROUP
 from conformance.kit.results import Form, assembled, entries_of, has_place
 from conformance.kit.samples import Sample, expect_matching, prepared, taken
 from conformance.kit.specs import SPECS, GradientKind, Spec, SpecName
@@ -243,12 +245,15 @@ class Subject:
 
         Raises:
             Skipped: some ranks have tensors to differentiate that others lack.
+            UsageError: there is a group among them, which the spec knows nothing of.
         """
         rank = 0 if self.is_typed else world.rank
         if self.inputs is None:
             given = self._spec.inputs(rank, world.size)
             return prepared(((label, args) for label, args in given if self._takes(*args)), world.device)
         found = taken(self.inputs, self.label, rank, world.device)
+        if not self.is_typed and any(leaf is GROUP for sample in found for leaf in pytree.tree_leaves(sample.args)):
+            raise UsageError(f"{self.label}: GROUP among the arguments is for spec Collective, not for {self.spec}")
         expect_matching(found, world)
         return found
 

@@ -42,7 +42,8 @@ def check_names(backend: str, device: str, hardware: Hardware) -> None:
     kind = device.partition(":")[0]
     if kind != "cpu" and kind not in hardware.accelerators:
         there = [name for name, each in hardware.accelerators.items() if each]
-        raise UsageError(f"--device {device!r}: PyTorch knows no such device; there are {', '.join(['cpu', *there])}")
+        known = ", ".join(dict.fromkeys(["cpu", *there, "emulated"]))
+        raise UsageError(f"--device {device!r}: PyTorch knows no such device; there are {known}")
     if backend not in hardware.backends:
         raise UsageError(
             f"--backend {backend!r}: torch.distributed knows no such backend; there are {', '.join(hardware.built)}"

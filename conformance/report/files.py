@@ -43,8 +43,10 @@ def prepare(folder: Path | str) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as probe:
             probe.write(b"0" * 4096)
+    except FileExistsError:
+        raise UsageError(f"cannot write to {folder}: it is a file; give a folder") from None
     except (OSError, ValueError) as problem:
-        raise UsageError(f"cannot write reports to {folder}: {_why(problem)}") from None
+        raise UsageError(f"cannot write to {folder}: {_why(problem)}") from None
     return folder
 
 

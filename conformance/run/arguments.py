@@ -66,11 +66,12 @@ def chosen(only: str, tests: Sequence[PlannedTest]) -> list[PlannedTest]:
     Raises:
         UsageError: there are none.
     """
-    found = [test for test in tests if only in {"", test.test.clause, test.test.function}]
+    found = [test for test in tests if only in ("", test.test.clause, test.test.function)]
     if found:
         return found
     known = sorted({name for test in tests for name in (test.test.clause, test.test.function)})
-    near = difflib.get_close_matches(only, known, 2) if isinstance(only, str) else []
+    parts = [name for name in known if isinstance(only, str) and name.startswith(f"{only}.")]
+    near = parts[:2] or (difflib.get_close_matches(only, known, 2) if isinstance(only, str) else [])
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "; `conformance list` shows all clauses"
     raise UsageError(f"only={only!r}: no clause or test of that name concerns this subject{hint}")
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal, overload
 
 from conformance.core import catalog, clauses
+from conformance.core.errors import UsageError
 from conformance.core.options import RunOptions
 from conformance.core.outcomes import TestOutcome
 from conformance.core.plan import PlannedTest, SubjectRef, plan, without_compiler
@@ -201,11 +202,18 @@ def check(
     'conforms'
     """
     __tracebackhide__ = True  # pytest shows the test's own line, and what there is to tell
-    sizes = arguments.world_sizes(ranks)
-    seconds = arguments.seconds(timeout)
-    subject = arguments.subject(
-        function, spec=spec, call=call, gradient=gradient, formula=formula, inputs=samples, types=types
-    )
+    given = {"spec": spec, "call": call, "gradient": gradient, "formula": formula, "inputs": samples, "types": types}
+    try:
+        sizes, seconds = arguments.world_sizes(ranks), arguments.seconds(timeout)
+        report, whole = _judged(arguments.subject(function, **given), sizes, seconds, only, compile)
+    except UsageError as error:
+        raise error.with_traceback(None)  # noqa: B904 its frames are the suite's, and its cause has the caller's
+    _raise_unless_good(report, strict, whole)
+    return report
+
+
+def _judged(subject: Subject, sizes: tuple[int, ...], seconds: float, only: str, compile: bool) -> tuple[Report, bool]:
+    """The report, and whether nothing was left out that could have been run."""
     label = subject.label
     on_ranks = max(sizes) > 1 or subject.gathers
     carried = payload(subject) if on_ranks else ""
@@ -215,30 +223,29 @@ def check(
     tests = [test for test in planned if test.subject]
     chosen = arguments.chosen(only, tests)
     if on_ranks:
-        outcomes = _on_ranks(chosen, named, subject.types or "", sizes, seconds)
+        asks = subject.gathers and callable(subject.inputs)
+        outcomes = _on_ranks(chosen, named, subject.types or "", sizes, seconds, asks)
     else:
         outcomes = list(in_process(chosen, subject))
-    report = report_on(
-        tests,
-        outcomes,
-        [named],
-        _environment(sizes),
-        selected={test.nodeid for test in chosen},
-        engine=False,
-    )
-    _raise_unless_good(report, strict, whole=not only or any(outcome.outcome == "skip" for outcome in outcomes))
-    return report
+    chosen_ids = {test.nodeid for test in chosen}
+    report = report_on(tests, outcomes, [named], _environment(sizes), selected=chosen_ids, engine=False)
+    return report, not only or any(outcome.outcome == "skip" for outcome in outcomes)
 
 
 def _on_ranks(
-    tests: Sequence[PlannedTest], subject: SubjectRef, types: str, sizes: tuple[int, ...], timeout: float
+    tests: Sequence[PlannedTest], subject: SubjectRef, types: str, sizes: tuple[int, ...], timeout: float, asks: bool
 ) -> list[TestOutcome]:
-    """Run tests on rank processes, which look for modules where the caller does."""
+    """Run tests on rank processes, which look for modules where the caller does.
+
+    Where inputs may ask for their rank, nothing has looked at them yet.
+    """
     options, path = RunOptions(ranks=sizes, timeout=timeout), [*filter(None, sys.path)]
     with (
         kept_forkserver() as forkserver,
         Session(options, subjects=[subject], forkserver=forkserver, path=path) as session,
     ):
+        if asks:
+            session.expect_samples(subject)
         session.expect_fitting_types(subject, types)
         return list(session.run(session.fitted(tests)))
 

@@ -52,6 +52,8 @@ class Journal:
         path, refused = folder / JOURNAL, f"--resume {str(folder)!r}"
         try:
             text = path.read_text("utf-8", "replace")
+        except FileNotFoundError:
+            raise UsageError(f"{refused}: it has no {JOURNAL}; give the folder of a run with --report") from None
         except OSError as error:
             raise UsageError(f"{refused}: {error.strerror} ({JOURNAL})") from None
         head, *rest = [line for line in map(_parsed, text.splitlines()) if line is not None] or [{}]

@@ -147,6 +147,16 @@ class Session:
         self.expect_fitting_types(found, types)
         return found
 
+    def expect_samples(self, subject: SubjectRef) -> None:
+        """See that a subject has samples, which its types fit.
+
+        Raises:
+            UsageError: it has none, or other tensors.
+        """
+        outcome, said, *_ = self.pool.preflight(subject)
+        if outcome == "bad-subject":
+            raise UsageError(said)
+
     def expect_fitting_types(self, subject: SubjectRef, types: str) -> None:
         """See that a call returns as many tensors as the types of a subject name.
 

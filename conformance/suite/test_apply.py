@@ -29,7 +29,10 @@ def test_it_takes_its_samples(subject: Subject, world: World) -> None:
 def _misfit(sample: SampleCall, error: TypeError) -> str:
     """What is wrong with the parameters of a Function that is called in PyTorch's own way; empty where nothing is."""
     function, args = sample.subject.function, sample.arguments()
-    if function is None or sample.subject.call is not None:
+    call = sample.subject.call
+    if call is not None and refused(error, call, sample.subject.target, *args):
+        return "a call= with other parameters than the class and then the arguments of a sample"
+    if function is None or call is not None:
         return ""
     separate = sample.subject.defines("setup_context")
     with_ctx, without = (refused(error, function.forward, *ctx, *args) is not None for ctx in ((None,), ()))
