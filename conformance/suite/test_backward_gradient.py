@@ -33,8 +33,6 @@ NEAR = 0.01
 #: How far a gradient may move next to its size, where steps as long as those of the differences are taken.
 STABLE = 0.001
 SINGLE = torch.finfo(torch.float32).eps
-#: What a gradient that is not finite at a zero mostly comes from.
-DIVIDED = "backward divides by what may be zero"
 
 
 @clause("Function.backward.gradient")
@@ -126,17 +124,8 @@ def test_gradient_is_finite_at_a_zero(subject: Subject, world: World) -> None:
                 continue
             told += 1
             run, found_there = taken
-            gradient = found_there[at]
-            if all(world.exchange(gradient is None or bool(dense(gradient).isfinite().all()))):
-                continue
-            slope = _slope_where_not_finite(world, run, at, gradient)
-            if slope.verdict == "differs":
-                raise Deviation(
-                    f"gradient of {run.sample.name(at)}, where results are finite",
-                    expect.shown(gradient),
-                    f"finite numbers; where it is not finite, the slope is {slope.by_differences}, by differences",
-                    DIVIDED,
-                )
+            for place, gradient in found_there.items():
+                _expect_finite(world, run, place, gradient)
     need(told, "it takes no sample with a zero")
 
 
@@ -147,17 +136,36 @@ def _taken_finitely(sample: SampleCall, world: World) -> tuple[Run, dict[int, to
     return (run, _by_place(run, world)) if all(world.exchange(finite)) else None
 
 
+def _expect_finite(world: World, run: Run, at: int, gradient: torch.Tensor | None) -> None:
+    """Expect a gradient of finite numbers, unless differences tell no derivative where it has none."""
+    value = run.sample.values[at].detach()
+    wrong = _first_not_finite(gradient) if gradient is not None and is_strided(value) else None
+    if not any(world.exchange(wrong is not None)):
+        return
+    along = torch.zeros_like(value, memory_format=torch.contiguous_format)
+    if wrong is not None:
+        along.view(-1)[wrong] = typical(value)
+    slope = slope_along(world, run, run.cotangents(world), at, gradient, along, _working_epsilon(world, run))
+    if wrong is None or gradient is None or slope.verdict != "differs":
+        return
+    place = torch.unravel_index(torch.tensor(wrong), value.shape)
+    is_alone = world.size == 1 and not value.dtype.is_complex
+    told = f"{slope.numeric / typical(value):.6g}" if is_alone else "a finite number"
+    raise Deviation(
+        f"gradient of {run.sample.name(at)}, where results are finite",
+        f"{dense(gradient).reshape(-1)[wrong].item()} at {[int(each) for each in place]}",
+        f"{told} by differences of forward",
+        "backward divides by what may be zero, or takes its logarithm",
+    )
+
+
+def _first_not_finite(gradient: torch.Tensor) -> int | None:
+    finite = dense(gradient).isfinite().reshape(-1)
+    return None if bool(finite.all()) else int(finite.byte().argmin())
+
+
 def _by_place(run: Run, world: World) -> dict[int, torch.Tensor | None]:
     return dict(zip(run.leaves, run.gradients(run.cotangents(world)), strict=True))
-
-
-def _slope_where_not_finite(world: World, run: Run, at: int, gradient: torch.Tensor | None) -> Comparison:
-    """What differences say along the first element whose gradient is no finite number, on each rank that has one."""
-    value = run.sample.values[at].detach()
-    single = torch.zeros_like(value, memory_format=torch.contiguous_format)
-    if gradient is not None and not bool(gradient.isfinite().all()):
-        single.view(-1)[gradient.isfinite().reshape(-1).logical_not().byte().argmax()] = typical(value)
-    return slope_along(world, run, run.cotangents(world), at, gradient, single, _working_epsilon(world, run))
 
 
 def _sized(sample: SampleCall, size: str) -> list[SampleCall]:

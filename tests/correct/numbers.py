@@ -82,3 +82,23 @@ class SteppingAtZero(Function):
     def backward(ctx, grad):
         (x,) = ctx.saved_tensors
         return -grad / x.square()
+
+
+class Power(Function):
+    """The exponent has no influence where the base is zero."""
+
+    @staticmethod
+    def inputs():
+        yield tuple(torch.rand(4, dtype=torch.float64).add(least).requires_grad_() for least in (0.5, 1.5))
+
+    @staticmethod
+    def forward(ctx, base, exponent):
+        power = base**exponent
+        ctx.save_for_backward(base, exponent, power)
+        return power
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        base, exponent, power = ctx.saved_tensors
+        return grad * exponent * base ** (exponent - 1), torch.where(power == 0, 0, grad * power * base.log())

@@ -48,3 +48,26 @@ class GuardedInForwardAlone(Function):
     def backward(ctx, grad):
         (x,) = ctx.saved_tensors
         return grad * (x * x.cos() - x.sin()) / x.square()
+
+
+class LogarithmOfZero(Function):
+    """A power; the gradient of the exponent has the logarithm of the base in it, times zero where that is zero.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        yield tuple(torch.rand(4, dtype=torch.float64).add(least).requires_grad_() for least in (0.5, 1.5))
+
+    @staticmethod
+    def forward(ctx, base, exponent):
+        power = base**exponent
+        ctx.save_for_backward(base, exponent, power)
+        return power
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        base, exponent, power = ctx.saved_tensors
+        return grad * exponent * base ** (exponent - 1), grad * power * base.log()
