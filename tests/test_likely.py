@@ -87,6 +87,17 @@ class SavedAsSparse(Function):
         return grad[kept._indices()[0]], None
 
 
+class ChangesBack(Square):
+    """Backward works on its input, and undoes that."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        right = 2 * grad * x
+        x.data.mul_(0.1).div_(0.1)
+        return right
+
+
 class KeptElsewhere(Square):
     """The input of the last call is kept in the module."""
 
@@ -311,6 +322,7 @@ NAMED = [
     (KeptBeside, "test_a_change_in_place_is_noticed_or_does_no_harm", "did not go through save_for_backward"),
     (SavedAnAlias, "test_a_change_in_place_is_noticed_or_does_no_harm", "an alias"),
     (KeptElsewhere, "test_a_change_in_place_is_noticed_or_does_no_harm", "PyTorch does not watch"),
+    (ChangesBack, "test_arguments_are_left_as_they_are", "changed back, but for rounding"),
     (ReadsInOrder, "test_layout_of_inputs_makes_no_difference", f"forward {IN_ORDER}"),
     (SavesInOrder, "test_layout_of_inputs_makes_no_difference", f"backward {IN_ORDER}"),
     (Normalizes, "test_zeros_give_zeros", "the size of the whole gradient"),

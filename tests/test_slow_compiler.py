@@ -19,6 +19,10 @@ WHILE_COMPILING = 'File "/lib/torch/_dynamo/symbolic_convert.py", line 1556 in s
 WHILE_RUNNING = (
     'File "/lib/torch/_dynamo/eval_frame.py", line 1076 in compile_wrapper\n  File "layers.py", line 9 in forward'
 )
+WHILE_TRACING = (
+    'File "/lib/torch/_subclasses/functional_tensor.py", line 669 in __torch_dispatch__\n'
+    '  File "/lib/torch/_dynamo/eval_frame.py", line 1446 in _fn\n  File "/lib/torch/fx/interpreter.py", line 3'
+)
 #: The compiler unrolls the loop, which is none in eager mode.
 UNROLLED = module(
     "Unrolled",
@@ -52,6 +56,7 @@ def test_a_compiler_that_is_switched_off_shows_nothing(tmp_path: Path, switch: s
     ("outcome", "stack", "compiles", "expected"),
     [
         ("timeout", WHILE_COMPILING, True, True),
+        ("timeout", WHILE_TRACING, True, True),
         ("timeout", WHILE_RUNNING, True, False),
         ("timeout", WHILE_COMPILING, False, False),
         ("crash", WHILE_COMPILING, True, False),

@@ -26,11 +26,15 @@ CONSTANT = {
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation: its name, the tensors that it was given, and those that it made."""
+    """One operation: its name, the tensors that it was given, and those that it made.
+
+    ``wanted`` are the given ones that required grad when it ran: an output that forward filled requires grad later.
+    """
 
     name: str
     is_view: bool
     given: tuple[torch.Tensor, ...]
+    wanted: tuple[torch.Tensor, ...]
     made: tuple[torch.Tensor, ...]
 
     @property
@@ -58,9 +62,11 @@ class _Noting(TorchDispatchMode):
         self.operations = operations
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name, given = str(function.name()).partition(".")[0], _tensors((args, kwargs))
+        # What torch.tensor() has just made is handed in here, and out again.
+        wanted = () if name == "aten::lift_fresh" else tuple(tensor for tensor in given if tensor.requires_grad)
         result = carry_out(function, args, kwargs)
-        name = str(function.name()).partition(".")[0]
-        self.operations.append(Operation(name, bool(function.is_view), _tensors((args, kwargs)), _tensors(result)))
+        self.operations.append(Operation(name, bool(function.is_view), given, wanted, _tensors(result)))
         return result
 
 

@@ -180,9 +180,14 @@ class RankGroup(Owner):
             rank.note_deadline()
         for rank in late:
             rank.ask_for_stack()
-        limit = time.monotonic() + STACK_WAIT
-        while time.monotonic() < limit and not all(rank.has_stack for rank in late):
-            time.sleep(0.01)
+        limit, seen = time.monotonic() + STACK_WAIT, -1
+        while time.monotonic() < limit:
+            written = sum(rank.stack_size for rank in late)
+            # Where processors are few, a rank may be interrupted in the middle of its stack.
+            if written == seen and all(rank.has_stack for rank in late):
+                break
+            seen = written
+            time.sleep(0.03)
 
     def _outcomes(self, deadline: float, late: str) -> list[RankOutcome]:
         exits_by = time.monotonic() + EXIT_WAIT

@@ -163,7 +163,12 @@ class RankProcess:
     @property
     def has_stack(self) -> bool:
         """Whether the stack was written, or never will be."""
-        return self.gone or self.stopped or os.fstat(self.stack_file).st_size > 0
+        return self.gone or self.stopped or self.stack_size > 0
+
+    @property
+    def stack_size(self) -> int:
+        """How much of the stack was written until now, in bytes."""
+        return os.fstat(self.stack_file).st_size
 
     @property
     def stopped(self) -> bool:

@@ -10,7 +10,11 @@ from conformance.core.outcomes import EARLIER_CALLS, RankOutcome, TestOutcome
 from conformance.core.plan import PlannedTest
 
 #: Files of PyTorch's compiler that are on a stack while it compiles, and not while what it made is running.
-_COMPILING = re.compile(r"/torch/_(?:dynamo/(?!eval_frame|external_utils)|functorch/_aot_autograd/|inductor/)")
+#: Of a long stack, not all may be there: what the compiler traces with is nearer to the top than itself.
+_COMPILING = re.compile(
+    r"/torch/(?:_dynamo/(?!eval_frame|external_utils)|_functorch/_aot_autograd/|_inductor/"
+    r"|_subclasses/(?:fake|functional)_tensor|fx/experimental/(?:proxy_tensor|symbolic_shapes))"
+)
 STILL_COMPILING = (
     "not run to its end: PyTorch was still compiling when the time was up; "
     "give a larger --timeout, or leave the compiler out with --no-compile"

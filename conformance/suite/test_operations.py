@@ -76,8 +76,9 @@ def _captured(call: MethodCall, inside: set[int]) -> Iterator[torch.Tensor]:
     behind: dict[int, list[torch.Tensor]] = {}
     for operation in call.operations:
         found: list[torch.Tensor] = []
+        wanted = {id(tensor) for tensor in operation.wanted}
         for tensor in operation.given:
-            is_captured = tensor.requires_grad and id(tensor) not in known
+            is_captured = id(tensor) in wanted - known
             found += behind.get(id(tensor), [tensor] if is_captured else [])
         if operation.hands_on:
             behind |= {id(tensor): found for tensor in operation.made}

@@ -23,6 +23,7 @@ from conformance.kit.world import World
 
 UNSAVED = "backward reads a tensor on ctx that did not go through save_for_backward, so PyTorch cannot see the change"
 ALIAS = "what went through save_for_backward is an alias, such as .data or a sparse tensor: changes go unseen there"
+RESTORED = "it is changed in place and changed back, but for rounding"
 UNWATCHED = "backward reads the memory that was changed, in a way that PyTorch does not watch"
 
 
@@ -96,16 +97,26 @@ def test_arguments_are_left_as_they_are(subject: Subject, world: World) -> None:
         for at in before.keys() - sample.top:
             if _is_plain(values[at]) and id(values[at]) not in results:
                 compared += 1
-                expect.that(
-                    same_values(before[at], values[at]), f"{sample.name(at)} after forward", values[at], before[at]
-                )
+                _expect_untouched(values[at], before[at], f"{sample.name(at)} after forward")
         middle = {at: values[at].detach().clone() for at in before if _is_plain(values[at])}
         if run.outputs:
             run.gradients(run.cotangents(world))
             for at, old in middle.items():
                 compared += 1
-                expect.that(same_values(old, values[at]), f"{sample.name(at)} after backward", values[at], old)
+                _expect_untouched(values[at], old, f"{sample.name(at)} after backward")
     need(compared, "there is no backward, and no tensor inside a container")
+
+
+def _expect_untouched(now: torch.Tensor, before: torch.Tensor, what: str) -> None:
+    """Expect a tensor to have the values that it had; a few digits do not show that it nearly has them."""
+    same = same_values(before, now)
+    expect.that(same, what, now, before, RESTORED if not same and _nearly(now, before) else "")
+
+
+def _nearly(now: torch.Tensor, before: torch.Tensor) -> bool:
+    if freed(now) or not (is_strided(now) and differentiable(now)) or now.dtype != before.dtype:
+        return False
+    return now.shape == before.shape and torch.allclose(now, before, rtol=1e-3, atol=1e-6, equal_nan=True)
 
 
 def _is_plain(value: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
@@ -459,3 +460,60 @@ class NotDifferentiable(Function):
     def backward(ctx, grad):
         """No gradient is known."""
         raise NotImplementedError("steps have no gradient")
+
+
+class AddedUpInANumber(Function):
+    """Begins with a number of its own, and adds the rows to it in place."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        total = torch.tensor(0.0, dtype=x.dtype, device=x.device)
+        for row in x:
+            total += row.square().sum()
+        return total
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * grad * x
+
+
+class FilledOverNumpy(Function):
+    """Takes memory from NumPy, and fills it in place."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(3, 4, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        result = torch.from_numpy(np.zeros(tuple(x.shape)))
+        return result.add_(x).mul_(x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * grad * x
+
+
+class GradientsMadeInForward(Function):
+    """Has torch.func make the gradients while it computes the loss, as losses in chunks do."""
+
+    @staticmethod
+    def inputs():
+        yield tuple(torch.randn(3, 3, dtype=torch.float64, requires_grad=True) for _ in range(2))
+
+    @staticmethod
+    def forward(ctx, x, w):
+        loss = lambda x, w: (x @ w).square().sum()  # noqa: E731
+        gradients, value = torch.func.grad_and_value(loss, argnums=(0, 1))(x, w)
+        ctx.save_for_backward(*gradients)
+        return torch.zeros_like(x[0, 0]).add_(value)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return tuple(grad * gradient for gradient in ctx.saved_tensors)
