@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 import pytest
 import torch
 
 from conformance import ConformanceError, check
-from conformance.kit.attempt import attempt
+from conformance.kit.attempt import attempt, call_body
 from conformance.kit.loading import load
 from tests.planted.parameters import (
     CtxForgotten,
@@ -158,10 +159,13 @@ def test_the_machinery_of_an_import_is_nobodys(tmp_path, monkeypatch):
     assert message.endswith('raising_here.py", line 1, in <module>\n    raise ValueError("not today")')
 
 
-def test_what_the_suite_itself_raises_shows_the_whole_way(monkeypatch):
+def test_what_the_suite_itself_raises_shows_the_way_from_the_test_on(monkeypatch):
     monkeypatch.setattr("conformance.kit.calls.Run.of", lambda *args: {}["gone"])
     monkeypatch.setattr("conformance.kit.attempt.foreign", lambda file: True)
-    assert told(Scale, X, 2.0).count("|   File") > 4
+    message = told(Scale, X, 2.0)
+    assert message.count("|   File") >= 3
+    (first, *_) = re.findall(r"File .*/(\w+)\.py", message)
+    assert first == "test_apply"
 
 
 def test_a_file_with_null_bytes_is_named_and_no_frame_of_the_suite_is(tmp_path, monkeypatch):
@@ -170,3 +174,13 @@ def test_a_file_with_null_bytes_is_named_and_no_frame_of_the_suite_is(tmp_path, 
     told = attempt(partial(load, "nulls:A")).message
     assert "(nulls.py" in told
     assert "in load" not in told
+
+
+def test_a_slip_of_a_test_is_shown_from_the_test_on():
+    unfit = {"subject": None, "world": None}
+    body = ("conformance.suite.test_apply", "test_it_takes_its_samples", list(unfit), unfit)
+    told = attempt(partial(call_body, *body))
+    assert told.outcome == "error"
+    files = re.findall(r'File ".*/(\w+)\.py"', told.message)
+    assert files[0] == "test_apply"
+    assert files[-1] == "calls"

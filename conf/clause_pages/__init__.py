@@ -9,6 +9,7 @@ warnings name the source.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections import defaultdict
 from hashlib import sha256
@@ -46,6 +47,8 @@ from clause_pages import (
 )
 from clause_pages.suite import ClauseError, SuiteError, page_of
 
+#: The types of a collective, such as ``V, R -> V``, with quotation marks or without.
+TYPES = re.compile(r'"?[RIVP](, [RIVP])* -> [RIVP](, [RIVP])*"?')
 #: Names that annotations use and that no page documents.
 UNDOCUMENTED = {
     "Body",
@@ -85,10 +88,18 @@ def setup(app: Sphinx) -> dict[str, Any]:
     if "autoapi.extension" in app.extensions:
         app.connect("autoapi-skip-member", _skip)
     app.connect("autodoc-process-docstring", _tidy, priority=100)
+    app.connect("doctree-read", _mark_types)
     app.connect("env-get-outdated", _with_other_facts)
     app.connect("missing-reference", _resolve, priority=400)
     app.config.autoapi_prepare_jinja_env = lambda environment: _prepare(environment, app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _mark_types(app: Sphinx, document: nodes.document) -> None:
+    """Mark the types of collectives, for a style of their own."""
+    for code in document.findall(nodes.literal):
+        if TYPES.fullmatch(code.astext()):
+            code["classes"].append("types")
 
 
 def _read_record(app: Sphinx, config: Any) -> None:

@@ -47,33 +47,39 @@ def parser() -> argparse.ArgumentParser:
     top = Parser(prog="conformance", description="Does a torch.autograd.Function keep what its documentation promises?")
     top.add_argument("--version", action=Version, nargs=0, help="show the version of the suite")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=CommandParser)
-    run = commands.add_parser("run", help="test subjects; without any, the reference implementation")
+    run = _command(commands, "run", help="test subjects; without any, the reference implementation")
     _add_options(run, "run")
     run.epilog = "Arguments after -- go to pytest as they are."
-    listing = commands.add_parser("list", help="list every clause")
+    listing = _command(commands, "list", help="list every clause")
     listing.add_argument("--json", action="store_true", help="as JSON")
-    explain = commands.add_parser(
-        "explain", help="show a clause: text, level, sources, tests; or what is under a part of an id"
+    explain = _command(
+        commands, "explain", help="show a clause: text, level, sources, tests; or what is under a part of an id"
     )
     explain.add_argument(
         "clause",
         metavar="CLAUSE",
         help="the id of a clause, or the first part of some: Function.backward.count, Function.backward",
     )
-    scan = commands.add_parser("scan", help="find Functions in a package by reading its source")
+    scan = _command(commands, "scan", help="find Functions in a package by reading its source")
     scan.add_argument("package", metavar="PACKAGE", help="name of an installed package, or a path")
     scan.add_argument("--json", action="store_true", help="as JSON")
     scan.add_argument("--sarif", metavar="FILE", help="write SARIF for code-scanning pages")
     scan.add_argument("--fail-on", choices=["certain", "likely", "possible"], help="exit 1 on findings this sure")
-    verify = commands.add_parser("verify", help="check a report.json: schema, completeness, hashes, verdicts")
+    verify = _command(commands, "verify", help="check a report.json: schema, completeness, hashes, verdicts")
     verify.add_argument("report", metavar="report.json", help="a report that --report wrote")
-    compare = commands.add_parser("compare", help="what changed between two reports")
+    compare = _command(commands, "compare", help="what changed between two reports")
     compare.add_argument("old", metavar="OLD.json", help="the earlier report")
     compare.add_argument("new", metavar="NEW.json", help="the later report")
     compare.add_argument("--json", action="store_true", help="as JSON")
-    watch = commands.add_parser("watch", help="run again whenever a file of the subject is saved")
+    watch = _command(commands, "watch", help="run again whenever a file of the subject is saved")
     _add_options(watch, "watch")
     return top
+
+
+def _command(commands: Any, name: str, help: str) -> argparse.ArgumentParser:
+    """A command, of which its own ``--help`` says what that of all commands says."""
+    made: argparse.ArgumentParser = commands.add_parser(name, help=help, description=f"{help[:1].upper()}{help[1:]}.")
+    return made
 
 
 def _add_options(command: argparse.ArgumentParser, name: str) -> None:

@@ -101,8 +101,8 @@ def name_of(error: BaseException) -> str:
 def explain(error: BaseException) -> str:
     """Type and text of an exception, and the frames of the user's own code.
 
-    Where no frame is theirs, those tell that made the call: the test's own, and PyTorch's innermost one. Every frame is
-    shown only of what the suite itself raised.
+    Where no frame is theirs, those tell that made the call: the test's own, and PyTorch's innermost one. Of what the
+    suite itself raised, those from the test on are shown.
     """
     frames = _without_stand_ins(list(traceback.extract_tb(error.__traceback__)))
     is_unread = isinstance(error, SyntaxError)
@@ -120,11 +120,11 @@ def _without_stand_ins(frames: list[FrameSummary]) -> list[FrameSummary]:
 
 
 def _of_the_call(frames: list[FrameSummary]) -> list[FrameSummary]:
-    """Of frames none of which is the user's, the test's and the innermost; all of them where the suite raised."""
+    """Of frames none of which is the user's, the test's and the innermost; all from the test on where it raised."""
+    tests = [at for at, frame in enumerate(frames) if os.path.basename(frame.filename).startswith("test_")]
     if not frames or not (frames[-1].filename.startswith(TORCH) or frames[-1].filename.endswith(_CALLER)):
-        return frames
-    tests = [frame for frame in frames[:-1] if os.path.basename(frame.filename).startswith("test_")]
-    return [_unmarked(frame) for frame in (*tests[:1], frames[-1])]
+        return frames[tests[0] :] if tests else frames
+    return [_unmarked(frame) for frame in (*(frames[at] for at in tests[:1]), frames[-1])]
 
 
 def _unmarked(frame: FrameSummary) -> FrameSummary:

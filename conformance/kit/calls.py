@@ -213,6 +213,7 @@ def _requiring_grad(sample: SampleCall) -> list[bool]:
 
 
 def _sample_call(subject: Subject, sample: Sample) -> SampleCall:
+    """Take a sample apart; where no tensor of it requires grad, all that can be differentiated are active."""
     values, structure = pytree.tree_flatten(sample.args)
     names = [f"input {path}" for path in _paths(sample.args)]
     tensors = {at: value for at, value in enumerate(values) if isinstance(value, torch.Tensor)}

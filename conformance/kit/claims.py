@@ -125,6 +125,7 @@ def by_types(samples: Sequence[torch.Tensor], signature: Signature | None, rank:
 
 
 def _claim(call: TensorCall, world: World) -> Claim:
+    """Have all ranks make one call, and tell by which signature it is judged."""
     ranks, run = all_ranks(world), call.in_group(world_group())
     samples = ranks.agreed(call.samples())
     results = len(run(by_types(samples, None, world.rank)))

@@ -78,6 +78,7 @@ def _is_generator_state(tensor: torch.Tensor) -> bool:
 
 
 def _inside(value: Any) -> Iterator[tuple[str, Any]]:
+    """What a value holds, each part with the way to it."""
     if isinstance(value, str | bytes | int | float | complex | torch.Size):
         return
     if isinstance(value, Mapping):

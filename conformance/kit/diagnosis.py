@@ -36,6 +36,7 @@ def likely_cause(actual: Any, expected: Any, alternatives: Mapping[str, Any]) ->
 
 
 def _generic(actual: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype) -> str:
+    """A mistake that the numbers alone show: what explains them best comes first."""
     if not bool(torch.isfinite(actual.abs()).all()):
         return "not a number or infinite"
     if _near(actual, expected):

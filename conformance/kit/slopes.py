@@ -80,6 +80,7 @@ def compare(world: World, loss: Loss, analytic: float, eps: float, reach: float 
 
 
 def _compared(world: World, loss: Loss, analytic: float, eps: float) -> Comparison:
+    """Compare at ever coarser steps, until one of them tells; twice no change at all is a slope of zero."""
     slope, flat = sum(world.exchange(analytic)), 0
     for precision in (eps, *(coarse for coarse in COARSER if coarse > 10 * eps)):
         seen = _judged(world, loss, slope, precision)
@@ -114,6 +115,7 @@ def _is_lost_on_tiny_steps(world: World, loss: Loss, seen: Comparison) -> bool:
 
 
 def _judged(world: World, loss: Loss, slope: float, precision: float, shrink: float = 1.0) -> Comparison:
+    """Compare a slope with differences at one step; a kink or a jump nearby says how far those may be off."""
     here = loss(0.0)
     (middle,), weight = _together(world, here)
     step = precision ** (1 / 3) * shrink

@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import difflib
 import glob
 import json
 import re
@@ -134,7 +135,9 @@ def _entry(entry: Mapping[str, Any], place: str, clauses: Mapping[str, Clause]) 
         if not isinstance(value, str) or (key in _NEEDED and not value.strip()):
             raise UsageError(f"{place}: {key} is to be a text that says something")
     if texts["clause"] not in clauses:
-        raise UsageError(f"{place}: there is no clause {one_line(texts['clause'])!r}; see conformance list")
+        near = difflib.get_close_matches(texts["clause"], clauses, 1, 0.8)
+        hint = f"did you mean {near[0]!r}?" if near else "see conformance list"
+        raise UsageError(f"{place}: there is no clause {one_line(texts['clause'])!r}; {hint}")
     try:
         matches_version(texts.get("versions", ""), "2.0")
     except ValueError:

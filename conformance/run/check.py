@@ -207,7 +207,8 @@ def check(
         sizes, seconds = arguments.world_sizes(ranks), arguments.seconds(timeout)
         report, whole = _judged(arguments.subject(function, **given), sizes, seconds, only, compile)
     except UsageError as error:
-        raise error.with_traceback(None)  # noqa: B904 its frames are the suite's, and its cause has the caller's
+        error.__traceback__ = None  # its frames are the suite's; those of the caller are in its cause
+        raise error  # noqa: TRY201 a bare raise would leave out the call
     _raise_unless_good(report, strict, whole)
     return report
 

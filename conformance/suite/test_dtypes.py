@@ -57,6 +57,7 @@ def _in_double(high: SampleCall, low: Run, cotangents: list[torch.Tensor]) -> li
 
 
 def _by_dtype(point: SampleCall, world: World, dtype: torch.dtype) -> Mismatch | None:
+    """The gradient in a dtype that is farther from the one in double precision than rounding explains."""
     low = in_dtype(point, dtype)
     high = None if low is None else in_dtype(low, torch.float64)
     found = None if low is None else world.try_call(_both, low, world)

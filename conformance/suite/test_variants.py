@@ -80,6 +80,7 @@ def _taken(sample: SampleCall, arrange: Arrange | None, world: World) -> bool | 
 
 
 def _by_layout(point: SampleCall, world: World, arrange: Arrange, layout: str) -> Mismatch | None:
+    """A result or gradient that changes, beyond rounding, where inputs lie otherwise in memory."""
     point = settled(point, arrange)
     base = point.run()
     cotangents = base.cotangents(world)
