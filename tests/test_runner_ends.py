@@ -111,7 +111,7 @@ def test_a_killed_run_leaves_nothing_and_is_resumed_without_repeating(tmp_path: 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--resume", "nowhere"), "--resume 'nowhere': No such file or directory"),
+        (("--resume", "nowhere"), "--resume 'nowhere': it has no outcomes.jsonl; give the folder"),
         (("--resume", "empty"), "is not the journal of a run"),
         (("--resume", "old"), "the clauses have changed since"),
         (("--resume", "other"), "spec was None, not 'AllGather'"),

@@ -203,7 +203,9 @@ class RunOptions:
         for name in self.to_json():
             now, then = getattr(self, name), getattr(earlier, name)
             if now not in (then, getattr(_DEFAULTS, name)):
-                raise UsageError(f"--resume goes on with the run as it was asked for: {name} was {then!r}, not {now!r}")
+                what = (_OPTIONS[name].flags or (name,))[0]
+                asked = f"{what} was {_plain(then)}, not {_plain(now)}"
+                raise UsageError(f"--resume goes on with the run as it was asked for: {asked}; leave it out")
         return replace(self, **{name: getattr(earlier, name) for name in self.to_json()})
 
     @property
@@ -253,6 +255,11 @@ def _read(option: Option, value: Any) -> Any:
     if value == "" and option.flags and option.flags[0] in _NEVER_EMPTY:
         raise UsageError(f"{option.flags[0]} '': give {option.metavar}")
     return tuple(map(option.read, value)) if option.many else option.read(value)
+
+
+def _plain(value: Any) -> str:
+    """A value as it was given."""
+    return ",".join(map(str, value)) if isinstance(value, tuple) else repr(value)
 
 
 def _fits(value: Any, default: Any) -> bool:
