@@ -66,6 +66,33 @@ def test_without_types_the_signature_is_found():
     assert (clause.verdict, clause.reason) == ("not-applicable", "no types were given; it keeps V -> I")
 
 
+class MeanHandingOn(torch.autograd.Function):
+    """A mean over ranks, but for the gradient."""
+
+    @staticmethod
+    def forward(ctx, x):
+        mean = x / dist.get_world_size()
+        dist.all_reduce(mean)
+        return mean
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+
+def alone():
+    yield (matrix(),)
+
+
+def test_without_types_the_report_names_those_that_are_kept(monkeypatch, capfd):
+    """A mean whose backward hands the gradient on keeps the types of what is the same on all ranks, and conforms."""
+    monkeypatch.chdir(ROOT)
+    words = ("--spec", "Collective", "--inputs", "tests.test_collective:alone", "--ranks", "2", "--no-compile")
+    main(("run", "tests.test_collective:MeanHandingOn", *words))
+    said = " ".join(capfd.readouterr().out.split())
+    assert "no types were given; it keeps R -> R and I -> I and P -> P; say which you mean with --types" in said
+
+
 def test_without_types_what_keeps_no_signature_fails():
     with pytest.raises(ConformanceError, match="none"):
         gradient_of(wrong.NoSignature)

@@ -99,6 +99,14 @@ def _subject_line(sheet: Sheet, subject: SubjectResult) -> None:
     sheet.pair(Text.assemble(verdict, name), Text("  ").join(filter(None, counts)), indent=_WIDEST + 2)
     if why := _no_gradient(subject):
         sheet.say(f"no gradient was judged: {why}", "yellow", _WIDEST + 2)
+    if found := _types_found(subject):
+        sheet.say(f"{found}; say which you mean with --types", "yellow", _WIDEST + 2)
+
+
+def _types_found(subject: SubjectResult) -> str:
+    """What types a collective was judged by that claims none: it may keep others than those that are meant."""
+    reasons = (clause.reason for clause in subject.clauses if clause.id == "Collective.forward.types")
+    return next((shown(reason, 200) for reason in reasons if reason.startswith("no types were given")), "")
 
 
 def _no_gradient(subject: SubjectResult) -> str:
