@@ -63,6 +63,10 @@ def test_a_group_that_is_not_passed_on_is_named_where_ranks_hang(calls, said):
             [("allgather(2 float32)",) * 2, ("allgather(2 float32)",)],
             "rank 1 left out allgather, in which rank 0 waited",
         ),
+        (
+            [("all_to_all_single(3 int64, 2 int64)",) * 2, ("all_to_all_single(2 int64, 3 int64)",)],
+            "rank 1 left out all_to_all_single, in which rank 0 waited",
+        ),
         ([("allreduce(2 float32)",), ("allgather(2 float32)",)], ""),
         ([("allreduce(2 float32)",), ("allreduce(2 float32)",)], ""),
         ([("send([2 float32])",), ()], ""),

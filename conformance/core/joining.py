@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 NOTHING_MORE = "nothing more"
 POINT_TO_POINT = ("send", "recv")
+EXCHANGES = ("all_to_all", "alltoall")
 ROOT_ONLY = re.compile(r",? ?\[\[.*?\]\],? ?|,? ?\[\],? ?")
 
 
@@ -137,9 +138,13 @@ def _first_difference(outcomes: Sequence[RankOutcome]) -> tuple[Mapping[int, str
 
 
 def _compared(call: str) -> str:
-    """A collective as every rank sees it: without the list that only a root passes to scatter or gather.
+    """A collective as every rank sees it: without the list that only a root passes, and without parts that are uneven.
 
     >>> _compared("scatter([2 float32], [[2 float32, 2 float32]])") == _compared("scatter([2 float32], [])")
     True
+    >>> _compared("all_to_all_single(3 float32, 2 float32, [], [])")
+    'all_to_all_single'
     """
+    if call.startswith(EXCHANGES):
+        return call.partition("(")[0] + "".join(call.partition(AMONG)[1:])
     return ROOT_ONLY.sub("", call) if call.startswith(("scatter(", "gather(")) else call
