@@ -47,7 +47,7 @@ def _with_weight() -> Iterator[tuple[Any, ...]]:
 
 
 def _scaled(function: Any, x: torch.Tensor, weight: torch.Tensor) -> Any:
-    return function.apply(lambda x: x * weight, lambda y: y / weight, 1, 1, x, weight)
+    return function.apply(lambda x: x * weight.exp(), lambda y: y * (-weight).exp(), 1, 1, x, weight)
 
 
 invertible = Subject("torch_geometric.nn.models.rev_gnn:InvertibleFunction", inputs=_with_weight, call=_scaled)
