@@ -57,6 +57,17 @@ def test_what_is_only_told_is_looked_at_in_the_largest_world_alone():
     assert found["Function.compile.fullgraph"] == {1, 2}
 
 
+@pytest.mark.parametrize("spec", ["AllGather", "Collective", "Function", "GradFactor"])
+def test_on_the_same_ranks_the_clauses_of_its_own_spec_come_first(spec):
+    """A rank that leaves a collective out is told as that: after a few hangs the subject is given up."""
+    planned = plan(catalog.suite(), clauses.registry(), [SubjectRef("a:B", spec)], (1, 2))
+    places = [(item.world, item.test.transforms) for item in planned if item.subject]
+    is_own = [item.test.clause.startswith(f"{spec}.") for item in planned if item.subject]
+    for place in dict.fromkeys(places):
+        there = [own for found, own in zip(places, is_own, strict=True) if found == place]
+        assert there == sorted(there, reverse=True), place
+
+
 def test_no_world_in_common_is_said():
     items = plan(catalog.suite(), clauses.registry(), [SubjectRef("a:B", "Collective", ranks=(2, 3))], (4,))
     (item,) = (item for item in items if item.test.function == "test_alike_gradients_are_alike")
