@@ -98,7 +98,7 @@ BAD = {
         (*TWICE, "--backend", "warp"),
         "--backend 'warp': torch.distributed knows no such backend; there are gloo",
     ),
-    "device": ((*TWICE, "--device", "npu"), "--device 'npu': PyTorch knows no such device; there are cpu"),
+    "device": ((*TWICE, "--device", "npu"), "--device 'npu': PyTorch knows no such device; there are cpu, emulated"),
     "inputs that are no tuples": (
         ("run", "layers:Twice", "--inputs", "layers:no_tuples"),
         "yield a Tensor, not a tuple",

@@ -38,7 +38,7 @@ def test_a_machine_without_a_compiler_is_told_what_is_missing(tmp_path):
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (("--device", "npu"), "--device 'npu': PyTorch knows no such device; there are cpu"),
+        (("--device", "npu"), "--device 'npu': PyTorch knows no such device; there are cpu, emulated"),
         (
             ("--device", "emulated", "--backend", "hccl"),
             "--backend 'hccl': torch.distributed knows no such backend; there are gloo, emulated_ccl",
