@@ -41,14 +41,10 @@ SIZES: dict[str, tuple[int, Callable[[int], int]]] = {
 }
 
 
-def sized_otherwise(sample: SampleCall, kind: str) -> Iterator[SampleCall]:
-    """The samples of other sizes that a sample gives, of which a subject may take none."""
-    if kind == UNEQUAL:
-        yield from _unequal(sample)
-        return
-    other = resized(sample, kind)
-    if other is not None:
-        yield other
+def sized_otherwise(sample: SampleCall, kind: str) -> list[SampleCall] | None:
+    """The samples of other sizes that a sample gives, of which a subject may take none; None where it gives none."""
+    found = _unequal(sample) if kind == UNEQUAL else filter(None, [resized(sample, kind)])
+    return list(found) or None
 
 
 def resized(sample: SampleCall, kind: str) -> SampleCall | None:
@@ -58,10 +54,10 @@ def resized(sample: SampleCall, kind: str) -> SampleCall | None:
     size or to a number of elements, tensors that are not differentiated, such as indices and masks, and objects.
     """
     dim, change = SIZES[kind]
-    tensors = {at: value for at, value in enumerate(sample.values) if isinstance(value, torch.Tensor)}
     if not _is_plain(sample):
         return None
-    first: torch.Tensor = sample.values[sample.active[0]]
+    tensors: dict[int, torch.Tensor] = {at: sample.values[at] for at in sample.active}
+    first = tensors[sample.active[0]]
     size = first.shape[dim] if first.dim() else 1
     sizes = {size, *(value.numel() for value in tensors.values())}
     new = change(size)
@@ -83,9 +79,9 @@ def resized(sample: SampleCall, kind: str) -> SampleCall | None:
 
 def _unequal(sample: SampleCall) -> Iterator[SampleCall]:
     """Each input by itself two longer, along each dimension in which another input of its form is as long."""
-    tensors: dict[int, torch.Tensor] = {at: sample.values[at].detach() for at in sample.active}
     if not _is_plain(sample):
         return
+    tensors: dict[int, torch.Tensor] = {at: sample.values[at].detach() for at in sample.active}
     for at, value in tensors.items():
         others = [other for place, other in tensors.items() if place != at and other.dim() == value.dim()]
         for dim, size in enumerate(value.shape):

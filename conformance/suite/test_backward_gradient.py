@@ -94,7 +94,7 @@ def test_gradient_at_other_sizes(subject: Subject, world: World, size: str) -> N
     right = [sample for sample in found if world.try_call(_expect_derivative, sample, world) is not None]
     need(right, "its gradient is wrong for the samples themselves")
     told = 0
-    pairs = [(sample, other) for sample in right for other in world.try_call(_sized, sample, size) or ()]
+    pairs = [(sample, other) for sample in right for other in world.try_call(sized_otherwise, sample, size) or ()]
     for sample, other in pairs:
         if not world.try_call(_is_stable, other, world):
             continue
@@ -166,10 +166,6 @@ def _first_not_finite(gradient: torch.Tensor) -> int | None:
 
 def _by_place(run: Run, world: World) -> dict[int, torch.Tensor | None]:
     return dict(zip(run.leaves, run.gradients(run.cotangents(world)), strict=True))
-
-
-def _sized(sample: SampleCall, size: str) -> list[SampleCall]:
-    return list(sized_otherwise(sample, size))
 
 
 def _is_stable(sample: SampleCall, world: World) -> bool | None:
