@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 NOTHING_MORE = "nothing more"
 POINT_TO_POINT = ("send", "recv")
+#: How collectives begin in which every rank may send parts of other sizes.
 EXCHANGES = ("all_to_all", "alltoall")
 ROOT_ONLY = re.compile(r",? ?\[\[.*?\]\],? ?|,? ?\[\],? ?")
 

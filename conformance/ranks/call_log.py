@@ -7,12 +7,13 @@ import os
 import threading
 from collections.abc import Sequence
 
+from conformance.core.joining import EXCHANGES
 from conformance.core.outcomes import AMONG, RankOutcome
 
 #: Calls that one rank issues and another answers.
 PAIRED = {"send", "recv", "recv_anysource"}
 #: Collectives to which ranks bring tensors of different shapes, or of which only the root has a list.
-UNEVEN = {"scatter", "gather", "alltoall", "alltoall_base"}
+UNEVEN = ("scatter(", "gather(", *EXCHANGES)
 #: So many collectives of a test are kept, and so much of each (characters).
 KEPT = 256
 LINE = 300
@@ -58,6 +59,9 @@ def matching(outcomes: Sequence[RankOutcome]) -> bool:
     >>> calls = [("barrier()", "send(2 float32)"), ("barrier()",)]
     >>> matching([RankOutcome(rank, "pass", collectives=own) for rank, own in enumerate(calls)])
     False
+    >>> calls = ["all_to_all_single(2 float32, 3 float32)", "all_to_all_single(4 float32, 3 float32)"]
+    >>> matching([RankOutcome(rank, "pass", collectives=(call,)) for rank, call in enumerate(calls)])
+    True
     """
     groups: dict[str, dict[int, list[str]]] = {}
     sent = 0
@@ -68,7 +72,7 @@ def matching(outcomes: Sequence[RankOutcome]) -> bool:
                 sent += 1 if name == "send" else -1
             else:
                 _, _, group = call.partition(AMONG)
-                said = name if name in UNEVEN else call
+                said = name if call.startswith(UNEVEN) else call
                 groups.setdefault(group, {}).setdefault(outcome.rank, []).append(said)
     return not sent and all(_same(calls, group, len(outcomes)) for group, calls in groups.items())
 
