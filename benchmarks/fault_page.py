@@ -55,12 +55,15 @@ def _where(made: Mapping[str, str]) -> str:
 def summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """What the table adds up to."""
     lost = sum(len(row["lost"]) for row in rows)
-    lines = [f"{len(rows)} faults; they changed {lost or 'no'} outcome{'s' * (lost != 1)} of other tests.", ""]
-    for size in sorted({row["ranks"] for row in rows}):
+    sizes = sorted({row["ranks"] for row in rows})
+    faults = f"{len(rows) // len(sizes)} faults, each at {' and at '.join(map(str, sizes))} ranks"
+    lines = [f"{faults}; they changed {lost or 'no'} outcome{'s' * (lost != 1)} of other tests.", ""]
+    for size in sizes:
         took = [row["recovery"] for row in rows if row["ranks"] == size and row["recovery"] is not None]
         if took:
             middle = f"- {size} ranks: a new world is ready {median(took):.2f} s after a fault"
-            lines.append(f"{middle} (median of {len(took)}, smallest {min(took):.2f}, largest {max(took):.2f}).")
+            spread = f"smallest {min(took):.2f}, largest {max(took):.2f}"
+            lines.append(f"{middle} (median of the {len(took)} that made one necessary, {spread}).")
     return lines
 
 

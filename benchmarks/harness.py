@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -108,12 +107,12 @@ def _peak(started: list[str]) -> float:
     )
     peak = 0.0
     while process.poll() is None:
-        peak = max(peak, sum(_pss(pid) for pid in _descendants(process.pid)))
+        peak = max(peak, sum(map(_pss, _with_descendants(process.pid))))
         time.sleep(0.02)
     return peak
 
 
-def _descendants(root: int) -> list[int]:
+def _with_descendants(root: int) -> list[int]:
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -126,7 +125,7 @@ def _descendants(root: int) -> list[int]:
     while True:
         more = {pid for pid, parent in parents.items() if parent in known} - known
         if not more:
-            return sorted(known - {root} - {os.getpid()})
+            return sorted(known)
         known |= more
 
 

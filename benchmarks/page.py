@@ -57,7 +57,8 @@ def _where(machine: dict[str, str]) -> str:
 
 
 def _figure(figure: dict[str, Any], unit: str = "") -> str:
-    return f"{short(figure['median'])}{unit} ({short(figure['least'])} to {short(figure['most'])})"
+    middle, least, most = (short(figure[name]) for name in ("median", "least", "most"))
+    return f"{middle}{unit}" if least == most else f"{middle}{unit} ({least} to {most})"
 
 
 def short(number: float) -> str:
@@ -103,7 +104,8 @@ def _harness(figures: dict[str, Any]) -> list[str]:
         (cell["harness"], str(cell["world"]), _figure(cell["mib"], " MiB"), _more(cell)) for cell in figures["memory"]
     ]
     parts += [
-        "Peak memory of all processes of a harness (proportional set size), shared out over the ranks:\n",
+        "Peak memory of all processes of a harness (proportional set size), shared out over the ranks"
+        f"{', measured on ' + figures['memory_date'] if 'memory_date' in figures else ''}:\n",
         _table(("harness", "ranks", "memory for each rank", "of a further rank"), rows),
     ]
     return parts

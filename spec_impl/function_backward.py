@@ -129,8 +129,15 @@ class FunctionBackward(Function):
            :level: quality
            :sources: ours
 
-           What forward takes backward takes too: inputs that are transposed, sliced or expanded, and those with
-           nothing along the first dimension, whose gradients are empty or zero.
+           What forward takes backward takes too: inputs that are transposed, sliced or expanded, those with one or
+           many rows, and those with nothing along the first dimension, whose gradients are empty or zero.
+
+        .. clause:: Function.backward.large-numbers
+           :level: quality
+           :sources: ours
+
+           Where an input has a large number, such as 1000 or -1000, and the result is finite, so is the gradient,
+           if there is a derivative.
 
         .. clause:: Function.backward.any-precision
            :level: may

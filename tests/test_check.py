@@ -269,8 +269,8 @@ def test_bad_arguments_show_no_line_of_the_suite():
     [
         (lambda grads: grads, r"formula\(args, grads\) raises TypeError: .*takes 1 positional"),
         (lambda args, grads: 1 / 0, r"raises ZeroDivisionError: division by zero \(at test_check.py"),
-        (lambda args, grads: (grads[0].sum(),), r"gives tensor\[0-d\] .* for input 0 of inputs 0, which has the shape"),
-        (lambda args, grads: (2.0,), "gives 2.0 for input 0 of inputs 0, which has the shape"),
+        (lambda args, grads: (grads[0].sum(),), r"gives tensor\[0-d\] .* for input 0 of sample 0, which has the shape"),
+        (lambda args, grads: (2.0,), "gives 2.0 for input 0 of sample 0, which has the shape"),
     ],
 )
 def test_a_formula_that_is_none_accuses_nobody(formula, said):
@@ -368,8 +368,8 @@ def test_a_pass_says_which_gradients_it_leaves_open():
         return told
 
     x, bound = (torch.rand(4, dtype=torch.float64).add(size).requires_grad_() for size in (0, 5))
-    assert "the gradient of input 1 of inputs 0, which differences cannot tell" in said(Residue, x, bound)
+    assert "gradient of input 1 of sample 0 not judged: differences cannot tell it" in said(Residue, x, bound)
     layer = torch.nn.Linear(4, 2, bias=False, dtype=torch.float64)
     told = said(Linear, layer, x.detach()[None].requires_grad_(), layer.weight)
-    assert "the gradient of input 2 of inputs 0, which a module has that is an argument too" in told
+    assert "gradient of input 2 of sample 0 not judged: it belongs to a module that is an argument too" in told
     assert said(Square, example()) == ""

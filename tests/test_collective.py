@@ -54,7 +54,7 @@ def test_a_collective_that_keeps_its_types_conforms():
 def test_a_wrong_signature_is_refuted_and_the_right_one_named():
     with pytest.raises(ConformanceError) as error:
         gradient_of(right.GatherForOneLoss, types="V -> R")
-    assert "V -> R is not kept with inputs 0: on rank 0 the gradient lacks what rank 1's loss says" in _flat(error)
+    assert "V -> R is not kept with sample 0: on rank 0 the gradient lacks what rank 1's loss says" in _flat(error)
     assert "it keeps V -> I instead" in _flat(error)
 
 
@@ -109,7 +109,7 @@ def test_types_are_read_from_the_hook_of_a_class():
 def test_a_hook_that_says_what_is_not_kept_is_refuted():
     with pytest.raises(ConformanceError) as error:
         gradient_of(wrong_hooks.GatherForOneLossTypedForMany)
-    assert "V -> R is not kept with inputs 0" in _flat(error)
+    assert "V -> R is not kept with sample 0" in _flat(error)
     assert "it keeps V -> I instead" in _flat(error)
 
 

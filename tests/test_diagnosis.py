@@ -23,7 +23,7 @@ SUM, CALLS = "test_gradient_is_the_sum_over_ranks", "test_each_call_has_its_own_
 #: Planted gather: the test, the number of ranks, and what its failure must look like.
 GATHERS = {
     "Mean": (SUM, 3, "mean over ranks instead of sum"),
-    "LocalSlice": (SUM, 2, "slice instead of sum: rank 0's own gradient alone"),
+    "LocalSlice": (SUM, 2, "slice instead of sum: each rank's own gradient alone"),
     "TimesSize": (SUM, 3, "the sum times 3, the number of ranks"),
     "SliceTimesSize": (SUM, 3, "slice instead of sum, times 3, the number of ranks"),
     "OwnSlicesAllReduced": (SUM, 2, "gradients of different entries are mixed"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from pathlib import Path
 
@@ -63,8 +64,7 @@ def test_what_gradcheck_forgives_is_accused_where_forward_shows_it():
     check(Tiny, (x, 1.0), only="test_gradient_is_the_derivative")
     with pytest.raises(ConformanceError) as caught:
         check(Tiny, (x, 2.0), only="test_gradient_is_the_derivative")
-    assert "with a noise of" in told(caught.value.report)
-    assert "a deviation of" in told(caught.value.report)
+    assert re.search(r"-?[0-9.e-]+ \(noise [0-9e.-]+\)", told(caught.value.report))
 
 
 class AddsUp(torch.autograd.Function):
@@ -215,7 +215,7 @@ def test_a_wrong_gradient_is_shown_where_it_is_wrong():
     with pytest.raises(ConformanceError) as caught:
         check(LosesTheLast, (x,), only="test_gradient_is_the_derivative")
     said = told(caught.value.report)
-    assert "gradient of input 0 of inputs 0, most at [3, 4]" in said
+    assert "gradient of input 0 of sample 0, most at [3, 4]" in said
     assert "actual: tensor[4x5] float64 [..., 0]" in said
 
 

@@ -168,7 +168,7 @@ def test_failures_that_follow_from_another_say_so_in_a_line(tmp_path: Path, more
     told = done.stdout
     assert "4 failed" in told, "every failure is counted"
     assert told.count("\nreproduce: ") == 1, told
-    assert "\nfail: Short.backward, inputs 0: number of values returned\n" in told
+    assert "\nfail: Short.backward, sample 0: number of values returned\n" in told
     line = "\nconsequence of Function.backward.count: Function.backward.gradient (must) was not judged\n"
     assert told.count(line) == 1, told
     assert told.count("\nconsequence of Function.backward.count: ") == 3

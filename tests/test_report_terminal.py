@@ -220,10 +220,10 @@ def test_an_error_on_one_rank_hides_no_numbers_of_another():
 
 
 def test_what_a_pass_leaves_open_is_told_where_details_are_wanted():
-    report = made(outcome(SUM, reason="too rough to tell the gradient of input 1 of inputs 0"), outcome(SUM, node="2"))
+    report = made(outcome(SUM, reason="too rough to tell the gradient of input 1 of sample 0"), outcome(SUM, node="2"))
     assert "too rough" not in on_terminal(report)
     told = on_terminal(report, 160, verbose=True)
-    assert f"{SUM}: too rough to tell the gradient of input 1 of inputs 0" in told
+    assert f"{SUM}: too rough to tell the gradient of input 1 of sample 0" in told
     assert "1 passed, of which something was not judged" in told
     assert "too rough to tell the gradient of input 1" in page(report)
 

@@ -46,7 +46,7 @@ def test_a_value_that_pytorch_refuses_breaks_one_clause_which_says_what_it_is(me
     assert list(broken) == [f"Function.{clause}"]
     what = "output 0" if member == "jvp" else "input 0"
     text = broken[f"Function.{clause}"]
-    assert f"what {member} returns for {what} of inputs 0\nactual:   {said}; PyTorch says: " in text
+    assert f"what {member} returns for {what} of sample 0\nactual:   {said}; PyTorch says: " in text
     assert f"expected: a tensor [3], as {what} is" in text
     assert by_pytorch in text
     assert "INTERNAL ASSERT" not in text

@@ -77,7 +77,7 @@ class Record:
     #: What PyTorch's own checks say of the planted bugs.
     peers: Mapping[str, Any]
     #: What came of each bug's script, with torch alone.
-    scripts: Mapping[str, Any]
+    scripts: Sequence[Mapping[str, Any]]
     #: The findings of ``conformance scan`` that somebody judged, and the packages they are from.
     scanned: Mapping[str, Any]
     #: A row for each class of a published package, as ``docs/data/public.json`` has it.
@@ -161,7 +161,7 @@ def read() -> Record:
         runs=runs,
         mutants=_json(mutants),
         peers=_json(peers),
-        scripts=_json(scripts),
+        scripts=_json(scripts).get("rows", ()),
         scanned=_json(scanned),
         published=published,
         data=data,

@@ -18,14 +18,14 @@ from conformance.kit.subject import Subject
 from conformance.kit.tensors import dense, differentiable, double_dtype, is_strided, shares_elements
 from conformance.kit.world import World
 
+__all__ = ["Run", "SampleCall", "every_sample"]
+
 #: Backward passes draw the same random numbers every time.
 BACKWARD_SEED = 1
 #: Under this name a world knows whether its ranks' results have a gradient in the same places.
 ALIKE = "results alike"
-NO_TENSOR = (
-    "with its samples it returns no tensor, so its backward is never called; give samples for which it returns one"
-)
-NO_RESULT = "with its samples it returns None, as a forward without its return does, and its backward is never called"
+NO_TENSOR = "called with its samples it returns no tensor, so backward never runs; give samples for which it does"
+NO_RESULT = "called with its samples it returns None, as a forward without its return does, so backward never runs"
 EIGHT_BITS = (
     "its results are eight-bit floats, for which PyTorch computes no gradient; let call, of Subject or check, cast them"
 )
@@ -37,6 +37,11 @@ class SampleCall:
 
     An input is differentiated where the sample's tensor requires grad; where none does, all floating-point and complex
     tensors are. A parameter of a module that is an argument too is not: forward reads the module's own.
+
+    >>> subject = Subject(torch.mul, inputs=lambda: [(torch.ones(2, requires_grad=True), 3.0)])
+    >>> (sample,) = every_sample(subject, World())
+    >>> sample.name(sample.active[0]), sample.run().tensors
+    ('input 0 of sample 0', (tensor([3., 3.], grad_fn=<MulBackward0>),))
     """
 
     subject: Subject
@@ -51,11 +56,11 @@ class SampleCall:
     of_modules: tuple[int, ...] = ()
 
     def name(self, position: int) -> str:
-        """How a message names one value: ``input 1 of inputs 0``."""
+        """How a message names the value at ``position``: ``input 1 of sample 0``."""
         return f"{self.names[position]} of {self.label}"
 
     def argument(self, position: int) -> int:
-        """Which argument a value belongs to."""
+        """Which argument the value at ``position`` belongs to."""
         return int(self.names[position].removeprefix("input ").partition("[")[0])
 
     def arguments(self) -> tuple[Any, ...]:
@@ -73,7 +78,7 @@ class SampleCall:
         return [value.detach().clone() if isinstance(value, torch.Tensor) else value for value in self.values]
 
     def having(self, values: dict[int, torch.Tensor]) -> SampleCall:
-        """The same call with other values at some positions."""
+        """The same call with other ``values``, given by position."""
         return replace(self, values=tuple(values.get(at, value) for at, value in enumerate(self.values)))
 
     def run(self, needed: Iterable[int] | None = None, seed: int = 0) -> Run:
@@ -99,7 +104,13 @@ class SampleCall:
 
 @dataclass(frozen=True)
 class Run:
-    """One call that was made: the arguments it got, the leaves they were copied from, and the result."""
+    """One call that was made: the arguments it got, the leaves they were copied from, and the result.
+
+    >>> subject = Subject(torch.mul, inputs=lambda: [(torch.ones(2, requires_grad=True), 3.0)])
+    >>> run = every_sample(subject, World())[0].run()
+    >>> run.outputs, run.gradients([torch.ones(2)])
+    ([tensor([3., 3.], grad_fn=<MulBackward0>)], (tensor([3., 3.]),))
+    """
 
     sample: SampleCall
     args: tuple[Any, ...]
@@ -114,7 +125,7 @@ class Run:
 
     @classmethod
     def of(cls, sample: SampleCall, args: tuple[Any, ...], leaves: dict[int, torch.Tensor]) -> Run:
-        """Make the call."""
+        """Call the subject of ``sample`` with ``args``, which were copied from ``leaves``."""
         values = tuple(pytree.tree_leaves(args))
         result = sample.subject(*args)
         tensors = tuple(leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor))
@@ -128,14 +139,20 @@ class Run:
         return [self.tensors[place] for place in self.places]
 
     def cotangents(self, world: World, *key: object) -> list[torch.Tensor]:
-        """A random gradient for each output, contiguous; the same at every call with the same key."""
+        """A random gradient for each output, contiguous; the same for the same ``key`` and size of ``world``."""
         return [
             _laid_out_as(output, world.tensor(world.rank, tuple(output.shape), output.dtype, "cotangent", place, *key))
             for place, output in enumerate(self.outputs)
         ]
 
     def gradients(self, cotangents: Sequence[torch.Tensor], seed: int = BACKWARD_SEED, **options: bool) -> Gradients:
-        """The gradient of every leaf, None where autograd finds none. Options go to :func:`torch.autograd.grad`."""
+        """The gradient of every leaf, None where autograd finds none.
+
+        Args:
+            cotangents: the gradient of each output.
+            seed: random numbers that backward draws start from it.
+            **options: go to :func:`torch.autograd.grad`.
+        """
         return self.gradients_of(self.outputs, cotangents, seed, **options)
 
     def gradients_of(
@@ -148,6 +165,12 @@ class Run:
         """The same where only some outputs are used.
 
         A backward that changes the gradients it gets changes copies; only a layout of its own is handed in as it is.
+
+        Args:
+            outputs: those that are used.
+            cotangents: the gradient of each of them.
+            seed: random numbers that backward draws start from it.
+            **options: go to :func:`torch.autograd.grad`.
         """
         seeds.seed(seed, self.sample.holders)
         leaves = list(self.leaves.values())
@@ -156,7 +179,7 @@ class Run:
             return leaf_gradients(list(outputs), leaves, given, **options)
 
     def filled(self, gradients: Gradients) -> list[torch.Tensor]:
-        """Gradients of the leaves in dense form, with zeros for None, which is how autograd counts it."""
+        """The ``gradients`` of the leaves in dense form, with zeros for None, which is how autograd counts it."""
         pairs = zip(gradients, self.leaves.values(), strict=True)
         return [dense(torch.zeros_like(leaf) if gradient is None else gradient) for gradient, leaf in pairs]
 
@@ -185,8 +208,16 @@ def active_samples(subject: Subject, world: World) -> list[SampleCall]:
 def every_sample(subject: Subject, world: World) -> list[SampleCall]:
     """All samples of a subject.
 
+    Args:
+        subject: whose inputs they are.
+        world: the ranks; each has samples of its own.
+
     Raises:
         NotApplicable: a result has a gradient on some ranks alone, and ranks would part ways in a test.
+
+    >>> subject = Subject(torch.mul, inputs=lambda: [(torch.ones(2), 3.0), (torch.ones(2), 4.0)])
+    >>> [sample.label for sample in every_sample(subject, World())]
+    ['sample 0', 'sample 1']
     """
     found = [_sample_call(subject, sample) for sample in subject.samples(world)]
     if subject.is_typed and world.size > 1:

@@ -166,7 +166,7 @@ def close(
     if precision:
         atol = max(atol, _MARGIN * precision * _largest(other))
     if not torch.allclose(one, other, rtol=rtol, atol=atol, equal_nan=True):
-        _deviate(actual, expected, f"{what} (to {rtol:.2g} of its size, or {atol:.2g})", alternatives, likely)
+        _deviate(actual, expected, what, alternatives, likely, f" (rtol {rtol:.2g}, atol {atol:.2g})")
 
 
 @contextmanager
@@ -253,9 +253,10 @@ def _deviate(
     what: str,
     alternatives: Mapping[str, Any] | None,
     cause: str | Callable[[], str] = "",
+    tolerance: str = "",
 ) -> None:
     likely = (cause() if callable(cause) else cause) or likely_cause(actual, expected, alternatives or {})
-    raise Deviation(f"{what} differs{_where(actual, expected)}", *shown_apart(actual, expected), likely)
+    raise Deviation(f"{what} differs{_where(actual, expected)}{tolerance}", *shown_apart(actual, expected), likely)
 
 
 def _alike_in_double(actual: torch.Tensor, expected: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -169,14 +169,13 @@ def expect_gradient(
 ) -> None:
     """Assert that this rank's gradient is the sum of what every rank holds for its entry."""
     rank, expected = world.rank, added_up(table, world.rank)
-    where = f"the gradient of x on rank {rank} of {world.size}{what}"
-    name = f"{where}, summed over what each rank holds for entry {rank}"
+    name = f"the gradient of x on rank {rank} of {world.size}{what}, the sum of what all ranks have for entry {rank}"
     if actual is None:
         raise Deviation(name, None, expect.shown(expected), "the graph is cut: x gets no gradient")
     tolerance = tolerance or exact_to(expected.dtype)
     stale = {} if earlier is None else {"a stale buffer: the gradient of an earlier call": added_up(earlier, rank)}
     mistakes = stale | gradient_mistakes(table, rank)
-    expect.close(actual, expected, name, rtol=tolerance["rtol"], atol=tolerance["atol"], alternatives=mistakes)
+    expect.close(actual, expected, f"{name},", rtol=tolerance["rtol"], atol=tolerance["atol"], alternatives=mistakes)
 
 
 def expect_nothing_more_kept(world: World, actual: torch.Tensor | None) -> None:

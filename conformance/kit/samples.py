@@ -69,7 +69,7 @@ def taken(inputs: Any, label: str, rank: int, device: str) -> list[Sample]:
             raise UsageError(f"the inputs of {label} yield {kind}; where there is one, a comma makes the tuple: (x,)")
         if any(isinstance(leaf, torch.Tensor) and leaf.is_meta for leaf in pytree.tree_leaves(item)):
             raise UsageError(f"the inputs of {label} yield a tensor on the meta device; give one that has values")
-    return prepared([(f"inputs {index}", item) for index, item in enumerate(given)], device)
+    return prepared([(f"sample {index}", item) for index, item in enumerate(given)], device)
 
 
 def _several(given: Any, label: str) -> Iterable[Any]:

@@ -46,8 +46,8 @@ class Comparison:
 
     @property
     def by_differences(self) -> str:
-        """The slope by differences, for a message, with its noise and how far the analytic slope is from it."""
-        return f"{self.numeric:.9g}, with a noise of {self.noise:.1g} and a deviation of {self._deviation:.3g}"
+        """The slope by differences, for a message, with its noise."""
+        return f"{self.numeric:.9g} (noise {self.noise:.1g})"
 
     @property
     def is_shown(self) -> bool:

@@ -99,14 +99,14 @@ def moved_apart(sample: SampleCall, world: World) -> SampleCall | None:
     return replace(beside, label=f"{sample.label} with its numbers moved apart") if taken else None
 
 
-def with_a_zero(sample: SampleCall, at: int, gradient: torch.Tensor | None) -> SampleCall | None:
-    """The sample with a zero in one input, where its gradient is largest; None where it has no such place."""
+def with_number(sample: SampleCall, at: int, gradient: torch.Tensor | None, number: float) -> SampleCall | None:
+    """The sample with a number in one input, where its gradient is largest; None where it has no such place."""
     value = sample.values[at].detach()
     if gradient is None or not value.numel() or not is_strided(value) or not is_strided(gradient):
         return None
     changed = value.clone(memory_format=torch.contiguous_format)
-    changed.view(-1)[gradient.detach().abs().reshape(-1).argmax()] = 0
-    return replace(sample.having({at: changed}), label=f"{sample.label} with a zero")
+    changed.view(-1)[gradient.detach().abs().reshape(-1).argmax()] = number
+    return replace(sample.having({at: changed}), label=f"{sample.label} with {number:g}")
 
 
 def steady(subject: Subject, world: World) -> list[SampleCall]:

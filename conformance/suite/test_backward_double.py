@@ -39,7 +39,7 @@ def test_second_derivative_is_right_or_refused(subject: Subject, world: World) -
             told += refused or any(finding.verdict == "agrees" for _, finding in findings)
             if all(finding.verdict == "agrees" for _, finding in findings):
                 break
-    need(told, "too rough around every sample for differences to tell a second derivative")
+    need(told, "not smooth enough near any sample for differences to tell a second derivative")
 
 
 def _collectives_in_backward(second: _Second) -> str:

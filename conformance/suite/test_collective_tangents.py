@@ -31,7 +31,7 @@ def test_tangents_are_those_of_all_ranks(subject: Subject, world: World) -> None
         actual = tangents(claim.call.in_group(world_group()), mine, moving)
         for at in look.differentiable:
             agreed += _agrees(claim, mine, moving, at, actual[at], world)
-    need(agreed, "too rough around every sample for differences to tell a derivative")
+    need(agreed, "not smooth enough near any sample for differences to tell a derivative")
 
 
 def _agrees(

@@ -88,8 +88,8 @@ def test_tangent_is_the_directional_derivative(subject: Subject, world: World) -
                 if all(clear):
                     break
             unclear += [sample.label] * (agreed == before)
-    need(agreed, "too rough around every sample for differences to tell a derivative")
-    return f"not judged are the tangents of {', '.join(unclear)}, which differences cannot tell" if unclear else ""
+    need(agreed, "not smooth enough near any sample for differences to tell a derivative")
+    return f"tangents of {', '.join(unclear)} not judged: differences cannot tell them" if unclear else ""
 
 
 def _compared(point: SampleCall, world: World, direction: Direction) -> Iterator[tuple[int, torch.Tensor, Comparison]]:

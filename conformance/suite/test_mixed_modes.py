@@ -46,7 +46,7 @@ def test_gradient_of_a_tangent_is_right_or_refused(subject: Subject, world: Worl
             told += seen.verdict == "agrees"
             if seen.verdict == "agrees":
                 break
-    need(told, "one mode over the other is refused, or too rough around every sample for differences to tell")
+    need(told, "one mode over the other is refused, or not smooth enough near any sample for differences to tell")
 
 
 def _directions(point: SampleCall, world: World, key: str) -> dict[int, torch.Tensor]:
@@ -111,7 +111,7 @@ def test_tangent_of_a_gradient_is_right_or_refused(subject: Subject, world: Worl
             told += seen.verdict == "agrees"
             if seen.verdict == "agrees":
                 break
-    need(told, "one mode over the other is refused, or too rough around every sample for differences to tell")
+    need(told, "one mode over the other is refused, or not smooth enough near any sample for differences to tell")
 
 
 def _tangents_of_the_gradients(sample: SampleCall, along: Direction, world: World) -> list[torch.Tensor]:

@@ -25,6 +25,7 @@ from conformance.kit.layouts import (
     writes_into_shared,
 )
 from conformance.kit.marks import cases, clause
+from conformance.kit.sizes import GROWN, is_read, resized
 from conformance.kit.slopes import epsilon
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import UndefinedMode
@@ -208,10 +209,13 @@ def _declared_undefined(run: Run, cotangents: Sequence[torch.Tensor]) -> set[int
         "sliced out of wider memory",
         "expanded along the first dimension",
         "empty along the first dimension",
+        "one along the first dimension",
+        "three along the first dimension instead of one",
+        "over a hundred along the first dimension",
     ]
 )
 def test_backward_takes_what_forward_takes(subject: Subject, world: World, kind: str) -> None:
-    """A sample laid out otherwise, or with an empty first dimension, that forward takes is no error in backward.
+    """A sample laid out otherwise, or with more, fewer or no rows, that forward takes is no error in backward.
 
     Where neither one row less nor half of the rows are taken, their number has a meaning, as in a square matrix.
     """
@@ -272,6 +276,11 @@ def _derived(sample: SampleCall, kind: str, world: World) -> Run | None:
     """The call of a derived sample; None where nothing about the sample is changed on any rank."""
     if kind in LAYOUTS:
         return laid(sample, LAYOUTS[kind]) if any(world.exchange(changes(sample, LAYOUTS[kind]))) else None
-    empty = without_rows(sample)
-    # A rank that has no rows anyway makes the call with the others.
-    return (empty or sample).run() if any(world.exchange(empty is not None)) else None
+    if kind == EMPTY:
+        empty = without_rows(sample)
+        # A rank that has no rows anyway makes the call with the others.
+        return (empty or sample).run() if any(world.exchange(empty is not None)) else None
+    other = world.try_call(resized, sample, kind)
+    if other is None or (kind in GROWN and not world.try_call(lambda: is_read(sample, other) or None)):
+        return None
+    return other.run()

@@ -399,13 +399,13 @@ class IntermediateReturned(Function):
     @staticmethod
     def forward(ctx, x):
         scale = x.exp()
-        ctx.save_for_backward(scale)
+        ctx.save_for_backward(x, scale)
         return scale * x, scale
 
     @staticmethod
     def backward(ctx, grad, grad_scale):
-        (scale,) = ctx.saved_tensors
-        return grad * (scale + scale.log() * scale) + grad_scale * scale
+        x, scale = ctx.saved_tensors
+        return grad * (scale + x * scale) + grad_scale * scale
 
 
 class Expanded(Function):

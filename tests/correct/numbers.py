@@ -102,3 +102,61 @@ class Power(Function):
     def backward(ctx, grad):
         base, exponent, power = ctx.saved_tensors
         return grad * exponent * base ** (exponent - 1), torch.where(power == 0, 0, grad * power * base.log())
+
+
+class Exponential(Function):
+    """Infinite where its argument is large."""
+
+    @staticmethod
+    def forward(ctx, x):
+        result = x.exp()
+        ctx.save_for_backward(result)
+        return result
+
+    @staticmethod
+    def backward(ctx, grad):
+        (result,) = ctx.saved_tensors
+        return grad * result
+
+
+class Saturating(Function):
+    """One where its argument is large: the exponential in its backward is zero there."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return 1 - (-x.square()).exp()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * grad * x * (-x.square()).exp()
+
+
+class FixedPoint(Function):
+    """A fixed point, sought in so many steps: where weights are large there is none, and the adjoint has no limit."""
+
+    @staticmethod
+    def inputs():
+        yield (
+            torch.randn(2, 3, dtype=torch.float64, requires_grad=True),
+            (0.2 * torch.randn(3, 3, dtype=torch.float64)).requires_grad_(),
+        )
+
+    @staticmethod
+    def forward(ctx, x, weight):
+        point = torch.zeros_like(x)
+        for _ in range(100):
+            point = torch.sin(point @ weight.t() + x)
+        ctx.save_for_backward(x, weight, point)
+        return point
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, weight, point = ctx.saved_tensors
+        slope = torch.cos(point @ weight.t() + x)
+        adjoint = grad
+        for _ in range(100):
+            adjoint = grad + (adjoint * slope) @ weight
+        return adjoint * slope, (adjoint * slope).t() @ point

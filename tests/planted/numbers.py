@@ -1,4 +1,4 @@
-"""Bugs that show at other numbers than those of the sample: at a zero."""
+"""Bugs that show at other numbers than those of the sample: at a zero, or at large ones."""
 
 from __future__ import annotations
 
@@ -71,3 +71,41 @@ class LogarithmOfZero(Function):
     def backward(ctx, grad):
         base, exponent, power = ctx.saved_tensors
         return grad * exponent * base ** (exponent - 1), grad * power * base.log()
+
+
+class SigmoidFromAnExponential(Function):
+    """Infinity divided by infinity where the argument is large.
+
+    Breaks: Function.backward.large-numbers
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sigmoid()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        power = x.exp()
+        return grad * power / (1 + power).square()
+
+
+class WeightsWithoutTheMaximum(Function):
+    """The logarithm of a sum of exponentials, whose backward does not take the maximum off first as forward does.
+
+    Breaks: Function.backward.large-numbers
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.logsumexp(-1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        powers = x.exp()
+        return grad.unsqueeze(-1) * powers / powers.sum(-1, keepdim=True)

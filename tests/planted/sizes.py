@@ -195,3 +195,36 @@ class NormOfAllRows(Function):
     def backward(ctx, grad):
         y, size = ctx.saved_tensors
         return (grad - y * (grad * y).sum()) / size
+
+
+class SqueezesTheBatch(Function):
+    """Drops the last dimension by dropping every dimension of one, and so the batch where it is one.
+
+    Breaks: Function.backward.any-input
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin().sum(-1, keepdim=True)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad.squeeze()[:, None] * x.cos()
+
+
+class RoomForSoManyRows(_Sine):
+    """Computes in memory for at most 64 rows.
+
+    Breaks: Function.backward.any-input
+    """
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        room = x.new_empty(64, *x.shape[1:])
+        room[: len(x)] = grad * x.cos()
+        return room[: len(x)].clone()

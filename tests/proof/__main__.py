@@ -11,18 +11,20 @@ import resource
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from conformance.core import clauses
 from tests.proof import implementations, matrix, mutation, scripts
+from tests.proof.implementations import Implementation
 from tests.proof.matrix import Row
 from tests.proof.mutation import Fate
 from tests.proof.workers import side_by_side
 
 DATA = Path(__file__).parents[2] / "docs" / "data"
-MATRIX = DATA / "kill-matrix.json"
+MATRIX, MUTANTS, SCRIPTS, PEERS = (DATA / f"{name}.json" for name in ("kill-matrix", "mutants", "scripts", "peers"))
 EXPLAINED = Path(__file__).parent / "equivalent.json"
 
 
@@ -31,33 +33,64 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.proof", description=__doc__)
     parser.add_argument("part", nargs="?", choices=["all", "matrix", "mutants", "scripts", "peers"], default="all")
     parser.add_argument("--only", default="", help="implementations or mutants whose names hold this text")
+    parser.add_argument("--new", action="store_true", help="ask only implementations that the data lack, and add them")
     parser.add_argument("--check", action="store_true", help="do not write the data, only judge")
     arguments = parser.parse_args(argv)
+    if arguments.new and arguments.part in {"all", "mutants"}:
+        parser.error("--new goes with matrix, scripts or peers: a mutant is new whenever the reference changes")
     only, write = arguments.only, not (arguments.check or arguments.only)
     start = time.monotonic()
     if arguments.part == "peers":
-        return _peers(only, write)
+        return _peers(Asked(PEERS, only, arguments.new), write)
     problems = []
     if arguments.part in {"all", "matrix"}:
-        problems += _matrix(only, write)
+        problems += _matrix(Asked(MATRIX, only, arguments.new), write)
     if arguments.part in {"all", "mutants"}:
         problems += _mutants(only, write)
     if arguments.part in {"all", "scripts"}:
-        problems += _scripts(only, write)
+        problems += _scripts(Asked(SCRIPTS, only, arguments.new), write)
     for problem in problems:
         print(problem)
     print(f"{len(problems)} problems, {time.monotonic() - start:.0f} s")
     return int(bool(problems))
 
 
+@dataclass
+class Asked:
+    """Which implementations are asked for a data file, and what becomes of the rows that it has."""
+
+    file: Path
+    only: str
+    new: bool
+    data: dict[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Read what the file has."""
+        self.data = json.loads(self.file.read_text(encoding="utf-8"))
+        self.known = {row["implementation"]: row for row in self.data["rows"]}
+
+    def of(self, implementations: Iterable[Implementation]) -> list[Implementation]:
+        """Those that are asked."""
+        self.all = [one.reference for one in implementations]
+        wanted = [one for one in implementations if self.only in one.reference]
+        return [one for one in wanted if not (self.new and one.reference in self.known)]
+
+    def write(self, rows: Iterable[dict[str, Any]], **others: Any) -> None:
+        """Write the file anew, or with these rows among those that it has."""
+        found = {**(self.known if self.new else {}), **{row["implementation"]: row for row in rows}}
+        ordered = [found[name] for name in self.all if name in found]
+        data = {**(self.data if self.new else others), "rows": ordered}
+        self.file.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
 def _dot(_: object) -> None:
     print(".", end="", flush=True)
 
 
-def _peers(only: str, write: bool) -> int:
+def _peers(asked: Asked, write: bool) -> int:
     from tests.proof import peers  # it imports torch, which the other parts leave to their ranks
 
-    rows = peers.rows(only, _dot)
+    rows = peers.rows(asked.of(implementations.of_the_contract()), _dot)
     print()
     for name in peers.CHECKS:
         bugs, good = ([row for row in rows if bool(row.implementation.breaks) is bad] for bad in (True, False))
@@ -65,20 +98,20 @@ def _peers(only: str, write: bool) -> int:
         print(f"{name}: notices {noticed[0]} of {len(bugs)} bugs, refuses {noticed[1]} of {len(good)} correct ones")
     if write:
         checks = {name: " ".join((check.__doc__ or "").split()) for name, check in peers.CHECKS.items()}
-        _write("peers.json", {"torch": peers.RELEASE, "checks": checks, "rows": [row.to_json() for row in rows]})
+        asked.write([row.to_json() for row in rows], torch=peers.RELEASE, checks=checks)
     return 0
 
 
-def _matrix(only: str, write: bool) -> list[str]:
-    wanted = [one for one in (*implementations.planted(), *implementations.correct()) if only in one.reference]
+def _matrix(asked: Asked, write: bool) -> list[str]:
+    wanted = asked.of([*implementations.planted(), *implementations.correct()])
     start, before = time.perf_counter(), _processor_seconds()
     rows = side_by_side([matrix.task(one) for one in wanted], _dot)
     print()
     bugs = [row for row in rows if row.implementation.breaks]
     good = [row for row in rows if not row.implementation.breaks]
-    known = {row["implementation"]: row["also"] for row in json.loads(MATRIX.read_text(encoding="utf-8"))["rows"]}
+    known = {name: row["also"] for name, row in asked.known.items()}
     problems = [problem for row in rows for problem in wrong(row, known.get(row.implementation.reference))]
-    if not only:
+    if not (asked.only or asked.new):
         problems += _gaps(bugs)
     caught, alone = (sum(row.caught for row in bugs), sum(not row.also for row in bugs))
     alarms = sum(bool(row.also) for row in good)
@@ -90,7 +123,7 @@ def _matrix(only: str, write: bool) -> list[str]:
             "seconds": round(time.perf_counter() - start),
             "processor_seconds": round(_processor_seconds() - before),
         }
-        _write(MATRIX.name, {"ranks": list(matrix.RANKS), **cost, "rows": [_row(row) for row in rows]})
+        asked.write([_row(row) for row in rows], ranks=list(matrix.RANKS), **cost)
     return problems
 
 
@@ -149,7 +182,8 @@ def _mutants(only: str, write: bool) -> list[str]:
     killed = len(fates) - len(survivors)
     print(f"{len(fates)} mutants of the reference: {killed} killed, {len(survivors)} survived")
     if write:
-        _write("mutants.json", _figure(fates, explained))
+        text = json.dumps(_figure(fates, explained), indent=1, ensure_ascii=False)
+        MUTANTS.write_text(text + "\n", encoding="utf-8")
     return problems
 
 
@@ -163,20 +197,16 @@ def _figure(fates: Sequence[Fate], explained: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _scripts(only: str, write: bool) -> list[str]:
-    bugs = [bug for bug in implementations.planted() if only in bug.reference]
+def _scripts(asked: Asked, write: bool) -> list[str]:
+    bugs = asked.of(implementations.planted())
     pairs = zip(bugs, side_by_side([scripts.task(bug) for bug in bugs], _dot), strict=True)
     found = scripts.shown([(bug, wanted) for bug, wanted in pairs if wanted], _dot)
     print(f"\n{len(found)} scripts of {len(bugs)} planted bugs: {sum(one.holds for one in found)} show the bug")
     if write:
-        short = sum(one.short for one in found)
-        _write("scripts.json", {"scripts": len(found), "shown": sum(one.holds for one in found), "short": short})
+        asked.write(
+            {"implementation": one.implementation.reference, "shown": one.holds, "short": one.short} for one in found
+        )
     return [f"{one.problem}: {one.said.strip()[-300:]}" for one in found if not one.holds]
-
-
-def _write(name: str, data: dict[str, Any]) -> None:
-    DATA.mkdir(parents=True, exist_ok=True)
-    (DATA / name).write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

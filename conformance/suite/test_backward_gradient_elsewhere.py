@@ -1,0 +1,143 @@
+"""``backward`` away from the samples: at other sizes, at a zero, at large numbers."""
+
+from __future__ import annotations
+
+import torch
+
+from conformance.kit.calls import Run, SampleCall
+from conformance.kit.derivatives import slope_along
+from conformance.kit.deviations import Deviation, need
+from conformance.kit.gradient_checks import expect_derivative, gradients_of, result_epsilon
+from conformance.kit.marks import cases, clause
+from conformance.kit.sizes import GROWN, is_read, sized_otherwise
+from conformance.kit.slopes import typical
+from conformance.kit.subject import Subject
+from conformance.kit.tensors import dense, is_strided
+from conformance.kit.variants import farthest, shaken, steady, with_number
+from conformance.kit.world import World
+
+#: How far a gradient may move next to its size, where steps as long as those of the differences are taken.
+STABLE = 0.001
+#: What a gradient that is not finite may come from, at zero and at large numbers.
+DIVIDED = "backward divides by what may be zero, or takes its logarithm"
+LEFT_RANGE = "backward computes what leaves the range of the dtype, such as an exponential, where forward does not"
+
+
+@clause("Function.backward.gradient")
+@cases(
+    size=[
+        "one along the first dimension",
+        "three along the first dimension instead of one",
+        "over a hundred along the first dimension",
+        "two fewer along the last dimension",
+        "over a thousand along the last dimension",
+        "one input longer than those that it is as long as",
+    ]
+)
+def test_gradient_at_other_sizes(subject: Subject, world: World, size: str) -> None:
+    """At other sizes that the subject takes, the gradient is what differences of forward say there."""
+    found = steady(subject, world)
+    need(subject.gradient_kind == "numeric", "its gradient is a declared one")
+    right = [sample for sample in found if world.try_call(expect_derivative, sample, world) is not None]
+    need(right, "its gradient is already wrong for the samples themselves")
+    told = 0
+    pairs = [(sample, other) for sample in right for other in world.try_call(sized_otherwise, sample, size) or ()]
+    for sample, other in pairs:
+        if not world.try_call(_is_stable, other, world):
+            continue
+        if size in GROWN and not world.try_call(lambda one, two: is_read(one, two) or None, sample, other):
+            continue
+        try:
+            told += sum(expect_derivative(other, world, is_derived=True).values())
+        except Deviation:
+            raise
+        except Exception:  # the subject need not take what it was not made for
+            continue
+    need(told, f"it takes no sample with {size}, or passes what may be tied to the sizes")
+
+
+@clause("Function.backward.gradient")
+def test_gradient_is_finite_at_a_zero(subject: Subject, world: World) -> None:
+    """With a zero in an input, a finite result has a finite gradient where it has a derivative."""
+    found = steady(subject, world)
+    need(subject.gradient_kind == "numeric", "its gradient is a declared one")
+    taken = [_expect_finite_with(0.0, sample, world, DIVIDED) for sample in found]
+    need(any(taken), "it takes no sample with a zero")
+
+
+@clause("Function.backward.large-numbers")
+@cases(number=[1000.0, -1000.0])
+def test_gradient_is_finite_at_a_large_number(subject: Subject, world: World, number: float) -> None:
+    """With a large number in an input, a finite result has a finite gradient where it has a derivative."""
+    found = steady(subject, world)
+    need(subject.gradient_kind == "numeric", "its gradient is a declared one")
+    taken = [_expect_finite_with(number, sample, world, LEFT_RANGE) for sample in found]
+    need(any(taken), f"it takes no sample with a number of {number:g}")
+
+
+def _expect_finite_with(number: float, sample: SampleCall, world: World, cause: str) -> bool:
+    """Expect finite gradients with a number in one input after the other; whether any such call has finite results."""
+    gradients = _by_place(sample.run(), world)
+    is_taken = False
+    for at in sample.active:
+        other = world.try_call(with_number, sample, at, gradients[at], number)
+        found = world.try_call(_taken_finitely, other, world) if other else None
+        if found is None:
+            continue
+        is_taken = True
+        run, gradients_there = found
+        for place, gradient in gradients_there.items():
+            _expect_finite(world, run, place, gradient, cause)
+    return is_taken
+
+
+def _taken_finitely(sample: SampleCall, world: World) -> tuple[Run, dict[int, torch.Tensor | None]] | None:
+    """The call and its gradients, where its results are finite on every rank; None where not."""
+    run = sample.run()
+    finite = bool(run.outputs) and all(bool(dense(output.detach()).isfinite().all()) for output in run.outputs)
+    return (run, _by_place(run, world)) if all(world.exchange(finite)) else None
+
+
+def _expect_finite(world: World, run: Run, at: int, gradient: torch.Tensor | None, cause: str) -> None:
+    """Expect a gradient of finite numbers, unless differences tell no derivative where it has none."""
+    value = run.sample.values[at].detach()
+    wrong = _first_not_finite(gradient) if gradient is not None and is_strided(value) else None
+    if not any(world.exchange(wrong is not None)):
+        return
+    along = torch.zeros_like(value, memory_format=torch.contiguous_format)
+    if wrong is not None:
+        along.view(-1)[wrong] = typical(value)
+    slope = slope_along(world, run, run.cotangents(world), at, gradient, along, result_epsilon(world, run))
+    if wrong is None or gradient is None or slope.verdict != "differs":
+        return
+    place = torch.unravel_index(torch.tensor(wrong), value.shape)
+    is_alone = world.size == 1 and not value.dtype.is_complex
+    told = f"{slope.numeric / typical(value):.6g}" if is_alone else "a finite number"
+    raise Deviation(
+        f"gradient of {run.sample.name(at)}, where results are finite",
+        f"{dense(gradient).reshape(-1)[wrong].item()} at {[int(each) for each in place]}",
+        f"{told} by differences of forward",
+        cause,
+    )
+
+
+def _first_not_finite(gradient: torch.Tensor) -> int | None:
+    finite = dense(gradient).isfinite().reshape(-1)
+    return None if bool(finite.all()) else int(finite.byte().argmin())
+
+
+def _by_place(run: Run, world: World) -> dict[int, torch.Tensor | None]:
+    return dict(zip(run.leaves, run.gradients(run.cotangents(world)), strict=True))
+
+
+def _is_stable(sample: SampleCall, world: World) -> bool | None:
+    """Whether steps as long as those of the differences leave the gradients nearly as they are; None where not.
+
+    Among many elements some are so near a kink, such as a tie of a sort, that no differences tell a derivative.
+    """
+    run = sample.run()
+    cotangents = run.cotangents(world)
+    right = run.filled(run.gradients(cotangents))
+    step = result_epsilon(world, run) ** (1 / 3)
+    moved = [gradients_of(point, cotangents) for point in shaken(sample, world, step)]
+    return all(farthest(gradients, right)[0] <= STABLE for gradients in moved) or None
