@@ -43,6 +43,21 @@ def test_every_planted_bug_names_clauses_that_there_are():
     assert {bug.breaks for bug in implementations.planted()} - set(clauses.registry()) == set()
 
 
+@pytest.mark.parametrize("folder", ["planted", "correct"])
+def test_every_class_of_the_proof_is_an_implementation(folder):
+    """One whose docstring forgets what it breaks, or says it in other words, would never be asked."""
+    found = getattr(implementations, folder)()
+    known = {one.reference for one in found}
+    files = sorted((Path(__file__).parent / folder).glob("[!_]*.py"))
+    classes = [
+        f"tests.{folder}.{file.stem}:{node.name}"
+        for file in files
+        for node in ast.parse(file.read_text("utf-8")).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+    assert [name for name in classes if name not in known] == [], "say 'Breaks: CLAUSE' there, or begin with _"
+
+
 def test_what_a_planted_bug_breaks_besides_is_measured_and_not_listed():
     assert [bug.reference for bug in implementations.planted() if "Also:" in bug.text] == []
 

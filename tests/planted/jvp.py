@@ -13,7 +13,7 @@ def inputs():
     yield tuple(torch.randn(3, dtype=torch.float64, generator=generator).requires_grad_() for _ in range(2))
 
 
-class ProductAndSine(Function):
+class _ProductAndSine(Function):
     """No bug yet: ``(x * y, sin(x))`` with both derivatives; the bugs below each change one member."""
 
     @staticmethod
@@ -36,7 +36,7 @@ class ProductAndSine(Function):
         return x_t * y + x * y_t, x.cos() * x_t
 
 
-class OneValueTooFew(ProductAndSine):
+class OneValueTooFew(_ProductAndSine):
     """jvp leaves the second output out.
 
     Breaks: Function.jvp.count
@@ -48,7 +48,7 @@ class OneValueTooFew(ProductAndSine):
         return x_t * y + x * y_t
 
 
-class OneValuePerInput(ProductAndSine):
+class OneValuePerInput(_ProductAndSine):
     """jvp is written like backward, with a value for each of three inputs.
 
     Breaks: Function.jvp.count
@@ -65,14 +65,14 @@ class OneValuePerInput(ProductAndSine):
 
     @staticmethod
     def backward(ctx, product, sine):
-        return *ProductAndSine.backward(ctx, product, sine), None
+        return *_ProductAndSine.backward(ctx, product, sine), None
 
     @staticmethod
     def jvp(ctx, x_t, y_t, _):
-        return *ProductAndSine.jvp(ctx, x_t, y_t), None
+        return *_ProductAndSine.jvp(ctx, x_t, y_t), None
 
 
-class Swapped(ProductAndSine):
+class Swapped(_ProductAndSine):
     """The tangents come in the order of the inputs, not of the outputs.
 
     Breaks: Function.jvp.tangent
@@ -84,7 +84,7 @@ class Swapped(ProductAndSine):
         return x.cos() * x_t, x_t * y + x * y_t
 
 
-class OneTermOfTwo(ProductAndSine):
+class OneTermOfTwo(_ProductAndSine):
     """The product rule has one term: the tangent of y is ignored.
 
     Breaks: Function.jvp.tangent
@@ -96,7 +96,7 @@ class OneTermOfTwo(ProductAndSine):
         return x_t * y, x.cos() * x_t
 
 
-class NoneForAnOutput(ProductAndSine):
+class NoneForAnOutput(_ProductAndSine):
     """jvp returns None for an output that has a derivative.
 
     Breaks: Function.jvp.tangent
@@ -108,7 +108,7 @@ class NoneForAnOutput(ProductAndSine):
         return x_t * y + x * y_t, None
 
 
-class TurnedSign(ProductAndSine):
+class TurnedSign(_ProductAndSine):
     """The derivative of the sine with the sign of that of the cosine.
 
     Breaks: Function.jvp.tangent
@@ -120,7 +120,7 @@ class TurnedSign(ProductAndSine):
         return x_t * y + x * y_t, -x.cos() * x_t
 
 
-class NoneUnhandled(ProductAndSine):
+class NoneUnhandled(_ProductAndSine):
     """Missing tangents are asked for as None, and then multiplied.
 
     Breaks: Function.jvp.tangent
@@ -129,7 +129,7 @@ class NoneUnhandled(ProductAndSine):
     @staticmethod
     def setup_context(ctx, inputs, output):
         ctx.set_materialize_grads(False)
-        ProductAndSine.setup_context(ctx, inputs, output)
+        _ProductAndSine.setup_context(ctx, inputs, output)
 
     @staticmethod
     def backward(ctx, product, sine):

@@ -13,7 +13,7 @@ def inputs():
     yield tuple(torch.randn(3, dtype=torch.float64, generator=generator).requires_grad_() for _ in range(2))
 
 
-class Product(Function):
+class _Product(Function):
     """No bug yet: ``x * y`` in the separate form; the bugs below each change one member."""
 
     @staticmethod
@@ -31,7 +31,7 @@ class Product(Function):
         return grad * y, grad * x
 
 
-class CtxInBothForms(Product):
+class CtxInBothForms(_Product):
     """forward has kept its ctx, though setup_context has come.
 
     Breaks: Function.apply.accepts
@@ -57,7 +57,7 @@ class CtxForgotten(Function):
         return grad, grad
 
 
-class SetupWithoutOutput(Product):
+class SetupWithoutOutput(_Product):
     """setup_context takes the inputs alone.
 
     Breaks: Function.apply.accepts
@@ -68,7 +68,7 @@ class SetupWithoutOutput(Product):
         ctx.save_for_backward(*inputs)
 
 
-class ForwardCannotRun(Product):
+class ForwardCannotRun(_Product):
     """forward adds a string to its result.
 
     Breaks: Function.apply.accepts
@@ -79,7 +79,7 @@ class ForwardCannotRun(Product):
         return x * y + "1"
 
 
-class BackwardWithoutCtx(Product):
+class BackwardWithoutCtx(_Product):
     """backward takes the gradient alone.
 
     Breaks: Function.backward.accepts
@@ -90,7 +90,7 @@ class BackwardWithoutCtx(Product):
         return grad, grad
 
 
-class BackwardTakesNothing(Product):
+class BackwardTakesNothing(_Product):
     """backward has no parameter at all.
 
     Breaks: Function.backward.accepts
@@ -101,7 +101,7 @@ class BackwardTakesNothing(Product):
         return None
 
 
-class OneTangentForTwoInputs(Product):
+class OneTangentForTwoInputs(_Product):
     """jvp takes the tangent of the first input alone: the second one was added later.
 
     Breaks: Function.jvp.accepts
@@ -113,7 +113,7 @@ class OneTangentForTwoInputs(Product):
         return x_t * y
 
 
-class TangentsOfOutputsToo(Product):
+class TangentsOfOutputsToo(_Product):
     """jvp takes a tangent for the output as well.
 
     Breaks: Function.jvp.accepts
@@ -125,7 +125,7 @@ class TangentsOfOutputsToo(Product):
         return x_t * y + x * y_t
 
 
-class VmapWithoutInfo(Product):
+class VmapWithoutInfo(_Product):
     """vmap takes in_dims and the arguments, and no info.
 
     Breaks: Function.vmap.accepts
@@ -136,7 +136,7 @@ class VmapWithoutInfo(Product):
         return x * y, in_dims[0]
 
 
-class VmapOfOneArgument(Product):
+class VmapOfOneArgument(_Product):
     """vmap takes the first argument alone.
 
     Breaks: Function.vmap.accepts

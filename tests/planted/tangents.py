@@ -13,7 +13,7 @@ def inputs():
     yield (torch.randn(2, 3, dtype=torch.float64, generator=generator).requires_grad_(),)
 
 
-class Triple(Function):
+class _Triple(Function):
     """No bug yet: ``3 * x``; the bugs below each change its jvp."""
 
     @staticmethod
@@ -33,7 +33,7 @@ class Triple(Function):
         return 3 * tangent
 
 
-class TangentTripledInPlace(Triple):
+class TangentTripledInPlace(_Triple):
     """jvp works in place on the tangent, which is its caller's.
 
     Breaks: Function.jvp.tangents-untouched
@@ -44,7 +44,7 @@ class TangentTripledInPlace(Triple):
         return tangent.mul_(3)
 
 
-class TangentTripledInPlaceInSinglePrecision(Triple):
+class TangentTripledInPlaceInSinglePrecision(_Triple):
     """jvp works in place on a copy in single precision, which is no copy where the tangent has that dtype.
 
     Breaks: Function.jvp.tangents-untouched
@@ -55,7 +55,7 @@ class TangentTripledInPlaceInSinglePrecision(Triple):
         return tangent.float().mul_(3).to(tangent.dtype)
 
 
-class ComplexTangent(Triple):
+class ComplexTangent(_Triple):
     """The tangent of a real output is complex.
 
     Breaks: Function.jvp.dtype
@@ -66,7 +66,7 @@ class ComplexTangent(Triple):
         return torch.complex(3 * tangent, torch.zeros_like(tangent))
 
 
-class TangentInSinglePrecision(Triple):
+class TangentInSinglePrecision(_Triple):
     """jvp computes in single precision and leaves it there.
 
     Breaks: Function.jvp.dtype
@@ -77,7 +77,7 @@ class TangentInSinglePrecision(Triple):
         return 3 * tangent.float()
 
 
-class InputCleared(Triple):
+class InputCleared(_Triple):
     """jvp sets the input to zero, which was saved for it.
 
     Breaks: Function.forward.inputs-untouched
@@ -93,7 +93,7 @@ class InputCleared(Triple):
         return 3 * tangent
 
 
-class TangentOnCtx(Triple):
+class TangentOnCtx(_Triple):
     """jvp keeps the tangent on ctx.
 
     Breaks: Function.forward.no-tensor-on-ctx
@@ -105,7 +105,7 @@ class TangentOnCtx(Triple):
         return 3 * tangent
 
 
-class SeedsTheGenerator(Triple):
+class SeedsTheGenerator(_Triple):
     """jvp seeds the random number generator.
 
     Breaks: Function.forward.deterministic

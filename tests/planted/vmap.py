@@ -18,7 +18,7 @@ def inputs():
     yield _random(2, 3), _random(3, seed=32)
 
 
-class Base(Function):
+class _Base(Function):
     """No bug yet: ``(x * w).sum(-1)``. The bugs change ``vmap``."""
 
     @staticmethod
@@ -43,7 +43,7 @@ class Base(Function):
 
     @staticmethod
     def vmap(info, in_dims, x, w):
-        return Base.apply(*_aligned(in_dims, x, w)), 0
+        return _Base.apply(*_aligned(in_dims, x, w)), 0
 
 
 def _aligned(in_dims, *tensors):
@@ -64,7 +64,7 @@ def _reduced(gradient, like):
     return gradient.sum(spread, keepdim=True) if spread else gradient
 
 
-class Triple(Function):
+class _Triple(Function):
     """No bug yet: ``3 * x``, whose derivatives need no input."""
 
     @staticmethod
@@ -84,7 +84,7 @@ class Triple(Function):
         return 3 * x, in_dims[0]
 
 
-class BatchCleared(Triple):
+class BatchCleared(_Triple):
     """vmap sets the batch to zero once it is done with it.
 
     Breaks: Function.vmap.inputs-untouched
@@ -101,7 +101,7 @@ class BatchCleared(Triple):
         return result, in_dims[0]
 
 
-class BothRules(Base):
+class BothRules(_Base):
     """A vmap of its own, and the generated one asked for.
 
     Breaks: Function.vmap.not-both
@@ -110,7 +110,7 @@ class BothRules(Base):
     generate_vmap_rule = True
 
 
-class NoOutDims(Base):
+class NoOutDims(_Base):
     """vmap returns the output alone.
 
     Breaks: Function.vmap.out-dims
@@ -118,10 +118,10 @@ class NoOutDims(Base):
 
     @staticmethod
     def vmap(info, in_dims, x, w):
-        return Base.vmap(info, in_dims, x, w)[0]
+        return _Base.vmap(info, in_dims, x, w)[0]
 
 
-class OneOutDimForTwo(Base):
+class OneOutDimForTwo(_Base):
     """One out_dim where the output is a pair: PyTorch lets it pass, the documentation does not.
 
     Breaks: Function.vmap.out-dims
@@ -155,7 +155,7 @@ class OneOutDimForTwo(Base):
         return OneOutDimForTwo.apply(x.movedim(in_dims[0], 0)), 0
 
 
-class OutDimsForInputs(Base):
+class OutDimsForInputs(_Base):
     """out_dims has an entry for each input instead of each output.
 
     Breaks: Function.vmap.out-dims
@@ -163,10 +163,10 @@ class OutDimsForInputs(Base):
 
     @staticmethod
     def vmap(info, in_dims, x, w):
-        return Base.vmap(info, in_dims, x, w)[0], (0, 0)
+        return _Base.vmap(info, in_dims, x, w)[0], (0, 0)
 
 
-class OutDimBeyond(Base):
+class OutDimBeyond(_Base):
     """The out_dim counts the dimension that was summed away.
 
     Breaks: Function.vmap.out-dims
@@ -174,11 +174,11 @@ class OutDimBeyond(Base):
 
     @staticmethod
     def vmap(info, in_dims, x, w):
-        result, _ = Base.vmap(info, in_dims, x, w)
+        result, _ = _Base.vmap(info, in_dims, x, w)
         return result.movedim(0, -1), 2
 
 
-class DimensionNamedWrongly(Base):
+class DimensionNamedWrongly(_Base):
     """The samples are in front, and out_dims repeats where they were in the input.
 
     Breaks: Function.vmap.batched
@@ -186,11 +186,11 @@ class DimensionNamedWrongly(Base):
 
     @staticmethod
     def vmap(info, in_dims, x, w):
-        result, _ = Base.vmap(info, in_dims, x, w)
+        result, _ = _Base.vmap(info, in_dims, x, w)
         return result, min(in_dims[0] or 0, 1)
 
 
-class FrontAssumed(Base):
+class FrontAssumed(_Base):
     """Takes the batch for the first dimension, wherever it is.
 
     Breaks: Function.vmap.batched
@@ -198,10 +198,10 @@ class FrontAssumed(Base):
 
     @staticmethod
     def vmap(info, in_dims, x, w):
-        return Base.vmap(info, tuple(None if dim is None else 0 for dim in in_dims), x, w)
+        return _Base.vmap(info, tuple(None if dim is None else 0 for dim in in_dims), x, w)
 
 
-class EverythingMapped(Base):
+class EverythingMapped(_Base):
     """Forgets that an argument may not be mapped.
 
     Breaks: Function.vmap.batched
@@ -209,10 +209,10 @@ class EverythingMapped(Base):
 
     @staticmethod
     def vmap(info, in_dims, x, w):
-        return Base.vmap(info, tuple(dim or 0 for dim in in_dims), x, w)
+        return _Base.vmap(info, tuple(dim or 0 for dim in in_dims), x, w)
 
 
-class NotMapped(Base):
+class NotMapped(_Base):
     """Says that nothing in the output is mapped when the second argument is not.
 
     Breaks: Function.vmap.batched
@@ -220,11 +220,11 @@ class NotMapped(Base):
 
     @staticmethod
     def vmap(info, in_dims, x, w):
-        result, dim = Base.vmap(info, in_dims, x, w)
+        result, dim = _Base.vmap(info, in_dims, x, w)
         return (result, dim) if in_dims[1] is not None else (result[0], None)
 
 
-class MeanOfTheBatch(Base):
+class MeanOfTheBatch(_Base):
     """Written for an elementwise forward, but this one looks at all elements: the mean is taken over the batch.
 
     Breaks: Function.vmap.batched
@@ -255,7 +255,7 @@ class MeanOfTheBatch(Base):
         return MeanOfTheBatch.apply(x), in_dims[0]
 
 
-class DetachedInTheRule(Base):
+class DetachedInTheRule(_Base):
     """Right values, but vmap computes them outside the graph: no gradient comes back.
 
     Breaks: Function.vmap.batched
@@ -263,10 +263,10 @@ class DetachedInTheRule(Base):
 
     @staticmethod
     def vmap(info, in_dims, x, w):
-        return Base.vmap(info, in_dims, x.detach(), w.detach())
+        return _Base.vmap(info, in_dims, x.detach(), w.detach())
 
 
-class WrongGradientInTheRule(Base):
+class WrongGradientInTheRule(_Base):
     """vmap goes through another Function, whose gradient is the right one doubled.
 
     Breaks: Function.vmap.batched
@@ -274,11 +274,11 @@ class WrongGradientInTheRule(Base):
 
     @staticmethod
     def vmap(info, in_dims, x, w):
-        result, dim = Base.vmap(info, in_dims, x, w)
+        result, dim = _Base.vmap(info, in_dims, x, w)
         return 2 * result - result.detach(), dim
 
 
-class NotNestable(Base):
+class NotNestable(_Base):
     """vmap leaves torch for lists and back, which a second vmap around it cannot follow.
 
     Breaks: Function.vmap.batched
@@ -286,11 +286,11 @@ class NotNestable(Base):
 
     @staticmethod
     def vmap(info, in_dims, x, w):
-        result, dim = Base.vmap(info, in_dims, x, w)
+        result, dim = _Base.vmap(info, in_dims, x, w)
         return result + torch.tensor(result.tolist()) * 0, dim
 
 
-class RandomnessMatters(Base):
+class RandomnessMatters(_Base):
     """Under randomness="different" every sample gets some noise.
 
     Breaks: Function.vmap.batched
@@ -298,7 +298,7 @@ class RandomnessMatters(Base):
 
     @staticmethod
     def vmap(info, in_dims, x, w):
-        result, dim = Base.vmap(info, in_dims, x, w)
+        result, dim = _Base.vmap(info, in_dims, x, w)
         return (result * 1.01 if info.randomness == "different" else result), dim
 
 

@@ -73,6 +73,8 @@ class Asked:
         """Those that are asked."""
         self.all = [one.reference for one in implementations]
         wanted = [one for one in implementations if self.only in one.reference]
+        if not wanted:
+            raise SystemExit(f"--only {self.only}: no planted bug and no correct implementation has a name with that")
         return [one for one in wanted if not (self.new and one.reference in self.known)]
 
     def write(self, rows: Iterable[dict[str, Any]], **others: Any) -> None:
@@ -113,6 +115,8 @@ def _matrix(asked: Asked, write: bool) -> list[str]:
     problems = [problem for row in rows for problem in wrong(row, known.get(row.implementation.reference))]
     if not (asked.only or asked.new):
         problems += _gaps(bugs)
+    if asked.only:
+        print("\n".join(map(_told, rows)))
     caught, alone = (sum(row.caught for row in bugs), sum(not row.also for row in bugs))
     alarms = sum(bool(row.also) for row in good)
     print(f"{len(bugs)} planted bugs: {caught} caught, {alone} of them break that clause alone")
@@ -125,6 +129,14 @@ def _matrix(asked: Asked, write: bool) -> list[str]:
         }
         asked.write([_row(row) for row in rows], ranks=list(matrix.RANKS), **cost)
     return problems
+
+
+def _told(row: Row) -> str:
+    """What became of one implementation, for whoever is writing it."""
+    name, own, others = row.implementation.reference, row.implementation.breaks, ", ".join(row.also)
+    if own:
+        return f"{name}: {'breaks' if row.caught else 'keeps'} {own}{others and f', and also breaks {others}'}"
+    return f"{name}: {f'accused of {others}' if others else 'conforms'}"
 
 
 def _processor_seconds() -> float:
