@@ -214,7 +214,9 @@ BAD = {
     "no function": (lambda: check(5, (example(),)), "is an int, not a Function class"),
     "another class": (lambda: check(dict, (example(),)), "no subclass of torch.autograd.Function"),
     "no inputs": (lambda: check(Square), "needs sample inputs"),
-    "a bare tensor": (lambda: check(Square, example()), "yield a Tensor, not a tuple"),
+    "a bare tensor": (lambda: check(Square, example()), r"yield a Tensor, not a tuple .* \(x,\)$"),
+    "a list": (lambda: check(Square, [example()]), r"yield a list, not a tuple .* write \(x, 2.0\), not"),
+    "bare arguments": (lambda: check(Square, example(), 2.0), r"one tuple holds all arguments of a call: \(x, 2.0\)"),
     "inputs that raise": (lambda: check(Subject(Square, inputs=lambda: [1 / 0])), "raise ZeroDivisionError"),
     "inputs that are none": (lambda: check(Subject(Square, inputs=5)), "are an int; give a callable"),
     "an unknown spec": (lambda: check(Square, (1.0,), spec="Gather"), "no spec named 'Gather'; there are"),
@@ -244,7 +246,7 @@ BAD = {
     "a group": (lambda: check(Square, (example(), GROUP)), "GROUP among the arguments is for spec Collective"),
     "no such module": (lambda: check("nowhere:Square", (1.0,)), "no module named 'nowhere'"),
     "no such attribute": (lambda: check("tests.test_check:Sqare", (1.0,)), "has no attribute 'Sqare'"),
-    "no reference": (lambda: check("Square", (1.0,)), "does not read module:attribute"),
+    "no reference": (lambda: check("Square", (1.0,)), "is not of the form module:attribute"),
 }
 
 

@@ -49,6 +49,9 @@ def text():
 
 def tensor():
     return torch.ones(3)
+
+def returned():
+    return torch.ones(3), 2.0
 """
 UNREAD = """
 import torch
@@ -74,11 +77,11 @@ TWICE = ("run", "layers:Twice", "--inputs", "layers:inputs")
 BAD = {
     "no such module": (("run", "layrs:Twice"), "no module named 'layrs'"),
     "no such attribute": (("run", "layers:Thrice"), "module 'layers' has no attribute 'Thrice'"),
-    "no reference": (("run", "layers"), "does not read module:attribute"),
+    "no reference": (("run", "layers"), "is not of the form module:attribute"),
     "not a Function": (("run", "layers:number"), "is an int, not a Function class, a callable or a Subject"),
-    "no module": (("run", ":Twice"), "':Twice' does not read module:attribute"),
-    "no name": (("run", ""), "'' does not read module:attribute"),
-    "no module to watch": (("watch", ".:Twice"), "'.:Twice' does not read module:attribute"),
+    "no module": (("run", ":Twice"), "':Twice' is not of the form module:attribute"),
+    "no name": (("run", ""), "'' is not of the form module:attribute"),
+    "no module to watch": (("watch", ".:Twice"), "'.:Twice' is not of the form module:attribute"),
     "another case": (("run", "layers:twice"), "module 'layers' has no attribute 'twice'; did you mean 'Twice'?"),
     "a file": (("run", "layers.py:Twice"), "give a module, not a file: layers:Twice"),
     "a path": (("run", "./layers.py:Twice"), "give a module, not a file: layers:Twice"),
@@ -143,6 +146,12 @@ BAD = {
     "no command": ((), "COMMAND"),
     "unknown command": (("rum",), "invalid choice: 'rum'"),
     "unknown option": (("run", "--rank", "2,x"), "--rank"),
+    "half an option": ((*TWICE, "--rank", "2"), "unrecognized arguments: --rank 2; did you mean --ranks?"),
+    "arguments that are returned": (
+        ("run", "layers:Twice", "--inputs", "layers:returned"),
+        "yield a Tensor, not a tuple of arguments; one tuple holds all arguments of a call: yield (x, 2.0)",
+    ),
+    "inputs that nobody named": (("run", "layers:Twice"), "tuples of arguments: is it --inputs layers:inputs?"),
     "unknown clause": (("explain", "Function.backward.cuont"), "did you mean Function.backward.count"),
     "no report": (("verify", "none.json"), "cannot read none.json"),
     "no reports": (("compare", "none.json", "none.json"), "cannot read none.json"),
@@ -151,8 +160,11 @@ BAD = {
     "not installed": (("run", "inner:Twice", "--inputs", "inner:inputs"), "it lies in src: install your package"),
     "a file in src": (("run", "src/inner.py:Twice"), "give a module, not a file: inner:Twice"),
     "a class to be called": (("run", "layers:Layer", "--inputs", "layers:inputs"), "give an instance of it"),
-    "inputs without a name": (("run", "layers:Twice", "--inputs", "layers"), "--inputs 'layers' does not read"),
-    "a setup without a module": ((*TWICE, "--setup", "start"), "--setup 'start' does not read module:attribute"),
+    "inputs without a name": (
+        ("run", "layers:Twice", "--inputs", "layers"),
+        "--inputs 'layers' is not of the form module:attribute, such as mypackage.layers:inputs",
+    ),
+    "a setup without a module": ((*TWICE, "--setup", "start"), "--setup 'start' is not of the form module:attribute"),
     "a spec in other letters": ((*TWICE, "--spec", "function"), "did you mean Function?"),
     "words for types": ((*TWICE, "--spec", "Collective", "--types", "partial -> varying"), 'write "P -> V"'),
     "a type for the group": ((*TWICE, "--spec", "Collective", "--types", "P, GROUP -> V"), 'write "P -> V"'),

@@ -100,6 +100,11 @@ def test_where_no_gradient_can_be_judged_for_a_slip_the_verdict_is_open(function
     assert said in text
 
 
+def test_where_no_sample_reaches_a_backward_a_warning_says_so():
+    with pytest.warns(UserWarning, match="no gradient was judged: no sample has a floating-point"):
+        check(Double, (torch.arange(3),))
+
+
 def test_a_backward_without_its_return_is_one_thing_to_tell():
     subject, text = broken(BackwardWithoutReturn, (X,), compile=True)
     assert [clause.id for clause in subject.clauses if clause.broken] == ["Function.backward.gradient"]

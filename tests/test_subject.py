@@ -188,9 +188,9 @@ def test_names_on_the_command_line():
 @pytest.mark.parametrize(
     ("reference", "said"),
     [
-        ("math", "does not read module:attribute"),
-        ("math:", "does not read module:attribute"),
-        ("ma th:pi", "does not read module:attribute"),
+        ("math", "is not of the form module:attribute"),
+        ("math:", "is not of the form module:attribute"),
+        ("ma th:pi", "is not of the form module:attribute"),
         ("math:pie", "module 'math' has no attribute 'pie'"),
         ("nowhere.at_all:x", "no module named 'nowhere'"),
         ("math:pi", "is a float, not a Function class"),

@@ -11,7 +11,14 @@ from conformance.core.options import options_of
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that exits with status 4 and one line if the arguments cannot be used."""
+    """A parser that exits with status 4 and one line if the arguments cannot be used.
+
+    Options are written out: a short form that is clear today would not be once there is another option like it.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        """Take what argparse takes."""
+        super().__init__(allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
         """Called by argparse; ``--help`` tells the rest."""

@@ -17,8 +17,8 @@ def check_reference(reference: str, option: str = "") -> None:
     module, colon, path = reference.partition(":")
     parts = [*module.split("."), *path.split(".")]
     if not colon or not all(part.isidentifier() for part in parts):
-        hint = _meant(module, path) or "for example mypackage.layers:MyFunction"
-        raise UsageError(f"{option}{option and ' '}{reference!r} does not read module:attribute, {hint}")
+        hint = _meant(module, path) or f"such as mypackage.layers:{'inputs' if option else 'MyFunction'}"
+        raise UsageError(f"{option}{option and ' '}{reference!r} is not of the form module:attribute, {hint}")
 
 
 def of_file(module: str, path: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import reduce
@@ -125,8 +126,15 @@ def check_subject(subject: Subject) -> Subject:
         raise UsageError(f"{reference!r}: ranks= are world sizes of 1 or more, such as ranks=(2, 3)")
     if subject.spec in {"Function", "Collective"} and subject.inputs is None:
         ways = "--inputs module:callable, Subject(inputs=...), or check(function, (x, 2.0))"
-        raise UsageError(f"{reference!r} needs sample inputs, tuples of arguments: {ways}")
+        raise UsageError(f"{reference!r} needs sample inputs, tuples of arguments: {_beside(subject) or ways}")
     return subject
+
+
+def _beside(subject: Subject) -> str:
+    """The option that names the inputs that stand beside the subject; empty where there are none."""
+    module, colon, _ = subject.label.partition(":")
+    found = getattr(sys.modules.get(module), "inputs", None) if colon else None
+    return f"is it --inputs {module}:inputs?" if callable(found) else ""
 
 
 def _check_kinds(subject: Subject) -> None:

@@ -66,10 +66,19 @@ def taken(inputs: Any, label: str, rank: int, device: str) -> list[Sample]:
     for item in given:
         if not isinstance(item, tuple):
             kind = f"{a(item)}, not a tuple of arguments"
-            raise UsageError(f"the inputs of {label} yield {kind}; where there is one, a comma makes the tuple: (x,)")
+            raise UsageError(f"the inputs of {label} yield {kind}; {_meant(inputs, given, item)}")
         if any(isinstance(leaf, torch.Tensor) and leaf.is_meta for leaf in pytree.tree_leaves(item)):
             raise UsageError(f"the inputs of {label} yield a tensor on the meta device; give one that has values")
     return prepared([(f"sample {index}", item) for index, item in enumerate(given)], device)
+
+
+def _meant(inputs: Any, given: list[Any], item: Any) -> str:
+    """What is right in place of inputs that yield something other than tuples."""
+    if isinstance(item, list):
+        return "write (x, 2.0), not [x, 2.0]"
+    if len(given) > 1:
+        return "one tuple holds all arguments of a call: " + ("yield (x, 2.0)" if callable(inputs) else "(x, 2.0)")
+    return "where there is one, a comma makes the tuple: (x,)"
 
 
 def _several(given: Any, label: str) -> Iterable[Any]:

@@ -6,6 +6,7 @@ The JSON Schema of report.json is made from these types, and they validate a rep
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict, get_args
@@ -137,6 +138,15 @@ class SubjectResult:
     spec: Annotated[str, Meta(description="The spec it was checked against.")]
     verdict: Annotated[SubjectVerdict, Meta(description="The verdict on it.")]
     clauses: Annotated[tuple[ClauseResult, ...], Meta(description="Every clause of the contract and of its spec.")]
+
+    @property
+    def no_gradient(self) -> str:
+        """Why nothing of backward applies; empty where something does. It may be meant, or a method's name mistyped."""
+        backward = [clause for clause in self.clauses if ".backward." in clause.id]
+        if any(clause.verdict != "not-applicable" for clause in backward):
+            return ""
+        reasons = Counter(clause.reason.partition(";")[0] for clause in backward if clause.reason)
+        return max(reasons, key=reasons.__getitem__) if reasons else ""
 
 
 @dataclass(frozen=True)

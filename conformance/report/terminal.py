@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console
@@ -97,7 +96,7 @@ def _subject_line(sheet: Sheet, subject: SubjectResult) -> None:
     other = sum(clause.verdict == "not-applicable" for clause in subject.clauses)
     counts += [Text(f"not applicable {other}", "dim")] if other else []
     sheet.pair(Text.assemble(verdict, name), Text("  ").join(filter(None, counts)), indent=_WIDEST + 2)
-    if why := _no_gradient(subject):
+    if why := shown(subject.no_gradient, 200):
         sheet.say(f"no gradient was judged: {why}", "yellow", _WIDEST + 2)
     if found := _types_found(subject):
         sheet.say(f"{found}; say which you mean with --types", "yellow", _WIDEST + 2)
@@ -107,15 +106,6 @@ def _types_found(subject: SubjectResult) -> str:
     """What types a collective was judged by that claims none: it may keep others than those that are meant."""
     reasons = (clause.reason for clause in subject.clauses if clause.id == "Collective.forward.types")
     return next((shown(reason, 200) for reason in reasons if reason.startswith("no types were given")), "")
-
-
-def _no_gradient(subject: SubjectResult) -> str:
-    """Why nothing of backward applies; empty where something does. It may be meant, or a method's name mistyped."""
-    backward = [clause for clause in subject.clauses if ".backward." in clause.id]
-    if any(clause.verdict != "not-applicable" for clause in backward):
-        return ""
-    reasons = Counter(clause.reason.partition(";")[0] for clause in backward if clause.reason)
-    return shown(max(reasons, key=reasons.__getitem__), 200) if reasons else ""
 
 
 def _count(level: str, clauses: Sequence[ClauseResult]) -> Text:

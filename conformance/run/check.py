@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
+import warnings
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal, overload
 
@@ -12,6 +13,7 @@ from conformance.core.errors import UsageError
 from conformance.core.options import RunOptions
 from conformance.core.outcomes import TestOutcome
 from conformance.core.plan import PlannedTest, SubjectRef, plan, without_compiler
+from conformance.kit.backward import has_backward
 from conformance.kit.declared import Formula
 from conformance.kit.specs import GradientKind, SpecName
 from conformance.kit.subject import Call, Subject, Target
@@ -183,7 +185,8 @@ def check(
         compile: test under torch.compile too. It takes seconds, resets the compiler, and is also asked for by ``only``.
 
     Returns:
-        The report, with a verdict for every clause.
+        The report, with a verdict for every clause. A warning tells of a class that has a backward where no sample
+        has anything to differentiate.
 
     Raises:
         ConformanceError: the Function fails or is incomplete, or with ``strict`` deviates; its text tells of every
@@ -205,11 +208,14 @@ def check(
     given = {"spec": spec, "call": call, "gradient": gradient, "formula": formula, "inputs": samples, "types": types}
     try:
         sizes, seconds = arguments.world_sizes(ranks), arguments.seconds(timeout)
-        report, whole = _judged(arguments.subject(function, **given), sizes, seconds, only, compile)
+        found = arguments.subject(function, **given)
+        report, whole = _judged(found, sizes, seconds, only, compile)
     except UsageError as error:
         error.__traceback__ = None  # its frames are the suite's; those of the caller are in its cause
         raise error  # noqa: TRY201 a bare raise would leave out the call
     _raise_unless_good(report, strict, whole)
+    if (why := report.subjects[0].no_gradient) and has_backward(found):
+        warnings.warn(f"{found.label}: no gradient was judged: {why}", stacklevel=2)
     return report
 
 
