@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import re
@@ -236,3 +237,23 @@ def test_links_of_the_readme_lead_to_pages_and_files_that_there_are(site):
     assert len(pages) + len(files) == len(links), links
     assert [name for name in pages if not (site / name).exists()] == []
     assert [name for name in files if not (ROOT / name).exists()] == []
+
+
+def keys_of(module, name):
+    """The keys of a dict at the top of a module, read from its source."""
+    for node in ast.parse((ROOT / "conformance" / "kit" / module).read_text("utf-8")).body:
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == name:
+            return [key.value for key in node.value.keys]
+    raise LookupError(name)
+
+
+@pytest.mark.parametrize(
+    ("page", "module", "name"),
+    [
+        ("docs/trust.md", "isolation.py", "FACTS"),
+        ("conformance/run/check.py", "restoration.py", "PUT_BACK"),
+    ],
+)
+def test_what_is_compared_and_put_back_around_a_test_is_said_in_full(page, module, name):
+    told = " ".join((ROOT / page).read_text("utf-8").split())
+    assert [fact for fact in keys_of(module, name) if fact not in told] == []
