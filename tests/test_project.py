@@ -73,6 +73,15 @@ def test_a_release_that_lacks_nothing_is_told_nothing(project):
     assert list(release.lacks(project, PROJECT["version"], SOURCE)) == []
 
 
+def test_a_release_has_reports_by_its_own_clauses(project):
+    results = project / "docs" / "results"
+    results.mkdir(parents=True)
+    for name in ("reference", "gpu-reference"):
+        (results / f"{name}.json").write_text('{"suite": {"clauses_sha256": "0"}}')
+    told = [line for line in release.lacks(project, PROJECT["version"], SOURCE) if "results" in line]
+    assert told == ["docs/results/reference.json was judged by other clauses: make results"]
+
+
 def test_a_release_has_the_address_of_the_repository_that_it_is_made_from(project):
     told = [line for line in release.lacks(project, PROJECT["version"], "https://github.com/a/b") if "urls" in line]
     assert told == [f"[project.urls] of pyproject.toml has {SOURCE}, and the repository is https://github.com/a/b"]
