@@ -26,6 +26,22 @@ TINY = 1e-9
 
 #: What gradcheck forgives by default in each element of a Jacobian: so much of any, or so much of its own size.
 GRADCHECK_ATOL, GRADCHECK_RTOL = 1e-5, 1e-3
+#: How many machine epsilons of rounding the loss may have, next to the size of its terms.
+ROUNDINGS = 4
+#: The same for the second differences over a long and over a short step together, next to each term.
+BENT_ROUNDINGS = 24
+#: A place is steep where the slope is so many times the size of the terms.
+STEEP = 10
+#: Differences are taken to be off by so much of the slope at least, however fine the precision.
+LEAST_CURVATURE = 1e-6
+#: How many times the bend and the jump seen at a place its differences may be off: both are seen at a few points alone.
+BENDS, JUMPS = 2, 4
+#: A place is smooth where that is so small a part of the slope and of the terms.
+SMOOTH = 1e-3
+#: Where a long and a short step disagree by more than this part of the terms, forward may round inside.
+ROUGH = 1e-4
+#: By how much shorter the second look's step is: no simple fraction, which what repeats would hide from.
+OTHER_STEP = 0.37
 #: A slope is measured, and a deviation shown, where it is this many times the noise of the differences.
 BEYOND_NOISE = 10
 
@@ -98,11 +114,11 @@ def _compared(world: World, loss: Loss, analytic: float, eps: float) -> Comparis
 
 def _confirmed(world: World, loss: Loss, seen: Comparison, precision: float) -> Comparison:
     """Look again before accusing: with another step, and as if the Function worked in single precision inside."""
-    again = _judged(world, loss, seen.analytic, precision, 0.37)
+    again = _judged(world, loss, seen.analytic, precision, OTHER_STEP)
     if again.verdict != "differs":
         return Comparison("unclear", seen.analytic)
-    is_rough = max(seen.roughness, again.roughness) > 1e-4
-    if precision < 1e-12 and (_is_lost_on_tiny_steps(world, loss, seen) or is_rough):
+    is_rough = max(seen.roughness, again.roughness) > ROUGH
+    if precision < TINY and (_is_lost_on_tiny_steps(world, loss, seen) or is_rough):
         coarse = _judged(world, loss, seen.analytic, COARSER[0])
         return coarse if coarse.verdict == "agrees" else seen
     return seen
@@ -118,14 +134,12 @@ def _judged(world: World, loss: Loss, slope: float, precision: float, shrink: fl
     """Compare a slope with differences at one step; a kink or a jump nearby says how far those may be off."""
     here = loss(0.0)
     (middle,), weight = _together(world, here)
-    step = precision ** (1 / 3) * shrink
-    if abs(slope) > 10 * weight > 0 and math.isfinite(slope):
-        step *= 10 * weight / abs(slope)  # a steep place: a longer step would leave it
+    step = shrink * _step(slope, weight, precision)
     far = loss(step), loss(-step)
     (right, left), _ = _together(world, *far)
     value = (right - left) / (2 * step)
-    noise = 4 * precision * weight / step
-    near = noise + max(1e-6, 5 * precision ** (2 / 3)) * max(abs(value), abs(slope))
+    noise = ROUNDINGS * precision * weight / step
+    near = noise + _curvature(precision) * max(abs(value), abs(slope))
     if not math.isfinite(value) or not math.isfinite(weight):
         return Comparison("unclear", slope)
     if abs(slope - value) <= near and math.isfinite(slope):
@@ -138,10 +152,23 @@ def _judged(world: World, loss: Loss, slope: float, precision: float, shrink: fl
     kinks = sum(world.exchange(_kinks(here, far, close, precision)))
     bend = max(abs(right - 2 * middle + left), kinks) / step
     jump = abs((near_right - near_left) / step - value)
-    smooth = 2 * bend + 4 * jump <= 1e-3 * (abs(value) + weight)
-    differs = abs(slope - value) > near + 2 * bend + 4 * jump if math.isfinite(slope) else smooth
+    off = BENDS * bend + JUMPS * jump
+    differs = abs(slope - value) > near + off if math.isfinite(slope) else off <= SMOOTH * (abs(value) + weight)
     verdict = "differs" if differs else "unclear"
     return Comparison(verdict, slope, value, jump / weight if weight else 0.0, max(noise, bend, jump), weight)
+
+
+def _step(slope: float, weight: float, precision: float) -> float:
+    """How long a step is: the cube root of the precision balances rounding and curvature; shorter in a steep place."""
+    step = precision ** (1 / 3)
+    if abs(slope) > STEEP * weight > 0 and math.isfinite(slope):
+        return step * STEEP * weight / abs(slope)  # a longer one would leave the place
+    return step
+
+
+def _curvature(precision: float) -> float:
+    """How far differences over such a step may be off because forward curves, next to the slope."""
+    return max(LEAST_CURVATURE, 5 * precision ** (2 / 3))
 
 
 def _kinks(here: torch.Tensor, far: Pair, close: Pair, precision: float) -> float:
@@ -151,7 +178,7 @@ def _kinks(here: torch.Tensor, far: Pair, close: Pair, precision: float) -> floa
     """
     if any(terms.shape != here.shape for terms in (*far, *close)):
         return 0.0
-    rounding = 24 * precision * here.abs()
+    rounding = BENT_ROUNDINGS * precision * here.abs()
     bends = (4 * (sum(close) - 2 * here) - (sum(far) - 2 * here)).abs() - rounding
     return float(bends.clamp_min(0).sum())
 
