@@ -49,6 +49,8 @@ class SampleCall:
     values: tuple[Any, ...]
     structure: Any
     names: tuple[str, ...]
+    #: Which argument each value belongs to.
+    arguments_of: tuple[int, ...]
     active: tuple[int, ...]
     #: Positions of tensors that are arguments themselves; autograd does not look into containers.
     top: frozenset[int]
@@ -61,7 +63,7 @@ class SampleCall:
 
     def argument(self, position: int) -> int:
         """Which argument the value at ``position`` belongs to."""
-        return int(self.names[position].removeprefix("input ").partition("[")[0])
+        return self.arguments_of[position]
 
     def arguments(self) -> tuple[Any, ...]:
         """Copies of the arguments, none of which requires grad."""
@@ -246,20 +248,22 @@ def _requiring_grad(sample: SampleCall) -> list[bool]:
 def _sample_call(subject: Subject, sample: Sample) -> SampleCall:
     """Take a sample apart; where no tensor of it requires grad, all that can be differentiated are active."""
     values, structure = pytree.tree_flatten(sample.args)
-    names = [f"input {path}" for path in _paths(sample.args)]
+    owners, paths = zip(*_paths(sample.args), strict=True) if values else ((), ())
+    names = [f"input {owner}{path}" for owner, path in zip(owners, paths, strict=True)]
     tensors = {at: value for at, value in enumerate(values) if isinstance(value, torch.Tensor)}
     asked = [at for at, tensor in tensors.items() if tensor.requires_grad]
     candidates = [at for at in asked or tensors if differentiable(tensors[at])]
     active = tuple(at for at in candidates if at not in sample.tied)
     of_modules = tuple(at for at in candidates if at in sample.tied)
-    top = frozenset(at for at, name in enumerate(names) if "[" not in name)
-    return SampleCall(subject, sample.label, tuple(values), structure, tuple(names), active, top, of_modules)
+    top = frozenset(at for at, path in enumerate(paths) if not path)
+    return SampleCall(subject, sample.label, tuple(values), structure, tuple(names), owners, active, top, of_modules)
 
 
-def _paths(args: tuple[Any, ...]) -> Iterator[str]:
+def _paths(args: tuple[Any, ...]) -> Iterator[tuple[int, str]]:
+    """For each value the argument that it belongs to, and where in there it is."""
     for index, arg in enumerate(args):
         for path, _ in pytree.tree_flatten_with_path(arg)[0]:
-            yield f"{index}{pytree.keystr(path)}"
+            yield index, pytree.keystr(path)
 
 
 def differentiated(subject: Subject, world: World) -> list[tuple[SampleCall, Run]]:

@@ -160,7 +160,7 @@ def _judged(world: World, loss: Loss, slope: float, precision: float, shrink: fl
 
 def _step(slope: float, weight: float, precision: float) -> float:
     """How long a step is: the cube root of the precision balances rounding and curvature; shorter in a steep place."""
-    step = precision ** (1 / 3)
+    step: float = precision ** (1 / 3)
     if abs(slope) > STEEP * weight > 0 and math.isfinite(slope):
         return step * STEEP * weight / abs(slope)  # a longer one would leave the place
     return step
@@ -168,7 +168,8 @@ def _step(slope: float, weight: float, precision: float) -> float:
 
 def _curvature(precision: float) -> float:
     """How far differences over such a step may be off because forward curves, next to the slope."""
-    return max(LEAST_CURVATURE, 5 * precision ** (2 / 3))
+    curved: float = 5 * precision ** (2 / 3)
+    return max(LEAST_CURVATURE, curved)
 
 
 def _kinks(here: torch.Tensor, far: Pair, close: Pair, precision: float) -> float:
