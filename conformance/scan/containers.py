@@ -47,11 +47,17 @@ def item(value: Value, index: ast.expr) -> Value:
 
 
 def is_basic(index: ast.expr) -> bool:
-    """Whether indexing a tensor with this gives a view: numbers, slices, None, dots do; masks copy."""
+    """Whether indexing a tensor with this gives a view: numbers, slices, None, dots do; masks copy.
+
+    >>> [is_basic(ast.parse(text, mode="eval").body) for text in ("-1", "~mask", "-order")]
+    [True, False, False]
+    """
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
-    return all(
-        isinstance(part, ast.Slice)
-        or (isinstance(part, ast.Constant) and not isinstance(part.value, bool))
-        or isinstance(part, ast.UnaryOp)
-        for part in parts
-    )
+    return all(isinstance(part, ast.Slice) or _is_fixed(part) for part in parts)
+
+
+def _is_fixed(part: ast.expr) -> bool:
+    """Whether this is a number, None or dots; what a sign or ``~`` stands before may be a tensor."""
+    if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.USub | ast.UAdd):
+        part = part.operand
+    return isinstance(part, ast.Constant) and not isinstance(part.value, bool)

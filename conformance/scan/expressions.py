@@ -132,9 +132,10 @@ class Expressions:
 
     def _unaryop(self, node: ast.UnaryOp) -> Value:
         value = self.value(node.operand)
-        if isinstance(node.op, ast.Not):
+        if isinstance(node.op, ast.Not) or (isinstance(node.op, ast.Invert) and value.kind == "plain"):
             return PLAIN
-        return fresh(value, sure=value.sure) if value.is_tensor else value
+        copies = value.is_tensor and not isinstance(node.op, ast.UAdd)  # +x is x
+        return fresh(value, sure=value.sure) if copies else value
 
     def _binop(self, node: ast.BinOp) -> Value:
         left, right = self.value(node.left), self.value(node.right)

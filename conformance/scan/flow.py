@@ -179,10 +179,10 @@ class _Walker:
         added = self.expressions.value(node.value)
         target = node.target
         base = self.expressions.value(target)
-        if base.is_tensor:
-            self.expressions.change(node, base, "augmented assignment")
-        elif isinstance(target, ast.Subscript) and (whole := self.expressions.value(target.value)).is_tensor:
+        if isinstance(target, ast.Subscript) and (whole := self.expressions.value(target.value)).is_tensor:
             self.expressions.change(node, whole, "augmented assignment to its elements")
+        elif base.is_tensor:
+            self.expressions.change(node, base, "augmented assignment")
         if isinstance(target, ast.Name):
             if base.is_tensor:
                 both = opaque(base, added)
