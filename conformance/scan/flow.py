@@ -6,6 +6,7 @@ import ast
 from collections.abc import Sequence
 from dataclasses import replace
 
+from conformance.scan import containers
 from conformance.scan.expressions import Environment, Expressions, Follow
 from conformance.scan.names import Names
 from conformance.scan.narrow import decided, narrowed
@@ -159,15 +160,17 @@ class _Walker:
         self.expressions.value(target.slice)
         if base.is_tensor:
             self.expressions.change(node, base, "assignment to its elements")
-        if base.is_sequence:
+        if base.is_container:
             self.expressions.put(node, target.value, self._replaced(base, target.slice, value))
         elif isinstance(target.value, ast.Name):
             both = opaque(base, value)
             self.expressions.env[target.value.id] = replace(base, derives=both.derives, cuts=both.cuts)
 
     def _replaced(self, held: Value, index: ast.expr, value: Value) -> Value:
-        place = index.value if isinstance(index, ast.Constant) else None
-        if held.items is not None and isinstance(place, int) and 0 <= place < len(held.items):
+        if held.kind == "dict":
+            return containers.stored(held, index, value)
+        place = containers.at(held, index)
+        if held.items is not None and place is not None:
             items = (*held.items[:place], value, *held.items[place + 1 :])
             both = opaque(held, value)
             return replace(held, items=items, derives=both.derives, cuts=both.cuts)
@@ -195,6 +198,10 @@ class _Walker:
         for target in node.targets:
             if isinstance(target, ast.Name):
                 self.expressions.env.pop(target.id, None)
+            elif isinstance(target, ast.Subscript):
+                held = self.expressions.value(target.value)
+                if held.is_sequence and held.items:
+                    self.expressions.put(node, target.value, several(held.kind, held.each))
 
 
 def _joined(environments: list[Environment]) -> Environment:

@@ -1,5 +1,7 @@
 """Changes of gradients that come about by other ways than a plain line of assignments."""
 
+import torch
+import torch.nn.functional as F
 from torch.autograd import Function
 
 
@@ -38,3 +40,49 @@ class PlusItself(Function):
         same = +grad
         same.mul_(2)  # expect: Function.backward.grads-untouched certain
         return same
+
+
+class OfTwo(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        own, wide = torch.broadcast_tensors(torch.ones(3), grad)
+        wide.mul_(2)  # expect: Function.backward.grads-untouched certain
+        return own
+
+
+class ByName(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        ways = {"own": grad.clone(), "theirs": grad}
+        ways["theirs"].mul_(2)  # expect: Function.backward.grads-untouched certain
+        return ways["own"]
+
+
+class Flattened(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        same = torch.as_tensor(grad)
+        same.mul_(2)  # expect: Function.backward.grads-untouched likely
+        return same
+
+
+class Bounded(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return F.relu(grad, inplace=True)  # expect: Function.backward.grads-untouched certain
