@@ -91,6 +91,12 @@ NOT_IN_PLACE = _words(
     "sparse_resize_"
 )
 
+#: Classes of which no tensor is an instance.
+NO_TENSORS = _words(
+    "int float complex bool str bytes list tuple dict set frozenset range slice Number Real Integral ndarray Size dtype "
+    "device Module ProcessGroup Generator Enum Path Callable"
+)
+
 PLAIN_BUILTINS = _words("len int float bool str isinstance hasattr callable id type repr range issubclass hash print")
 
 #: ``torch.distributed.X`` changes its first argument on at least one rank.

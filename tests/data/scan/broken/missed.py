@@ -1,8 +1,36 @@
 """Changes of gradients that come about by other ways than a plain line of assignments."""
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch.autograd import Function
+
+
+class TurnedAway(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        if isinstance(grad, Sequence):
+            grad = grad[0]
+        else:
+            grad.mul_(2)  # expect: Function.backward.grads-untouched certain
+        return grad
+
+
+class NoParameter(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        if not isinstance(grad, torch.nn.Parameter):
+            grad.mul_(2)  # expect: Function.backward.grads-untouched certain
+        return grad
 
 
 class MarkedElements(Function):
