@@ -93,8 +93,8 @@ NOT_IN_PLACE = _words(
 
 #: Classes of which no tensor is an instance.
 NO_TENSORS = _words(
-    "int float complex bool str bytes list tuple dict set frozenset range slice Number Real Integral ndarray Size dtype "
-    "device Module ProcessGroup Generator Enum Path Callable"
+    "int float complex bool str bytes list tuple dict set frozenset range slice Number Real Integral ndarray Size "
+    "dtype device Module ProcessGroup Generator Enum Path Callable"
 )
 
 PLAIN_BUILTINS = _words("len int float bool str isinstance hasattr callable id type repr range issubclass hash print")
