@@ -33,6 +33,68 @@ class NoParameter(Function):
         return grad
 
 
+class FoundInALoop(Function):
+    @staticmethod
+    def forward(ctx, x, n):
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        found = None
+        for i in range(3):
+            if i == 2:
+                found = grad
+                break
+        found.mul_(2)  # expect: Function.backward.grads-untouched likely
+        return found, None
+
+
+class FoundAndGoesOn(Function):
+    @staticmethod
+    def forward(ctx, x, n):
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        found = None
+        for i in range(3):
+            if i == 2:
+                found = grad
+                continue
+        found.mul_(2)  # expect: Function.backward.grads-untouched likely
+        return found, None
+
+
+class UntilItIsFound(Function):
+    @staticmethod
+    def forward(ctx, x, n):
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        while True:
+            if grad.dim() < 9:
+                found = grad
+                break
+        found.mul_(2)  # expect: Function.backward.grads-untouched certain
+        return found, None
+
+
+class OfTheRoundBefore(Function):
+    @staticmethod
+    def forward(ctx, x, n):
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        last = None
+        for _ in range(3):
+            if last is not None:
+                last.mul_(2)  # expect: Function.backward.grads-untouched likely
+            last = grad
+        return grad, None
+
+
 class MarkedElements(Function):
     @staticmethod
     def forward(ctx, x, mask):
