@@ -6,24 +6,24 @@ import ast
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from conformance.scan import containers
 from conformance.scan import vocabulary as known
-from conformance.scan.model import Confidence, weakest
+from conformance.scan.model import weakest
 from conformance.scan.values import (
     PLAIN,
     Kind,
     Value,
     cut_off,
     fresh,
-    joined,
     opaque,
     sequence,
     several,
 )
 
-FUNCTIONAL = ("torch.", "torch.nn.functional.", "torch.Tensor.")
+NN = "torch.nn.functional."
+FUNCTIONAL = ("torch.", NN, "torch.Tensor.")
 #: They change what a tensor object stands for, and give it back.
 RESHAPERS = frozenset({"set_", "resize_", "resize_as_", "detach_"})
-GROWERS = frozenset({"append", "extend", "insert"})
 
 
 @dataclass(frozen=True)
@@ -60,17 +60,8 @@ def call(site: Site) -> Value:
     for prefix in reversed(FUNCTIONAL):
         name = full.removeprefix(prefix)
         if full.startswith(prefix) and "." not in name:
-            return _function(site, name)
+            return _functional(site, name) if prefix == NN else _function(site, name)
     return opaque(*site.everything) if site.base is None else _method(site, site.base)
-
-
-def grown(name: str, base: Value, everything: list[Value]) -> Value:
-    """What a list is after ``append``, ``extend`` or ``insert``."""
-    new = everything[-1]
-    if name == "extend" and new.is_sequence:
-        new = new.each
-    held = [base.each] if base.items is None or base.items else []
-    return several(base.kind, joined(*held, new))
 
 
 def _gradients(site: Site) -> Value:
@@ -106,32 +97,52 @@ def _sequence(kind: Kind, everything: list[Value]) -> Value:
     return replace(everything[0], kind=kind) if known_items else several(kind, opaque(*everything))
 
 
+def _functional(site: Site, name: str) -> Value:
+    """``torch.nn.functional``: none of these gives a view, not even ``unfold``, which tensors have as one."""
+    everything = site.everything
+    first = everything[0] if everything else PLAIN
+    if _changes(name) or site.keywords.get("inplace", PLAIN).truth:
+        site.change(first, f"{NN}{name}")
+        return first
+    return _computed(site, name)
+
+
 def _function(site: Site, name: str) -> Value:
     everything = site.everything
     first = everything[0] if everything else PLAIN
     if _changes(name):
         site.change(first, f"torch.{name}")
         return first
+    if name in known.VIEWS_OF_EACH:
+        starred = any(isinstance(argument, ast.Starred) for argument in site.node.args)
+        each = [_as_tensor(value) for value in everything]
+        return several("tuple", opaque(*everything)) if starred or not each else sequence("tuple", each)
     if name in known.SPLITTERS:
         return several("tuple", replace(_as_tensor(first), derives=first.derives))
     if name in known.VIEW_METHODS:
         return _as_tensor(first)
-    if name in known.MAYBE_METHODS:
-        return replace(_as_tensor(first), alias=weakest(first.alias, "likely"))
+    if name in known.MAYBE_METHODS or (name in known.MAYBE_FUNCTIONS and first.shares):
+        return fresh(*everything) if _copies(name, site.node.args[1:], site.keywords) else _maybe(first)
     if name == "detach":
         return cut_off(first, site.node.lineno, "torch.detach")
+    return _computed(site, name)
+
+
+def _computed(site: Site, name: str) -> Value:
+    """A new tensor, or something that cannot be seen."""
+    everything = site.everything
     if name in known.FLAT:
         return fresh()
     if "backward" in name:
         return Value()  # PyTorch's own refuse a second round
-    return fresh(*everything) if name in known.MAKERS else opaque(*everything)
+    return fresh(*everything) if name in known.MAKERS | known.MAYBE_FUNCTIONS else opaque(*everything)
 
 
 def _method(site: Site, base: Value) -> Value:
     assert isinstance(site.node.func, ast.Attribute)
     name = site.node.func.attr
-    if base.is_sequence:
-        return _list_method(name, base, site.everything)
+    if base.is_container:
+        return containers.method(name, base, site.everything)
     if name in known.PLAIN_METHODS:
         return PLAIN
     if base.kind == "plain" or site.of_ctx:
@@ -158,24 +169,38 @@ def _of_tensor(site: Site, name: str, base: Value) -> Value:
         return cut_off(proven, site.node.lineno, f".{name}()")
     if name in known.SPLITTERS and base.is_tensor:
         return several("tuple", base)
-    if name in known.VIEW_METHODS | known.MAYBE_METHODS and own:
-        alias: Confidence = "certain" if name in known.VIEW_METHODS else "likely"
-        return replace(_as_tensor(base), alias=weakest(base.alias, alias))
-    if name in known.FRESH_METHODS and own:
+    if name in known.VIEW_METHODS and own:
+        return _as_tensor(base)
+    copied = _copies(name, site.node.args, site.keywords)
+    if name in known.MAYBE_METHODS and own and not copied:
+        return _maybe(base)
+    if (name in known.FRESH_METHODS or copied) and own:
         sources = () if name in known.FLAT else (base, *everything)
         return fresh(*sources, sure=base.sure if base.is_tensor else "likely")
     return opaque(base, *everything)
 
 
-def _list_method(name: str, base: Value, everything: list[Value]) -> Value:
-    if name in {"pop", "get"}:
-        return base.each
-    plain = GROWERS | {"index", "count", "clear", "sort", "reverse"}
-    return PLAIN if name in plain else opaque(base, *everything)
-
-
 def _changes(name: str) -> bool:
     return name.endswith("_") and not name.endswith("__") and len(name) > 2 and name not in known.NOT_IN_PLACE
+
+
+def _copies(name: str, arguments: list[ast.expr], keywords: dict[str | None, Value]) -> bool:
+    """Whether ``to(..., copy=True)`` and the like ask for a copy; ``copy`` comes last, after ``non_blocking``."""
+    if "copy" in keywords:
+        return keywords["copy"].truth is True
+    *_, before, last = [None, None, *arguments]
+    if name != "to" or not isinstance(last, ast.Constant) or last.value is not True:
+        return False
+    return len(arguments) == 4 or (len(arguments) == 3 and _is_flag(before))
+
+
+def _is_flag(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, bool)
+
+
+def _maybe(value: Value) -> Value:
+    """A tensor that may or may not be in the same memory."""
+    return replace(_as_tensor(value), alias=weakest(value.alias, "likely"))
 
 
 def _onto_itself(node: ast.Call) -> bool:

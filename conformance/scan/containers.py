@@ -1,11 +1,17 @@
-"""Tuples and lists: put together, repeated, indexed."""
+"""Tuples, lists and dicts: put together, repeated, indexed, and changed by their methods."""
 
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import Any
 
-from conformance.scan.values import Value, joined, sequence, several
+from conformance.scan.values import PLAIN, Value, joined, mapping, opaque, sequence, several
+
+GROWERS = frozenset({"append", "extend", "insert"})
+#: After these an item may stand elsewhere, or be gone.
+MIXERS = frozenset({"pop", "remove", "sort"})
+PLAIN_METHODS = GROWERS | {"index", "count", "clear", "sort", "reverse", "remove", "update", "keys"}
 
 
 def concatenated(left: Value, right: Value) -> Value:
@@ -27,16 +33,70 @@ def repeated(listed: Value, times: ast.expr) -> Value:
     return several(listed.kind, listed.each)
 
 
-def item(value: Value, index: ast.expr) -> Value:
-    """What indexing a sequence gives: one of its items, or a part of it."""
-    if value.items is None:
-        return several(value.kind, value.each) if isinstance(index, ast.Slice) else value.each
+def changed(name: str, base: Value, everything: list[Value]) -> Value:
+    """What a list or dict holds after this method of it; ``base`` itself where that changes nothing."""
+    if name in GROWERS and everything and base.kind == "list":
+        new = everything[-1]
+        if name == "extend" and new.is_sequence:
+            new = new.each
+        held = [base.each] if base.items is None or base.items else []
+        return several(base.kind, joined(*held, new))
+    if name == "clear":
+        return sequence(base.kind, [])
+    if name == "reverse" and base.items:
+        return replace(base, items=base.items[::-1])
+    if name in MIXERS and base.items and base.kind == "list":
+        return several(base.kind, base.each)
+    if name in {"update", "setdefault"} and base.kind == "dict":
+        return with_more(base, [part for new in everything for part in (new.parts if new.is_container else (new,))])
+    return base
+
+
+def with_more(base: Value, new: list[Value]) -> Value:
+    """A dict that may hold these too, or instead, nobody knows under which keys."""
+    return sequence("dict", [*base.parts, *new])
+
+
+def stored(base: Value, index: ast.expr, value: Value) -> Value:
+    """A dict that is given a value under a key."""
+    if isinstance(index, ast.Constant) and base.items is not None and len(base.keys) == len(base.items):
+        return mapping({**dict(zip(base.keys, base.items, strict=True)), index.value: value})
+    return with_more(base, [value])
+
+
+def method(name: str, base: Value, everything: list[Value]) -> Value:
+    """What a method of a list or dict gives."""
+    if name == "items" and base.kind == "dict":
+        return several("list", sequence("tuple", [PLAIN, base.each]))
+    if name == "values" and base.kind == "dict":
+        return replace(base, kind="list", keys=())
+    if name == "copy":
+        return base
+    if name in {"pop", "get", "setdefault"}:
+        return base.each
+    return PLAIN if name in PLAIN_METHODS else opaque(base, *everything)
+
+
+def at(value: Value, index: ast.expr) -> int | None:
+    """Which of the known items of a container an index means; None where that cannot be told."""
     try:
         place = ast.literal_eval(index)
-        if isinstance(place, int):
-            return value.items[place]
+        if value.kind == "dict":
+            return value.keys.index(place)
+        if isinstance(place, int) and value.items is not None:
+            return range(len(value.items))[place]
     except (ValueError, TypeError, IndexError, SyntaxError, RecursionError):
         pass
+    return None
+
+
+def item(value: Value, index: ast.expr) -> Value:
+    """What indexing a container gives: one of its items, or a part of it."""
+    if value.items is None:
+        return several(value.kind, value.each) if isinstance(index, ast.Slice) else value.each
+    place = at(value, index)
+    if place is not None:
+        return value.items[place]
     if isinstance(index, ast.Slice):
         try:
             bounds: list[Any] = [part and ast.literal_eval(part) for part in (index.lower, index.upper, index.step)]
@@ -47,11 +107,17 @@ def item(value: Value, index: ast.expr) -> Value:
 
 
 def is_basic(index: ast.expr) -> bool:
-    """Whether indexing a tensor with this gives a view: numbers, slices, None, dots do; masks copy."""
+    """Whether indexing a tensor with this gives a view: numbers, slices, None, dots do; masks copy.
+
+    >>> [is_basic(ast.parse(text, mode="eval").body) for text in ("-1", "~mask", "-order")]
+    [True, False, False]
+    """
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
-    return all(
-        isinstance(part, ast.Slice)
-        or (isinstance(part, ast.Constant) and not isinstance(part.value, bool))
-        or isinstance(part, ast.UnaryOp)
-        for part in parts
-    )
+    return all(isinstance(part, ast.Slice) or _is_fixed(part) for part in parts)
+
+
+def _is_fixed(part: ast.expr) -> bool:
+    """Whether this is a number, None or dots; what a sign or ``~`` stands before may be a tensor."""
+    if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.USub | ast.UAdd):
+        part = part.operand
+    return isinstance(part, ast.Constant) and not isinstance(part.value, bool)

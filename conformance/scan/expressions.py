@@ -21,6 +21,7 @@ from conformance.scan.values import (
     cut_off,
     fresh,
     joined,
+    mapping,
     opaque,
     relined,
     sequence,
@@ -64,7 +65,7 @@ class Expressions:
 
     def change(self, node: ast.AST, value: Value, how: str, confidence: Confidence = "certain") -> None:
         """Note that a tensor is changed in place, where it may be somebody else's."""
-        if value.is_sequence:
+        if value.is_container:
             value = value.each
         if value.shares:
             sure = weakest(value.sure, value.alias, confidence)
@@ -95,6 +96,8 @@ class Expressions:
         for part in node.elts:
             if isinstance(part, ast.Starred):
                 inner = self.value(part.value)
+                if inner.kind == "dict":
+                    inner = UNKNOWN  # its keys
                 known = known and inner.items is not None
                 items += inner.items if inner.items is not None else [inner.each if inner.element else opaque(inner)]
             else:
@@ -112,7 +115,14 @@ class Expressions:
         return self._items(node, "list")
 
     def _dict(self, node: ast.Dict) -> Value:
-        return sequence("list", [self.value(part) for part in node.values])
+        values = [self.value(part) for part in node.values]
+        keys = [key.value for key in node.keys if isinstance(key, ast.Constant)]
+        if len(keys) == len(values):
+            return mapping(dict(zip(keys, values, strict=True)))
+        held: list[Value] = []  # under keys that nobody knows; of **other only what is in it counts
+        for key, value in zip(node.keys, values, strict=True):
+            held += value.parts if key is None and value.is_container else (value,)
+        return sequence("dict", held)
 
     def _boolop(self, node: ast.BoolOp) -> Value:
         return joined(*(self.value(part) for part in node.values))
@@ -132,9 +142,10 @@ class Expressions:
 
     def _unaryop(self, node: ast.UnaryOp) -> Value:
         value = self.value(node.operand)
-        if isinstance(node.op, ast.Not):
+        if isinstance(node.op, ast.Not) or (isinstance(node.op, ast.Invert) and value.kind == "plain"):
             return PLAIN
-        return fresh(value, sure=value.sure) if value.is_tensor else value
+        copies = value.is_tensor and not isinstance(node.op, ast.UAdd)  # +x is x
+        return fresh(value, sure=value.sure) if copies else value
 
     def _binop(self, node: ast.BinOp) -> Value:
         left, right = self.value(node.left), self.value(node.right)
@@ -167,7 +178,7 @@ class Expressions:
 
     def _subscript(self, node: ast.Subscript) -> Value:
         value, index = self.value(node.value), self.value(node.slice)
-        if value.is_sequence:
+        if value.is_container:
             return containers.item(value, node.slice)
         if not value.is_tensor:
             return opaque(value, index)
@@ -198,8 +209,8 @@ class Expressions:
             return self._after(node, followed, opaque(*arguments, *keywords.values()))
         function = node.func
         base = self.value(function.value) if isinstance(function, ast.Attribute) and self._of_value(function) else None
-        if base is not None and base.is_sequence and isinstance(function, ast.Attribute):
-            self._grow(node, function, base, [*arguments, *keywords.values()])
+        if base is not None and base.is_container and isinstance(function, ast.Attribute):
+            self._rearrange(node, function, base, [*arguments, *keywords.values()])
         bare = isinstance(function, ast.Name) and not self.names.is_imported(function.id)
         of_ctx = isinstance(function, ast.Attribute) and dotted(function.value) == self.ctx
         change = partial(self.change, node)
@@ -234,9 +245,11 @@ class Expressions:
                 self.env[target.id] = exchanges.exchanged(value, node.lineno, name)
         return opaque(*arguments, *keywords.values())
 
-    def _grow(self, node: ast.Call, function: ast.Attribute, base: Value, everything: list[Value]) -> None:
-        if function.attr in calls.GROWERS and everything:
-            self.put(node, function.value, calls.grown(function.attr, base, everything))
+    def _rearrange(self, node: ast.Call, function: ast.Attribute, base: Value, everything: list[Value]) -> None:
+        """What a list or dict holds after a method of it."""
+        after = containers.changed(function.attr, base, everything)
+        if after is not base:
+            self.put(node, function.value, after)
 
     def put(self, node: ast.stmt | ast.expr, place: ast.expr, value: Value) -> None:
         """Give a name, or an attribute of ctx, another value."""
@@ -248,6 +261,8 @@ class Expressions:
 
     def bind(self, target: ast.expr, value: Value, looped: bool = False) -> None:
         """Give a name, or the names of an unpacking, their value; ``looped``: any item of it."""
+        if value.kind == "dict" and (looped or not isinstance(target, ast.Name)):
+            value = UNKNOWN  # its keys
         if looped:
             value = value.each if value.is_sequence else replace(value, items=None, element=None)
         if isinstance(target, ast.Name):

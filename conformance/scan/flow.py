@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from conformance.scan import containers
 from conformance.scan.expressions import Environment, Expressions, Follow
 from conformance.scan.names import Names
 from conformance.scan.narrow import decided, narrowed
+from conformance.scan.paths import irrefutable
 from conformance.scan.trace import Returned, Trace
 from conformance.scan.values import UNKNOWN, Value, joined, opaque, several
 
 Block = list[ast.stmt]
+#: What begins a round of a loop: its test, or a new value for its names.
+Begin = Callable[[], object]
 
 
 def walk(method: ast.FunctionDef, names: Names, ctx: str, env: Environment, follow: Follow) -> Trace:
@@ -23,10 +27,18 @@ def walk(method: ast.FunctionDef, names: Names, ctx: str, env: Environment, foll
     return walker.trace
 
 
+#: So deep within one another loops are walked through twice.
+ROUNDS_OF = 3
+
+
 class _Walker:
     def __init__(self, expressions: Expressions) -> None:
         self.expressions = expressions
         self.trace = expressions.trace
+        #: What is known where the loop that is walked through is left, and where its next round begins early.
+        self.left: list[Environment] = []
+        self.continued: list[Environment] = []
+        self.depth = 0
 
     def block(self, statements: Block) -> bool:
         """Walk through statements; whether control comes out at the end."""
@@ -37,7 +49,10 @@ class _Walker:
             case ast.Return():
                 self.trace.returns.append(Returned(node.lineno, self.expressions.value(node.value)))
                 return False
-            case ast.Raise() | ast.Continue() | ast.Break():
+            case ast.Raise():
+                return False
+            case ast.Continue() | ast.Break():
+                (self.left if isinstance(node, ast.Break) else self.continued).append(dict(self.expressions.env))
                 return False
             case ast.Assign():
                 self._assign(node)
@@ -60,17 +75,15 @@ class _Walker:
             case ast.If():
                 return self._if(node)
             case ast.For() | ast.AsyncFor():
-                return self._loop(node)
+                return self._for(node)
+            case ast.While():
+                return self._while(node)
+            case ast.Match():
+                return self._match(node)
             case ast.Try() | ast.TryStar():
                 return self._try(node)
             case ast.With() | ast.AsyncWith():
                 return self._with(node)
-            case ast.While(test=subject) | ast.Match(subject=subject):
-                self.expressions.value(subject)
-                bodies = [node.body] if isinstance(node, ast.While) else [case.body for case in node.cases]
-                if isinstance(node, ast.While):
-                    self._forget(node.body)
-                return self._branches([*bodies, []])
         return True  # a definition: what is in it runs later, if ever
 
     def _if(self, node: ast.If) -> bool:
@@ -99,14 +112,57 @@ class _Walker:
         self.expressions.env = _joined(after) if after else before
         return bool(after)
 
-    def _loop(self, node: ast.For | ast.AsyncFor) -> bool:
+    def _for(self, node: ast.For | ast.AsyncFor) -> bool:
         value = self.expressions.value(node.iter)
+        return self._loop(node, lambda: self.expressions.bind(node.target, value, looped=True))
+
+    def _while(self, node: ast.While) -> bool:
+        endless = isinstance(node.test, ast.Constant) and bool(node.test.value)
+        return self._loop(node, lambda: self.expressions.value(node.test), endless)
+
+    def _loop(self, node: ast.For | ast.AsyncFor | ast.While, begin: Begin, endless: bool = False) -> bool:
+        """Walk through a loop, and join what is known on every way out of it."""
+        outside = self.left, self.continued
         before = dict(self.expressions.env)
-        self.expressions.bind(node.target, value, looped=True)
-        self._forget(node.body)
-        self.block(node.body)
-        self.expressions.env = _joined([before, self.expressions.env])
-        return self.block(node.orelse)
+        self.depth += 1
+        ends = self._round(node.body, begin)
+        left = self.left
+        if ends and self.depth <= ROUNDS_OF:
+            self._second_round(node.body, begin, [before, *ends])
+        self.depth -= 1
+        self.left, self.continued = outside
+        ends = ends if endless else [before, *ends]
+        self.expressions.env = _joined(ends) if ends else before
+        after = [*left]
+        if not endless and self.block(node.orelse):
+            after.append(self.expressions.env)
+        self.expressions.env = _joined(after) if after else before
+        return bool(after)
+
+    def _round(self, body: Block, begin: Begin) -> list[Environment]:
+        """Walk through one round; what is known at each of its ends."""
+        self.left, self.continued = [], []
+        begin()
+        self._forget(body)
+        return [*([self.expressions.env] if self.block(body) else []), *self.continued]
+
+    def _second_round(self, body: Block, begin: Begin, starts: list[Environment]) -> None:
+        """Note what a later round changes because of an earlier one; all else that it tells is less sure."""
+        first = self.trace
+        self.expressions.env = _joined(starts)
+        self.trace = self.expressions.trace = Trace()
+        self._round(body, begin)
+        seen = {(change.line, change.how) for change in first.changes}
+        first.changes += [change for change in self.trace.changes if (change.line, change.how) not in seen]
+        self.trace = self.expressions.trace = first
+
+    def _match(self, node: ast.Match) -> bool:
+        subject = self.expressions.value(node.subject)
+        known = [_captured(case.pattern, subject) for case in node.cases]
+        bodies = [case.body for case in node.cases]
+        if not any(irrefutable(case) for case in node.cases):
+            bodies, known = [*bodies, []], [*known, {}]
+        return self._branches(bodies, known)
 
     def _forget(self, body: Block) -> None:
         """What a loop gives another value may differ in the next round: how tests of it come out is unknown."""
@@ -159,15 +215,17 @@ class _Walker:
         self.expressions.value(target.slice)
         if base.is_tensor:
             self.expressions.change(node, base, "assignment to its elements")
-        if base.is_sequence:
+        if base.is_container:
             self.expressions.put(node, target.value, self._replaced(base, target.slice, value))
         elif isinstance(target.value, ast.Name):
             both = opaque(base, value)
             self.expressions.env[target.value.id] = replace(base, derives=both.derives, cuts=both.cuts)
 
     def _replaced(self, held: Value, index: ast.expr, value: Value) -> Value:
-        place = index.value if isinstance(index, ast.Constant) else None
-        if held.items is not None and isinstance(place, int) and 0 <= place < len(held.items):
+        if held.kind == "dict":
+            return containers.stored(held, index, value)
+        place = containers.at(held, index)
+        if held.items is not None and place is not None:
             items = (*held.items[:place], value, *held.items[place + 1 :])
             both = opaque(held, value)
             return replace(held, items=items, derives=both.derives, cuts=both.cuts)
@@ -179,10 +237,10 @@ class _Walker:
         added = self.expressions.value(node.value)
         target = node.target
         base = self.expressions.value(target)
-        if base.is_tensor:
-            self.expressions.change(node, base, "augmented assignment")
-        elif isinstance(target, ast.Subscript) and (whole := self.expressions.value(target.value)).is_tensor:
+        if isinstance(target, ast.Subscript) and (whole := self.expressions.value(target.value)).is_tensor:
             self.expressions.change(node, whole, "augmented assignment to its elements")
+        elif base.is_tensor:
+            self.expressions.change(node, base, "augmented assignment")
         if isinstance(target, ast.Name):
             if base.is_tensor:
                 both = opaque(base, added)
@@ -195,6 +253,26 @@ class _Walker:
         for target in node.targets:
             if isinstance(target, ast.Name):
                 self.expressions.env.pop(target.id, None)
+            elif isinstance(target, ast.Subscript):
+                held = self.expressions.value(target.value)
+                if held.is_sequence and held.items:
+                    self.expressions.put(node, target.value, several(held.kind, held.each))
+
+
+def _captured(pattern: ast.pattern, subject: Value) -> Environment:
+    """The names that a pattern binds: to the subject itself, or to something out of it."""
+    names: Environment = {}
+    for node in ast.walk(pattern):
+        match node:
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+                names[name] = opaque(subject)
+    while isinstance(pattern, ast.MatchAs):
+        if pattern.name:
+            names[pattern.name] = subject
+        if pattern.pattern is None:
+            break
+        pattern = pattern.pattern
+    return names
 
 
 def _joined(environments: list[Environment]) -> Environment:

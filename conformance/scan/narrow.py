@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from conformance.scan.values import NONE, PLAIN, UNKNOWN, Value
+from conformance.scan.vocabulary import NO_TENSORS
 
 Known = Mapping[str, Value]
 
@@ -27,9 +28,12 @@ def narrowed(test: ast.expr, outcome: bool, known: Known) -> dict[str, Value]:
         case ast.Compare(left=ast.Name(id=name), ops=[operator], comparators=[ast.Constant(value=None)]):
             return {name: NONE} if isinstance(operator, ast.Is) is outcome and _is_test(operator) else {}
         case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), kind]):
-            if _has_tensor(kind) is not outcome:
-                return {name: PLAIN}
-            return {name: _tensor(known.get(name, UNKNOWN))} if outcome and _last(kind) in TENSORS else {}
+            if not outcome:
+                return {name: PLAIN} if _names_tensor(kind) else {}
+            held = known.get(name, UNKNOWN)
+            if not _may_be_tensor(kind):
+                return {} if held.is_container else {name: PLAIN}
+            return {name: _tensor(held)} if _last(kind) in TENSORS else {}
         case ast.Call(func=ast.Attribute(attr="is_tensor"), args=[ast.Name(id=name)]):
             return {name: _tensor(known.get(name, UNKNOWN)) if outcome else PLAIN}
     return {}
@@ -72,13 +76,26 @@ def _is_test(operator: ast.cmpop) -> bool:
     return isinstance(operator, ast.Is | ast.IsNot)
 
 
-def _has_tensor(kind: ast.expr) -> bool:
+def _may_be_tensor(kind: ast.expr) -> bool:
     """Whether a tensor may be an instance of what is named here."""
-    words = [_last(node) for node in ast.walk(kind)]
-    return any(
-        word and word not in {"int", "float", "bool", "str", "list", "tuple", "dict", "Number", "Real"}
-        for word in words
-    )
+    return any(word not in NO_TENSORS for word in _words(kind))
+
+
+def _names_tensor(kind: ast.expr) -> bool:
+    """Whether every tensor is an instance of what is named here; of a class that is not known, none need be."""
+    return "Tensor" in _words(kind)
+
+
+def _words(kind: ast.expr) -> list[str]:
+    """The last words of the classes that are named: one, or several in a tuple or a union."""
+    match kind:
+        case ast.Tuple(elts=parts):
+            return [word for part in parts for word in _words(part)]
+        case ast.BinOp(left=left, right=right):
+            return [*_words(left), *_words(right)]
+        case ast.Constant(value=None):
+            return []
+    return [_last(kind)]
 
 
 def _last(node: ast.AST) -> str:

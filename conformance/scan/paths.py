@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field, replace
 
+from conformance.scan.facts import Facts, contradict, facts
+
 #: Beyond this many ways nothing is claimed.
 MOST = 256
-
-Facts = tuple[tuple[str, bool], ...]
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,16 @@ class Way:
     facts: Facts = ()
     ended: bool = False
     raised: bool = False
+    #: Whether it has left the round, or the whole loop, that it was in.
+    skips: bool = False
+    breaks: bool = False
     #: Tests without an else that had to come out one way for a watched call to run.
     choices: int = 0
+
+    @property
+    def gone(self) -> bool:
+        """Whether the statement that comes next is not on this way."""
+        return self.ended or self.skips or self.breaks
 
 
 @dataclass
@@ -31,8 +39,8 @@ class _Paths:
     def block(self, statements: list[ast.stmt], before: list[Way]) -> list[Way]:
         for statement in statements:
             if self.matters(statement):
-                done = [way for way in before if way.ended]
-                open_ways = [way for way in before if not way.ended]
+                done = [way for way in before if way.gone]
+                open_ways = [way for way in before if not way.gone]
                 before = done + [after for way in open_ways for after in self.statement(statement, way)]
                 if len(before) > MOST:
                     self.overflow = True
@@ -40,12 +48,15 @@ class _Paths:
         return before
 
     def matters(self, node: ast.AST) -> bool:
-        return any(id(inner) in self.watched or isinstance(inner, ast.Return | ast.Raise) for inner in ast.walk(node))
+        leaves = any(id(inner) in self.watched or isinstance(inner, ast.Return | ast.Raise) for inner in ast.walk(node))
+        return leaves or _leaves_round(node)
 
     def statement(self, node: ast.stmt, way: Way) -> list[Way]:
         match node:
             case ast.Return() | ast.Raise():
                 return [replace(self.expression(node, way), ended=True, raised=isinstance(node, ast.Raise))]
+            case ast.Continue() | ast.Break():
+                return [replace(way, skips=isinstance(node, ast.Continue), breaks=isinstance(node, ast.Break))]
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 return [way]  # runs later, if ever
         return self.compound(node, way)
@@ -55,11 +66,9 @@ class _Paths:
             case ast.If():
                 return self.branch(node, way)
             case ast.Match():
-                arms = [self.block(case.body, [way]) for case in node.cases]
-                return [after for arm in [*arms, [way]] for after in arm]
+                return self.arms(node, way)
             case ast.For() | ast.AsyncFor() | ast.While():
-                # Once or never: a second round is not claimed.
-                return [way, *self.block(node.body, [replace(way, choices=way.choices + 1)])]
+                return self.loop(node, way)
             case ast.Try() | ast.TryStar():
                 tried = self.block([*node.body, *node.orelse], [way])
                 handled = [after for handler in node.handlers for after in self.block(handler.body, [way])]
@@ -68,6 +77,27 @@ class _Paths:
                 return self.block(node.body, [way])
         return [self.expression(node, way)]
 
+    def loop(self, node: ast.For | ast.AsyncFor | ast.While, way: Way) -> list[Way]:
+        """Once or never: a second round is not claimed."""
+        endless = isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and bool(node.test.value)
+        rounds = self.block(node.body, [replace(way, choices=way.choices + (not endless))])
+        left = [replace(after, breaks=False) for after in rounds if after.breaks or after.ended]
+        through = [replace(after, skips=False) for after in rounds if not after.breaks and not after.ended]
+        return [*left, *self.block(node.orelse, through if endless else [way, *through])]
+
+    def arms(self, node: ast.Match, way: Way) -> list[Way]:
+        """The cases of a match, as tests of which the first that holds decides."""
+        after: list[Way] = []
+        alone = int(not any(map(irrefutable, node.cases)))
+        for case in node.cases:
+            held, failed = _case_facts(node.subject, case)
+            if not contradict(way.facts, held):
+                after += self.block(case.body, [replace(way, facts=(*way.facts, *held), choices=way.choices + alone)])
+            if irrefutable(case) or contradict(way.facts, failed):
+                return after
+            way = replace(way, facts=(*way.facts, *failed))
+        return [*after, way]
+
     def expression(self, node: ast.AST, way: Way) -> Way:
         inside = [inner for inner in ast.walk(node) if isinstance(inner, ast.Call) and id(inner) in self.watched]
         return replace(way, seen=(*way.seen, *sorted(inside, key=lambda call: call.lineno)))
@@ -75,10 +105,10 @@ class _Paths:
     def branch(self, node: ast.If, way: Way) -> list[Way]:
         after: list[Way] = []
         for outcome, body in ((True, node.body), (False, node.orelse)):
-            facts = _facts(node.test, outcome)
-            if not _contradict(way.facts, facts):
+            told = facts(node.test, outcome)
+            if not contradict(way.facts, told):
                 alone = int(not node.orelse and outcome)
-                start = replace(way, facts=(*way.facts, *facts), choices=way.choices + alone)
+                start = replace(way, facts=(*way.facts, *told), choices=way.choices + alone)
                 after += self.block(body, [start])
         return after
 
@@ -90,36 +120,30 @@ def ways(body: list[ast.stmt], watched: set[int]) -> list[Way]:
     return [] if paths.overflow else [way for way in found if not way.raised]
 
 
-def _facts(test: ast.expr, outcome: bool) -> Facts:
-    """What a test's outcome tells: ``not`` is turned round; parts of a true ``and`` or false ``or`` hold."""
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return _facts(test.operand, not outcome)
-    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) is outcome:
-        return tuple(fact for part in test.values for fact in _facts(part, outcome))
-    if (
-        isinstance(test, ast.Compare)
-        and len(test.ops) == 1
-        and isinstance(test.ops[0], ast.IsNot | ast.NotEq | ast.NotIn)
-    ):
-        turned = {ast.IsNot: ast.Is, ast.NotEq: ast.Eq, ast.NotIn: ast.In}[type(test.ops[0])]
-        test = ast.Compare(test.left, [turned()], test.comparators)
-        return ((ast.dump(test), not outcome),)
-    return ((ast.dump(test), outcome),)
+def irrefutable(case: ast.match_case) -> bool:
+    """Whether a case takes whatever the cases before it have left."""
+    return case.guard is None and isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None
 
 
-def _contradict(known: Facts, new: Facts) -> bool:
-    before = dict(known)
-    if any(before.get(test, outcome) is not outcome for test, outcome in new):
+def _leaves_round(node: ast.AST) -> bool:
+    """Whether a statement may end the round of the loop that it stands in."""
+    if isinstance(node, ast.Continue | ast.Break):
         return True
-    # x == 1 and x == 2 cannot both hold.
-    equals = [
-        text
-        for text, outcome in (*known, *new)
-        if outcome and "ops=[Eq()]" in text and "comparators=[Constant(" in text
-    ]
-    by_left: dict[str, str] = {}
-    for text in equals:
-        left = text.partition(", ops=[Eq()]")[0]
-        if by_left.setdefault(left, text) != text:
-            return True
-    return False
+    if isinstance(node, ast.For | ast.AsyncFor | ast.While):
+        return any(map(_leaves_round, node.orelse))
+    return any(_leaves_round(child) for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr))
+
+
+def _case_facts(subject: ast.expr, case: ast.match_case) -> tuple[Facts, Facts]:
+    """What holds where a case is taken, and where it is not; values alone tell."""
+    match case.pattern:
+        case ast.MatchValue(value=value):
+            test = ast.Compare(subject, [ast.Eq()], [value])
+        case ast.MatchSingleton(value=single):
+            test = ast.Compare(subject, [ast.Is()], [ast.Constant(single)])
+        case ast.MatchOr(patterns=patterns) if all(isinstance(part, ast.MatchValue) for part in patterns):
+            values = [part.value for part in patterns if isinstance(part, ast.MatchValue)]
+            test = ast.Compare(subject, [ast.In()], [ast.Tuple(values, ast.Load())])
+        case _:
+            return (), ()
+    return facts(test, True), () if case.guard else facts(test, False)

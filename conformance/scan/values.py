@@ -7,7 +7,7 @@ from typing import Literal
 
 from conformance.scan.model import Confidence, weakest
 
-Kind = Literal["unknown", "none", "plain", "tensor", "tuple", "list"]
+Kind = Literal["unknown", "none", "plain", "tensor", "tuple", "list", "dict"]
 NOBODY: frozenset[str] = frozenset()
 #: The line, and what cuts there.
 Cut = tuple[int, str]
@@ -28,9 +28,11 @@ class Value:
     derives: frozenset[str] = NOBODY
     #: Where, and by what, it was cut off from the graph.
     cuts: frozenset[Cut] = UNCUT
-    #: Of a tuple or list: its items where their number is known, else what any of them is.
+    #: Of a tuple, list or dict: its items where their number is known, else what any of them is.
     items: tuple[Value, ...] | None = None
     element: Value | None = None
+    #: Of a dict whose items are known: their keys, in the same order.
+    keys: tuple[object, ...] = ()
     #: Whether it counts as true in a test, where that is known.
     truth: bool | None = None
 
@@ -45,8 +47,23 @@ class Value:
         return self.kind in {"tuple", "list"}
 
     @property
+    def is_container(self) -> bool:
+        """Whether this is a tuple, a list or a dict."""
+        return self.is_sequence or self.kind == "dict"
+
+    @property
+    def parts(self) -> tuple[Value, ...]:
+        """The items of a container, or one that stands for them all."""
+        return self.items if self.items is not None else (self.each,)
+
+    @property
+    def places(self) -> tuple[object, ...]:
+        """What the items of a container are found by: keys, or numbers; none where the items are not known."""
+        return self.keys or tuple(range(len(self.items or ())))
+
+    @property
     def each(self) -> Value:
-        """What any item of a sequence is."""
+        """What any item of a container is."""
         if self.items is not None:
             return joined(*self.items) if self.items else UNKNOWN
         return self.element or UNKNOWN
@@ -70,6 +87,11 @@ def opaque(*sources: Value) -> Value:
 def sequence(kind: Kind, items: list[Value]) -> Value:
     """A tuple or list of these."""
     return Value(kind, derives=derived(*items), cuts=cut(*items), items=tuple(items))
+
+
+def mapping(items: dict[object, Value]) -> Value:
+    """A dict of these."""
+    return replace(sequence("dict", [*items.values()]), keys=tuple(items))
 
 
 def several(kind: Kind, element: Value) -> Value:
@@ -133,10 +155,11 @@ def _join(one: Value, other: Value) -> Value:
     )
     if one.kind == other.kind:
         items = None
-        if one.items is not None and other.items is not None and len(one.items) == len(other.items):
+        if one.items is not None and other.items is not None and one.places == other.places:
             items = tuple(_join(*pair) for pair in zip(one.items, other.items, strict=True))
-        element = _join(one.each, other.each) if one.kind in {"tuple", "list"} and items is None else None
-        return replace(both, kind=one.kind, sure=weakest(one.sure, other.sure), items=items, element=element)
+        element = _join(one.each, other.each) if one.is_container and items is None else None
+        sure = weakest(one.sure, other.sure)
+        return replace(both, kind=one.kind, sure=sure, items=items, element=element, keys=one.keys if items else ())
     kinds = {one.kind, other.kind}
     if kinds == {"tensor", "none"}:
         tensor = one if one.is_tensor else other

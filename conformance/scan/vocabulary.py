@@ -25,7 +25,7 @@ _ELEMENTWISE = _words(
 
 #: ``torch.X(...)`` gives one new tensor.
 MAKERS = _ELEMENTWISE | _words(
-    "arange as_tensor bincount cat concat concatenate diag diag_embed einsum empty empty_like "
+    "arange bincount cat concat concatenate diag diag_embed einsum empty empty_like "
     "empty_strided eye from_numpy full full_like hstack vstack dstack linspace logspace normal ones "
     "ones_like polar complex rand rand_like randint randint_like randn randn_like randperm stack tensor "
     "tensordot where zeros zeros_like cdist bucketize searchsorted one_hot gelu silu leaky_relu elu "
@@ -56,13 +56,19 @@ MAYBE_METHODS = _words(
     "int bool type conj broadcast_to resolve_conj"
 )
 
+#: The same of ``torch.m(x, ...)``, which no method is called by.
+MAYBE_FUNCTIONS = _words("as_tensor asarray")
+
 #: A method that other things than tensors have too; alone it proves no tensor.
 SHARED_METHODS = _words(
     "add sum mean max min round index_fill to type view select pow prod std var clone norm cpu cuda copy int bool"
 )
 
 #: Gives a tuple or list of tensors in the same memory.
-SPLITTERS = _words("split chunk unbind tensor_split hsplit vsplit dsplit split_with_sizes broadcast_tensors")
+SPLITTERS = _words("split chunk unbind tensor_split hsplit vsplit dsplit split_with_sizes")
+
+#: ``torch.m(x, y, ...)`` gives a tuple with a view of each.
+VIEWS_OF_EACH = _words("broadcast_tensors")
 
 #: Gives no tensor, and nothing that a gradient flows through.
 PLAIN_METHODS = _words(
@@ -83,6 +89,12 @@ NOT_IN_PLACE = _words(
     "requires_grad_ share_memory_ rename_ names_ retain_grad_ pin_memory_ _coalesced_ set_ resize_ "
     "resize_as_ detach_ t_ transpose_ squeeze_ unsqueeze_ swapaxes_ swapdims_ as_strided_ "
     "sparse_resize_"
+)
+
+#: Classes of which no tensor is an instance.
+NO_TENSORS = _words(
+    "int float complex bool str bytes list tuple dict set frozenset range slice Number Real Integral ndarray Size "
+    "dtype device Module ProcessGroup Generator Enum Path Callable"
 )
 
 PLAIN_BUILTINS = _words("len int float bool str isinstance hasattr callable id type repr range issubclass hash print")

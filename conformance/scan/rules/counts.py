@@ -94,7 +94,7 @@ def length(value: Value) -> tuple[int | None, Confidence]:
         return (len(value.items) if value.items is not None else None), "certain"
     if value.is_tensor:
         return (1, value.sure) if value.sure != "possible" else (None, "possible")
-    if value.kind == "list" and value.items is not None:
+    if value.kind in {"list", "dict"} and value.items is not None:
         return 1, "certain"  # PyTorch takes a list for one value
     return (1, "likely") if value.kind == "none" else (None, "possible")
 

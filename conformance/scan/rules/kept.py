@@ -29,7 +29,7 @@ def tensors_on_ctx(study: Study) -> Iterator[Finding]:
 def _tensor_in(value: Value) -> tuple[str, Confidence | None]:
     if value.is_tensor:
         return "a tensor", value.sure
-    if value.is_sequence:
+    if value.is_container:
         inner = value.items if value.items is not None else (value.each,)
         sure = [found for _, found in map(_tensor_in, inner) if found is not None]
         if sure:

@@ -68,3 +68,13 @@ class UsedAsATensor(Function):
     def forward(ctx, x):
         ctx.x = x  # expect: Function.forward.no-tensor-on-ctx likely
         return x.unsqueeze(0).contiguous()
+
+
+class InAMixedDictionary(Function):
+    @staticmethod
+    def forward(ctx, x, names):
+        kept = {"count": 3, names[0]: 4}
+        kept.update(scale=torch.ones(3))
+        kept["size"] = x.shape
+        ctx.kept = {"more": True, **kept}  # expect: Function.forward.no-tensor-on-ctx certain
+        return x.clone()
