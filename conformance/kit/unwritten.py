@@ -13,6 +13,8 @@ from conformance.kit.calls import SampleCall
 from conformance.kit.tensors import carry_out, dense, differentiable, is_strided
 from conformance.kit.world import World
 
+#: Operations that make a tensor larger than its memory was.
+GROWING = ("resize_", "resize_as_")
 #: What to say of a result that depends on such memory.
 UNWRITTEN = "memory of torch.empty or its like is read before anything is written to it"
 
@@ -20,19 +22,33 @@ UNWRITTEN = "memory of torch.empty or its like is read before anything is writte
 class FillMode(TorchDispatchMode):
     """Fills the memory that ``torch.empty`` and its like hand out with NaN, which is as good as anything.
 
+    So it does with what a tensor grows by.
+
     >>> with FillMode():
-    ...     torch.empty(2), torch.empty(2).zero_(), torch.zeros(2).new_empty(1)
-    (tensor([nan, nan]), tensor([0., 0.]), tensor([nan]))
+    ...     torch.empty(2), torch.empty(2).zero_(), torch.zeros(2).new_empty(1), torch.zeros(1).resize_(2)
+    (tensor([nan, nan]), tensor([0., 0.]), tensor([nan]), tensor([0., nan]))
     """
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operation, and fill what it made."""
+        grows = function.namespace == "aten" and function._opname in GROWING
+        held = _in_memory(args[0]).numel() if grows and _is_fillable(args[0]) else 0
         result = carry_out(function, args, kwargs)
-        if function.namespace == "aten" and "empty" in function._opname:
-            for leaf in pytree.tree_leaves(result):
-                if differentiable(leaf) and is_strided(leaf) and not leaf.is_meta:
-                    leaf.detach().fill_(torch.nan)
+        if function.namespace == "aten" and (grows or "empty" in function._opname):
+            for leaf in filter(_is_fillable, pytree.tree_leaves(result)):
+                _in_memory(leaf)[held:] = torch.nan
         return result
+
+
+def _is_fillable(value: object) -> bool:
+    return differentiable(value) and is_strided(value) and not value.is_meta
+
+
+def _in_memory(tensor: torch.Tensor) -> torch.Tensor:
+    """All numbers of a tensor's storage, in order."""
+    storage = tensor.untyped_storage()
+    with torch.no_grad():
+        return tensor.detach().as_strided((storage.nbytes() // tensor.element_size(),), (1,), 0)
 
 
 def results_and_gradients(

@@ -56,3 +56,17 @@ class RowsLeftUnwritten(Function):
     def backward(ctx, grad):
         (x,) = ctx.saved_tensors
         return 2 * x * grad * (torch.arange(x.shape[0]) < x.shape[0] - 1).unsqueeze(1)
+
+
+class GradientAddedToResizedMemory(GradientAddedToUnwrittenMemory):
+    """The gradient is added to a tensor that was empty and has grown.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        gradient = grad.new().resize_(FRESH)[: grad.numel()].view(grad.shape)
+        gradient += 2 * x * grad
+        return gradient
