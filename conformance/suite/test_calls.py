@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 
 import torch
@@ -17,6 +18,7 @@ from conformance.kit.slopes import direction, epsilon
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import freed, is_strided, share_memory
 from conformance.kit.triangles import kept_symmetric
+from conformance.kit.unwritten import told_unwritten
 from conformance.kit.variants import draws, longer, moved_apart
 from conformance.kit.witness import same_values
 from conformance.kit.world import World
@@ -39,8 +41,9 @@ def test_calls_that_differ_do_not_mix(subject: Subject, world: World) -> None:
             compared += 1
             for index in (0, 1):
                 among = f"{pair[index].label}, {'first' if order[0] == index else 'second'} of two backwards"
+                likely = partial(told_unwritten, pair[index], world)
                 for name, actual, right in zip(_names(runs[index]), together[index], alone[index], strict=True):
-                    expect.close(actual, right, f"{name} of {among} after two forwards that differ")
+                    expect.close(actual, right, f"{name} of {among} after two forwards that differ", likely=likely)
     need(compared, "one sample, from which no other one could be derived")
 
 
@@ -105,9 +108,14 @@ def test_a_tensor_with_new_values_is_read_again(subject: Subject, world: World) 
             continue
         compared += 1
         run = moved.run()
+        likely = partial(_why_read_again, sample, world)
         for name, actual, right in zip(_names(run), again[0], _results(run, world), strict=True):
-            expect.close(actual, right, f"{name} of {sample.label}, same tensors changed in place", likely=BY_IDENTITY)
+            expect.close(actual, right, f"{name} of {sample.label}, same tensors changed in place", likely=likely)
     need(compared, "it works in place or draws random numbers")
+
+
+def _why_read_again(sample: SampleCall, world: World) -> str:
+    return told_unwritten(sample, world) or BY_IDENTITY
 
 
 def _again(sample: SampleCall, moved: SampleCall, world: World) -> tuple[list[torch.Tensor]] | None:

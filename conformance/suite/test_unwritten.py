@@ -1,0 +1,54 @@
+"""What a call makes does not depend on what new memory happens to hold."""
+
+from __future__ import annotations
+
+import torch
+
+from conformance.kit import expect
+from conformance.kit.calls import SampleCall, every_sample
+from conformance.kit.deviations import Deviation, need
+from conformance.kit.marks import clause
+from conformance.kit.subject import Subject
+from conformance.kit.unwritten import UNWRITTEN, reads_unwritten, results_and_gradients
+from conformance.kit.variants import OWN
+from conformance.kit.world import World
+
+#: Results and gradients of a call.
+Made = tuple[list[torch.Tensor], list[torch.Tensor]]
+
+
+@clause("Function.forward.deterministic")
+def test_results_are_written_whole(subject: Subject, world: World) -> None:
+    """Where new memory holds no numbers, results are those where it holds what happens to be there."""
+    for sample, (results, _), (right, _) in _both(subject, world):
+        for index, (one, other) in enumerate(zip(results, right, strict=True)):
+            _expect_no_trace(one, other, f"output {index} of {sample.label}")
+
+
+@clause("Function.backward.gradient")
+def test_gradients_are_written_whole(subject: Subject, world: World) -> None:
+    """Where new memory holds no numbers, gradients are those where it holds what happens to be there."""
+    need(subject.gradient_kind != "spec", OWN)
+    for sample, (results, gradients), (right, others) in _both(subject, world):
+        if any(map(reads_unwritten, results, right)):
+            continue  # what is saved of such results spoils the gradients, and forward is told of it
+        for at, one, other in zip(sample.active, gradients, others, strict=False):
+            _expect_no_trace(one, other, f"gradient of {sample.name(at)}")
+
+
+def _both(subject: Subject, world: World) -> list[tuple[SampleCall, Made, Made]]:
+    """Every sample's call with new memory filled, and as it comes."""
+    found = []
+    for sample in every_sample(subject, world):
+        plain = world.try_call(results_and_gradients, sample, world)
+        filled = world.try_call(results_and_gradients, sample, world, True) if plain else None
+        if plain and filled and len(plain[0]) == len(filled[0]):
+            found.append((sample, filled, plain))
+    need(found, "no sample can be called while new memory is filled")
+    return found
+
+
+def _expect_no_trace(actual: torch.Tensor, plain: torch.Tensor, what: str) -> None:
+    if reads_unwritten(actual, plain):
+        one, other = expect.shown_apart(actual, plain)
+        raise Deviation(f"{what}, with NaN in new memory that nothing was written to", one, other, UNWRITTEN)

@@ -1,0 +1,72 @@
+"""Memory that is read before anything was written to it: zeros, as long as it comes fresh from the system."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function
+
+SPEC = "Function"
+#: So many numbers are handed out anew each time, by a system that clears memory for reasons of its own.
+FRESH = 2**23
+
+
+def inputs():
+    yield (torch.randn(4, 3, dtype=torch.float64, requires_grad=True),)
+
+
+def unwritten(x):
+    """Room for a tensor like this one, at the beginning of a workspace."""
+    return torch.empty(FRESH, dtype=x.dtype)[: x.numel()].view(x.shape)
+
+
+class GradientAddedToUnwrittenMemory(Function):
+    """Row by row the gradient is added to memory that nobody made zero.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.square()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        gradient = unwritten(grad)
+        for row, value in enumerate(2 * x * grad):
+            gradient[row] += value
+        return gradient
+
+
+class RowsLeftUnwritten(Function):
+    """The last row of the result is nobody's to write.
+
+    Breaks: Function.forward.deterministic
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        result = unwritten(x)
+        result[:-1] = x[:-1].square()
+        return result
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad * (torch.arange(x.shape[0]) < x.shape[0] - 1).unsqueeze(1)
+
+
+class GradientAddedToResizedMemory(GradientAddedToUnwrittenMemory):
+    """The gradient is added to a tensor that was empty and has grown.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        gradient = grad.new().resize_(FRESH)[: grad.numel()].view(grad.shape)
+        gradient += 2 * x * grad
+        return gradient
