@@ -159,6 +159,29 @@ class ExchangeOfUnevenParts(Function):
         return _exchanged(grad, ctx.got, ctx.sent, ctx.group), None, None, None
 
 
+class ExchangeOfCountedParts(ExchangeOfUnevenParts):
+    """The same where tensors of whole numbers say how many rows: each rank's own, and in the order of the ranks."""
+
+    TYPES = "V, V, V -> V"
+
+    @staticmethod
+    def inputs():
+        for x, sent, got, group in ExchangeOfUnevenParts.inputs():
+            yield x, torch.tensor(sent), torch.tensor(got), group
+
+    @staticmethod
+    def forward(ctx, x, sent, got, group):
+        ctx.group = group
+        ctx.save_for_backward(sent, got)
+        return _exchanged(x, sent.tolist(), got.tolist(), group)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        sent, got = (counts.tolist() for counts in ctx.saved_tensors)
+        return _exchanged(grad, got, sent, ctx.group), None, None, None
+
+
 def _exchanged(x, sent, got, group):
     received = x.new_empty(sum(got), *x.shape[1:])
     dist.all_to_all_single(received, dense(x), got, sent, group=group)
