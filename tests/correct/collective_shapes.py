@@ -135,6 +135,26 @@ class GatherOfRowsThatSomeLack(GatherOfUnevenRows):
         yield torch.randn(0 if rank % 2 else 2, 2, dtype=torch.float64, requires_grad=True), GROUP
 
 
+class GatherOfASquareAmongOthers(GatherOfUnevenRows):
+    """Of all ranks, one of which has as many rows as columns: made longer that is too large, and the others are not."""
+
+    TYPES = "V -> R"
+
+    @staticmethod
+    def inputs():
+        rank = dist.get_rank() if dist.is_initialized() else 0
+        yield (torch.randn(2 + rank, 3, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        return GatherOfUnevenRows.forward(ctx, x, dist.group.WORLD)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return GatherOfUnevenRows.backward(ctx, grad)[0]
+
+
 class ExchangeOfUnevenParts(Function):
     """Sends every rank as many rows as a list says, and gets as many as another one says: both are a rank's own."""
 
