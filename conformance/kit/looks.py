@@ -91,8 +91,11 @@ def look_at_forward_mode(subject: Subject, world: World, derived: bool = False) 
     need(any(map(_has_jvp, functions)), "the class defines no jvp")
     looks = _once(world, (subject.label, "forward mode"), lambda: _duals(functions, samples))
     if derived:
-        others = _derived_from(samples)
-        looks = looks + _once(world, (subject.label, "forward mode, derived"), lambda: _duals(functions, others))
+        looks = looks + _once(
+            world,
+            (subject.label, "forward mode, derived"),
+            lambda: _duals(functions, _derived_from(samples, world)),
+        )
     return looks
 
 
@@ -132,14 +135,17 @@ def _otherwise(subject: Subject, world: World, functions: tuple[type, ...], samp
 
 
 def _derived(world: World, functions: tuple[type, ...], samples: list[SampleCall]) -> list[Look]:
-    samples = _derived_from(samples)
+    samples = _derived_from(samples, world)
     return [_look(functions, sample, lambda run: _backward(run, world), lenient=True) for sample in samples]
 
 
-def _derived_from(samples: list[SampleCall]) -> list[SampleCall]:
+def _derived_from(samples: list[SampleCall], world: World) -> list[SampleCall]:
     named = ((sample, dtype, str(dtype).removeprefix("torch.")) for sample in samples for dtype in DTYPES)
     converted = ((in_dtype(sample, dtype), f"{sample.label} in {name}") for sample, dtype, name in named)
-    longer = (resized(sample, LONGER) for sample in samples if sample.active)
+    longer = [resized(sample, LONGER) for sample in samples if sample.active]
+    # Where one rank has none, the others would wait for it.
+    everywhere = map(all, zip(*world.exchange([one is not None for one in longer]), strict=True))
+    longer = [one for one, there in zip(longer, everywhere, strict=True) if there]
     return [*(replace(sample, label=label) for sample, label in converted if sample is not None), *filter(None, longer)]
 
 

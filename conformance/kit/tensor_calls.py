@@ -16,7 +16,7 @@ from conformance.kit.samples import Sample
 from conformance.kit.sizes import LONG
 from conformance.kit.spmd.owed import Run
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import differentiable, is_strided, to_double
+from conformance.kit.tensors import differentiable, is_strided, that_differ, to_double, told_apart
 from conformance.kit.world import World
 
 #: A tensor of more elements is moved along so many random directions, not element by element.
@@ -38,7 +38,9 @@ class TensorCall:
         dtype: what every tensor that can be differentiated is made into before the call; None leaves each its own.
         most: a tensor of more elements is moved along random directions, not element by element.
         directions: along how many.
-        uneven: which of the tensors have another shape on another rank; these are moved along directions, too.
+        uneven: which of the tensors have another shape on another rank, or whole numbers that are others there: each
+            rank keeps its own, and those that are differentiated are moved along directions.
+        counts: those of them that have the same shape on all ranks, such as how many rows each rank gets.
     """
 
     subject: Subject
@@ -50,6 +52,7 @@ class TensorCall:
     most: int = MANY
     directions: int = DIRECTIONS
     uneven: frozenset[int] = frozenset()
+    counts: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, subject: Subject, sample: Sample) -> TensorCall:
@@ -210,10 +213,10 @@ def _directions(like: torch.Tensor, dtype: torch.dtype, count: int) -> torch.Ten
 def tensor_calls(subject: Subject, world: World) -> list[TensorCall]:
     """Every sample of a subject, the same on every rank, unless its inputs ask for the rank."""
     found = [TensorCall.of(subject, sample) for sample in subject.examples(world)]
-    shapes = world.exchange([[list(tensor.shape) for tensor in call.tensors] for call in found])
-    return [replace(call, uneven=_that_differ(ranks)) for call, *ranks in zip(found, *shapes, strict=True)]
+    told = world.exchange([[told_apart(tensor) for tensor in call.tensors] for call in found])
+    return [_with_own(call, ranks) for call, *ranks in zip(found, *told, strict=True)]
 
 
-def _that_differ(ranks: Sequence[Sequence[list[int]]]) -> frozenset[int]:
-    """Which of the tensors of a call have another shape on another rank."""
-    return frozenset(at for at, shapes in enumerate(zip(*ranks, strict=True)) if any(s != shapes[0] for s in shapes))
+def _with_own(call: TensorCall, ranks: Sequence[Sequence[Sequence[object]]]) -> TensorCall:
+    uneven, shapes = that_differ(ranks), that_differ([[told[0] for told in rank] for rank in ranks])
+    return replace(call, uneven=uneven, counts=uneven - shapes)

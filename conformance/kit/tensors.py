@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeGuard
+from zlib import crc32
 
 import torch
 from torch.utils import _pytree as pytree
@@ -22,6 +23,30 @@ def dense(tensor: torch.Tensor) -> torch.Tensor:
     [[1.0, 0.0], [0.0, 1.0]]
     """
     return tensor if is_strided(tensor) else tensor.to_dense()
+
+
+def told_apart(tensor: torch.Tensor) -> list[object]:
+    """What tells two ranks that they were given different tensors: other shapes, or other whole numbers.
+
+    Of what can be differentiated the shape alone: its values are made to differ, or to agree, by their type.
+
+    >>> told_apart(torch.tensor([1, 2])) == told_apart(torch.tensor([2, 1])), told_apart(torch.ones(2))
+    (False, [[2]])
+    """
+    shape: list[object] = [list(tensor.shape)]
+    if differentiable(tensor) or not is_strided(tensor) or tensor.is_quantized:
+        return shape
+    plain = tensor.detach().cpu().contiguous().view(-1)
+    return [*shape, crc32(bytes(plain.view(torch.uint8).tolist()))]
+
+
+def that_differ(ranks: Sequence[Sequence[object]]) -> frozenset[int]:
+    """Which tensors, by their places, are others on another rank, going by what every rank tells of its own.
+
+    >>> that_differ([[1, 2], [1, 3]])
+    frozenset({1})
+    """
+    return frozenset(at for at, told in enumerate(zip(*ranks, strict=True)) if any(one != told[0] for one in told))
 
 
 def strided_parts(tensor: torch.Tensor | None) -> tuple[torch.Tensor, ...]:

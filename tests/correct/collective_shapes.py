@@ -135,6 +135,26 @@ class GatherOfRowsThatSomeLack(GatherOfUnevenRows):
         yield torch.randn(0 if rank % 2 else 2, 2, dtype=torch.float64, requires_grad=True), GROUP
 
 
+class GatherOfASquareAmongOthers(GatherOfUnevenRows):
+    """Of all ranks, one of which has as many rows as columns: made longer that is too large, and the others are not."""
+
+    TYPES = "V -> R"
+
+    @staticmethod
+    def inputs():
+        rank = dist.get_rank() if dist.is_initialized() else 0
+        yield (torch.randn(2 + rank, 3, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        return GatherOfUnevenRows.forward(ctx, x, dist.group.WORLD)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return GatherOfUnevenRows.backward(ctx, grad)[0]
+
+
 class ExchangeOfUnevenParts(Function):
     """Sends every rank as many rows as a list says, and gets as many as another one says: both are a rank's own."""
 
@@ -157,6 +177,29 @@ class ExchangeOfUnevenParts(Function):
     @once_differentiable
     def backward(ctx, grad):
         return _exchanged(grad, ctx.got, ctx.sent, ctx.group), None, None, None
+
+
+class ExchangeOfCountedParts(ExchangeOfUnevenParts):
+    """The same where tensors of whole numbers say how many rows: each rank's own, and in the order of the ranks."""
+
+    TYPES = "V, V, V -> V"
+
+    @staticmethod
+    def inputs():
+        for x, sent, got, group in ExchangeOfUnevenParts.inputs():
+            yield x, torch.tensor(sent), torch.tensor(got), group
+
+    @staticmethod
+    def forward(ctx, x, sent, got, group):
+        ctx.group = group
+        ctx.save_for_backward(sent, got)
+        return _exchanged(x, sent.tolist(), got.tolist(), group)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        sent, got = (counts.tolist() for counts in ctx.saved_tensors)
+        return _exchanged(grad, got, sent, ctx.group), None, None, None
 
 
 def _exchanged(x, sent, got, group):
