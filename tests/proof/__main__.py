@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from conformance.core import clauses
+from conformance.core.errors import BAD_USAGE
+from conformance.core.prose import counted
 from tests.proof import implementations, matrix, mutation, scripts
 from tests.proof.matrix import Row
 from tests.proof.mutation import Fate
@@ -35,6 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     only, write = arguments.only, not (arguments.check or arguments.only)
     start = time.monotonic()
+    if only and arguments.part != "all" and not any(only in name for name in _names(arguments.part)):
+        kind = "mutant" if arguments.part == "mutants" else "planted bug or correct implementation"
+        parser.exit(BAD_USAGE, f"no {kind} has {only!r} in its name\n")
     if arguments.part == "peers":
         return _peers(only, write)
     problems = []
@@ -46,8 +51,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         problems += _scripts(only, write)
     for problem in problems:
         print(problem)
-    print(f"{len(problems)} problems, {time.monotonic() - start:.0f} s")
+    print(f"{counted(len(problems), 'problem')}, {time.monotonic() - start:.0f} s")
     return int(bool(problems))
+
+
+def _names(part: str) -> list[str]:
+    """What a part of the proof may be asked about."""
+    if part == "mutants":
+        return [one.name for one in mutation.all_mutants()]
+    good = [] if part == "scripts" else implementations.correct()
+    return [one.reference for one in (*implementations.planted(), *good)]
 
 
 def _dot(_: object) -> None:
@@ -82,8 +95,10 @@ def _matrix(only: str, write: bool) -> list[str]:
         problems += _gaps(bugs)
     caught, alone = (sum(row.caught for row in bugs), sum(not row.also for row in bugs))
     alarms = sum(bool(row.also) for row in good)
-    print(f"{len(bugs)} planted bugs: {caught} caught, {alone} of them break that clause alone")
-    print(f"{len(good)} correct implementations, false alarms: {alarms}")
+    for row in rows if only else ():
+        print(_told(row))
+    print(f"{counted(len(bugs), 'planted bug')}: {caught} caught, {alone} of them break that clause alone")
+    print(f"{counted(len(good), 'correct implementation')}, false alarms: {alarms}")
     if write:
         cost = {
             "clauses": len(clauses.registry()),
@@ -92,6 +107,15 @@ def _matrix(only: str, write: bool) -> list[str]:
         }
         _write(MATRIX.name, {"ranks": list(matrix.RANKS), **cost, "rows": [_row(row) for row in rows]})
     return problems
+
+
+def _told(row: Row) -> str:
+    """What one implementation breaks."""
+    own = row.implementation.breaks
+    if not own:
+        return f"{row.implementation.reference}: breaks {', '.join(row.also) or 'nothing'}"
+    also = f"; also breaks {', '.join(row.also)}" if row.also else ""
+    return f"{row.implementation.reference}: {own} {'caught' if row.caught else 'not caught'}{also}"
 
 
 def _processor_seconds() -> float:
