@@ -23,7 +23,7 @@ SUM, CALLS = "test_gradient_is_the_sum_over_ranks", "test_each_call_has_its_own_
 #: Planted gather: the test, the number of ranks, and what its failure must look like.
 GATHERS = {
     "Mean": (SUM, 3, "mean over ranks instead of sum"),
-    "LocalSlice": (SUM, 2, "slice instead of sum: rank 0's own gradient alone"),
+    "LocalSlice": (SUM, 2, "slice instead of sum: each rank's own gradient alone"),
     "TimesSize": (SUM, 3, "the sum times 3, the number of ranks"),
     "SliceTimesSize": (SUM, 3, "slice instead of sum, times 3, the number of ranks"),
     "OwnSlicesAllReduced": (SUM, 2, "gradients of different entries are mixed"),
@@ -79,12 +79,12 @@ def _backward(how):
 @pytest.mark.parametrize(
     ("how", "said"),
     {
-        "sign": (lambda right: -right, "the sign is turned"),
+        "sign": (lambda right: -right, "the sign is wrong"),
         "factor": (lambda right: right * 3, "the right value times 3"),
         "half": (lambda right: right / 2, "the right value times 0.5"),
         "zeros": (torch.zeros_like, "all zeros"),
         "transposed": (lambda right: right.t(), "transposed"),
-        "symmetric": (lambda right: (right + right.t()) / 2, "its symmetric part"),
+        "symmetric": (lambda right: (right + right.t()) / 2, "the symmetric part"),
         "off by one": (lambda right: right.roll(1, 0), "shifted by one or more entries"),
         "not a number": (lambda right: right * float("nan"), "not a number"),
         "half precision": (lambda right: right.half().double(), "float16 on the way"),
