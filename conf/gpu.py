@@ -87,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"there is no step {unknown[0]}; there are {', '.join(steps)}")
     data.mkdir(parents=True, exist_ok=True)
     missing = [name for name in given.names or steps if not _done(steps[name], data, reports, given.short)]
-    print(f"left nothing: {', '.join(missing)}" if missing else "all steps left their results", flush=True)
+    print(f"no results from: {', '.join(missing)}" if missing else "all steps left their results", flush=True)
     return int(bool(missing))
 
 

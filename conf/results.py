@@ -48,17 +48,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def keep(report: Path, name: str, brief: bool = False, into: Path = RESULTS) -> None:
-    """Write a report to the results, without the keys that say nothing."""
+    """Write a report to the results, without empty keys."""
     into.mkdir(parents=True, exist_ok=True)
     text = report.read_text("utf-8")
-    for place, name_of_it in ((f"{RESULTS.parents[1]}/", ""), (f"{sys.prefix}/", ""), (f"{sys.base_prefix}/", "")):
-        text = text.replace(place, name_of_it)  # where this machine keeps things is nobody's business
+    for place in (RESULTS.parents[1], sys.prefix, sys.base_prefix):
+        text = text.replace(f"{place}/", "")  # where this machine keeps things is nobody's business
     data = json.loads(text)
     if brief:
         _shorten(clause for part in ({"clauses": data["engine"]}, *data["subjects"]) for clause in part["clauses"])
     needed = {"reason", "message", "reproduce", "ranks", "tests", "exitcode"}
     target = into / f"{name}.json"
-    target.write_text(json.dumps(_said(data, needed), ensure_ascii=False, separators=(",", ":")) + "\n", "utf-8")
+    target.write_text(
+        json.dumps(_without_empty(data, needed), ensure_ascii=False, separators=(",", ":")) + "\n", "utf-8"
+    )
     print(f"{target.name}: {target.stat().st_size // 1024} KiB")
 
 
@@ -71,14 +73,14 @@ def _shorten(clauses: Iterable[dict[str, Any]]) -> None:
             clause.pop("text", None)
 
 
-def _said(value: Any, needed: set[str]) -> Any:
+def _without_empty(value: Any, needed: set[str]) -> Any:
     if isinstance(value, dict):
         return {
-            key: _said(part, needed)
+            key: _without_empty(part, needed)
             for key, part in value.items()
             if part not in ("", [], None) or key in needed | {"engine", "subjects"}
         }
-    return [_said(part, needed) for part in value] if isinstance(value, list) else value
+    return [_without_empty(part, needed) for part in value] if isinstance(value, list) else value
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +24,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         chosen = tuple(package(name) for name in given.names) or PACKAGES
     except KeyError as error:
-        print(f"no package {error} in the table; there are {', '.join(e.key for e in PACKAGES)}", file=sys.stderr)
+        name = str(error.args[0])
+        near = difflib.get_close_matches(name, [entry.key for entry in PACKAGES], 1)
+        hint = f"did you mean {near[0]}?" if near else f"published/packages.py has the names of all {len(PACKAGES)}"
+        print(f"no package {name} in the table; {hint}", file=sys.stderr)
         return 4
     results, table = Path(given.into) / file_of(given.device), []
     with ThreadPoolExecutor(given.jobs) as workers:

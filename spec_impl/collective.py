@@ -12,7 +12,7 @@ SPEC = "Collective"
 
 
 class Collective(torch.autograd.Function):
-    """Any Function that communicates within a process group. It is there to be read, not to be derived from.
+    """Any Function that communicates within a process group. Documentation only; do not subclass.
 
     A signature such as ``"V, R -> V, I"`` claims a type for each tensor argument and each tensor result, in order:
 

@@ -1,6 +1,6 @@
 """What PyTorch offers to a Function under autocast: custom_fwd and custom_bwd.
 
-It goes on from :mod:`spec_impl.function`.
+Continues :mod:`spec_impl.function`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ SPEC = "Function"
 class FunctionAmp(Function):
     """A Function whose forward and backward are decorated for autocast.
 
-    It is there to be read, not to be derived from.
+    Documentation only; do not subclass.
 
     .. clause:: Function.amp.custom-fwd
        :party: engine

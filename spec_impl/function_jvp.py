@@ -1,6 +1,6 @@
-"""What jvp owes and gets.
+"""What jvp receives and must return.
 
-It goes on from :mod:`spec_impl.function`, where the letters of the documents are explained.
+Continues :mod:`spec_impl.function`, which explains the letters K, T, L, M and N.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SPEC = "Function"
 class FunctionJvp(Function):
     """Turn tangents of the inputs into tangents of the outputs.
 
-    It is there to be read, not to be derived from: in PyTorch these are members of
+    Documentation only; do not subclass: in PyTorch these are members of
     :class:`spec_impl.function.Function`.
     """
 

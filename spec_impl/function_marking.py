@@ -1,6 +1,6 @@
 """What forward says of its inputs and outputs: mark_dirty, mark_non_differentiable, set_materialize_grads.
 
-It goes on from :mod:`spec_impl.function`, where the letters of the documents are explained.
+Continues :mod:`spec_impl.function`, which explains the letters K, T, L, M and N.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SPEC = "Function"
 class FunctionMarking(Function):
     """Say what autograd cannot see for itself.
 
-    It is there to be read, not to be derived from: in PyTorch these are members of
+    Documentation only; do not subclass: in PyTorch these are members of
     :class:`spec_impl.function.Function`.
     """
 
@@ -135,7 +135,7 @@ class FunctionMarking(Function):
         """
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Choose what stands for a gradient that nobody computed: zeros, or None (a method of ctx).
+        """Choose whether missing gradients arrive as zeros or None (a method of ctx).
 
         Args:
             value: True for zeros, which is the default.

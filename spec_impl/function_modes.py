@@ -1,6 +1,6 @@
 """The contract in other ways to run a Function: without gradients, in another thread, under checkpoint and autocast.
 
-It goes on from :mod:`spec_impl.function`. K, T, L, M and N are the documents that are named there.
+Continues :mod:`spec_impl.function`, which explains the letters K, T, L, M and N.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ SPEC = "Function"
 
 
 class FunctionModes(Function):
-    """What stays the same however a Function is run. It is there to be read, not to be derived from.
+    """What stays the same however a Function is run. Documentation only; do not subclass.
 
     Where a way of running is not supported by design an error is right; other numbers never are.
 

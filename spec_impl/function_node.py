@@ -1,6 +1,6 @@
 """What PyTorch offers on ctx, on the ``grad_fn`` of a result, and on instances.
 
-It goes on from :mod:`spec_impl.function`, where the letters of the documents are explained.
+Continues :mod:`spec_impl.function`, which explains the letters K, T, L, M and N.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SPEC = "Function"
 class FunctionNode(Function):
     """The attributes of ctx and of the node in the graph, and what becomes of instances.
 
-    It is there to be read, not to be derived from: in PyTorch these are members of
+    Documentation only; do not subclass: in PyTorch these are members of
     :class:`spec_impl.function.Function`.
 
     .. clause:: Function.attributes.reflect

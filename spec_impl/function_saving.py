@@ -1,6 +1,6 @@
 """How tensors are kept for the derivatives: save_for_backward and save_for_forward.
 
-It goes on from :mod:`spec_impl.function`, where the letters of the documents are explained.
+Continues :mod:`spec_impl.function`, which explains the letters K, T, L, M and N.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SPEC = "Function"
 class FunctionSaving(Function):
     """Keep tensors for backward and jvp.
 
-    It is there to be read, not to be derived from: in PyTorch these are members of
+    Documentation only; do not subclass: in PyTorch these are members of
     :class:`spec_impl.function.Function`.
     """
 

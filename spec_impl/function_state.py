@@ -1,6 +1,6 @@
 """The contract on tensors that a Function does not own: its caller's, those it saved, those it finds elsewhere.
 
-It goes on from :mod:`spec_impl.function`. K, T, L, M and N are the documents that are named there.
+Continues :mod:`spec_impl.function`, which explains the letters K, T, L, M and N.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ SPEC = "Function"
 
 
 class FunctionState(Function):
-    """What a Function must leave alone, and what it may not depend on. It is there to be read, not to be derived from.
+    """What a Function must leave alone, and what it may not depend on. Documentation only; do not subclass.
 
     .. clause:: Function.save_for_backward.protects
        :level: should

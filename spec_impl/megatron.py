@@ -1,4 +1,4 @@
-"""Turn a view into a tensor that is none, without copying.
+"""Return a tensor that shares a view's data but is not a view.
 
 Source document: the page of ``megatron.core.utils.MakeViewlessTensor`` (M).
 """
@@ -13,10 +13,10 @@ SPEC = "MakeViewlessTensor"
 
 
 class MakeViewlessTensor(torch.autograd.Function):
-    """Give the data of ``inp`` a tensor that is no view, and pass gradients straight through.
+    """Return a tensor over the data of ``inp`` that is not a view, and pass gradients straight through.
 
     A view keeps the tensor it was made from alive, gradient graph and all. The result of this Function shares
-    the data but knows no base. :func:`make_viewless_tensor` calls it with ``keep_graph=True``.
+    the data but has no ``_base``. :func:`make_viewless_tensor` calls it with ``keep_graph=True``.
 
     This is the combined form. :class:`MakeViewlessTensorSeparate` is the one for :mod:`torch.func`.
 

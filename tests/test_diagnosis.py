@@ -79,12 +79,12 @@ def _backward(how):
 @pytest.mark.parametrize(
     ("how", "said"),
     {
-        "sign": (lambda right: -right, "the sign is turned"),
+        "sign": (lambda right: -right, "the sign is wrong"),
         "factor": (lambda right: right * 3, "the right value times 3"),
         "half": (lambda right: right / 2, "the right value times 0.5"),
         "zeros": (torch.zeros_like, "all zeros"),
         "transposed": (lambda right: right.t(), "transposed"),
-        "symmetric": (lambda right: (right + right.t()) / 2, "its symmetric part"),
+        "symmetric": (lambda right: (right + right.t()) / 2, "the symmetric part"),
         "off by one": (lambda right: right.roll(1, 0), "shifted by one or more entries"),
         "not a number": (lambda right: right * float("nan"), "not a number"),
         "half precision": (lambda right: right.half().double(), "float16 on the way"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from tests.proof import implementations
 from tests.proof.__main__ import wrong
 from tests.proof.matrix import Row
 
-DATA = Path(__file__).parents[1] / "docs" / "data"
+TESTS = Path(__file__).parent
+DATA = TESTS.parent / "docs" / "data"
 MATRIX = json.loads((DATA / "kill-matrix.json").read_text(encoding="utf-8"))
 
 
@@ -39,23 +41,43 @@ def test_every_test_asserts_in_its_own_body():
     assert hidden == []
 
 
+def test_the_compiler_and_the_transforms_are_used_under_the_names_that_the_plan_looks_for():
+    """The plan finds them by their names in the source; under another name a test would share ranks with all others."""
+    package = Path(catalog.__file__).parents[1]
+    hidden = []
+    for file in sorted((*(package / "suite").glob("*.py"), *(package / "kit").glob("*.py"))):
+        text = file.read_text("utf-8")
+        nodes = list(ast.walk(ast.parse(text)))
+        used = {ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute)}
+        imported = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module == "torch"]
+        names = {f"torch.{alias.name}" for node in imported for alias in node.names}
+        compiles = "torch.compile" in used | names
+        transforms = any(name == "torch.vmap" or name.startswith("torch.func.") for name in used) or (
+            {"torch.func", "torch.vmap"} & names
+        )
+        if (compiles and not re.search(catalog.COMPILER, text)) or (
+            transforms and not re.search(catalog.TRANSFORMS, text)
+        ):
+            hidden.append(file.name)
+    assert hidden == []
+
+
+def test_whatever_stands_among_the_implementations_is_one():
+    """A class without "Breaks: CLAUSE", or without a docstring, would be passed over in silence."""
+    held = {found.reference for found in (*implementations.planted(), *implementations.correct())}
+    passed_over = []
+    for file in sorted((*(TESTS / "planted").glob("[!_]*.py"), *(TESTS / "correct").glob("[!_]*.py"))):
+        for node in ast.parse(file.read_text("utf-8")).body:
+            kinds = (ast.ClassDef, ast.FunctionDef) if file.parent.name == "planted" else ast.ClassDef
+            if not isinstance(node, kinds) or node.name.startswith("_") or node.name == "inputs":
+                continue
+            if f"tests.{file.parent.name}.{file.stem}:{node.name}" not in held:
+                passed_over.append(f"{file.parent.name}/{file.name}: {node.name}")
+    assert passed_over == []
+
+
 def test_every_planted_bug_names_clauses_that_there_are():
     assert {bug.breaks for bug in implementations.planted()} - set(clauses.registry()) == set()
-
-
-@pytest.mark.parametrize("folder", ["planted", "correct"])
-def test_every_class_of_the_proof_is_an_implementation(folder):
-    """One whose docstring forgets what it breaks, or says it in other words, would never be asked."""
-    found = getattr(implementations, folder)()
-    known = {one.reference for one in found}
-    files = sorted((Path(__file__).parent / folder).glob("[!_]*.py"))
-    classes = [
-        f"tests.{folder}.{file.stem}:{node.name}"
-        for file in files
-        for node in ast.parse(file.read_text("utf-8")).body
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
-    ]
-    assert [name for name in classes if name not in known] == [], "say 'Breaks: CLAUSE' there, or begin with _"
 
 
 def test_what_a_planted_bug_breaks_besides_is_measured_and_not_listed():

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+import conformance
 from conformance.core import catalog
 from conformance.core.plan import PlannedTest, SubjectRef
 from conformance.reproduce.assemble import assembled
 from conformance.reproduce.scripts import gather_script
-from conformance.reproduce.whole import PACKAGES, embedded, whole_script
+from conformance.reproduce.whole import FACE, PACKAGES, embedded, whole_script
 from tests.faults.command import run
 from tests.proof.scripts import Alone
 
@@ -152,7 +153,7 @@ def test_a_script_of_a_collective_knows_its_types_and_the_names_its_module_takes
 
 def test_a_clause_of_the_engine_runs_out_of_a_script(tmp_path):
     path = tmp_path / "engine.py"
-    test = next(test for test in TESTS.values() if test.about_engine and test.clause == "Function.backward.receives")
+    test = next(test for test in TESTS.values() if test.tests_engine and test.clause == "Function.backward.receives")
     path.write_text(whole_script(PlannedTest(test, None, 1, False, test.cases[0]), 60.0))
     status, said = script(path)
     assert (status, "in order" in said) == (0, True), said
@@ -185,3 +186,15 @@ def test_hostile_words_stay_inside_the_docstring():
     tree = ast.parse(docstring(wanted))
     assert len(tree.body) == 1
     assert "\x1b" not in docstring(wanted)
+
+
+def test_what_stands_in_for_the_package_in_a_script_has_its_public_names():
+    names = set()
+    for node in ast.parse(FACE).body:
+        if isinstance(node, ast.ImportFrom):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.FunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign):
+            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    assert names == set(conformance.__all__)

@@ -40,7 +40,7 @@ def unseen_change(action: Callable[[], object]) -> str:
         action()
     if started:
         return f"changed by a collective: {', '.join(dict.fromkeys(started))}"
-    return "changed through .data, .numpy() or another alias, which autograd does not see"
+    return "changed through .data, .numpy() or another alias, which autograd does not track"
 
 
 class EndedAtOnceMode(TorchDispatchMode):

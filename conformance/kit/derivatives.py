@@ -80,6 +80,6 @@ def _made_on_purpose(run: Run, at: int, gradient: torch.Tensor, expected: torch.
         if any(not torch.equal(here[place], other) for place, other in zip(run.places, there, strict=True)):
             return "a surrogate of a step function, which formula= declares if it is meant"
     return (
-        "a gradient for what forward does not read from this input: it may come from elsewhere, such as a module, "
-        "which is not copied as the samples are: let call= take its parameters from there"
+        "forward does not use this input; perhaps it reads the value from a module instead: "
+        "pass the module's own parameter in call="
     )

@@ -49,7 +49,10 @@ class NotApplicable(Exception):
 
 
 class Unfit(Exception):
-    """What the subject gave is nothing to judge this clause by; the message, of which another clause tells, says why.
+    """The result is malformed in a way that another clause reports; the message says how.
+
+    So this clause cannot be judged. The test ends in an error, which counts as a consequence of that clause: a test
+    that were skipped would leave the subject incomplete, as if the suite had lacked something.
 
     >>> raise Unfit("the result is no tuple")
     Traceback (most recent call last):

@@ -44,16 +44,18 @@ def _generic(actual: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype) -
     if bool((actual == 0).all()):
         return "all zeros" if bool((expected != 0).any()) else ""
     if _near(actual, -expected):
-        return "the sign is turned"
+        return "the sign is wrong"
     if _near(actual, expected.conj()):
-        return "a complex conjugate is missing or too many"
+        return "a complex conjugate is missing, or one too many"
     factor = _factor(actual, expected)
     if factor:
         return f"the right value times {factor}"
     if _is_matrix(expected) and _near(actual, expected.mT):
         return "transposed"
     if _is_symmetric_part(actual, expected):
-        return "its symmetric part: where the matrix is symmetric by what it means, let call= make it symmetric first"
+        return (
+            "the symmetric part of the expected value: if the matrix is meant to be symmetric, symmetrize it in call="
+        )
     if actual.dim() and _is_roll(actual, expected):
         return "shifted by one or more entries"
     if torch.allclose(actual, expected, rtol=1e-2, atol=1e-3):

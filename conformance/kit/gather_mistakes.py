@@ -62,7 +62,7 @@ def gradient_mistakes(table: Table, rank: int) -> dict[str, torch.Tensor]:
 
 def _gradient_mistakes(table: Table, rank: int) -> Iterator[tuple[str, torch.Tensor]]:
     size, own, total = len(table), table[rank][rank], added_up(table, rank)
-    yield "slice instead of sum: each rank's own gradient alone, without what the other ranks' losses say", own
+    yield "slice instead of sum: each rank's own gradient alone; the gradients of other ranks' losses are lost", own
     yield "mean over ranks instead of sum", total / size
     yield f"the sum times {size}, the number of ranks", total * size
     yield f"slice instead of sum, times {size}, the number of ranks", own * size

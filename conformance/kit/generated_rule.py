@@ -18,9 +18,9 @@ from conformance.kit.tensors import differentiable
 
 NO_DIRTY = "PyTorch's generated rule loses what ctx.mark_dirty was given, and then refuses every batch"
 LOSSES = (
-    "PyTorch's generated rule does not map ctx.saved_for_forward (ctx.saved_tensors is mapped), keeps the batch "
-    "dimensions of the last save alone, loses what ctx.mark_non_differentiable was given, counts the values in a "
-    "nested argument as inputs of jvp, and the gradient of an output that is the same for all samples once for each"
+    "PyTorch's generated rule has known gaps: it does not map ctx.saved_for_forward, keeps only the batch dimensions "
+    "of the last save, ignores ctx.mark_non_differentiable, miscounts nested arguments in jvp, and adds up the "
+    "gradient of an unmapped output once per sample"
 )
 
 NAMED = "forward returns a named tuple as it is, which PyTorch's generated rule does not take: return tuple(...) of it"

@@ -38,7 +38,7 @@ class Look:
     error: Exception | None = None
 
 
-#: In place only where it is this dtype already: what ``x.float()`` and its like hide.
+#: Dtypes to try: ``x.float()`` returns x itself where that is float32 already, so a change in place shows only there.
 DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 

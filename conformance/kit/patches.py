@@ -61,7 +61,8 @@ LIBRARY = (
     struct, time, traceback, types, weakref,
 )  # fmt: skip
 SUITE = (joining, outcomes, attempt, deviations, expect, seeds, world)
-#: Imported modules that must stay what they are: Python's own, and torch's public ones.
+#: Imported modules that must stay what they are: Python's own, torch's public ones, and under ``check`` whatever the
+#: caller has imported by then.
 MODULES = tuple(
     name
     for name in sys.modules

@@ -81,7 +81,7 @@ class World:
             except LeftAlone:
                 line = next(iter(str(error).splitlines()), "")
                 raise Deviation(
-                    "a call that raises on this rank, while other ranks wait for it in a collective",
+                    "this rank raised while other ranks were waiting in a collective",
                     f"{type(error).__name__}: {line}",
                     "an exception on every rank, or on none",
                 ) from error

@@ -6,6 +6,7 @@ A short script is kept only after it was seen to fail; otherwise the script carr
 from __future__ import annotations
 
 import ast
+import itertools
 import os
 import re
 import subprocess
@@ -38,8 +39,8 @@ SAMPLES = {
 }
 #: What every script promises.
 STATUSES = (
-    "it prints what is wrong and exits with status 1 while the bug is there, with 0 once it is fixed, and with 2 where "
-    "it could not come to its end."
+    "it prints what is wrong and exits with status 1 while the bug is there, with 0 once it is fixed, and with 2 if it "
+    "could not finish."
 )
 
 
@@ -104,11 +105,9 @@ def _wanted(report: Report, tests: Sequence[PlannedTest]) -> Iterator[Wanted]:
 def _free(folder: Path, wanted: Wanted, written: Sequence[Path]) -> Path:
     """A name that no other script of this run has."""
     subject = re.sub(r"\W+", "_", wanted.part.subject).strip("_") or "torch"
-    for number in range(1, len(written) + 2):
-        path = folder / f"{subject}-{wanted.clause.id}{f'-{number}' if number > 1 else ''}.py"
-        if path not in written:
-            return path
-    raise AssertionError
+    name = f"{subject}-{wanted.clause.id}"
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    return next(path for path in (folder / f"{each}.py" for each in names) if path not in written)
 
 
 def docstring(wanted: Wanted) -> str:

@@ -29,6 +29,15 @@ def at_least(confidence: Confidence, floor: Confidence) -> bool:
     return CONFIDENCES.index(confidence) >= CONFIDENCES.index(floor)
 
 
+def counted(number: int, noun: str) -> str:
+    """A number and its noun, in the plural unless it is one.
+
+    >>> counted(1, "value"), counted(2, "value")
+    ('1 value', '2 values')
+    """
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 class BadTarget(Exception):
     """The thing to scan cannot be found, or holds no source; the message says so in one line."""
 

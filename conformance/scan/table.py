@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from conformance.scan.model import CONFIDENCES, Confidence, Finding, Found, Scan
+from conformance.scan.model import CONFIDENCES, Confidence, Finding, Found, Scan, counted
 
 STYLES: dict[Confidence, str] = {"certain": "bold red", "likely": "yellow", "possible": "cyan"}
 
@@ -74,7 +74,6 @@ def _summary(scan: Scan) -> str:
         f"{sum(finding.confidence == confidence for finding in scan.findings)} {confidence}"
         for confidence in reversed(CONFIDENCES)
     ]
-    functions = f"{len(scan.found)} Function{'s' * (len(scan.found) != 1)}"
-    files = f"{scan.files} file{'s' * (scan.files != 1)}"
+    functions, files = counted(len(scan.found), "Function"), counted(scan.files, "file")
     skipped = f", {len(scan.skipped)} skipped" if scan.skipped else ""
     return f"{functions} in {files}{skipped}; findings: {', '.join(counts)} ({scan.seconds:.1f} s)"

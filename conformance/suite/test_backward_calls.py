@@ -81,11 +81,11 @@ def test_every_choice_of_inputs_gets_its_gradients(subject: Subject, world: Worl
         precision = working_epsilon(sample, world)
         for chosen in choices:
             tried += 1
-            among = f"when of {sample.label} only {', '.join(sample.names[at] for at in chosen)} needs a gradient"
+            among = f"when only {', '.join(sample.names[at] for at in chosen)} requires grad ({sample.label})"
             with expect.no_error(f"gradients {among}", "the gradients"):
                 actual = _chosen_gradients(sample, chosen, cotangents)
             for at in chosen:
-                what = f"gradient of {sample.names[at]} {among}, against that when all do"
+                what = f"gradient of {sample.names[at]} {among}, compared with all inputs requiring grad"
                 expect.close(actual[at], whole[at], what, precision=precision)
     need(tried, "one input alone is differentiated; there is nothing to choose")
 

@@ -142,7 +142,7 @@ def test_a_gradient_follows_the_numbers(subject: Subject, world: World) -> None:
 
     It may be the same where forward is linear. Elsewhere it was made of what an earlier call kept.
     """
-    need(world.size == 1, "asked of one rank: what a call keeps, it keeps on each")
+    need(world.size == 1, "checked on one rank only: what a call keeps, it keeps on each")
     need(subject.gradient_kind == "numeric", "its gradient is a declared one, or its spec says what it is")
     compared = 0
     for given, _ in differentiated(subject, world):

@@ -67,7 +67,7 @@ def _steady(subject: Subject, world: World) -> list[SampleCall]:
 def test_it_is_captured_whole(subject: Subject, world: World) -> None:
     """Compiled with fullgraph=True, forward and backward run, for a second shape too."""
     need(not subject.defines("__call__"), "its methods are those of an instance, which the compiler does not trace")
-    need(world.size == 1, "asked of one rank: the code is the same on all")
+    need(world.size == 1, "checked on one rank only: the code is the same on all")
     with compiling():
         whole = compiled(subject, whole=True)
         for sample in _steady(subject, world):

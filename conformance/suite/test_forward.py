@@ -131,11 +131,11 @@ def test_global_state_is_left_as_found(subject: Subject, world: World) -> None:
     """A call changes no global setting, and reseeds no generator."""
     samples = every_sample(subject, world)
     dtype, grad = torch.get_default_dtype(), torch.is_grad_enabled()
-    before = isolation.take()
+    before = isolation.snapshot()
     try:
         states = [[_states_after(sample, world, seed) for sample in samples] for seed in (11, 12)]
         later = [[_states_after(sample, world, 11, seed) for sample in samples] for seed in (11, 12)]
-        changed = isolation.differences(before, isolation.take())
+        changed = isolation.differences(before, isolation.snapshot())
     finally:
         torch.set_default_dtype(dtype)
         torch.set_grad_enabled(grad)
@@ -149,12 +149,12 @@ def test_global_state_is_left_as_found(subject: Subject, world: World) -> None:
 @clause("Function.forward.deterministic")
 def test_unusual_settings_are_left_as_found(subject: Subject, world: World) -> None:
     """A call changes no global setting where settings are not those of most programs."""
-    need(world.size == 1, "asked of one rank: one that fails would leave the others waiting for it")
+    need(world.size == 1, "checked on one rank only: a failing rank would leave the others waiting")
     samples = every_sample(subject, world)
     with unusual_settings():
-        before = isolation.take()
+        before = isolation.snapshot()
         ran = [world.try_call(_whole, sample, world) for sample in samples]
-        changed = isolation.differences(before, isolation.take())
+        changed = isolation.differences(before, isolation.snapshot())
     need(all(ran), "it raises where another default dtype, anomaly mode or deterministic algorithms are set")
     expect.that(not changed, "unusual settings after calls", f"changed: {', '.join(changed)}", "as they were before")
 

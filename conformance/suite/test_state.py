@@ -30,7 +30,7 @@ UNWATCHED = "backward reads the memory that was changed, in a way that PyTorch d
 @clause("Function.save_for_backward.protects")
 def test_a_change_in_place_is_noticed_or_does_no_harm(subject: Subject, world: World) -> None:
     """After any one argument or output was changed in place, backward raises or gives the gradients of the call."""
-    need(world.size == 1, "asked of one rank: one that notices would leave the others waiting for it")
+    need(world.size == 1, "checked on one rank only: a rank that notices would leave the others waiting")
     tried = 0
     for sample, _ in differentiated(subject, world):
         first = sample.run()

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from conformance.core import clauses
+from conformance.core.errors import BAD_USAGE
+from conformance.core.prose import counted
 from tests.proof import implementations, matrix, mutation, scripts
 from tests.proof.implementations import Implementation
 from tests.proof.matrix import Row
@@ -40,6 +42,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("--new goes with matrix, scripts or peers: a mutant is new whenever the reference changes")
     only, write = arguments.only, not (arguments.check or arguments.only)
     start = time.monotonic()
+    if only and arguments.part != "all" and not any(only in name for name in _names(arguments.part)):
+        kind = "mutant" if arguments.part == "mutants" else "planted bug or correct implementation"
+        parser.exit(BAD_USAGE, f"no {kind} has {only!r} in its name\n")
     if arguments.part == "peers":
         return _peers(Asked(PEERS, only, arguments.new), write)
     problems = []
@@ -51,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         problems += _scripts(Asked(SCRIPTS, only, arguments.new), write)
     for problem in problems:
         print(problem)
-    print(f"{len(problems)} problems, {time.monotonic() - start:.0f} s")
+    print(f"{counted(len(problems), 'problem')}, {time.monotonic() - start:.0f} s")
     return int(bool(problems))
 
 
@@ -73,8 +78,6 @@ class Asked:
         """Those that are asked."""
         self.all = [one.reference for one in implementations]
         wanted = [one for one in implementations if self.only in one.reference]
-        if not wanted:
-            raise SystemExit(f"--only {self.only}: no planted bug and no correct implementation has a name with that")
         return [one for one in wanted if not (self.new and one.reference in self.known)]
 
     def write(self, rows: Iterable[dict[str, Any]], **others: Any) -> None:
@@ -83,6 +86,14 @@ class Asked:
         ordered = [found[name] for name in self.all if name in found]
         data = {**(self.data if self.new else others), "rows": ordered}
         self.file.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _names(part: str) -> list[str]:
+    """What a part of the proof may be asked about."""
+    if part == "mutants":
+        return [one.name for one in mutation.all_mutants()]
+    good = [] if part == "scripts" else implementations.correct()
+    return [one.reference for one in (*implementations.planted(), *good)]
 
 
 def _dot(_: object) -> None:
@@ -115,12 +126,12 @@ def _matrix(asked: Asked, write: bool) -> list[str]:
     problems = [problem for row in rows for problem in wrong(row, known.get(row.implementation.reference))]
     if not (asked.only or asked.new):
         problems += _gaps(bugs)
-    if asked.only:
-        print("\n".join(map(_told, rows)))
     caught, alone = (sum(row.caught for row in bugs), sum(not row.also for row in bugs))
     alarms = sum(bool(row.also) for row in good)
-    print(f"{len(bugs)} planted bugs: {caught} caught, {alone} of them break that clause alone")
-    print(f"{len(good)} correct implementations, false alarms: {alarms}")
+    for row in rows if asked.only else ():
+        print(_told(row))
+    print(f"{counted(len(bugs), 'planted bug')}: {caught} caught, {alone} of them break that clause alone")
+    print(f"{counted(len(good), 'correct implementation')}, false alarms: {alarms}")
     if write:
         cost = {
             "clauses": len(clauses.registry()),
@@ -132,11 +143,12 @@ def _matrix(asked: Asked, write: bool) -> list[str]:
 
 
 def _told(row: Row) -> str:
-    """What became of one implementation, for whoever is writing it."""
-    name, own, others = row.implementation.reference, row.implementation.breaks, ", ".join(row.also)
-    if own:
-        return f"{name}: {'breaks' if row.caught else 'keeps'} {own}{others and f', and also breaks {others}'}"
-    return f"{name}: {f'accused of {others}' if others else 'conforms'}"
+    """What one implementation breaks."""
+    own = row.implementation.breaks
+    if not own:
+        return f"{row.implementation.reference}: breaks {', '.join(row.also) or 'nothing'}"
+    also = f"; also breaks {', '.join(row.also)}" if row.also else ""
+    return f"{row.implementation.reference}: {own} {'caught' if row.caught else 'not caught'}{also}"
 
 
 def _processor_seconds() -> float:

@@ -75,7 +75,7 @@ def _concerns(item: PlannedTest, implementation: Implementation) -> bool:
     """The compiler takes seconds, and what it compiles is as wrong as before: it is for its own bugs."""
     if item.test.compiles and implementation.breaks not in {"", item.test.clause}:
         return False
-    return item.test.about_engine == implementation.engine
+    return item.test.tests_engine == implementation.engine
 
 
 def settings_of(implementation: Implementation, *path: str) -> Settings:

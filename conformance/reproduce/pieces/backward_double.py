@@ -20,7 +20,7 @@ def check() -> bool:
             print(error)
             wrong = True
         except RuntimeError as error:
-            print(f"differentiating twice is refused, which is in order: {error}")
+            print(f"differentiating twice raises an error, which is allowed: {error}")
     return wrong
 
 

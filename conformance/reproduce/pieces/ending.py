@@ -9,7 +9,7 @@ from typing import NoReturn
 
 
 def finish(check: Callable[[], bool]) -> NoReturn:
-    """Exit with 1 where the check finds the bug, 0 where it does not, and 2 where it could not come to its end."""
+    """Exit with 1 where the check finds the bug, 0 where it does not, and 2 if it could not finish."""
     try:
         status = int(check())
     except Exception:

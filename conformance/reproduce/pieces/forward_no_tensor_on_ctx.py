@@ -25,7 +25,7 @@ def check() -> bool:
         outputs = results(call(*fresh(sample)))
         for name, value in vars(outputs[0].grad_fn).items() if outputs else ():
             if any(isinstance(one, torch.Tensor) for one in held_by(value)):
-                print(f"ctx.{name} holds a tensor: it belongs into ctx.save_for_backward")
+                print(f"ctx.{name} holds a tensor: save it with ctx.save_for_backward instead")
                 wrong = True
     return wrong
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from conformance.scan.classes import Method, Parameters
-from conformance.scan.model import Finding
+from conformance.scan.model import Finding, counted
 from conformance.scan.rules.counts import has_ctx_too, length
 from conformance.scan.study import Study
 
@@ -15,11 +15,11 @@ def by_forward(study: Study) -> Iterator[Finding]:
     forward, setup = study.subject.own("forward"), study.subject.own("setup_context")
     takes = _takes(study, forward)
     if forward and takes and has_ctx_too(study, takes):
-        message = f"forward takes {takes.names[0]}; where setup_context is overridden, PyTorch calls it without"
+        message = f"forward takes {takes.names[0]}, but with setup_context PyTorch calls forward without ctx"
         yield study.finding("Function.apply.accepts", "likely", forward.lineno, message)
     takes = _takes(study, setup)
     if setup and takes and _has_no_room(takes, 2):
-        message = f"setup_context takes {_counted(takes)} after {takes.ctx}; PyTorch hands it inputs and output"
+        message = f"setup_context takes {_values(takes)} after {takes.ctx}; PyTorch hands it inputs and output"
         yield study.finding("Function.apply.accepts", "certain", setup.lineno, message)
 
 
@@ -32,8 +32,7 @@ def by_backward(study: Study) -> Iterator[Finding]:
     counts = {length(returned.value)[0] for returned in forward.trace.returns}
     count = counts.pop() if len(counts) == 1 else None
     if count is not None and _has_no_room(takes, count):
-        outputs = f"{count} output{'s' * (count != 1)}"
-        message = f"{method.name} takes {_counted(takes)} after {takes.ctx}, forward has {outputs}"
+        message = f"{method.name} takes {_values(takes)} after {takes.ctx}, forward has {counted(count, 'output')}"
         yield study.finding("Function.backward.accepts", "likely", method.lineno, message)
 
 
@@ -49,8 +48,7 @@ def by_jvp(study: Study) -> Iterator[Finding]:
     too_many = takes.required > len(inputs.names) and not inputs.rest
     too_few = len(takes.names) < inputs.required and not takes.rest
     if too_many or too_few:
-        wanted = f"{inputs.required} input{'s' * (inputs.required != 1)}"
-        message = f"jvp takes {_counted(takes)} after {takes.ctx}, forward takes {wanted}"
+        message = f"jvp takes {_values(takes)} after {takes.ctx}, forward takes {counted(inputs.required, 'input')}"
         yield study.finding("Function.jvp.accepts", "certain", method.lineno, message)
 
 
@@ -64,7 +62,7 @@ def _has_no_room(takes: Parameters, count: int) -> bool:
     return takes.required > count or (len(takes.names) < count and not takes.rest)
 
 
-def _counted(takes: Parameters) -> str:
+def _values(takes: Parameters) -> str:
     most = len(takes.names)
     few = "" if takes.required == most else f"{takes.required} to "
-    return f"{few}{most} value{'s' * (most != 1)}"
+    return few + counted(most, "value")

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from conformance.scan.classes import Parameters
-from conformance.scan.model import Confidence, Finding, weakest
+from conformance.scan.model import Confidence, Finding, counted, weakest
 from conformance.scan.study import Study, Walked
 from conformance.scan.trace import Returned
 from conformance.scan.values import NONE, Value
@@ -29,7 +29,8 @@ def gradients(study: Study) -> Iterator[Finding]:
         if wanted is None:
             continue
         seen.add(count)
-        message = f"{backward.method.name} returns {_values(count)} here, forward takes {_inputs(wanted)}"
+        values, inputs = counted(count, "value"), counted(wanted, "input")
+        message = f"{backward.method.name} returns {values} here, forward takes {inputs}"
         yield study.finding("Function.backward.count", _sure(study, backward, returned, sure), returned.line, message)
 
 
@@ -45,7 +46,7 @@ def tangents(study: Study) -> Iterator[Finding]:
     for returned in jvp.trace.returns:
         count, sure = length(returned.value)
         if count is not None and wanted is not None and count != wanted and returned.value.kind != "none":
-            message = f"jvp returns {_values(count)} here, forward has {wanted} output{'s' * (wanted != 1)}"
+            message = f"jvp returns {counted(count, 'value')} here, forward has {counted(wanted, 'output')}"
             yield study.finding(
                 "Function.jvp.count",
                 weakest(sure, first, _sure(study, jvp, returned, sure)),
@@ -118,11 +119,3 @@ def _sure(study: Study, walked: Walked, returned: Returned, sure: Confidence) ->
     forward = study.subject.method("forward")
     strange = strange or (forward is not None and study.subject.strange_decorators(forward))
     return weakest(sure, "likely") if strange else sure
-
-
-def _values(count: int) -> str:
-    return "1 value" if count == 1 else f"{count} values"
-
-
-def _inputs(count: int) -> str:
-    return "1 input" if count == 1 else f"{count} inputs"
