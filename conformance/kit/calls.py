@@ -191,7 +191,7 @@ def _laid_out_as(output: torch.Tensor, cotangent: torch.Tensor) -> torch.Tensor:
 
 
 def _apart(cotangent: torch.Tensor) -> torch.Tensor:
-    plain = not is_strided(cotangent) or cotangent.is_contiguous()
+    plain = not is_strided(cotangent) or (cotangent.is_contiguous() and cotangent.storage_offset() == 0)
     return cotangent.clone() if plain and not cotangent.requires_grad else cotangent
 
 

@@ -1,4 +1,4 @@
-"""Samples laid out otherwise in memory: contiguous, transposed, sliced, expanded. A subject need not take them."""
+"""Samples laid out otherwise in memory: transposed, sliced, cut out, expanded. A subject need not take them."""
 
 from __future__ import annotations
 
@@ -31,6 +31,19 @@ def _sliced(value: torch.Tensor) -> torch.Tensor:
     return wide[..., 1::2]
 
 
+def cut_out(value: torch.Tensor) -> torch.Tensor:
+    """The values contiguous, behind others in longer memory, as rows of a matrix are, or parts of what was joined.
+
+    >>> cut_out(torch.zeros(2, 3)).is_contiguous(), cut_out(torch.zeros(2, 3)).storage_offset()
+    (True, 3)
+    """
+    if value.dim() == 0:
+        return _sliced(value)
+    long = value.new_full((1 + value.shape[0], *value.shape[1:]), JUNK)
+    long[1:] = value
+    return long[1:]
+
+
 def channels_last(value: torch.Tensor) -> torch.Tensor:
     """The values of images and volumes with the channels last in memory; other tensors as they are.
 
@@ -49,6 +62,7 @@ LAYOUTS: dict[str, Arrange] = {
     "contiguous": lambda value: value.clone(memory_format=torch.contiguous_format),
     "transposed in memory": _transposed,
     "sliced out of wider memory": _sliced,
+    "cut out of longer memory": cut_out,
     "channels last": channels_last,
     "expanded along the first dimension": _expanded,
 }
@@ -69,12 +83,14 @@ class _Laid(torch.autograd.Function):
 
 
 def changes(sample: SampleCall, arrange: Arrange) -> bool:
-    """Whether another layout changes the strides of any tensor of a sample."""
+    """Whether another layout changes where any tensor of a sample lies in its memory."""
     tensors = [value.detach() for value in sample.values if is_arrangeable(value)]
-    return any(
-        (moved.stride(), moved.storage_offset()) != (value.stride(), value.storage_offset())
-        for value, moved in ((value, arrange(value)) for value in tensors)
-    )
+    return any(lies_otherwise(arrange(value), value) for value in tensors)
+
+
+def lies_otherwise(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors differ in their strides, or in where they begin in their memory."""
+    return (one.stride(), one.storage_offset()) != (other.stride(), other.storage_offset())
 
 
 def settled(sample: SampleCall, arrange: Arrange) -> SampleCall:

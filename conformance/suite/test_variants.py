@@ -52,6 +52,7 @@ EMPTY = "empty along the first dimension"
         "contiguous",
         "transposed in memory",
         "sliced out of wider memory",
+        "cut out of longer memory",
         "channels last",
         "expanded along the first dimension",
     ]

@@ -123,7 +123,7 @@ def backward(run: Run, arguments: Sequence[torch.Tensor], cotangents: Cotangents
     inputs = [x.detach().clone().requires_grad_(x.requires_grad) for x in arguments]
     pairs = [
         # A copy, where that lies in memory as it does: some write into what comes in, and the caller goes on with it.
-        (result, g.clone() if g.is_contiguous() else g)
+        (result, g.clone() if g.is_contiguous() and g.storage_offset() == 0 else g)
         for result, g in zip(run(inputs), cotangents, strict=True)
         if g is not None and result.requires_grad
     ]

@@ -14,6 +14,7 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "expanded": lambda grad: torch.ones((), dtype=grad.dtype).expand(grad.shape),
     "transposed": lambda grad: grad.clone().transpose(0, -1).contiguous().transpose(0, -1) if grad.dim() else grad,
     "every other element of a larger one": lambda grad: torch.stack([grad, grad], -1)[..., 0],
+    "the second half of a longer one": lambda grad: torch.stack([-grad, grad])[1],
 }
 
 

@@ -1,0 +1,42 @@
+"""Planted bugs: collectives that send the storage of a tensor, wherever the tensor begins in it."""
+
+from __future__ import annotations
+
+from torch.autograd.function import once_differentiable
+
+from tests.correct import collective as right
+from tests.correct._collectives import matrix_and_group, summed
+from tests.planted.offsets import from_the_beginning
+
+SPEC = "Collective"
+
+
+def inputs():
+    return matrix_and_group()
+
+
+class ReduceOfTheStorage(right.Reduce):
+    """Adds up what the argument's storage begins with.
+
+    Breaks: Collective.forward.any-layout
+    """
+
+    TYPES = "P -> I"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        return summed(from_the_beginning(x), group)
+
+
+class GradientOfTheStorage(right.Copy):
+    """Adds up what the storage of the incoming gradient begins with.
+
+    Breaks: Collective.backward.any-layout
+    """
+
+    TYPES = "I -> R"
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return summed(from_the_beginning(grad), ctx.group), None

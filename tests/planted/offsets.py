@@ -1,0 +1,51 @@
+"""Memory that is read from its beginning, where a tensor is contiguous and begins later: a row, a part of a cat."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from tests.planted._matmul import MatMul
+
+SPEC = "Function"
+
+
+def inputs():
+    yield (
+        torch.randn(4, 3, dtype=torch.float64, requires_grad=True),
+        torch.randn(3, 2, dtype=torch.float64, requires_grad=True),
+    )
+
+
+def from_the_beginning(tensor):
+    """The memory of a tensor made contiguous, as a library that is handed the storage sees it."""
+    whole = tensor.contiguous()
+    flat = torch.empty(0, dtype=whole.dtype, device=whole.device).set_(whole.untyped_storage())
+    return flat[: whole.numel()].view(whole.shape)
+
+
+class StorageOfTheSaved(MatMul):
+    """Reads the storages of the saved tensors.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, w = map(from_the_beginning, ctx.saved_tensors)
+        return grad @ w.t(), x.t() @ grad
+
+
+class StorageOfTheGradient(MatMul):
+    """Reads the storage of the gradient that comes in.
+
+    Breaks: Function.backward.any-layout
+    """
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        grad = from_the_beginning(grad)
+        return grad @ w.t(), x.t() @ grad
