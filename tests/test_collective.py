@@ -259,6 +259,30 @@ def test_what_the_compiler_refuses_on_one_rank_alone_is_told_and_no_timeout():
     assert "TorchRuntimeError" in _flat(error)
 
 
+class FillsTheInputOfOthers(torch.autograd.Function):
+    """A broadcast into the argument itself, which changes on every rank but the first."""
+
+    @staticmethod
+    def forward(ctx, x):
+        dist.broadcast(x, 0)
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        total = grad.contiguous().clone()
+        dist.all_reduce(total)
+        return total * (dist.get_rank() == 0)
+
+
+def test_an_input_that_changes_on_one_rank_alone_is_told_and_no_timeout():
+    """All ranks make the call that tells how it was changed, those too on which nothing was."""
+    only = "Function.mark_dirty.complete"
+    subject = Subject(FillsTheInputOfOthers, spec="Collective", types="V -> R", inputs=alone)
+    with pytest.raises(ConformanceError, match="forward changes in place") as raised:
+        check(subject, ranks=2, only=only)
+    assert "not finished" not in str(raised.value)
+
+
 def test_the_compiler_is_not_kept_from_collectives_by_the_notes_that_are_taken_of_them():
     report = check(
         wrong_compiled._Reduce,

@@ -31,6 +31,7 @@ from conformance.kit.world import World
 
 NO_GROUP = "GROUP is not among its arguments: it works in the group of all ranks alone"
 OF_THE_WORLD = "its samples pass numbers that differ from rank to rank, such as lengths, which fit no other group"
+OF_AS_MANY = "its samples pass a number that may be tied to how many ranks there are, and it refuses fewer"
 #: What a call gave: what each tensor is, and every rank's tensors, in the order of a group.
 Seen = tuple[list[str], list[list[torch.Tensor | None]]]
 
@@ -50,6 +51,9 @@ def test_right_in_a_subgroup(subject: Subject, world: World, kind: str) -> None:
         plain = world.exchange([value for value in claim.call.values if isinstance(value, bool | int | float | str)])
         need(all(each == plain[0] for each in plain) and not claim.call.counts, OF_THE_WORLD)
         alike = tuple(range(len(members)))
+        if len(members) < world.size and any(map(partial(_may_count_ranks, world), claim.call.values)):
+            refused = world.exchange(among(world, alike, partial(_is_refused, claim)))
+            need(not any(refused), OF_AS_MANY)
         world.exchange(None)
         expected = among(world, alike, partial(_seen, claim))
         actual = among(world, members, partial(_seen, claim))
@@ -72,6 +76,21 @@ def _members(kind: str, size: int) -> tuple[int, ...]:
 
 def _named(members: Sequence[int]) -> str:
     return ", ".join(map(str, members))
+
+
+def _may_count_ranks(world: World, value: Any) -> bool:
+    """Whether a value is a whole number of as many or several times as many: how many parts, rows or columns in all."""
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0 and value % world.size == 0
+
+
+def _is_refused(claim: Claim, members: Ranks, group: Any) -> bool:
+    """Whether a call in a group raises on this rank."""
+    mine = by_types(members.agreed(claim.call.samples()), signature_of(claim), members.rank)
+    try:
+        claim.call.in_group(group)(mine)
+    except Exception:  # whatever it refuses with
+        return True
+    return False
 
 
 def _seen(claim: Claim, members: Ranks, group: Any) -> Seen:

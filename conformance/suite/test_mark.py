@@ -67,14 +67,20 @@ def test_every_changed_input_is_marked_dirty(subject: Subject, world: World) -> 
     if any(world.exchange(bool(found))) and dist.is_initialized():
         still = _changed_by_themselves(looks, world)
         found = [(look, call, place) for look, call, place in found if (call.function.__qualname__, place) in still]
-    if found:
-        look, call, place = found[0]
-        raise Deviation(
-            f"input {place} of {call.function.__name__}, {look.sample.label}, which forward changes in place",
-            "not given to mark_dirty",
-            "ctx.mark_dirty, and the input returned",
-            _how_changed(look, call, place),
-        )
+    firsts = world.exchange([next(at for at, each in enumerate(looks) if each is look) for look, *_ in found[:1]])
+    if any(firsts):
+        # All ranks make the call again, those too on which nothing was changed: others may wait for them in it.
+        again = looks[min(at for first in firsts for at in first)]
+        how, moved = _called_again(again)
+        if found:
+            look, call, place = found[0]
+            unseen = how if call.inputs[place]._version == call.versions[place] else ""
+            raise Deviation(
+                f"input {place} of {call.function.__name__}, {look.sample.label}, which forward changes in place",
+                "not given to mark_dirty",
+                "ctx.mark_dirty, and the input returned",
+                (moved or unseen) if look is again else "",
+            )
 
 
 def _unmarked(looks: list[Look]) -> Iterator[tuple[Look, Call, int]]:
@@ -143,13 +149,12 @@ def test_set_materialize_grads_is_called_early(subject: Subject, world: World) -
         expect.that(step.phase in EARLY, what, step.phase, "forward or setup_context", TOO_LATE)
 
 
-def _how_changed(look: Look, call: Call, place: int) -> str:
-    """Tell a change through an alias from one by a collective: neither counts as a new version of the tensor."""
+def _called_again(look: Look) -> tuple[str, str]:
+    """Tell a change through an alias from one by a collective, neither of which is a new version; and one of shape."""
     runs: list[Run] = []
     how = collectives.unseen_change(lambda: runs.append(look.sample.run()))
-    if [_layout(value) for value in runs[0].values] != [_layout(value) for value in look.sample.values]:
-        return "its shape or strides were changed, as t_() and unsqueeze_() do"
-    return how if call.inputs[place]._version == call.versions[place] else ""
+    moved = [_layout(value) for value in runs[0].values] != [_layout(value) for value in look.sample.values]
+    return how, "its shape or strides were changed, as t_() and unsqueeze_() do" if moved else ""
 
 
 def _layout(value: Any) -> tuple[Any, ...]:

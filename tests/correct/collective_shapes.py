@@ -155,6 +155,28 @@ class GatherOfASquareAmongOthers(GatherOfUnevenRows):
         return GatherOfUnevenRows.backward(ctx, grad)[0]
 
 
+class GatherThatKnowsHowManyRows(GatherOfUnevenRows):
+    """Is told how many rows all ranks have together, and refuses a group that has another number."""
+
+    TYPES = "V -> R"
+
+    @staticmethod
+    def inputs():
+        size = dist.get_world_size() if dist.is_initialized() else 1
+        yield torch.randn(2, 3, dtype=torch.float64, requires_grad=True), 2 * size, GROUP
+
+    @staticmethod
+    def forward(ctx, x, rows, group):
+        if rows != len(x) * dist.get_world_size(group):
+            raise ValueError(f"{rows} rows are expected, {len(x)} of them on each rank")
+        return GatherOfUnevenRows.forward(ctx, x, group)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return GatherOfUnevenRows.backward(ctx, grad)[0], None, None
+
+
 class ExchangeOfUnevenParts(Function):
     """Sends every rank as many rows as a list says, and gets as many as another one says: both are a rank's own."""
 
