@@ -73,6 +73,7 @@ def test_what_a_class_defines():
 
 def test_a_helper_is_given_or_stands_on_the_class_or_beside_it():
     assert a_subject(helpers=(("twice", abs),)).helper("twice") is abs
+    assert a_subject(helpers={"twice": abs}).helpers == (("twice", abs),)
     assert a_subject().helper("random_inputs") is random_inputs
     with pytest.raises(NotApplicable, match=r"give one as Subject\(helpers="):
         a_subject().helper("make_nothing")
@@ -188,9 +189,9 @@ def test_names_on_the_command_line():
 @pytest.mark.parametrize(
     ("reference", "said"),
     [
-        ("math", "does not read module:attribute"),
-        ("math:", "does not read module:attribute"),
-        ("ma th:pi", "does not read module:attribute"),
+        ("math", "is not of the form module:attribute"),
+        ("math:", "is not of the form module:attribute"),
+        ("ma th:pi", "is not of the form module:attribute"),
         ("math:pie", "module 'math' has no attribute 'pie'"),
         ("nowhere.at_all:x", "no module named 'nowhere'"),
         ("math:pi", "is a float, not a Function class"),

@@ -18,7 +18,7 @@ def check_reference(reference: str, option: str = "") -> None:
     parts = [*module.split("."), *path.split(".")]
     if not colon or not all(part.isidentifier() for part in parts):
         hint = _meant(module, path) or "for example mypackage.layers:MyFunction"
-        raise UsageError(f"{option}{option and ' '}{reference!r} does not read module:attribute, {hint}")
+        raise UsageError(f"{option}{option and ' '}{reference!r} is not of the form module:attribute, {hint}")
 
 
 def of_file(module: str, path: str) -> str:
