@@ -137,9 +137,9 @@ def post(forkserver: Forkserver, size: int, rounds: int, port: int) -> dict[str,
 
 def follow(own: Post, rank: int) -> None:
     """Answer every request at once."""
-    own.take("world/1")
+    own.read("world/1")
     number = 1
-    while own.take(f"order/1/{number}") is not None:
+    while own.read(f"order/1/{number}") is not None:
         post_outcome(own, f"1/{number}", rank, RankOutcome(rank, "pass"))
         number += 1
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.measure import ROOT, Figure
 
-WAITING = "waiting for a file to be saved"
+WAITING = "watching for changes"
 SUBJECTS = {"GradFactor": "torchlogix", "AllGather": "towhee", "AllGatherGradAutograd": "ksuit"}
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from conformance.report.model import BROKEN
+from conformance.core.outcomes import BROKEN
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 

@@ -6,7 +6,7 @@ import io
 from dataclasses import replace
 from pathlib import Path
 
-from conformance.core.catalog import Test
+from conformance.core.catalog import SuiteTest
 from conformance.core.clauses import Clause
 from conformance.core.outcomes import RankOutcome, TestOutcome
 from conformance.core.plan import PlannedTest, SubjectRef
@@ -102,7 +102,7 @@ def made(*own, subjects=(SUBJECT,), planned=(), clauses=CLAUSES, **more) -> Repo
 
 def plan(name, subject=SUBJECT, function=""):
     """A planned test of two ranks; without ``function``, the one that ``outcome(name)`` is about."""
-    test = Test(
+    test = SuiteTest(
         "suite.test_x",
         function or f"test_{name}",
         name,

@@ -66,10 +66,10 @@ def on_ranks(function: type[torch.autograd.Function] = Told) -> None:
 @pytest.fixture
 def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where a Function leaves its lines; no forkserver is left of tests before, and none for those that come."""
-    kept._close_kept()
+    kept._keep(None)
     monkeypatch.setenv("TOLD", str(tmp_path / "told"))
     yield tmp_path / "told"
-    kept._close_kept()
+    kept._keep(None)
 
 
 def lines(told: Path) -> list[list[str]]:

@@ -95,10 +95,10 @@ def test_what_a_function_changes_is_put_back(
     fact: str, spoil: Callable[[], Any], place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    before = isolation.take()
+    before = isolation.snapshot()
     with contextlib.suppress(AssertionError):  # the Function may well be at fault; what counts is the process
         check(rude(spoil, place), (torch.ones(3, dtype=torch.float64),), only="Function.backward.count")
-    assert isolation.differences(before, isolation.take()) == []
+    assert isolation.differences(before, isolation.snapshot()) == []
 
 
 def test_the_callers_own_settings_stay() -> None:
@@ -106,11 +106,11 @@ def test_the_callers_own_settings_stay() -> None:
     torch.set_default_device("cpu")
     try:
         with FunctionMode(), torch.autograd.graph.saved_tensors_hooks(same, same):
-            before = isolation.take()
+            before = isolation.snapshot()
             spoil = rude(lambda: (torch.set_default_device("meta"), FunctionMode().__enter__()), "forward")
             with contextlib.suppress(AssertionError):
                 check(spoil, (torch.ones(3, dtype=torch.float64),), only="Function.backward.count")
-            assert isolation.differences(before, isolation.take()) == []
+            assert isolation.differences(before, isolation.snapshot()) == []
             assert torch._C._autograd._top_saved_tensors_default_hooks(True) == (same, same)
     finally:
         torch.set_default_device(None)
@@ -119,10 +119,10 @@ def test_the_callers_own_settings_stay() -> None:
 def test_settings_are_put_back_where_pytorchs_own_test_tools_forbid_some(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever imports them cannot set a flag of a backend any more."""
     monkeypatch.setitem(torch.backends.flags_frozen.__globals__, "__allow_nonbracketed_mutation_flag", False)
-    before = isolation.take()
+    before = isolation.snapshot()
     with restored():
         torch.use_deterministic_algorithms(True)
-    assert isolation.differences(before, isolation.take()) == []
+    assert isolation.differences(before, isolation.snapshot()) == []
 
 
 def test_the_docstring_of_check_names_what_is_put_back() -> None:

@@ -17,9 +17,9 @@ import pytest
 from conformance.core.errors import UsageError
 from conformance.core.outcomes import RankOutcome
 from conformance.ranks.cluster.group import blamed
-from conformance.ranks.cluster.key import take_key
-from conformance.ranks.cluster.leader import sizes
-from conformance.ranks.cluster.store import SIGNATURE, LeaderSilent, Post, launch_in, take_launch
+from conformance.ranks.cluster.key import pop_key
+from conformance.ranks.cluster.leader import world_sizes
+from conformance.ranks.cluster.store import SIGNATURE, LeaderSilent, Post, launch_in, pop_launch
 from tests.cluster_nodes import ROOT, alone, launched, verdicts, wait_for
 from tests.faults.command import reported
 
@@ -87,7 +87,7 @@ def test_the_launcher_is_read_once_and_hidden_from_ranks() -> None:
     """Ranks do not see the launcher's variables, which tell of another world than theirs."""
     given = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "node0", "MASTER_PORT": "29500", "LOCAL_RANK": "0"}
     environment = {**given, "HOME": "/", "CONFORMANCE_KEY": "a key for this test"}
-    launch = take_launch(environment)
+    launch = pop_launch(environment)
     assert launch is not None
     assert (launch.rank, launch.size, launch.local_rank) == (1, 2, 0)
     assert environment == {"HOME": "/"}
@@ -98,9 +98,9 @@ def test_the_launcher_is_read_once_and_hidden_from_ranks() -> None:
 
 def test_worlds_are_those_that_fit_unless_others_are_asked_for() -> None:
     """The usual worlds as far as they fit, and the whole; what was asked for is never changed."""
-    assert sizes((1, 2, 3, 4), 2) == (1, 2)
-    assert sizes((1, 2, 3, 4), 16) == (1, 2, 3, 4, 16)
-    assert sizes((2, 64), 4) == (2, 64)
+    assert world_sizes((1, 2, 3, 4), 2) == (1, 2)
+    assert world_sizes((1, 2, 3, 4), 16) == (1, 2, 3, 4, 16)
+    assert world_sizes((2, 64), 4) == (2, 64)
 
 
 def test_the_rank_that_is_behind_is_to_blame() -> None:
@@ -157,7 +157,7 @@ def test_an_order_from_a_stranger_runs_nothing(tmp_path: Path, key: str) -> None
     assert not mark.exists()
     assert ("is not signed with our key" in said) == key.startswith("a key"), said
     if not key.startswith("a key"):
-        outcome = post.take("outcome/1")[1]
+        outcome = post.read("outcome/1")[1]
         assert outcome["outcome"] == "pass", (
             outcome
         )  # of an order that loads nothing: neither pickle nor set-up was heard
@@ -168,19 +168,19 @@ def test_the_key_is_one_that_nobody_else_can_read(tmp_path: Path) -> None:
     file.write_text("0123456789abcdef")
     file.chmod(0o644)
     with pytest.raises(UsageError, match="others may read this key"):
-        take_key({"CONFORMANCE_KEY_FILE": str(file)})
+        pop_key({"CONFORMANCE_KEY_FILE": str(file)})
     file.chmod(0o600)
-    assert take_key({"CONFORMANCE_KEY_FILE": str(file)}) == b"0123456789abcdef"
+    assert pop_key({"CONFORMANCE_KEY_FILE": str(file)}) == b"0123456789abcdef"
     with pytest.raises(UsageError, match="can be guessed"):
-        take_key({"CONFORMANCE_KEY": "short"})
+        pop_key({"CONFORMANCE_KEY": "short"})
     environment = {"CONFORMANCE_KEY": "long enough to be a key"}
-    assert take_key(environment) == b"long enough to be a key"
+    assert pop_key(environment) == b"long enough to be a key"
     assert not environment, "ranks do not inherit it"
 
 
 def test_a_key_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:
     home = {"XDG_CONFIG_HOME": str(tmp_path)}
-    assert take_key(home) == take_key(home)
+    assert pop_key(home) == pop_key(home)
     (made,) = (tmp_path / "conformance").iterdir()
     assert made.stat().st_mode & 0o077 == 0
 

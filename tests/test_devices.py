@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from conformance.ranks.cluster.leader import Cluster
-from conformance.ranks.devices import device_of, missing, taken
+from conformance.ranks.devices import device_of, identity_of_device, missing
 from conformance.ranks.hardware import Hardware
 
 GPUS = Hardware({"cuda": ["a", "b"]}, backends={"gloo": ["cpu", "cuda"], "nccl": ["cuda"]}, built=["gloo", "nccl"])
@@ -24,15 +24,17 @@ def test_what_is_missing_for_gpus() -> None:
     assert missing_there(2, ["a", "b", "a", "b"]) == ""
     assert missing_there(4, ["a", "b", "a", "b"]) == "needs 4 GPUs, found 2"
     assert missing_there(2, ["a", "a"], backend="gloo") == "", "ranks on Gloo share a GPU"
-    assert missing_there(1, ["a"], hardware=replace(GPUS, built=["gloo"])) == "this PyTorch is built without nccl"
+    assert missing_there(1, ["a"], hardware=replace(GPUS, built=["gloo"])) == "this PyTorch was built without nccl"
     assert "--device cuda" in missing_there(2, ["", ""], device="cpu")
     assert missing(1, False, backend="nccl", device="cpu", hardware=GPUS, places=[""]) == ""
 
 
 def test_one_rank_takes_the_gpu_that_it_was_given() -> None:
     """On a machine with two GPUs, ``cuda:1`` is there for one rank, and ``cuda:2`` is not."""
-    assert missing_there(1, [taken("cuda:1", 0, ["a", "b"])], device="cuda:1") == ""
-    assert missing_there(1, [taken("cuda:2", 0, ["a", "b"])], device="cuda:2") == "needs cuda:2, found 2 GPUs"
+    assert missing_there(1, [identity_of_device("cuda:1", 0, ["a", "b"])], device="cuda:1") == ""
+    assert (
+        missing_there(1, [identity_of_device("cuda:2", 0, ["a", "b"])], device="cuda:2") == "needs cuda:2, found 2 GPUs"
+    )
     assert missing_there(2, ["b", "b"], device="cuda:1") == "NCCL needs a GPU for each of 2 ranks: give --device cuda"
 
 

@@ -22,7 +22,7 @@ FAULTS: dict[str, tuple[set[str], str]] = {
     "endless_loop": (HANGS, "endless_loop"),
     "long_sleep": (HANGS, "long_sleep"),
     "lock_held_in_c": (HANGS, "lock_held_in_c"),
-    "stopped": (HANGS, "a signal had stopped the process"),
+    "stopped": (HANGS, "the process was stopped by a signal"),
     "stays_out": (HANGS | {"fail"}, ""),  # it goes on without the others, and gets a wrong gradient
     "exit_0": (DIES, "exited with status 0"),
     "exit_1": (DIES, "exited with status 1"),
@@ -153,7 +153,7 @@ def test_collectives_that_do_not_match_get_a_second_look(pool: Pool) -> None:
 @pytest.mark.parametrize("fault", ["endless_loop", "lock_held_in_c"])
 def test_the_rank_that_hangs_is_blamed_and_not_those_that_wait_for_it(pool: Pool, fault: str) -> None:
     outcome = run(pool, f"backward_{fault}", "test_fault", 4, 1.5)
-    assert outcome.message.startswith("rank 3 of 4: not finished after 1.5 s")
+    assert outcome.message.startswith("rank 3 of 4: did not finish within 1.5 s")
     assert [rank.bystander for rank in outcome.ranks] == [True, True, True, False]
     assert all("all_reduce" in rank.stack for rank in outcome.ranks[:3])
 
@@ -185,7 +185,7 @@ def test_a_subject_may_kill_even_the_process_that_ranks_are_forked_from() -> Non
         assert run(pool, "forward_kills_parent", "test_fault", 2).outcome == "crash"
         given_up = run(pool, "forward_kills_parent", "test_calm", 2)
         assert given_up.outcome == "skip"
-        assert "kills the process that ranks are forked from" in given_up.reason
+        assert "kills the forkserver, from which ranks come" in given_up.reason
         assert run(pool, "Good", "test_calm", 2).outcome == "pass"
 
 
@@ -193,7 +193,7 @@ def test_a_subject_that_hangs_in_test_after_test_is_given_up(forkserver: Forkser
     with new_pool(forkserver, timeout=HURRY) as pool:
         outcomes = [run(pool, "forward_endless_loop", "test_fault", 2) for _ in range(5)]
         assert [outcome.outcome for outcome in outcomes] == ["timeout"] * 3 + ["skip"] * 2
-        assert "give a larger --timeout" in outcomes[-1].reason
+        assert "raise --timeout" in outcomes[-1].reason
         pool.settings = new_pool(forkserver).settings
         assert run(pool, "Good", "test_calm", 2).outcome == "pass"
 

@@ -53,7 +53,7 @@ def test_a_module_that_hangs_is_waited_for_once(forkserver: Forkserver) -> None:
         assert time.monotonic() - began < 0.4
     assert [outcome.outcome for outcome in outcomes] == ["timeout"] * 3
     assert [len(outcome.ranks) for outcome in outcomes] == [1, 2, 4]
-    assert "while the subject was imported: not finished after 0.5 s" in outcomes[0].message
+    assert "while the subject was imported: did not finish within 0.5 s" in outcomes[0].message
     assert "hangs_on_import.py" in outcomes[0].ranks[0].stack
 
 
@@ -61,4 +61,4 @@ def test_a_module_that_hangs_on_one_rank_names_that_rank(forkserver: Forkserver)
     with new_pool(forkserver, timeout=1.5) as pool:
         outcome = run(pool, "hangs_on_one:Gather", "test_calm", 2)
     assert outcome.outcome == "timeout"
-    assert outcome.message.startswith("rank 1 of 2: while the subject was imported: not finished after 1.5 s")
+    assert outcome.message.startswith("rank 1 of 2: while the subject was imported: did not finish within 1.5 s")

@@ -11,7 +11,7 @@ from conformance.core.outcomes import OUTCOMES, RankOutcome, TestOutcome
 from tests.made_up import GATHER, outcome, plan
 
 SUM = f"{GATHER}.backward.sum"
-WAITED = RankOutcome(0, "timeout", "still running when another rank had failed", bystander=True)
+WAITED = RankOutcome(0, "timeout", "was still running after another rank failed", bystander=True)
 RAISED = RankOutcome(1, "error", "ValueError: not today")
 
 
@@ -50,7 +50,7 @@ def test_a_rank_that_waits_for_one_where_the_clause_does_not_apply_is_not_late()
 )
 def test_a_group_that_is_not_passed_on_is_named_where_ranks_hang(calls, said):
     late = [RankOutcome(0, "timeout", bystander=True, collectives=calls), RankOutcome(1, "timeout")]
-    assert ("pass the group on" in joined(plan(SUM), late, 0.5).likely) is said
+    assert ("pass `group=` there too" in joined(plan(SUM), late, 0.5).likely) is said
     assert not joined(plan(SUM), [replace(rank, outcome="pass") for rank in late], 0.5).likely
 
 

@@ -43,7 +43,7 @@ FAULTS: dict[str, tuple[set[str], str]] = {
     "low_priority_for_parent": (PASSES, "limits of the forkserver"),
     "another_user": (PASSES, "user"),
     "another_root": (PASSES | RAISES, "working directory"),
-    "stops_siblings": (HANGS, "rank 0 of {size}: not finished after 0.6 s: a signal had stopped the process"),
+    "stops_siblings": (HANGS, "rank 0 of {size}: did not finish within 0.6 s: the process was stopped by a signal"),
     "daemon_keeps_everything_open": (DIES, "rank {last} of {size}: the process exited with status 3"),
     "outlives_parent": (DIES, ""),
     "ends_parent": (DIES, ""),

@@ -139,11 +139,11 @@ def test_a_warning_filter_that_comes_with_an_import_is_no_change_of_state() -> N
         """A category of some library's own."""
 
     with warnings.catch_warnings():
-        before = isolation.take()
+        before = isolation.snapshot()
         warnings.simplefilter("once", Imported)
-        assert not isolation.differences(before, isolation.take())
+        assert not isolation.differences(before, isolation.snapshot())
         warnings.simplefilter("ignore")
-        assert isolation.differences(before, isolation.take()) == ["warning filters"]
+        assert isolation.differences(before, isolation.snapshot()) == ["warning filters"]
 
 
 FIRST_COMPILED = module("Lazy", forward="import torch._dynamo\nreturn x * 2")

@@ -85,9 +85,9 @@ def test_check_reads_the_worlds_of_a_subject():
         check(JUDGED_ON_TWO_AND_THREE, ranks=4, only="Collective.backward.types")
 
 
-@pytest.mark.parametrize("ranks", [2, (), (0,), ("2",), (True,)])
+@pytest.mark.parametrize("ranks", [2, (), (0,), (5000,), ("2",), (True,)])
 def test_worlds_that_cannot_be_are_refused(ranks):
-    with pytest.raises(UsageError, match=r"ranks= are world sizes of 1 or more, such as ranks=\(2, 3\)"):
+    with pytest.raises(UsageError, match=r"ranks= are world sizes from 1 to 4096, such as ranks=\(2, 3\)"):
         check_subject(Subject(right.Copy, spec="Collective", inputs=[(torch.ones(2), GROUP)], ranks=ranks))
 
 

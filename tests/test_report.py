@@ -193,7 +193,7 @@ def test_escapes_and_first_lines():
 
 
 def test_a_bystander_is_named_last_and_as_one_in_every_form():
-    waited = RankOutcome(0, "timeout", "still running when another rank had failed", bystander=True)
+    waited = RankOutcome(0, "timeout", "was still running after another rank failed", bystander=True)
     raised = RankOutcome(1, "error", "ValueError: not today")
     report = made(joined(plan(SUM), [waited, raised], 0.5))
     (own,) = (own for own in report.subjects[0].clauses if own.broken)

@@ -280,7 +280,7 @@ def test_what_was_not_selected_is_one_line():
         selected={outcome(SUM).nodeid},
     )
     told = on_terminal(report)
-    assert "Not selected: 1 clauses of PyTorch itself and 3 of the subject." in told
+    assert "Not selected: 1 clause of PyTorch itself and 3 of the subject." in told
     assert "Of the selected tests 1 passed, and 0 did not apply: nothing broken." in told
     assert "must 1/1" in told
     assert "engine clauses" not in told

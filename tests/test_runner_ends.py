@@ -224,14 +224,14 @@ def test_an_interrupt_is_not_lost_where_the_terminal_goes_away_at_the_same_time(
         finally:
             raise OSError(errno.EIO, "nor what comes after")
 
-    recorder = Recorder(Mock(), started=print, ended=drawn)
+    recorder = Recorder(Mock(), on_start=print, on_outcome=drawn)
     report = SimpleNamespace(conformance=TestOutcome("x::y", "pass", 0.0, "Function.backward.count").to_text())
     with pytest.raises(KeyboardInterrupt):
         recorder.pytest_runtest_logreport(report)
 
 
 def test_a_terminal_that_goes_away_ends_the_progress_line_and_not_the_run() -> None:
-    recorder = Recorder(Mock(), started=print, ended=Mock(side_effect=OSError(errno.EIO, "gone")))
+    recorder = Recorder(Mock(), on_start=print, on_outcome=Mock(side_effect=OSError(errno.EIO, "gone")))
     report = SimpleNamespace(conformance=TestOutcome("x::y", "pass", 0.0, "Function.backward.count").to_text())
     recorder.pytest_runtest_logreport(report)
-    assert recorder.unheard
+    assert recorder.output_lost

@@ -54,7 +54,7 @@ def test_a_run_among_hostile_subjects_goes_on_to_its_end(mixed: dict[str, Any]) 
     ("subject", "outcome", "word"),
     [
         ("odd:Dies", "crash", "killed by SIGSEGV"),
-        ("odd:Hangs", "timeout", "not finished after 4 s"),
+        ("odd:Hangs", "timeout", "did not finish within 4 s"),
         ("odd:Odd", "error", "RuntimeError"),
         ("exits_on_import:Gather", "crash", "exited with status 5"),
     ],

@@ -20,8 +20,10 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import conformance.scan
+from conformance.core import errors
 from conformance.report.sheet import terminal
 from conformance.scan import BadTarget, run, scan, to_sarif
+from conformance.scan import command as scan_command
 from conformance.scan.rules import RULES
 
 DATA = Path(__file__).parent / "data" / "scan"
@@ -219,7 +221,7 @@ def test_text_of_others_is_no_markup(tmp_path):
 
 
 def test_json_holds_the_same_as_the_scan():
-    status, text = command(DATA / "broken", json=True)
+    status, text = command(DATA / "broken", as_json=True)
     data, result = json.loads(text), scan(str(DATA / "broken"))
     assert status == 0
     assert [function["qualname"] for function in data["functions"]] == [found.qualname for found in result.found]
@@ -428,3 +430,11 @@ def test_a_file_name_may_be_any_bytes(tmp_path):
     assert r"\udcff\x1b[31m.py" in told
     assert r"bad\udcff.py: not Python" in told
     assert "bad%FF.py" in (tmp_path / "scan.sarif").read_text()
+
+
+def test_the_exit_statuses_are_those_of_the_other_commands():
+    assert (scan_command.FINE, scan_command.FOUND, scan_command.BAD_USAGE) == (
+        errors.OK,
+        errors.FAILS,
+        errors.BAD_USAGE,
+    )

@@ -42,13 +42,16 @@ def test_one_type_stands_for_alike_results():
     assert str(parse("V, R -> V, I").fitted(2, 2)) == "V, R -> V, I"
 
 
+EACH = "write one letter for each tensor:"
+
+
 @pytest.mark.parametrize(
     ("text", "arguments", "results", "words"),
     [
-        ("V -> R", 2, 1, '"V -> R" names 1 argument, and the call has 2; one letter for each: "V, V -> R"'),
-        ("V, R -> R", 1, 1, '"V, R -> R" names 2 arguments, and the call has 1; one letter for each: "V -> R"'),
-        ("V -> R, I", 1, 3, '"V -> R, I" names 2 results, and the call has 3; one letter for each: "V -> R, I, V"'),
-        ("V -> R", 0, 1, '"V -> R" names 1 argument, and the call has none'),
+        ("V -> R", 2, 1, f'"V -> R" names 1 argument, but the call has 2; {EACH} "V, V -> R"'),
+        ("V, R -> R", 1, 1, f'"V, R -> R" names 2 arguments, but the call has 1; {EACH} "V -> R"'),
+        ("V -> R, I", 1, 3, f'"V -> R, I" names 2 results, but the call has 3; {EACH} "V -> R, I, V"'),
+        ("V -> R", 0, 1, '"V -> R" names 1 argument, but the call has none'),
     ],
 )
 def test_a_signature_that_does_not_fit_the_call_is_refused(text, arguments, results, words):

@@ -37,7 +37,7 @@ def test_a_slow_compilation_is_left_open_with_what_to_give(tmp_path: Path) -> No
     tests = reported(tmp_path / "out" / "report.json", "layers:Unrolled")
     (compiled,) = [test for test in tests if "test_compiled_it_gives_the_same" in test["nodeid"]]
     assert (compiled["outcome"], status) == ("skip", 1), compiled["message"]
-    assert "PyTorch was still compiling when the time was up; give a larger --timeout" in compiled["reason"]
+    assert "PyTorch was still compiling when the deadline passed; raise --timeout" in compiled["reason"]
     assert "broken clause" not in out
 
 

@@ -73,6 +73,7 @@ def test_what_a_class_defines():
 
 def test_a_helper_is_given_or_stands_on_the_class_or_beside_it():
     assert a_subject(helpers=(("twice", abs),)).helper("twice") is abs
+    assert a_subject(helpers={"twice": abs}).helpers == (("twice", abs),)
     assert a_subject().helper("random_inputs") is random_inputs
     with pytest.raises(NotApplicable, match=r"give one as Subject\(helpers="):
         a_subject().helper("make_nothing")

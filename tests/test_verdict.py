@@ -53,7 +53,7 @@ def test_a_planned_test_that_was_not_asked_for_says_so():
     report = made(planned=[asked, plan(SUM, function="test_other")], selected={asked.nodeid})
     assert verdict_on(report).reason == "not run; not selected"
     report = made(planned=[plan(SUM, function="test_other")], selected=())
-    assert (verdict_on(report).reason, verdict_on(report).asked) == (NOT_SELECTED, False)
+    assert (verdict_on(report).reason, verdict_on(report).was_selected) == (NOT_SELECTED, False)
 
 
 def test_a_planned_test_that_ran_is_counted_once():

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from conformance.core.errors import UsageError
 from conformance.core.joining import join
-from conformance.report.expectations import Expectation, apply
+from conformance.report.expectations import Expectation, mark_expected
 from conformance.report.files import to_text
 from conformance.report.model import Expected
 from conformance.report.verify import verify
@@ -37,7 +37,7 @@ def test_an_honest_report_has_no_problem(tmp_path, word):
     report = made(outcome(SUM, word, guilty=guilty, message="\x1b" * 100))
     assert problems(tmp_path, report) == []
     entries = [Expectation(SUM, "*", "known")]
-    assert problems(tmp_path, apply(report, entries)[0]) == []
+    assert problems(tmp_path, mark_expected(report, entries)[0]) == []
 
 
 def tampered():

@@ -28,11 +28,11 @@ def test_a_saved_file_is_tested_again_and_an_interrupt_ends_it(tmp_path):
         hurry = threading.Timer(120, running.process.kill)
         hurry.start()
         out = running.process.stdout
-        said = read_until(out, "waiting for a file")
+        said = read_until(out, "watching for changes")
         assert "fails" in said
         assert "looks like the right value times 2" in said
         file.write_text(module())
-        said = read_until(out, "waiting for a file")
+        said = read_until(out, "watching for changes")
         assert "conforms" in said
         running.send(signal.SIGINT)
         status, _, err = running.end()

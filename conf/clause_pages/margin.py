@@ -12,7 +12,7 @@ from typing import Any
 from docutils import nodes
 
 from clause_pages.record import ENGINE, ROOT, Record
-from clause_pages.suite import BROKEN, VERDICTS, Test
+from clause_pages.suite import BROKEN, VERDICTS, SuiteTest
 from clause_pages.template import render
 
 #: A change of it makes the pages anew, as any file of the site's own does.
@@ -48,7 +48,7 @@ def fixes() -> Mapping[str, Mapping[str, str]]:
     return tomllib.loads(FIXES.read_text("utf-8"))
 
 
-def _source(test: Test) -> str:
+def _source(test: SuiteTest) -> str:
     return f"source/{test.file.relative_to(ROOT).as_posix()}.html#L-{test.line}"
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from packaging.version import Version
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
-from clause_pages.suite import VERDICTS, Clause, Test, catalog, clauses
+from clause_pages.suite import VERDICTS, Clause, SuiteTest, catalog, clauses
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -67,7 +67,7 @@ class Record:
     """Everything that the pages say beside the clauses."""
 
     registry: Mapping[str, Clause]
-    tests: Mapping[str, Sequence[Test]]
+    tests: Mapping[str, Sequence[SuiteTest]]
     bugs: Sequence[Bug]
     correct: Sequence[str]
     #: Those of the correct implementations that a test accuses.
@@ -136,7 +136,7 @@ def release_of(environment: str) -> Version:
 
 def read() -> Record:
     """Read all of it from the checkout."""
-    tests: dict[str, list[Test]] = defaultdict(list)
+    tests: dict[str, list[SuiteTest]] = defaultdict(list)
     for test in catalog.suite():
         tests[test.clause].append(test)
     files = ("kill-matrix", "mutants", "peers", "scripts", "scan-sample")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from conformance.cli import parser as cli
 from conformance.cli.listing import as_data
 from conformance.core import catalog, clauses, errors
-from conformance.core.catalog import SuiteError, Test
+from conformance.core.catalog import SuiteError, SuiteTest
 from conformance.core.clauses import LEVELS, PARTIES, Clause, ClauseError
+from conformance.core.outcomes import BROKEN
 from conformance.core.sources import Source, SourceError, by_words
 from conformance.core.sources import parse as parse_sources
 from conformance.report.badge import badge_of
-from conformance.report.model import BROKEN, SUBJECT_VERDICTS, VERDICTS, page_of
+from conformance.report.model import SUBJECT_VERDICTS, VERDICTS, page_of
 
 __all__ = [
     "BROKEN",
@@ -23,7 +24,7 @@ __all__ = [
     "Source",
     "SourceError",
     "SuiteError",
-    "Test",
+    "SuiteTest",
     "as_data",
     "badge_of",
     "by_words",

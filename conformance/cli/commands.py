@@ -13,6 +13,7 @@ from conformance.cli.parser import parser
 from conformance.core.errors import BAD_USAGE, BROKE, FAILS, INTERRUPTED, OK, UsageError
 from conformance.core.options import RunOptions
 from conformance.core.output import complain, discard, why_unwritable
+from conformance.core.prose import counted
 from conformance.core.streams import open_missing
 
 
@@ -25,11 +26,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         cut = words.index("--")
         words, passed_on = words[:cut], words[cut + 1 :]
     try:
-        arguments = parser().parse_args(words)
+        arguments = parser().parse_args(words, argparse.Namespace(passed_on=passed_on))
     except SystemExit as ending:
         return int(ending.code or 0)
     try:
-        status = _run(arguments, passed_on) if arguments.command == "run" else COMMANDS[arguments.command](arguments)
+        status = COMMANDS[arguments.command](arguments)
         sys.stdout.flush()
     except UsageError as error:
         complain(str(error))
@@ -44,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
-def _expect_to_be_somewhere() -> None:
+def _require_current_directory() -> None:
     """Modules are looked for in the current directory, and reports go there.
 
     Raises:
@@ -56,15 +57,15 @@ def _expect_to_be_somewhere() -> None:
         raise UsageError("the current directory does not exist any more; go to another one") from None
 
 
-def _run(arguments: argparse.Namespace, passed_on: Sequence[str]) -> int:
-    _expect_to_be_somewhere()
+def _run(arguments: argparse.Namespace) -> int:
+    _require_current_directory()
     from conformance.cli.run import run
 
-    return run(RunOptions.from_text(vars(arguments)), passed_on)
+    return run(RunOptions.from_text(vars(arguments)), arguments.passed_on)
 
 
 def _watch(arguments: argparse.Namespace) -> int:
-    _expect_to_be_somewhere()
+    _require_current_directory()
     from conformance.run.watch import watch
 
     given = {**vars(arguments), "compile": bool(arguments.compile)}  # a watcher is to answer at once
@@ -89,7 +90,7 @@ def _scan(arguments: argparse.Namespace) -> int:
 
     return scan(
         arguments.package,
-        json=arguments.json,
+        as_json=arguments.json,
         sarif=Path(arguments.sarif) if arguments.sarif else None,
         console=terminal(),
         fail_on=arguments.fail_on,
@@ -103,8 +104,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     problems = verify(arguments.report, registry())
     for problem in problems:
         print(problem)
-    many = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-    print(f"{arguments.report}: {many if problems else 'in order'}")
+    print(f"{arguments.report}: {counted(len(problems), 'problem') if problems else 'valid'}")
     return FAILS if problems else OK
 
 
@@ -122,6 +122,7 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "run": _run,
     "list": _list,
     "explain": _explain,
     "scan": _scan,

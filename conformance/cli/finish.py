@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from conformance.core.errors import UsageError
 from conformance.core.outcomes import EARLIER_CALLS
 from conformance.core.output import complain, discard, why_unwritable
+from conformance.core.prose import counted
 from conformance.report import expectations, github
 from conformance.report.expectations import Expectation
 from conformance.report.failures import failures
@@ -31,7 +32,7 @@ def finish(session: Session, report: Report, expected: Sequence[Expectation], br
         expected: the deviations that are known.
         broken: whether the suite itself broke on the way.
     """
-    report, problems = expectations.apply(report, expected)
+    report, problems = expectations.mark_expected(report, expected)
     unwritten = [not _done(work) for work in _works(session, report, problems)]
     return exit_status(report, strict=session.options.strict, broken=broken or any(unwritten)) or int(bool(problems))
 
@@ -62,8 +63,7 @@ def _done(work: Callable[[], object]) -> bool:
 
 def _reproduce(session: Session, report: Report, folder: str) -> None:
     scripts = write_scripts(report, session.tests, folder, session.options.timeout)
-    many = "1 script" if len(scripts) == 1 else f"{len(scripts)} scripts"
-    print(f"{many} in {folder}: what is broken, shown with torch alone", flush=True)
+    print(f"{counted(len(scripts), 'script')} in {folder}: what is broken, shown with torch alone", flush=True)
     broken = [failure for part in report.parts for clause in part.clauses for failure in failures(clause)]
     if left_out := sum(failure.likely == EARLIER_CALLS for failure in broken):
         print(f"without a script, for they need earlier calls of the same process: {left_out}", flush=True)

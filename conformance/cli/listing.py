@@ -13,9 +13,10 @@ from dataclasses import asdict
 from conformance.core import catalog, clauses
 from conformance.core.clauses import Clause
 from conformance.core.errors import UsageError
-from conformance.core.prose import prose
+from conformance.core.prose import counted, prose
 from conformance.core.sources import by_words
 
+EXPLAIN = "`conformance explain CLAUSE` shows a clause in full, with its tests"
 _LONGEST = 100  # characters of a name that are worth comparing
 
 
@@ -44,7 +45,7 @@ def show_list(as_json: bool) -> int:
         print()
         return 0
     _table(registry.values())
-    print(f"\n{len(registry)} clauses; `conformance explain CLAUSE` tells more of one")
+    print(f"\n{counted(len(registry), 'clause')}; {EXPLAIN}")
     return 0
 
 
@@ -81,7 +82,7 @@ def explain(words: str) -> int:
     if len(found) == 1:
         return _in_full(found[0])
     _table(found)
-    print(f"\n{len(found)} clauses under {words!r}; `conformance explain CLAUSE` tells more of one")
+    print(f"\n{len(found)} clauses under {words!r}; {EXPLAIN}")
     return 0
 
 
@@ -119,8 +120,8 @@ def _in_full(clause: Clause) -> int:
     print()
     for name, value in rows:
         print(textwrap.fill(value, width, initial_indent=f"  {name:<11}", subsequent_indent=" " * 13))
-    tests = catalog.about(clause.id)
-    print(f"\n  {len(tests)} test{'s' if len(tests) != 1 else ''}")
+    tests = catalog.tests_of(clause.id)
+    print(f"\n  {counted(len(tests), 'test')}")
     for test in tests:
         print(f"    {test.file.name}:{test.line} {test.function}")
         print(textwrap.fill(test.doc.split("\n\n")[0], width, initial_indent=" " * 6, subsequent_indent=" " * 6))

@@ -74,11 +74,11 @@ def parser() -> argparse.ArgumentParser:
     scan.add_argument("--fail-on", choices=["certain", "likely", "possible"], help="exit 1 on findings this sure")
     verify = _command(commands, "verify", help="check a report.json: schema, completeness, hashes, verdicts")
     verify.add_argument("report", metavar="report.json", help="a report that --report wrote")
-    compare = _command(commands, "compare", help="what changed between two reports")
+    compare = _command(commands, "compare", help="show what changed between two reports")
     compare.add_argument("old", metavar="OLD.json", help="the earlier report")
     compare.add_argument("new", metavar="NEW.json", help="the later report")
     compare.add_argument("--json", action="store_true", help="as JSON")
-    watch = _command(commands, "watch", help="run again whenever a file of the subject is saved")
+    watch = _command(commands, "watch", help="rerun the tests whenever one of the subject's files is saved")
     _add_options(watch, "watch")
     return top
 

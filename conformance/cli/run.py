@@ -16,7 +16,7 @@ from conformance.core.catalog import SUITE
 from conformance.core.errors import BAD_USAGE, BROKE, INTERRUPTED, RunnerError, UsageError
 from conformance.core.options import RunOptions
 from conformance.core.output import complain
-from conformance.ranks.cluster.store import Launch, launcher, take_launch
+from conformance.ranks.cluster.store import Launch, launcher, pop_launch
 from conformance.run.emulation import emulated_library
 from conformance.run.interrupts import interruptible
 from conformance.run.journal import Journal, begun_by
@@ -52,27 +52,27 @@ def run(options: RunOptions, passed_on: Sequence[str]) -> int:
     Raises:
         UsageError: the request cannot be carried out; nothing was run.
     """
-    launch = take_launch(os.environ)
+    launch = pop_launch(os.environ)
     if launch is None:
-        return _alone(options, passed_on)
+        return _run_here(options, passed_on)
     from conformance.ranks.cluster.follower import follow
 
     if launch.rank == 0:
-        return _leading(launch, options, passed_on)
+        return _run_as_leader(launch, options, passed_on)
     return follow(launch, options.setup, emulated_library(options.device))
 
 
-def _alone(options: RunOptions, passed_on: Sequence[str]) -> int:
+def _run_here(options: RunOptions, passed_on: Sequence[str]) -> int:
     with interruptible():
         options, journal = _resumed(options)
         with Session(options) as session:  # early, so that torch is imported while we read on
             return _run(session, passed_on, journal)
 
 
-def _leading(launch: Launch, options: RunOptions, passed_on: Sequence[str]) -> int:
+def _run_as_leader(launch: Launch, options: RunOptions, passed_on: Sequence[str]) -> int:
     """Run the tests on ranks of all launched processes, and tell the others when the run is over."""
     from conformance.ranks.client import Forkserver
-    from conformance.ranks.cluster.leader import Cluster, sizes
+    from conformance.ranks.cluster.leader import Cluster, world_sizes
 
     if options.workers:
         raise UsageError("-n does not go with a launcher: its processes are ranks of one world; leave -n out")
@@ -84,7 +84,7 @@ def _leading(launch: Launch, options: RunOptions, passed_on: Sequence[str]) -> i
             if options.report and not options.resume and begun_by(Path(options.report), launcher()):
                 options = replace(options, resume=options.report)
             options, journal = _resumed(options)
-            options = replace(options, ranks=sizes(options.ranks, launch.size))
+            options = replace(options, ranks=world_sizes(options.ranks, launch.size))
             with Session(options, forkserver=forkserver, cluster=cluster) as session:
                 cluster.gather(forkserver)
                 status = _run(session, passed_on, journal)
@@ -117,19 +117,14 @@ def _run(session: Session, passed_on: Sequence[str], journal: Journal | None) ->
     from conformance.report.sheet import terminal
 
     progress = Progress(terminal(sys.stdout))  # pytest's own words go elsewhere
-    said = io.StringIO()
     expected, journal = _prepare(session, journal)
     recorder = Recorder(session, progress.start, progress.advance, journal)
     try:
-        session.tests  # noqa: B018 - whatever is wrong with the subjects is said before pytest starts
-        with contextlib.ExitStack() as redirected:
-            if not passed_on:
-                redirected.enter_context(contextlib.redirect_stdout(said))
-                redirected.enter_context(contextlib.redirect_stderr(said))
-            status = pytest.main(_pytest_arguments(session.options, passed_on), plugins=[recorder])
+        session.plan()  # whatever is wrong with the subjects is said before pytest starts
+        status, said = _run_pytest(session.options, recorder, passed_on)
     except KeyboardInterrupt:
-        session.take_unseen()
-        status = pytest.ExitCode.INTERRUPTED
+        session.name_subjects_unchecked()
+        status, said = pytest.ExitCode.INTERRUPTED, ""
     except RunnerError as error:
         complain(str(error))
         return BROKE
@@ -138,27 +133,51 @@ def _run(session: Session, passed_on: Sequence[str], journal: Journal | None) ->
             progress.stop()
         if journal is not None:
             journal.close()
-    if status == pytest.ExitCode.USAGE_ERROR:
-        complain(_refusal(said.getvalue()))
+    if refused := _usage_problem(status, said, session):
+        complain(refused)
         return BAD_USAGE
-    if status == pytest.ExitCode.NO_TESTS_COLLECTED and (expression := session.options.expression) and session.tests:
-        complain(f"-k {expression!r} leaves no test; {_meant(expression)}")
-        return BAD_USAGE
+    broken = _broken(recorder, status, said)
+    lost = journal.lost if journal is not None else ""
+    for problem in filter(None, (broken, lost)):
+        complain(problem)
     interrupted = status == pytest.ExitCode.INTERRUPTED
-    ended_early = status in {BROKE, pytest.ExitCode.INTERNAL_ERROR}
-    broken = _broken(recorder, (said.getvalue() or "pytest ended early") if ended_early else "", interrupted)
-    if broken:
-        complain(broken)
-    if journal is not None and journal.lost:
-        complain(journal.lost)
     return finish(session, recorder.report(interrupted), expected, broken=bool(broken))
 
 
-def _broken(recorder: Recorder, said: str, interrupted: bool) -> str:
+def _run_pytest(options: RunOptions, recorder: Recorder, passed_on: Sequence[str]) -> tuple[int, str]:
+    """The exit status of pytest, and what it printed; it prints for itself where it was given arguments."""
+    import pytest
+
+    said = io.StringIO()
+    with contextlib.ExitStack() as redirected:
+        if not passed_on:
+            redirected.enter_context(contextlib.redirect_stdout(said))
+            redirected.enter_context(contextlib.redirect_stderr(said))
+        status = pytest.main(_pytest_arguments(options, passed_on), plugins=[recorder])
+    return status, said.getvalue()
+
+
+def _usage_problem(status: int, said: str, session: Session) -> str:
+    """What is wrong with the request, as far as only pytest could tell; empty where nothing is."""
+    import pytest
+
+    if status == pytest.ExitCode.USAGE_ERROR:
+        return _refusal(said)
+    expression = session.options.expression
+    if status == pytest.ExitCode.NO_TESTS_COLLECTED and expression and session.tests:
+        return f"-k {expression!r} matches no test; {_meant(expression)}"
+    return ""
+
+
+def _broken(recorder: Recorder, status: int, said: str) -> str:
     """Why not all tests could be run that were to be; empty where they could, or where somebody called the run off."""
-    if recorder.broken or said:
-        return f"the suite itself broke\n{recorder.broken or said}"
-    if recorder.workers_lost and recorder.unrun and not interrupted:
+    import pytest
+
+    ended_early = status in {BROKE, pytest.ExitCode.INTERNAL_ERROR}
+    why = recorder.broken or (ended_early and (said or "pytest ended early"))
+    if why:
+        return f"the suite itself broke\n{why}"
+    if recorder.workers_lost and recorder.unrun and status != pytest.ExitCode.INTERRUPTED:
         return f"worker processes ended {recorder.workers_lost} times; {recorder.unrun} tests were not run"
     return ""
 
@@ -198,9 +217,9 @@ def _pytest_arguments(options: RunOptions, passed_on: Sequence[str]) -> list[str
 
 def _meant(expression: str) -> str:
     """What to give in place of an expression that matches nothing: a clause is not the name of a test."""
-    tests = dict.fromkeys(test.function for test in catalog.about(expression))
+    tests = dict.fromkeys(test.function for test in catalog.tests_of(expression))
     if not tests:
-        return "give words that stand in names of tests, as in pytest"
+        return "give part of a test's name, as in pytest"
     return f"the tests of that clause are -k '{' or '.join(tests)}'"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -24,7 +23,7 @@ class SuiteError(Exception):
 
 
 @dataclass(frozen=True)
-class Test:
+class SuiteTest:
     """One test function of the suite, before it meets a subject and a world.
 
     Attributes:
@@ -58,62 +57,65 @@ class Test:
     line: int
 
     @property
-    def about_engine(self) -> bool:
+    def tests_engine(self) -> bool:
         """Whether the test is about PyTorch's engine, with Functions of its own."""
         return "subject" not in self.arguments
 
     @property
-    def alone(self) -> bool:
+    def is_single_rank(self) -> bool:
         """Whether the test is written for one rank; where a subject gathers it runs on more."""
         return not self.ranks
 
 
-class _Mark(NamedTuple):
-    """What a mark is given."""
+class _Marks(NamedTuple):
+    """What the marks of a test say."""
 
-    args: tuple[Any, ...]
-    options: dict[str, Any]
+    clause: str = ""
+    ranks: tuple[int, ...] = ()
+    group: bool = False
+    cases: dict[str, Any] = {}
+    deadline: float | None = None
 
 
 @cache
-def suite(folder: Path = SUITE) -> tuple[Test, ...]:
+def suite(folder: Path = SUITE) -> tuple[SuiteTest, ...]:
     """Every test of the suite, in the order of files and lines.
 
     Raises:
         SuiteError: a test without a clause, or marks that are not literals.
     """
-    return tuple(test for file in sorted(folder.glob("test_*.py")) for test in read(file))
+    return tuple(test for file in sorted(folder.glob("test_*.py")) for test in tests_in(file))
 
 
-def about(clause: str) -> tuple[Test, ...]:
+def tests_of(clause: str) -> tuple[SuiteTest, ...]:
     """The tests of one clause, from the modules that name it: reading all of them takes a tenth of a second."""
     files = (file for file in sorted(SUITE.glob("test_*.py")) if clause in file.read_text(encoding="utf-8"))
-    return tuple(test for file in files for test in read(file) if test.clause == clause)
+    return tuple(test for file in files for test in tests_in(file) if test.clause == clause)
 
 
 @cache
-def read(file: Path) -> tuple[Test, ...]:
+def tests_in(file: Path) -> tuple[SuiteTest, ...]:
     """The tests of one module."""
     tree = ast.parse(file.read_text(encoding="utf-8"), str(file))
     functions = (node for node in tree.body if isinstance(node, ast.FunctionDef))
     return tuple(_test(node, file) for node in functions if node.name.startswith("test_"))
 
 
-def _test(node: ast.FunctionDef, file: Path) -> Test:
-    marks, unmarked = dict(_marks(node, file)), _Mark((), {})
-    if "clause" not in marks:
+def _test(node: ast.FunctionDef, file: Path) -> SuiteTest:
+    marks = _marks(node, file)
+    if not marks.clause:
         raise SuiteError(f'{file.name}:{node.lineno}: {node.name} names no clause; begin it with @clause("...")')
-    return Test(
+    return SuiteTest(
         module=f"conformance.suite.{file.stem}",
         function=node.name,
-        clause=marks["clause"].args[0],
-        ranks=marks.get("ranks", unmarked).args,
-        group="ranks" in marks and marks["ranks"].options.get("group", True),
-        cases=_combinations(marks.get("cases", unmarked).options),
+        clause=marks.clause,
+        ranks=marks.ranks,
+        group=marks.group,
+        cases=_combinations(marks.cases),
         arguments=tuple(argument.arg for argument in (*node.args.args, *node.args.kwonlyargs)),
         transforms=_uses(file, TRANSFORMS),
         compiles=_uses(file, COMPILER),
-        deadline=next(iter(marks.get("deadline", unmarked).args), None),
+        deadline=marks.deadline,
         doc=ast.get_docstring(node) or "",
         file=file,
         line=node.lineno,
@@ -128,7 +130,8 @@ def _uses(file: Path, pattern: str) -> bool:
     return bool(re.search(pattern, text)) or any(_uses(KIT / f"{name}.py", pattern) for name in helpers)
 
 
-def _marks(node: ast.FunctionDef, file: Path) -> Iterator[tuple[str, _Mark]]:
+def _marks(node: ast.FunctionDef, file: Path) -> _Marks:
+    marks = _Marks()
     for mark in node.decorator_list:
         if isinstance(mark, ast.Call) and isinstance(mark.func, ast.Name):
             try:
@@ -136,7 +139,21 @@ def _marks(node: ast.FunctionDef, file: Path) -> Iterator[tuple[str, _Mark]]:
                 options = {word.arg: ast.literal_eval(word.value) for word in mark.keywords if word.arg}
             except ValueError:
                 raise SuiteError(f"{file.name}:{mark.lineno}: @{mark.func.id} takes literals only") from None
-            yield mark.func.id, _Mark(args, options)
+            marks = _with_mark(marks, mark.func.id, args, options)
+    return marks
+
+
+def _with_mark(marks: _Marks, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> _Marks:
+    match name:
+        case "clause":
+            return marks._replace(clause=args[0])
+        case "ranks":
+            return marks._replace(ranks=args, group=options.get("group", True))
+        case "cases":
+            return marks._replace(cases=options)
+        case "deadline":
+            return marks._replace(deadline=args[0])
+    return marks
 
 
 def _combinations(parameters: dict[str, Any]) -> tuple[tuple[tuple[str, Any], ...], ...]:

@@ -24,11 +24,16 @@ from functools import cache
 from itertools import takewhile
 from pathlib import Path
 from types import MappingProxyType
+from typing import Literal, cast, get_args
 
 from conformance.core.sources import OURS, Source, SourceError, parse
 
-LEVELS = ("must", "should", "may", "quality")
-PARTIES = ("engine", "function")
+Level = Literal["must", "should", "may", "quality"]
+LEVELS: tuple[Level, ...] = get_args(Level)
+Party = Literal["engine", "function"]
+PARTIES: tuple[Party, ...] = get_args(Party)
+#: The spec that every Function keeps, whatever other spec it is checked against.
+CONTRACT = "Function"
 OPTIONS = ("level", "party", "sources", "versions")
 #: The separate form of class X is class XSeparate, and may hold clauses of X; so may XModes and its like in a module
 #: whose SPEC is X, each for one topic.
@@ -67,8 +72,8 @@ class Clause:
     """
 
     id: str
-    party: str
-    level: str
+    party: Party
+    level: Level
     text: str
     sources: tuple[Source, ...]
     spec: str
@@ -182,8 +187,15 @@ def _documented(tree: ast.Module, module: str, spec: str, file: str) -> Iterator
             text = ast.get_docstring(child, clean=False)
             if text is not None:
                 lines = tuple(text.expandtabs().split("\n"))
-                is_class, line = isinstance(child, ast.ClassDef), child.body[0].lineno
-                yield _Documented(name, is_class, module, spec, file, line, lines)
+                yield _Documented(
+                    object=name,
+                    is_class=isinstance(child, ast.ClassDef),
+                    module=module,
+                    spec=spec,
+                    file=file,
+                    line=child.body[0].lineno,
+                    lines=lines,
+                )
             yield from walk(child, name + ".")
 
     yield from walk(tree, "")
@@ -227,7 +239,7 @@ def _clause(documented: _Documented, number: int, indent: int, name: str) -> Cla
         if present:
             raise refuse(problem)
     place = (documented.spec, documented.object, documented.module, documented.file, documented.line + number)
-    return Clause(name, party, level, text, sources, *place, versions)
+    return Clause(name, cast(Party, party), cast(Level, level), text, sources, *place, versions)
 
 
 def _options_and_text(

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from conformance.core.plan import PlannedTest
 
 NOTHING_MORE = "nothing more"
-POINT_TO_POINT = ("send", "recv")
+#: Calls that one rank issues and another answers.
+POINT_TO_POINT = ("send", "recv", "recv_anysource")
 #: How collectives begin in which every rank may send parts of other sizes.
 EXCHANGES = ("all_to_all", "alltoall")
 ROOT_ONLY = re.compile(r",? ?\[\[.*?\]\],? ?|,? ?\[\],? ?")
@@ -33,9 +34,7 @@ def joined(item: PlannedTest, outcomes: Sequence[RankOutcome], seconds: float) -
         seconds=round(seconds, 6),
         message=message if broken else "",
         reason="" if broken else message,
-        likely=next((found.likely for found in outcomes if found.likely), "")
-        or _group_left_out(outcomes)
-        or _left_waiting(outcomes),
+        likely=_likely(outcomes),
         reproduce=item.reproduce if broken else "",
         # What ranks print and call is of use where something broke; a long run cannot keep all of it.
         ranks=tuple(outcomes if broken else (replace(found, output="", collectives=()) for found in outcomes)),
@@ -63,7 +62,7 @@ def join(outcomes: Sequence[RankOutcome], world: int) -> tuple[Outcome, str]:
         return outcome, firsts[outcome].message
     named = [firsts[word] for word in TELLING if word in firsts and word in {outcome, "fail"}]
     said = [f"rank {found.rank} of {len(outcomes)}: {found.message}" for found in named]
-    return outcome, "\n".join([*said, *disagreement(outcomes)])
+    return outcome, "\n".join(filter(None, [*said, _disagreement(outcomes)]))
 
 
 def _disagree(outcomes: Sequence[RankOutcome]) -> bool:
@@ -77,6 +76,12 @@ def _disagree(outcomes: Sequence[RankOutcome]) -> bool:
     )
 
 
+def _likely(outcomes: Sequence[RankOutcome]) -> str:
+    """The likely cause: what a rank found, or else what the collectives of all ranks show."""
+    found_by_a_rank = next((found.likely for found in outcomes if found.likely), "")
+    return found_by_a_rank or _group_left_out(outcomes) or _collective_left_out(outcomes)
+
+
 def _group_left_out(outcomes: Sequence[RankOutcome]) -> str:
     """Say so where a rank that hangs entered a collective of all ranks last, after those of a group."""
     for found in outcomes:
@@ -84,29 +89,34 @@ def _group_left_out(outcomes: Sequence[RankOutcome]) -> str:
         groups = [call.partition(AMONG)[2] for call in before if AMONG in call]
         if found.outcome == "timeout" and groups and AMONG not in last:
             return (
-                f"a collective of all ranks on rank {found.rank}, after one among ranks {groups[-1]}: pass the group on"
+                f"rank {found.rank} called a collective on the default group after one on the group of ranks "
+                f"{groups[-1]}: pass `group=` there too"
             )
     return ""
 
 
-def _left_waiting(outcomes: Sequence[RankOutcome]) -> str:
+def _collective_left_out(outcomes: Sequence[RankOutcome]) -> str:
     """Say so where ranks hang in a collective of all ranks that others do not enter, whatever else these did."""
     calls = [call for found in outcomes for call in found.collectives]
     if not any(found.outcome == "timeout" for found in outcomes) or any(map(_is_of_some, calls)):
         return ""
     here, _ = _first_difference(outcomes)
     names = {rank: text.partition("(")[0] for rank, text in here.items()}
-    waiting = {name for name in names.values() if name != NOTHING_MORE}
-    if len(waiting) != 1:
+    called = {name for name in names.values() if name != NOTHING_MORE}
+    waiting = [rank for rank, name in names.items() if name != NOTHING_MORE]
+    absent = [rank for rank, name in names.items() if name == NOTHING_MORE]
+    if len(called) != 1 or not absent:
         return ""
-    ranks = {kind: [str(rank) for rank in names if (names[rank] in waiting) is kind] for kind in (True, False)}
-    who, others = (f"rank{'s' * (len(each) > 1)} {', '.join(each)}" for each in ranks.values())
-    return f"{others} left out {waiting.pop()}, in which {who} waited" if ranks[False] else ""
+    return f"{_ranks(absent)} left out {called.pop()}, in which {_ranks(waiting)} waited"
+
+
+def _ranks(numbers: Sequence[int]) -> str:
+    return f"rank{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
 
 
 def _is_of_some(call: str) -> bool:
     """Whether a call is not one that all ranks make: within a group, or from one rank to another."""
-    return AMONG in call or call.startswith(POINT_TO_POINT)
+    return AMONG in call or call.partition("(")[0] in POINT_TO_POINT
 
 
 def _deciding(outcomes: Sequence[RankOutcome]) -> Sequence[RankOutcome]:
@@ -114,13 +124,11 @@ def _deciding(outcomes: Sequence[RankOutcome]) -> Sequence[RankOutcome]:
     return [outcome for outcome in outcomes if not outcome.bystander] or outcomes
 
 
-def disagreement(outcomes: Sequence[RankOutcome]) -> list[str]:
-    """Name the first collective in which the ranks' calls differ; nothing where they agree."""
+def _disagreement(outcomes: Sequence[RankOutcome]) -> str:
+    """Name the first collective in which the ranks' calls differ; empty where they agree."""
     here, place = _first_difference(outcomes)
-    if not here:
-        return []
     each = "; ".join(f"rank {rank} called {text}" for rank, text in here.items())
-    return [f"the ranks' collectives differ at number {place + 1}: {each}"]
+    return f"the ranks' collectives differ at number {place + 1}: {each}" if here else ""
 
 
 def at_odds(outcomes: Sequence[RankOutcome]) -> bool:

@@ -12,10 +12,10 @@ from conformance.core.errors import UsageError
 from conformance.core.plan import DEFAULT_RANKS
 from conformance.core.references import check_reference
 from conformance.core.signatures import parse
+from conformance.core.worlds import MOST_RANKS, are_world_sizes
 
 #: The backend that goes with a device where none is named, as PyTorch pairs them, and the other way round.
 BACKEND_OF = {"cuda": "nccl", "xpu": "xccl", "npu": "hccl", "emulated": "emulated_ccl"}
-MOST_RANKS = 4096
 SHORTEST_TIMEOUT, LONGEST_TIMEOUT = 0.1, 86_400
 #: More workers than this for each processor only wait for one another, or for memory.
 MOST_WORKERS = 8
@@ -35,6 +35,7 @@ class Option:
         commands: the commands that take it.
         kept: whether the journal keeps it: it decides which tests there are, and how they run.
         default_on: whether it is a switch that is on unless it is turned off.
+        never_empty: whether an empty value is refused: an empty variable of a script would be passed over in silence.
     """
 
     flags: tuple[str, ...]
@@ -46,15 +47,16 @@ class Option:
     commands: tuple[str, ...] = ("run",)
     kept: bool = False
     default_on: bool = False
+    never_empty: bool = False
 
 
-def _plan(*flags: str, help: str, default: Any = None, pytest: str = "", **more: Any) -> Any:
+def _kept_option(*flags: str, help: str, default: Any = None, pytest: str = "", **more: Any) -> Any:
     """An option that decides which tests there are, and how they run."""
     known = Option(flags, help, pytest=pytest, commands=("run", "watch"), kept=True, **more)
     return field(default=default, metadata={"option": known})
 
 
-def _run(*flags: str, help: str, default: Any = None, **more: Any) -> Any:
+def _option(*flags: str, help: str, default: Any = None, **more: Any) -> Any:
     """An option of ``conformance run`` alone."""
     return field(default=default, metadata={"option": Option(flags, help, **more)})
 
@@ -65,12 +67,13 @@ def read_ranks(text: str) -> tuple[int, ...]:
     >>> read_ranks("1,2,4")
     (1, 2, 4)
     """
-    numbers = [part.strip() for part in text.split(",")]
-    if not all(re.fullmatch(r"[0-9]{1,4}", number) and 1 <= int(number) <= MOST_RANKS for number in numbers):
+    parts = [part.strip() for part in text.split(",")]
+    sizes = [int(part) for part in parts if re.fullmatch(r"[0-9]{1,4}", part)]
+    if len(sizes) < len(parts) or not are_world_sizes(sizes):
         raise UsageError(
             f"--ranks {text!r}: give world sizes from 1 to {MOST_RANKS} with commas between, for example 1,2,4"
         )
-    return tuple(sorted({int(number) for number in numbers}))
+    return tuple(sorted(set(sizes)))
 
 
 def read_timeout(text: str) -> float:
@@ -83,8 +86,21 @@ def read_timeout(text: str) -> float:
         seconds = float(text)
     except ValueError:
         seconds = 0.0
+    return checked_timeout(seconds, f"--timeout {text!r}")
+
+
+def checked_timeout(seconds: float, given: str) -> float:
+    """The deadline of a test.
+
+    Args:
+        seconds: how long a test may take.
+        given: the option or the argument with its value, for the message.
+
+    Raises:
+        UsageError: it is too short or too long, or no number.
+    """
     if not SHORTEST_TIMEOUT <= seconds <= LONGEST_TIMEOUT:  # sooner than a process can answer, everybody is late
-        raise UsageError(f"--timeout {text!r}: give a number of seconds from {SHORTEST_TIMEOUT} to {LONGEST_TIMEOUT}")
+        raise UsageError(f"{given}: give a number of seconds from {SHORTEST_TIMEOUT} to {LONGEST_TIMEOUT}")
     return seconds
 
 
@@ -107,64 +123,76 @@ def read_workers(text: str) -> str:
 class RunOptions:
     """The options of a run."""
 
-    subjects: tuple[str, ...] = _plan(
+    subjects: tuple[str, ...] = _kept_option(
         help="module:attribute: a Function class, a callable or a Subject",
         default=(), metavar="SUBJECT", many=True, pytest="--subject",
     )  # fmt: skip
-    packages: tuple[str, ...] = _plan(
-        "--from", help="subjects PACKAGE registers", default=(), metavar="PACKAGE", many=True
-    )
-    spec: str | None = _plan(
+    packages: tuple[str, ...] = _kept_option(
+        "--from", help="the subjects that an installed package registers",
+        default=(), metavar="PACKAGE", many=True,
+    )  # fmt: skip
+    spec: str | None = _kept_option(
         "--spec", help="the spec to check the subjects against (default: Function, the contract alone)",
         metavar="NAME", pytest="--spec",
     )  # fmt: skip
-    types: str | None = _plan(
+    types: str | None = _kept_option(
         "--types", help='the SPMD types of tensors, such as "V -> R", for spec Collective',
         metavar="TYPES", pytest="--types",
     )  # fmt: skip
-    inputs: str | None = _plan(
+    inputs: str | None = _kept_option(
         "--inputs",
         help="yields tuples of arguments, for specs Function and Collective",
         metavar="MODULE:CALLABLE",
         pytest="--inputs",
+        never_empty=True,
     )
-    ranks: tuple[int, ...] = _plan(
+    ranks: tuple[int, ...] = _kept_option(
         "--ranks", help="world sizes for clauses that need several ranks (1,2,3,4)",
         default=DEFAULT_RANKS, metavar="N,N", read=read_ranks, pytest="--ranks",
     )  # fmt: skip
-    backend: str = _plan(
+    backend: str = _kept_option(
         "--backend", help="a backend of torch.distributed (default: gloo, or the one that goes with the device)",
         default="", metavar="NAME", pytest="--backend",
     )  # fmt: skip
-    device: str = _plan(
+    device: str = _kept_option(
         "--device", help="cpu (default), emulated, or an accelerator that PyTorch knows, such as cuda or cuda:1",
         default="", metavar="DEVICE", pytest="--device",
     )  # fmt: skip
-    timeout: float = _plan(
+    timeout: float = _kept_option(
         "--timeout", help="deadline of one test on one rank, in seconds (30)",
         default=30.0, metavar="S", read=read_timeout, pytest="--rank-timeout",
     )  # fmt: skip
-    setup: tuple[str, ...] = _plan(
+    setup: tuple[str, ...] = _kept_option(
         "--setup", help="called first on every rank",
         default=(), metavar="MODULE:CALLABLE", many=True, pytest="--rank-setup",
     )  # fmt: skip
-    compile: bool = _plan(
+    compile: bool = _kept_option(
         "--compile", help="test under torch.compile too (on for run, off for watch)",
         default=True, pytest="--no-compile", default_on=True,
     )  # fmt: skip
-    strict: bool = _run("--strict", help="fail on broken should and quality clauses too", default=False)
-    expect: str | None = _run("--expect", help="TOML file of deviations that are known and accepted", metavar="FILE")
-    write_expect: str | None = _run("--write-expect", help="write the deviations found as such a file", metavar="FILE")
-    report: str | None = _run("--report", help="write report.json, report.html and junit.xml there", metavar="DIR")
-    resume: str | None = _run("--resume", help="go on with the run that was writing its report there", metavar="DIR")
-    reproduce: str | None = _run("--reproduce", help="write a script with torch alone for every failure", metavar="DIR")
-    expression: str | None = _run(
+    strict: bool = _option("--strict", help="fail on broken should and quality clauses too", default=False)
+    expect: str | None = _option(
+        "--expect", help="TOML file of deviations that are known and accepted", metavar="FILE", never_empty=True
+    )
+    write_expect: str | None = _option(
+        "--write-expect", help="write the deviations found as such a file", metavar="FILE", never_empty=True
+    )
+    report: str | None = _option(
+        "--report", help="write report.json, report.html and junit.xml there", metavar="DIR", never_empty=True
+    )
+    resume: str | None = _option(
+        "--resume", help="go on with the run that was writing its report there", metavar="DIR", never_empty=True
+    )
+    reproduce: str | None = _option(
+        "--reproduce", help="write a script with torch alone for every failure", metavar="DIR", never_empty=True
+    )
+    expression: str | None = _option(
         "-k", help="run only the tests whose names match, as in pytest", metavar="EXPR", kept=True
     )
-    workers: str | None = _run(
+    workers: str | None = _option(
         "-n", help="run in this many processes side by side (pytest-xdist)", metavar="WORKERS", read=read_workers
     )
-    verbose: bool = _run("-v", "--verbose", help="list what is not applicable, and why", default=False)
+    verbose: bool = _option("-v", "--verbose", help="list what is not applicable, and why", default=False)
 
     @classmethod
     def from_text(cls, given: Mapping[str, Any]) -> RunOptions:
@@ -204,12 +232,12 @@ class RunOptions:
             now, then = getattr(self, name), getattr(earlier, name)
             if now not in (then, getattr(_DEFAULTS, name)):
                 what = (_OPTIONS[name].flags or (name,))[0]
-                asked = f"{what} was {_plain(then)}, not {_plain(now)}"
+                asked = f"{what} was {_as_given(then)}, not {_as_given(now)}"
                 raise UsageError(f"--resume goes on with the run as it was asked for: {asked}; leave it out")
         return replace(self, **{name: getattr(earlier, name) for name in self.to_json()})
 
     @property
-    def where(self) -> tuple[str, ...]:
+    def device_arguments(self) -> tuple[str, ...]:
         """The part of a command line that names device and backend, if they are not the defaults."""
         usual = BACKEND_OF.get(self.device.partition(":")[0], "gloo")
         device = () if self.device == "cpu" else ("--device", self.device)
@@ -252,12 +280,12 @@ def pytest_options() -> Iterator[tuple[str, Option]]:
 def _read(option: Option, value: Any) -> Any:
     if isinstance(value, bool):
         return value
-    if value == "" and option.flags and option.flags[0] in _NEVER_EMPTY:
-        raise UsageError(f"{option.flags[0]} '': give {option.metavar}")
+    if value == "" and option.never_empty:
+        raise UsageError(f"{option.flags[0]} needs {option.metavar}; it was given an empty string")
     return tuple(map(option.read, value)) if option.many else option.read(value)
 
 
-def _plain(value: Any) -> str:
+def _as_given(value: Any) -> str:
     """A value as it was given."""
     return ",".join(map(str, value)) if isinstance(value, tuple) else repr(value)
 
@@ -272,7 +300,5 @@ def _fits(value: Any, default: Any) -> bool:
     return type(value) is type(default) or (isinstance(default, float) and type(value) is int)
 
 
-#: What an empty variable of a script may leave without a value, and would be passed over in silence.
-_NEVER_EMPTY = {"--inputs", "--expect", "--write-expect", "--report", "--resume", "--reproduce"}
 _OPTIONS: dict[str, Option] = {each.name: each.metadata["option"] for each in fields(RunOptions)}
 _DEFAULTS = RunOptions()

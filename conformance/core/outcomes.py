@@ -16,6 +16,9 @@ from msgspec import Meta
 #: Worst first: a test's outcome is the worst of its ranks' outcomes.
 Outcome = Literal["crash", "timeout", "error", "fail", "skip", "not-applicable", "pass"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+#: How a rank ends a request whose subject cannot be tested as it is named; no test ends so.
+BadSubject = Literal["bad-subject"]
+BAD_SUBJECT: BadSubject = "bad-subject"
 #: The outcomes that break a clause, worst first; a rank that gave another one has nothing to answer for.
 BROKEN: tuple[Outcome, ...] = ("crash", "timeout", "error", "fail")
 #: The same, the most telling first: where one rank raised and another failed an assertion, that one has the values.

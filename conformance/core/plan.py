@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from conformance.core.catalog import Test
-from conformance.core.clauses import Clause
+from conformance.core.catalog import SuiteTest
+from conformance.core.clauses import CONTRACT, Clause
 
 DEFAULT_RANKS = (1, 2, 3, 4)
-NO_COMPILER = "left out: ask for torch.compile with --compile, or compile=True in Python"
+NO_COMPILER = "not run under torch.compile: pass --compile, or compile=True in Python"
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,15 @@ class SubjectRef:
     types: str | None = None
     #: The worlds that it is judged in; all that are asked for where there are none.
     ranks: tuple[int, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; without the pickle, which no other process is to load."""
+        return {name: value for name, value in vars(self).items() if name != "payload"}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> SubjectRef:
+        """Rebuild from :meth:`to_json`."""
+        return cls(**{**data, "ranks": tuple(data["ranks"])})
 
     def worlds(self, asked: Sequence[int]) -> tuple[int, ...]:
         """Those of the worlds that were asked for in which it is judged.
@@ -45,7 +54,7 @@ class PlannedTest:
     command that name device and backend. ``told_once`` is for clauses that fail nothing: one broken test settles them.
     """
 
-    test: Test
+    test: SuiteTest
     subject: SubjectRef | None
     size: int
     group: bool
@@ -93,7 +102,7 @@ class PlannedTest:
     @property
     def spec(self) -> str:
         """The spec's name; clauses about the engine belong to the contract."""
-        return self.subject.spec if self.subject else "Function"
+        return self.subject.spec if self.subject else CONTRACT
 
     @property
     def reproduce(self) -> str:
@@ -129,13 +138,13 @@ def slug(value: object) -> str:
     return re.sub(r"[^\w.+-]+", "_", text) or "none"
 
 
-def gathering_specs(tests: Iterable[Test], clauses: Mapping[str, Clause]) -> frozenset[str]:
+def gathering_specs(tests: Iterable[SuiteTest], clauses: Mapping[str, Clause]) -> frozenset[str]:
     """The specs whose tests ask for several ranks."""
     return frozenset(clauses[test.clause].spec for test in tests if max(test.ranks, default=1) > 1)
 
 
 def plan(
-    tests: Sequence[Test], clauses: Mapping[str, Clause], subjects: Sequence[SubjectRef], ranks: Sequence[int]
+    tests: Sequence[SuiteTest], clauses: Mapping[str, Clause], subjects: Sequence[SubjectRef], ranks: Sequence[int]
 ) -> list[PlannedTest]:
     """Every planned test of a run: the engine's first, then each subject's, by world, so that worlds are reused.
 
@@ -143,7 +152,7 @@ def plan(
     of its own: it leaves marks on a process.
     """
     gathering = gathering_specs(tests, clauses)
-    engine = sorted((test for test in tests if test.about_engine), key=lambda test: test.transforms)
+    engine = sorted((test for test in tests if test.tests_engine), key=lambda test: test.transforms)
     planned = [found for test in engine for found in _planned(test, None, ranks, gathers=False)]
     for subject in subjects:
         own = []
@@ -163,42 +172,52 @@ def without_compiler(tests: Iterable[PlannedTest], compiles: bool) -> list[Plann
 def _told_once(tests: Sequence[PlannedTest]) -> list[PlannedTest]:
     """What changes no verdict is shown once, where most ranks can disagree: such tests hang and crash."""
     largest = max(test.size for test in tests)
-    return [replace(test, told_once=True) for test in tests if test.test.alone or test.size == largest]
+    return [replace(test, told_once=True) for test in tests if test.test.is_single_rank or test.size == largest]
 
 
-def _concerns(test: Test, clause: Clause, subject: SubjectRef) -> bool:
-    return not test.about_engine and clause.spec in {"Function", subject.spec}
+def _concerns(test: SuiteTest, clause: Clause, subject: SubjectRef) -> bool:
+    return not test.tests_engine and clause.spec in {CONTRACT, subject.spec}
 
 
-def _planned(test: Test, subject: SubjectRef | None, ranks: Sequence[int], gathers: bool) -> Iterator[PlannedTest]:
+def _planned(test: SuiteTest, subject: SubjectRef | None, ranks: Sequence[int], gathers: bool) -> Iterator[PlannedTest]:
     for size, group, why_not in _worlds(test, subject, ranks, gathers):
         for case in test.cases:
             yield PlannedTest(test, subject, size, group, case, why_not)
 
 
 def _worlds(
-    test: Test, subject: SubjectRef | None, ranks: Sequence[int], gathers: bool
+    test: SuiteTest, subject: SubjectRef | None, ranks: Sequence[int], gathers: bool
 ) -> Iterator[tuple[int, bool, str]]:
-    """The worlds of a test; one about a single rank runs on one, whatever ``--ranks`` says.
-
-    A subject that is judged in other worlds alone is spared that where a test will do in the smallest of them.
-    """
-    own = subject.ranks if subject else ()
+    """The worlds of a test: how many ranks, whether with a process group, and why they cannot be had, if so."""
     sizes = subject.worlds(ranks) if subject else tuple(ranks)
-    if test.alone:
-        smallest = min((size for size in sizes if size > 1 and gathers), default=1)
-        if smallest == 1 or not own or 1 in own:
-            yield 1, gathers, ""
-        if smallest > 1:
-            yield smallest, True, ""
+    if test.is_single_rank:
+        own = subject.ranks if subject else ()
+        yield from _single_rank_worlds(sizes, own, gathers)
         return
     least = min(test.ranks)
     sizes = (1,) if max(test.ranks) == 1 else tuple(size for size in sizes if size >= least)
     for size in sizes:
         yield size, test.group, ""
     if not sizes:
-        wanted = f"it is judged in worlds of {_listed(own)} ranks" if own else f"needs {least} ranks or more"
-        yield least, test.group, f"{wanted}; --ranks gave {_listed(ranks)}"
+        yield least, test.group, _too_few(subject, ranks, least)
+
+
+def _single_rank_worlds(sizes: Sequence[int], own: Sequence[int], gathers: bool) -> Iterator[tuple[int, bool, str]]:
+    """The worlds of a test about a single rank: it runs on one, whatever ``--ranks`` says, and a gather in a group too.
+
+    A subject that is judged in other worlds alone is spared that where a test will do in the smallest of them.
+    """
+    smallest = min((size for size in sizes if size > 1 and gathers), default=1)
+    if smallest == 1 or not own or 1 in own:
+        yield 1, gathers, ""
+    if smallest > 1:
+        yield smallest, True, ""
+
+
+def _too_few(subject: SubjectRef | None, ranks: Sequence[int], least: int) -> str:
+    own = subject.ranks if subject else ()
+    wanted = f"it is judged in worlds of {_listed(own)} ranks" if own else f"needs {least} ranks or more"
+    return f"{wanted}; --ranks gave {_listed(ranks)}"
 
 
 def _listed(ranks: Sequence[int]) -> str:

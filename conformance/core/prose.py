@@ -1,4 +1,4 @@
-"""Words for a reader: the text of a clause without the marks of the docstring it is written in; a word's article."""
+"""Words for a reader: a clause's text without the marks of its docstring, a number with its noun, a kind's article."""
 
 from __future__ import annotations
 
@@ -32,10 +32,19 @@ def with_code(text: str) -> Iterator[tuple[str, bool]]:
     yield prose(text[end:]), False
 
 
-def a(thing: object) -> str:
+def counted(number: int, noun: str) -> str:
+    """A number and its noun, in the plural unless it is one.
+
+    >>> counted(1, "clause"), counted(2, "more clause")
+    ('1 clause', '2 more clauses')
+    """
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def with_article(thing: object) -> str:
     """What kind of thing it is, with the article.
 
-    >>> a(5), a([])
+    >>> with_article(5), with_article([])
     ('an int', 'a list')
     """
     kind = type(thing).__name__

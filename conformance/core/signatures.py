@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from conformance.core.errors import UsageError
+from conformance.core.prose import counted
 
 EXAMPLE = "V, R -> V, I"
 
@@ -80,9 +81,9 @@ class Signature:
         'V -> R, R, R'
         """
         if len(self.arguments) != arguments:
-            raise BadTypes(self._misfit("arguments", len(self.arguments), arguments))
+            raise BadTypes(self._misfit("argument", len(self.arguments), arguments))
         if len(self.results) not in (1, results):
-            raise BadTypes(self._misfit("results", len(self.results), results))
+            raise BadTypes(self._misfit("result", len(self.results), results))
         alike = self.results * results if len(self.results) == 1 else self.results
         return Signature(self.arguments, alike)
 
@@ -101,12 +102,12 @@ class Signature:
         )
 
     def _misfit(self, what: str, named: int, found: int) -> str:
-        arguments = (*self.arguments, *[Type.V] * found)[:found] if what == "arguments" else self.arguments
-        results = (*self.results, *[Type.V] * found)[:found] if what == "results" else self.results
+        arguments = (*self.arguments, *[Type.V] * found)[:found] if what == "argument" else self.arguments
+        results = (*self.results, *[Type.V] * found)[:found] if what == "result" else self.results
+        names = f'"{self}" names {counted(named, what)}, but the call has'
         if not found:
-            return f'"{self}" names {_counted(named, what)}, and the call has none'
-        right = Signature(arguments, results)
-        return f'"{self}" names {_counted(named, what)}, and the call has {found}; one letter for each: "{right}"'
+            return f"{names} none"
+        return f'{names} {found}; write one letter for each tensor: "{Signature(arguments, results)}"'
 
 
 def parse(text: object) -> Signature:
@@ -183,7 +184,3 @@ def _joined(types: tuple[Type, ...]) -> str:
 
 def _quoted(letter: str) -> str:
     return f'"{letter.strip()}"' if letter.strip() else "nothing"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what if number != 1 else what.removesuffix('s')}"

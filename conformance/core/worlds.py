@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+MOST_RANKS = 4096
+
 
 def are_world_sizes(given: object) -> bool:
-    """Whether something is a list of worlds that a subject may be judged in.
+    """Whether something is a list of worlds that tests may run in.
 
     >>> are_world_sizes((2, 3)), are_world_sizes(2), are_world_sizes([0])
     (True, False, False)
     """
-    return isinstance(given, tuple | list) and bool(given) and all(type(size) is int and size > 0 for size in given)
+    if not isinstance(given, tuple | list) or not given:
+        return False
+    return all(type(size) is int and 1 <= size <= MOST_RANKS for size in given)

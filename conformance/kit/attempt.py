@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from traceback import FrameSummary
 
 from conformance.core.errors import UsageError
-from conformance.core.outcomes import clipped
+from conformance.core.outcomes import BAD_SUBJECT, BadSubject, Outcome, clipped
 from conformance.kit.deviations import Deviation, NotApplicable, Skipped, Unfit
 from conformance.kit.frames import SUITE, TORCH, foreign
 from conformance.kit.seeds import seed
@@ -29,7 +29,7 @@ _CALLER, _PASSED_ON = os.path.join("kit", "specs.py"), "original("
 class Attempt:
     """How an action ended: the outcome's word, a message, the likely cause where one is known, and how long it took."""
 
-    outcome: str
+    outcome: Outcome | BadSubject
     message: str
     likely: str
     seconds: float
@@ -49,7 +49,7 @@ def attempt(action: Callable[[], object]) -> Attempt:
     return Attempt(outcome, clipped(message), likely, time.perf_counter() - start)
 
 
-def _ending(action: Callable[[], object]) -> tuple[str, str, str]:
+def _ending(action: Callable[[], object]) -> tuple[Outcome | BadSubject, str, str]:
     try:
         unjudged = action()
     except NotApplicable as error:
@@ -59,7 +59,7 @@ def _ending(action: Callable[[], object]) -> tuple[str, str, str]:
     except Deviation as error:
         return "fail", text_of(error), error.likely
     except UsageError as error:
-        return "bad-subject", text_of(error), ""
+        return BAD_SUBJECT, text_of(error), ""
     except Unfit as error:
         return "error", text_of(error), ""
     except KeyboardInterrupt:
@@ -83,7 +83,7 @@ def call_body(module: str, function: str, arguments: Iterable[str], offered: Map
 
 
 def text_of(error: BaseException) -> str:
-    """An exception's text, even where its ``__str__`` raises or gives a string with ideas of its own.
+    """An exception's text, even where its ``__str__`` raises or returns a str subclass.
 
     Of an assertion inside PyTorch only what it says.
     """

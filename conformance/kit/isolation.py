@@ -156,7 +156,7 @@ FACTS: dict[str, Callable[[], Any]] = {
     "anomaly mode": torch.is_anomaly_enabled,
     "deterministic algorithms": _deterministic,
     "function and dispatch modes": _modes,
-    "functorch levels": torch._C._functorch.get_dynamic_layer_stack_depth,
+    "functorch levels": lambda: torch._C._functorch.get_dynamic_layer_stack_depth(),
     "forward-mode level": lambda: torch.autograd.forward_ad._current_level,
     "autocast": _autocast,
     "current device or stream": _current_devices,
@@ -200,7 +200,7 @@ def _behind(descriptor: int) -> tuple[int, int, bool] | None:
     return None
 
 
-def take() -> dict[str, Any]:
+def snapshot() -> dict[str, Any]:
     """Every fact as it stands now; a fact that cannot be read is itself a finding."""
     return {name: _read(reading) for name, reading in FACTS.items()}
 

@@ -13,10 +13,10 @@ from typing import Any, cast
 from torch.autograd import Function
 
 from conformance.core.errors import UsageError
-from conformance.core.prose import a
+from conformance.core.prose import with_article
 from conformance.core.references import check_reference, not_installed, of_file
 from conformance.core.signatures import parse
-from conformance.core.worlds import are_world_sizes
+from conformance.core.worlds import MOST_RANKS, are_world_sizes
 from conformance.kit.frames import place_of
 from conformance.kit.results import FORMS
 from conformance.kit.specs import GRADIENT_KINDS, SPECS, SpecName
@@ -111,7 +111,9 @@ def check_subject(subject: Subject) -> Subject:
     reference = subject.label
     subject = replace(subject, inputs=_checked_inputs(subject))
     if subject.spec not in tuple(SPECS):  # a list cannot be looked up
-        raise UsageError(f"no spec named {subject.spec!r}; there are {', '.join(SPECS)}")
+        near = difflib.get_close_matches(str(subject.spec), SPECS, 1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise UsageError(f"no spec named {subject.spec!r}; {hint}there are {', '.join(SPECS)}")
     if subject.result and (subject.result not in FORMS or not subject.gathers):
         raise UsageError(f"{reference!r}: result is one of {', '.join(FORMS)}, for a spec that gathers")
     if subject.gradient_kind not in GRADIENT_KINDS:
@@ -123,7 +125,7 @@ def check_subject(subject: Subject) -> Subject:
         if not subject.is_typed:
             raise UsageError(f"{reference!r}: types are for spec Collective, not for spec {subject.spec}")
     if subject.ranks is not None and not are_world_sizes(subject.ranks):
-        raise UsageError(f"{reference!r}: ranks= are world sizes of 1 or more, such as ranks=(2, 3)")
+        raise UsageError(f"{reference!r}: ranks= are world sizes from 1 to {MOST_RANKS}, such as ranks=(2, 3)")
     if subject.spec in {"Function", "Collective"} and subject.inputs is None:
         ways = "--inputs module:callable, Subject(inputs=...), or check(function, (x, 2.0))"
         raise UsageError(f"{reference!r} needs sample inputs, tuples of arguments: {_beside(subject) or ways}")
@@ -141,7 +143,8 @@ def _check_kinds(subject: Subject) -> None:
     """Refuse a target that cannot be called, and fields that are not what they are to be."""
     reference = subject.label
     if not callable(subject.target):
-        raise UsageError(f"{reference!r} is {a(subject.target)}, not a Function class, a callable or a Subject")
+        what = with_article(subject.target)
+        raise UsageError(f"{reference!r} is {what}, not a Function class, a callable or a Subject")
     if isinstance(subject.target, type) and subject.function is None:
         hint = "; give an instance of it" if any("__call__" in vars(base) for base in subject.target.__mro__) else ""
         raise UsageError(f"{reference!r} is a class, but no subclass of torch.autograd.Function{hint}")
@@ -150,11 +153,11 @@ def _check_kinds(subject: Subject) -> None:
         raise UsageError(f"{reference!r} is an instance of {name}, which PyTorch refuses to call; give the class")
     for field, kind in (("name", str), ("dim", int)):
         if type(given := getattr(subject, field)) is not kind:
-            raise UsageError(f"{reference!r}: {field}= is {a(given)}, not {a(kind())}")
+            raise UsageError(f"{reference!r}: {field}= is {with_article(given)}, not {with_article(kind())}")
     for name in ("call", "formula"):
         given = getattr(subject, name)
         if given is not None and not callable(given):
-            raise UsageError(f"{reference!r}: {name}= is {a(given)}, not a function")
+            raise UsageError(f"{reference!r}: {name}= is {with_article(given)}, not a function")
 
 
 def _checked_inputs(subject: Subject) -> Any:
@@ -164,6 +167,6 @@ def _checked_inputs(subject: Subject) -> Any:
         return inputs
     if not isinstance(inputs, Iterable):
         raise UsageError(
-            f"the inputs of {subject.label} are {a(inputs)}; give a callable that yields tuples of arguments"
+            f"the inputs of {subject.label} are {with_article(inputs)}; give a callable that yields tuples of arguments"
         )
     return tuple(inputs)

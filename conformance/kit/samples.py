@@ -15,7 +15,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.core.errors import UsageError
-from conformance.core.prose import a
+from conformance.core.prose import with_article
 from conformance.kit.deviations import Skipped
 from conformance.kit.frames import place_of
 from conformance.kit.seeds import default_in_place_of, seeded
@@ -23,8 +23,8 @@ from conformance.kit.seeds import default_in_place_of, seeded
 #: Under this name a world knows that its ranks have samples that match.
 MATCHING = "samples match"
 UNLIKE = (
-    "the samples of some ranks have tensors that others lack, or that require grad there alone: "
-    "give every rank as many, and let call= leave out what a rank does not take"
+    "samples differ between ranks: some have tensors, or tensors that require grad, that others lack; "
+    "give every rank the same, and drop what a rank does not use in call="
 )
 
 
@@ -39,7 +39,7 @@ class Sample:
     tied: frozenset[int] = frozenset()
 
 
-def taken(inputs: Any, label: str, rank: int, device: str) -> list[Sample]:
+def samples_from(inputs: Any, label: str, rank: int, device: str) -> list[Sample]:
     """Fresh samples of a caller's inputs: leaves of their own, with the strides and requires_grad of the originals.
 
     Args:
@@ -53,7 +53,8 @@ def taken(inputs: Any, label: str, rank: int, device: str) -> list[Sample]:
     """
     try:
         with seeded(1_000 + rank):
-            given = list(_several(inputs() if callable(inputs) else inputs, label))
+            several = _several(inputs() if callable(inputs) else inputs, label)
+            given = list(several)
     except UsageError:
         raise
     except (Exception, SystemExit) as error:
@@ -65,26 +66,26 @@ def taken(inputs: Any, label: str, rank: int, device: str) -> list[Sample]:
         raise UsageError(f"the inputs of {label} yield nothing; one tuple of arguments at least is needed")
     for item in given:
         if not isinstance(item, tuple):
-            kind = f"{a(item)}, not a tuple of arguments"
-            raise UsageError(f"the inputs of {label} yield {kind}; {_meant(inputs, given, item)}")
+            kind = f"{with_article(item)}, not a tuple of arguments"
+            raise UsageError(f"the inputs of {label} yield {kind}; {_right_form(item, several, callable(inputs))}")
         if any(isinstance(leaf, torch.Tensor) and leaf.is_meta for leaf in pytree.tree_leaves(item)):
             raise UsageError(f"the inputs of {label} yield a tensor on the meta device; give one that has values")
     return prepared([(f"sample {index}", item) for index, item in enumerate(given)], device)
 
 
-def _meant(inputs: Any, given: list[Any], item: Any) -> str:
-    """What is right in place of inputs that yield something other than tuples."""
+def _right_form(item: Any, several: Iterable[Any], made: bool) -> str:
+    """How to write what was meant where something else stands for a sample; ``made`` where a callable gave it."""
     if isinstance(item, list):
         return "write (x, 2.0), not [x, 2.0]"
-    if len(given) > 1:
-        return "one tuple holds all arguments of a call: " + ("yield (x, 2.0)" if callable(inputs) else "(x, 2.0)")
-    return "where there is one, a comma makes the tuple: (x,)"
+    if isinstance(several, tuple) and len(several) > 1:  # the arguments of one sample, as if each were one
+        return "yield (x, 2.0) instead of returning it" if made else "each sample is one tuple: (x, 2.0)"
+    return "where there is one argument, a comma makes the tuple: (x,)"
 
 
 def _several(given: Any, label: str) -> Iterable[Any]:
     """What was given, where it is several of something, and not one thing that can be gone through."""
     if given is None or isinstance(given, str | bytes | Mapping | torch.Tensor):
-        kind = "None" if given is None else a(given)
+        kind = "None" if given is None else with_article(given)
         raise UsageError(f"the inputs of {label} are {kind}, not tuples of arguments, such as yield (x, 2.0)")
     several: Iterable[Any] = given
     return several

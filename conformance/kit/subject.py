@@ -9,7 +9,7 @@ import ast
 import inspect
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -26,7 +26,7 @@ from conformance.kit.declared import Formula
 from conformance.kit.deviations import NotApplicable, Skipped
 from conformance.kit.process_groups import GROUP
 from conformance.kit.results import Form, assembled, entries_of, has_place
-from conformance.kit.samples import Sample, expect_matching, prepared, taken
+from conformance.kit.samples import Sample, expect_matching, prepared, samples_from
 from conformance.kit.specs import SPECS, GradientKind, Spec, SpecName
 from conformance.kit.typed_samples import typed
 
@@ -55,7 +55,7 @@ class Subject:
         gradient: ``"numeric"``: the true derivative; ``"declared"``: what ``formula`` says (straight-through,
             reversed, scaled gradients); ``"spec"``: judged by the spec's own clauses.
         formula: ``formula(args, grads)`` gives the expected gradient of every argument, for ``"declared"``.
-        helpers: functions that belong to the class under another name, such as ``make_viewless_tensor``.
+        helpers: functions that belong to the class under another name: ``{"make_viewless_tensor": function}``.
         result: the form in which a gather gives what it gathered, where that is not the documented one: ``"tuple"``
             with an entry for each rank, ``"joined"`` along ``dim``, or ``"stacked"`` along a new dimension ``dim``.
         dim: along which dimension it joins or stacks.
@@ -72,12 +72,16 @@ class Subject:
     inputs: Inputs | None = None
     gradient: GradientKind | None = None
     formula: Formula | None = None
-    helpers: tuple[tuple[str, Callable[..., Any]], ...] = ()
+    helpers: Mapping[str, Callable[..., Any]] | tuple[tuple[str, Callable[..., Any]], ...] = ()
     result: Form | None = None
     dim: int = 0
     name: str = ""
     types: str | None = None
     ranks: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.helpers, Mapping):  # what is frozen holds nothing that changes
+            object.__setattr__(self, "helpers", tuple(self.helpers.items()))
 
     @property
     def label(self) -> str:
@@ -216,7 +220,7 @@ class Subject:
         given = dict(self.helpers).get(name) or getattr(self.target, name, None)
         found = given or getattr(sys.modules.get(getattr(self.target, "__module__", "")), name, None)
         if found is None:
-            raise NotApplicable(f"no {name} beside the class; give one as Subject(helpers=(({name!r}, function),))")
+            raise NotApplicable(f"no {name} beside the class; give one as Subject(helpers={{{name!r}: function}})")
         return found
 
     @property
@@ -251,7 +255,7 @@ class Subject:
         if self.inputs is None:
             given = self._spec.inputs(rank, world.size)
             return prepared(((label, args) for label, args in given if self._takes(*args)), world.device)
-        found = taken(self.inputs, self.label, rank, world.device)
+        found = samples_from(self.inputs, self.label, rank, world.device)
         if not self.is_typed and any(leaf is GROUP for sample in found for leaf in pytree.tree_leaves(sample.args)):
             raise UsageError(f"{self.label}: GROUP among the arguments is for spec Collective, not for {self.spec}")
         expect_matching(found, world)

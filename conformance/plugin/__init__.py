@@ -35,9 +35,9 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
 def pytest_collection(session: pytest.Session) -> None:
     """Called before collection: what is wrong with the request is said once, and not by each module."""
     if session.config.stash.get(ASKED_FOR, False):
-        from conformance.plugin.attach import take_session
+        from conformance.plugin.attach import start_session
 
-        take_session(session.config)
+        start_session(session.config)
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -84,10 +84,7 @@ def pytest_configure_node(node: Any) -> None:
     session = node.config.stash.get(SESSION, None)
     if session is not None:
         node.workerinput["conformance_options"] = json.dumps(session.options.to_json())
-        node.workerinput["conformance_subjects"] = [
-            [subject.reference, subject.spec, subject.inputs, subject.label, "", subject.types, subject.ranks]
-            for subject in session.subjects
-        ]
+        node.workerinput["conformance_subjects"] = [subject.to_json() for subject in session.subjects]
 
 
 @pytest.hookimpl(wrapper=True)

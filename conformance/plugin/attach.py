@@ -13,10 +13,10 @@ from conformance.plugin.stash import SESSION
 from conformance.run.session import Session
 
 
-def take_session(config: pytest.Config) -> None:
+def start_session(config: pytest.Config) -> None:
     """Make the session and plan its tests; a request that cannot be carried out ends the run with one line."""
     try:
-        session_of(config).tests  # noqa: B018
+        session_of(config).plan()
     except UsageError as error:
         raise pytest.UsageError(str(error)) from None
     except RunnerError as error:
@@ -38,6 +38,6 @@ def session_of(config: pytest.Config) -> Session:
 def _new_session(config: pytest.Config) -> Session:
     handed = getattr(config, "workerinput", {})
     if "conformance_options" in handed:  # in a worker of pytest-xdist, whose controller has looked at the subjects
-        subjects = [SubjectRef(*fields) for fields in handed["conformance_subjects"]]
+        subjects = [SubjectRef.from_json(data) for data in handed["conformance_subjects"]]
         return Session(RunOptions.from_json(json.loads(handed["conformance_options"])), subjects=subjects)
     return Session(RunOptions.from_text({name: config.getoption(name, None) for name, _ in pytest_options()}))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from conformance.core.clauses import registry
 from conformance.core.outcomes import BROKEN, TestOutcome
+from conformance.core.prose import counted
 from conformance.plugin.stash import SESSION
 from conformance.report.consequences import cannot_be_judged, consequences_of, in_order
 from conformance.report.failures import failures
@@ -53,7 +54,7 @@ def _told(reporter: pytest.TerminalReporter, categories: Iterable[str]) -> Itera
 
 
 def _broken(part: SubjectResult) -> list[ClauseResult]:
-    return in_order(clause for clause in part.clauses if clause.weighs)
+    return in_order(clause for clause in part.clauses if clause.affects_verdict)
 
 
 def _short(part: SubjectResult) -> Iterator[tuple[str, str]]:
@@ -71,14 +72,10 @@ def _causes(part: SubjectResult) -> Iterator[str]:
     """What broke of one subject, and how much follows from it."""
     broken = _broken(part)
     follow = sum(len(consequences_of(cause, part.clauses)) for cause in broken)
-    counted = f"{_many(len(broken), 'cause')}, {_many(follow, 'consequence')}"
-    yield f"{part.subject or 'PyTorch itself'}: {cannot_be_judged(part.clauses) or counted}"
+    found = f"{counted(len(broken), 'cause')}, {counted(follow, 'consequence')}"
+    yield f"{part.subject or 'PyTorch itself'}: {cannot_be_judged(part.clauses) or found}"
     for cause in broken:
         yield f"  {cause.id} ({cause.level}): {_name(failures(cause)[0].test)}"
-
-
-def _many(number: int, word: str) -> str:
-    return f"{number} {word}{'s' * (number != 1)}"
 
 
 def _name(test: TestOutcome) -> str:

@@ -26,12 +26,12 @@ class Recorder:
     def __init__(
         self,
         session: Session,
-        started: Callable[[int], None],
-        ended: Callable[[TestOutcome], None],
+        on_start: Callable[[int], None],
+        on_outcome: Callable[[TestOutcome], None],
         journal: Journal | None = None,
     ) -> None:
         self.session = session
-        self.started, self.ended = started, ended
+        self.on_start, self.on_outcome = on_start, on_outcome
         self.journal = journal
         self.outcomes = {outcome.nodeid: outcome for outcome in (journal.outcomes if journal else ())}
         self.earlier = list(self.outcomes)
@@ -39,7 +39,7 @@ class Recorder:
         self.selected: set[str] | None = None
         self.broken = ""
         self.began = time.time()
-        self.unheard = False
+        self.output_lost = False
 
     def pytest_configure(self, config: pytest.Config) -> None:
         """Called at start: the suite's collector takes this session and makes no other."""
@@ -95,15 +95,15 @@ class Recorder:
 
     def _start(self, chosen: set[str]) -> None:
         self.selected = chosen | set(self.outcomes)
-        self._show(lambda: self.started(len(chosen)))
+        self._show(lambda: self.on_start(len(chosen)))
 
     def _show(self, action: Callable[[], None]) -> None:
         """Advance the progress line; if the output is closed or full, the line ends and the run goes on."""
-        if not self.unheard:
+        if not self.output_lost:
             try:
                 action()
             except (OSError, SystemExit) as error:  # rich makes a SystemExit of a closed pipe
-                self.unheard = True
+                self.output_lost = True
                 _raise_interrupt(error)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
@@ -115,7 +115,7 @@ class Recorder:
         self.outcomes[outcome.nodeid] = outcome
         if self.journal is not None:
             self.journal.note(outcome)
-        self._show(lambda: self.ended(outcome))
+        self._show(lambda: self.on_outcome(outcome))
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Called for each collector: one that fails means that the suite itself is broken."""

@@ -7,11 +7,9 @@ import os
 import threading
 from collections.abc import Sequence
 
-from conformance.core.joining import EXCHANGES
+from conformance.core.joining import EXCHANGES, POINT_TO_POINT
 from conformance.core.outcomes import AMONG, RankOutcome
 
-#: Calls that one rank issues and another answers.
-PAIRED = {"send", "recv", "recv_anysource"}
 #: Collectives to which ranks bring tensors of different shapes, or of which only the root has a list.
 UNEVEN = ("scatter(", "gather(", *EXCHANGES)
 #: So many collectives of a test are kept, and so much of each (characters).
@@ -68,7 +66,7 @@ def matching(outcomes: Sequence[RankOutcome]) -> bool:
     for outcome in outcomes:
         for call in outcome.collectives:
             name = call.partition("(")[0]
-            if name in PAIRED:
+            if name in POINT_TO_POINT:
                 sent += 1 if name == "send" else -1
             else:
                 _, _, group = call.partition(AMONG)

@@ -19,7 +19,7 @@ FRAME_LIMIT = 8 << 20
 PART = 1 << 20
 MESSAGE_LIMIT = 65_536
 #: How a rank ends that cannot go on: it has told the controller why, or its last line of output does.
-BROKE = 70
+RANK_BROKE = 70
 #: How much of an error such a rank still tells (characters).
 LAST_WORDS = 2000
 MAX_DESCRIPTORS = 250

@@ -17,11 +17,12 @@ from conformance.core.errors import ForkserverDied, StartFailed
 from conformance.ranks import limits, procfs, strays
 from conformance.ranks.channel import receive, send
 from conformance.ranks.hardware import Hardware
+from conformance.ranks.limits import PutBack
 from conformance.ranks.owner import Owner
 from conformance.ranks.preloads import TRANSFORMS
 
 #: Four descriptors a rank and rank 0's listener, in one message that takes 250.
-RANKS_A_MESSAGE = 60
+RANKS_PER_MESSAGE = 60
 #: How long importing torch may take, and any answer after that; a machine under load is slow, not broken (seconds).
 READY_LIMIT, ANSWER_LIMIT = 300.0, 60.0
 #: How often to look whether a forkserver that does not answer was stopped by a signal (seconds).
@@ -96,12 +97,11 @@ class Forkserver(Owner):
         """
         self.wait()
         pids: list[int] = []
-        for start in range(0, len(configurations), RANKS_A_MESSAGE):
+        ranks = list(zip(configurations, descriptors, strict=True))
+        for start in range(0, len(ranks), RANKS_PER_MESSAGE):
             part: list[dict[str, Any]] = []
             given: list[int] = []
-            for configuration, own in zip(configurations[start:], descriptors[start:], strict=True):
-                if len(part) == RANKS_A_MESSAGE:
-                    break
+            for configuration, own in ranks[start : start + RANKS_PER_MESSAGE]:
                 names = ("control", "output", "stack", "log", "listener")[: len(own)]
                 places = {name: len(given) + place for place, name in enumerate(names)}
                 part.append({**configuration, "descriptors": places})
@@ -137,7 +137,7 @@ class Forkserver(Owner):
         with contextlib.suppress(ForkserverDied):  # then its ranks are dead as well
             self._send({"op": "kill", "pids": list(pids)})
 
-    def take_exits(self) -> None:
+    def read_exit(self) -> None:
         """Read one message about a process that ended.
 
         Raises:
@@ -151,7 +151,7 @@ class Forkserver(Owner):
         while pid not in self.exits and (left := limit - time.monotonic()) > 0:
             self.socket.settimeout(left)
             with contextlib.suppress(TimeoutError):
-                self.take_exits()
+                self.read_exit()
         return self.exits.pop(pid, None)
 
     def expect_alive(self) -> None:
@@ -161,7 +161,7 @@ class Forkserver(Owner):
             ForkserverDied: it does not.
         """
         if self.ready and self.process.poll() is not None:
-            raise self._lost("ended")
+            raise self._lost("exited")
 
     def put_back(self) -> list[str]:
         """Undo what a subject has done to the controller or the forkserver, and name it.
@@ -170,17 +170,17 @@ class Forkserver(Owner):
         """
         found = []
         own = limits.put_back(0, self.own_limits)
-        if own is not False:
+        if own is not PutBack.NOTHING_TO_DO:
             found.append("limits of the controller")
-        if own is None:  # the run has to live with them, and no later test is to be named for them
+        if own is PutBack.IMPOSSIBLE:  # the run has to live with them, and no later test is to be named for them
             self.own_limits = limits.limits_of(0)
         if self.ready:
             mended = limits.put_back(self.process.pid, self.limits)
-            if mended is not False:
+            if mended is not PutBack.NOTHING_TO_DO:
                 found.append("limits of the forkserver")
             if self.stopped:
                 found.append("the forkserver, which a signal stopped")
-            if mended is None or self.stopped:
+            if mended is PutBack.IMPOSSIBLE or self.stopped:
                 self.process.kill()
                 self.process.wait()
         return found
@@ -258,7 +258,7 @@ class Forkserver(Owner):
 
     def _note(self, message: dict[str, Any] | None) -> None:
         if message is None:
-            raise self._lost("ended")
+            raise self._lost("exited")
         if message["exit"] in self.not_awaited:
             self.not_awaited.remove(message["exit"])
         else:
@@ -267,12 +267,12 @@ class Forkserver(Owner):
     def _lost(self, how: str) -> ForkserverDied:
         """Make sure that a forkserver that is of no more use has ended, and say so."""
         try:
-            status: int | str = self.process.wait(CLOSE_LIMIT if how == "ended" else 0)
+            status: int | str = self.process.wait(CLOSE_LIMIT if how == "exited" else 0)
         except subprocess.TimeoutExpired:
             status = "none yet"
             self.process.kill()
         advice = "" if self.ready else "; does `import torch` work?"
-        return ForkserverDied(f"the process that ranks are forked from {how} (exit status {status}){advice}")
+        return ForkserverDied(f"the forkserver {how} (exit status {status}){advice}")
 
 
 def _environment() -> dict[str, str]:

@@ -21,11 +21,11 @@ def device_of(device: str, local_rank: int, count: int) -> str:
     return device if ":" in device or not count else f"{device}:{local_rank % count}"
 
 
-def taken(device: str, local_rank: int, identities: Sequence[str]) -> str:
+def identity_of_device(device: str, local_rank: int, identities: Sequence[str]) -> str:
     """Which of a machine's devices a rank takes, by what tells it from all others; empty where it is not there.
 
-    >>> taken("cuda", 2, ["a", "b"]), taken("cuda:1", 0, ["a", "b"]), taken("cuda:2", 0, ["a", "b"])
-    ('a', 'b', '')
+    >>> [identity_of_device(device, 2, ["a", "b"]) for device in ("cuda", "cuda:1", "cuda:2")]
+    ['a', 'b', '']
     """
     _, _, index = device.partition(":")
     if index:
@@ -68,15 +68,15 @@ def missing(
         backend: a backend of ``torch.distributed``.
         device: cpu, or a type of accelerator such as ``cuda``, perhaps with an index.
         hardware: what PyTorch has here.
-        places: for each rank, the device that it takes: see :func:`taken`.
+        places: for each rank, the device that it takes: see :func:`identity_of_device`.
         environment: where NCCL_MULTI_RANK_GPU_ENABLE stands.
     """
     kind, _, index = device.partition(":")
     carried = hardware.backends.get(backend, ())
     if group and kind not in carried:
-        return f"{backend} moves no tensors on {kind}: give --device {' or '.join(carried)}"
+        return f"{backend} does not support {kind} tensors; use --device {' or '.join(carried)}"
     if kind == "cpu":
-        return "" if not group or backend in hardware.built else f"this PyTorch is built without {backend}"
+        return "" if not group or backend in hardware.built else f"this PyTorch was built without {backend}"
     what = "GPU" if kind == "cuda" else f"{kind} device"
     there = len({place for place in places if place})
     if index and not all(places[:size]):
@@ -89,7 +89,7 @@ def missing(
     if not all(places[:size]):
         return f"needs 1 {what}, found {there}"
     if group and backend not in hardware.built:
-        return f"this PyTorch is built without {backend}"
+        return f"this PyTorch was built without {backend}"
     return ""
 
 

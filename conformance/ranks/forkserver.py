@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.ranks import hardware
-from conformance.ranks.channel import BROKE, last_words, receive, send
+from conformance.ranks.channel import RANK_BROKE, last_words, receive, send
 from conformance.ranks.preloads import OPTIONAL, PRELOAD, preload
 from conformance.ranks.procfs import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, children, prctl
 
@@ -124,7 +124,7 @@ class Server:
 
     def become_rank(self, configuration: dict[str, Any], own: dict[str, int], descriptors: list[int]) -> None:
         """In the child: let go of all that is the forkserver's, then be a rank until told to end."""
-        status = BROKE
+        status = RANK_BROKE
         try:
             os.setsid()
             prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -136,7 +136,10 @@ class Server:
                 signal.signal(number, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.default_int_handler)
             for key in list(self.selector.get_map().values()):
-                os.close(key.fileobj) if isinstance(key.fileobj, int) else key.fileobj.close()  # type: ignore[attr-defined]
+                if isinstance(key.fileobj, int):
+                    os.close(key.fileobj)
+                else:
+                    key.fileobj.close()  # type: ignore[attr-defined]
             self.selector.close()
             os.close(self.wake)
             for descriptor in set(descriptors) - set(own.values()):
@@ -242,7 +245,7 @@ def main(descriptor: int, library: str = "") -> None:
     gc.collect()
     gc.freeze()  # forks share these pages for as long as nobody's collector writes to them
     server = Server(primary)
-    there = hardware.found()
+    there = hardware.detect()
     facts = {"torch": torch.__version__, "cuda": torch.version.cuda or ""}
     with suppress(BrokenPipeError):  # the run was called off before we were ready
         send(primary, {"ready": os.getpid(), "environment": facts, "hardware": there.to_json()})

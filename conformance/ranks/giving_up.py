@@ -25,13 +25,13 @@ class GiveUpRule:
         """Why an item is not run; empty where it is."""
         if self.rows[item.label] >= ROW:
             return (
-                f"not run: {ROW} tests in a row of this subject had not finished in time; "
-                "give a larger --timeout if it is only slow, or run this test alone with -k"
+                f"not run: {ROW} tests of this subject in a row timed out; "
+                "raise --timeout if it is only slow, or run this test alone with -k"
             )
         if self.kills[item.label] >= KILLS:
-            return "not run: this subject kills the process that ranks are forked from; run this test alone with -k"
+            return "not run: this subject kills the forkserver, from which ranks come; run this test alone with -k"
         if (item.label, item.test.clause) in self.told:
-            return "not run: another test has shown that this clause is not kept, which fails nothing; run it with -k"
+            return "not run: another test already showed that this may clause does not hold; run it alone with -k"
         return ""
 
     def note(self, item: PlannedTest, outcome: TestOutcome) -> None:

@@ -7,7 +7,7 @@ import os
 import selectors
 import socket
 import time
-from typing import Any
+from typing import Any, Literal
 
 from conformance.core.outcomes import BROKEN, OUTCOMES, RankOutcome
 from conformance.ranks.call_log import matching
@@ -23,7 +23,7 @@ from conformance.ranks.stillness import LONG_AFTER_DEATH, Stillness
 #: as that rank took, which a slow machine draws out by itself, and between these bounds (seconds).
 GRACE, GRACE_LEAST, GRACE_TIMES = 2.0, 0.5, 20
 #: The same once a rank is dead: nothing that the others wait for can come any more. Ranks that do nothing have none.
-LAST_WORDS = 0.5
+GRACE_AFTER_DEATH = 0.5
 #: How often to look whether they do anything (seconds).
 LOOK_EVERY = 0.02
 #: How long a stuck rank gets to write its stack (seconds).
@@ -31,9 +31,11 @@ STACK_WAIT = 0.5
 #: How long the exit status of ranks that are gone may take to arrive (seconds).
 EXIT_WAIT = 2.0
 EXIT_WAIT_DEAD = 15.0
+#: What is said of a late rank that a signal such as SIGSTOP keeps from running: it waits for nobody.
+STOPPED = ": the process was stopped by a signal"
 #: Outcomes after which other ranks may wait in vain. A timeout is one of the whole group.
-ALONE = {*BROKEN} - {"timeout"}
-GOOD = {*OUTCOMES} - {*BROKEN}
+LEAVES_OTHERS_WAITING = {*BROKEN} - {"timeout"}
+NOT_BROKEN = {*OUTCOMES} - {*BROKEN}
 
 
 class RankGroup(Owner):
@@ -109,18 +111,17 @@ class RankGroup(Owner):
         self.usable = not (late or changed) and in_step(outcomes)
         return outcomes
 
-    def _wait(self, deadline: float) -> str:
+    def _wait(self, deadline: float) -> Literal["", "timeout", "left alone"]:
         """Serve the ranks until all are finished; return why some are not, if so."""
         clock, last_words = RunningTime(), Stillness(LONG_AFTER_DEATH)
         broken_at: float | None = None
         while self._unfinished:
             now = clock.read()
             elsewhere = self._elsewhere()
-            if broken_at is None and (elsewhere or any(rank.outcome in ALONE for rank in self.ranks)):
+            if broken_at is None and (elsewhere or any(rank.outcome in LEAVES_OTHERS_WAITING for rank in self.ranks)):
                 broken_at = now
             dead = elsewhere == "crash" or any(rank.gone for rank in self.ranks)
-            grace = LAST_WORDS if dead else min(GRACE, max(GRACE_LEAST, GRACE_TIMES * (broken_at or now)))
-            limit = deadline if broken_at is None else min(deadline, broken_at + grace)
+            limit = deadline if broken_at is None else min(deadline, broken_at + _grace(broken_at, dead))
             if now >= limit or (dead and last_words.of([rank.pid for rank in self._unfinished], now)):
                 for rank in self._unfinished:
                     rank.hear_all()
@@ -130,7 +131,7 @@ class RankGroup(Owner):
                 return "timeout" if now >= deadline else "left alone"
             for key, _ in self.selector.select(min(limit - now, self.pause, LOOK_EVERY if dead else TICK)):
                 if key.data is None:
-                    self.forkserver.take_exits()
+                    self.forkserver.read_exit()
                 else:
                     handler, rank = key.data
                     handler(rank)
@@ -203,7 +204,7 @@ class RankGroup(Owner):
             elif late == "timeout":
                 outcomes.append(self._late(rank, deadline, behind))
             else:
-                message = f"still running when another rank had failed{rank.last_collective}"
+                message = f"was still running after another rank failed{rank.last_collective}"
                 outcomes.append(rank.found("timeout", message, bystander=True))
         return outcomes
 
@@ -217,8 +218,8 @@ class RankGroup(Owner):
 
     def _late(self, rank: RankProcess, deadline: float, behind: int) -> RankOutcome:
         """A rank past its deadline. One that entered more collectives than another is the one that waits."""
-        stopped = ": a signal had stopped the process" if rank.stopped else ""
-        message = f"not finished after {deadline:g} s{stopped}{rank.last_collective}"
+        stopped = STOPPED if rank.stopped else ""
+        message = f"did not finish within {deadline:g} s{stopped}{rank.last_collective}"
         waits = len(rank.collectives) > behind and any(
             not other.finished and len(other.collectives) == behind for other in self.ranks
         )
@@ -236,12 +237,17 @@ class RankGroup(Owner):
         self.selector.close()
 
 
+def _grace(broken_at: float, dead: bool) -> float:
+    """How long the other ranks may still take once one has failed, after so many seconds, or is dead."""
+    return GRACE_AFTER_DEATH if dead else min(GRACE, max(GRACE_LEAST, GRACE_TIMES * broken_at))
+
+
 def in_step(outcomes: list[RankOutcome]) -> bool:
     """Whether the ranks can go on together: not after one failed alone, or issued collectives that others did not."""
     words = {outcome.outcome for outcome in outcomes}
     if len(outcomes) == 1:
-        return words <= GOOD | {"fail", "error"}
-    return words <= GOOD | {"fail"} and matching(outcomes)
+        return words <= NOT_BROKEN | {"fail", "error"}
+    return words <= NOT_BROKEN | {"fail"} and matching(outcomes)
 
 
 def _connected(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[list[Any], list[int]]:

@@ -45,7 +45,7 @@ class Hardware:
         return cls(**{**data, "nccl": tuple(data["nccl"])})
 
 
-def found() -> Hardware:
+def detect() -> Hardware:
     """Look at this machine; a process of its own counts devices, since one that has touched a driver must not fork."""
     import torch.distributed as dist
 

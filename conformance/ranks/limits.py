@@ -6,6 +6,7 @@ import os
 import resource
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 
 KINDS = tuple(value for name, value in sorted(vars(resource).items()) if name.startswith("RLIMIT_"))
 
@@ -19,6 +20,14 @@ class Limits:
     processors: frozenset[int]
 
 
+class PutBack(Enum):
+    """What came of setting limits back: none had changed, all are as they were, or some cannot be set."""
+
+    NOTHING_TO_DO = auto()
+    DONE = auto()
+    IMPOSSIBLE = auto()
+
+
 def limits_of(pid: int) -> Limits | None:
     """The limits of a process, 0 for this one; None where they cannot be asked, or the process is gone."""
     try:
@@ -28,11 +37,11 @@ def limits_of(pid: int) -> Limits | None:
         return None
 
 
-def put_back(pid: int, before: Limits | None) -> bool | None:
-    """Set changed limits back: True where some had changed, False where none had, None where they cannot be set."""
+def put_back(pid: int, before: Limits | None) -> PutBack:
+    """Set changed limits back."""
     now = limits_of(pid)
     if before is None or now is None or now == before:
-        return False
+        return PutBack.NOTHING_TO_DO
     try:
         for kind, limits in before.resources.items():
             if now.resources[kind] != limits:
@@ -42,5 +51,5 @@ def put_back(pid: int, before: Limits | None) -> bool | None:
         if now.processors != before.processors:
             os.sched_setaffinity(pid, before.processors)
     except (OSError, ValueError):
-        return None
-    return True
+        return PutBack.IMPOSSIBLE
+    return PutBack.DONE

@@ -6,12 +6,12 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-from conformance.core.clauses import specs
+from conformance.core.clauses import CONTRACT, specs
 from conformance.core.errors import ForkserverDied, StartFailed
 from conformance.core.joining import at_odds, joined
-from conformance.core.outcomes import OUTCOMES, Outcome, RankOutcome, TestOutcome
+from conformance.core.outcomes import BAD_SUBJECT, BadSubject, Outcome, RankOutcome, TestOutcome
 from conformance.core.plan import PlannedTest, SubjectRef
 from conformance.core.worlds import are_world_sizes
 from conformance.ranks.client import Forkserver
@@ -21,7 +21,7 @@ from conformance.ranks.owner import Owner
 from conformance.ranks.preloads import TRANSFORMS
 from conformance.ranks.second_look import STILL_COMPILING, annotated, due_to_earlier_calls, still_compiling
 from conformance.ranks.settings import Settings
-from conformance.ranks.starter import IMPORTING, Key, Starter, told
+from conformance.ranks.starter import IMPORTING, Key, Starter, cannot_be_tested, described
 
 #: How long the second look at a failure may take (seconds).
 SECOND_LOOK = 3.0
@@ -35,7 +35,7 @@ class Preflight(NamedTuple):
     ``types`` are those that it claims, ``ranks`` the worlds that it is judged in; none where it names none.
     """
 
-    outcome: str
+    outcome: Outcome | BadSubject
     said: str
     types: str = ""
     ranks: tuple[int, ...] = ()
@@ -108,14 +108,14 @@ class Pool(Owner):
             if self.starting and again:  # nothing of this test's subject has run yet
                 return self._attempted(item, again=False)
             self.give_up.killed(item)
-            return _all_ranks(item, "crash", "the process that ranks are forked from was killed, and this rank with it")
+            return _all_ranks(item, "crash", "the forkserver was killed, and this rank with it")
         except StartFailed as error:
             if not self.starter.started:
                 raise
             return _all_ranks(item, "skip", str(error))  # no subject is at fault
         except Exception as error:
             self.close()
-            return _all_ranks(item, "error", f"the suite itself could not run this test: {told(error, item.size)}")
+            return _all_ranks(item, "error", f"the suite itself could not run this test: {described(error, item.size)}")
 
     def _put_back(self, outcomes: list[RankOutcome]) -> list[RankOutcome]:
         """Undo what the test did to the processes that are not its own, and note it as something it changed."""
@@ -138,15 +138,15 @@ class Pool(Owner):
         Inputs of a spec that gathers may ask for their rank: where they raise, they are asked again in a group of one.
         """
         found, details = self._first_look(subject, group=False)
-        if found.outcome not in OUTCOMES and details.get("gathers") is True:
+        if cannot_be_tested(found, details) and details.get("gathers") is True:
             found, details = self._first_look(subject, group=True)
-        spec, ranks = details.get("spec", subject.spec if subject else "Function"), details.get("ranks", ())
+        spec, ranks = details.get("spec", subject.spec if subject else CONTRACT), details.get("ranks", ())
         if found.outcome == "timeout":
             self.unloadable[_name(subject), 0] = [found]
         if found.outcome == "pass" and spec not in specs():
             found = RankOutcome(0, "crash", f"{IMPORTING}: the rank's answer names no spec that there is")
         if found.outcome != "pass":
-            return Preflight(found.outcome, found.message)
+            return Preflight(BAD_SUBJECT if cannot_be_tested(found, details) else found.outcome, found.message)
         # What a rank says is the subject's word.
         return Preflight("pass", spec, details.get("types", ""), tuple(ranks) if are_world_sizes(ranks) else ())
 
@@ -160,7 +160,7 @@ class Pool(Owner):
                 (details,) = ranks.details()
         except ForkserverDied as error:
             self._begin_again(error)
-            found = RankOutcome(0, "crash", f"{IMPORTING}: the process that ranks are forked from was killed")
+            found = RankOutcome(0, "crash", f"{IMPORTING}: the forkserver was killed")
             self.unloadable[_name(subject), 0] = [found]
         (found,) = self._put_back([found])
         return found, details
@@ -171,6 +171,7 @@ class Pool(Owner):
         try:
             with self.starter.start(Key(subject, size, True), self.settings) as group:
                 outcomes = self.starter.load(group, subject, self.settings, look="types")
+                details = group.details()
         except ForkserverDied as error:
             self._begin_again(error)
             return ""
@@ -178,7 +179,8 @@ class Pool(Owner):
             return ""
         outcomes = self._put_back(outcomes)
         # A fault elsewhere is for the tests to judge.
-        return next((found.message for found in outcomes if found.outcome not in OUTCOMES), "")
+        answers = zip(outcomes, details, strict=True)
+        return next((found.message for found, reply in answers if cannot_be_tested(found, reply)), "")
 
     def close(self) -> None:
         """End the present ranks."""
@@ -248,7 +250,6 @@ class Pool(Owner):
             if key.subject is not None or self.settings.setup:
                 outcomes = self.starter.load(group, key.subject, self.settings)
                 if any(outcome.outcome != "pass" for outcome in outcomes):
-                    outcomes = [replace(outcome, outcome=_usable(outcome.outcome)) for outcome in outcomes]
                     self.unloadable[_name(key.subject), key.size] = outcomes
                     return outcomes
             undo.pop_all()
@@ -276,7 +277,3 @@ def _all_ranks(item: PlannedTest, outcome: Outcome, message: str) -> list[RankOu
 
 def _name(subject: SubjectRef | None) -> str:
     return f"{subject.reference or subject.label} {subject.inputs or ''}" if subject else ""
-
-
-def _usable(outcome: str) -> Outcome:
-    return "error" if outcome == "bad-subject" else cast(Outcome, outcome)

@@ -6,12 +6,12 @@ import os
 import signal
 import socket
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
-from conformance.core.outcomes import OUTCOMES, Outcome, RankOutcome, clipped
+from conformance.core.outcomes import BAD_SUBJECT, OUTCOMES, Outcome, RankOutcome, clipped
 from conformance.ranks import procfs
 from conformance.ranks.call_log import read_log
-from conformance.ranks.channel import BROKE, Frames, Garbled, give
+from conformance.ranks.channel import RANK_BROKE, Frames, Garbled, give
 
 #: How much of what a rank prints is kept: the end of it (bytes).
 OUTPUT_KEPT = 16_384
@@ -36,7 +36,7 @@ def is_reply(message: dict[str, Any], loading: bool) -> bool:
     outcome = message.get("outcome")
     return (
         isinstance(outcome, str)
-        and (outcome in OUTCOMES or (loading and outcome == "bad-subject"))
+        and (outcome in OUTCOMES or (loading and outcome == BAD_SUBJECT))
         and all(isinstance(message.get(key, ""), str) for key in TEXTS)
         and all(_is_texts(message.get(key, [])) for key in LISTS)
     )
@@ -108,7 +108,7 @@ class RankProcess:
         except BlockingIOError:
             return False
         except Garbled as error:
-            self._strange(str(error))
+            self._protocol_error(str(error))
             return True
         except OSError:
             data, messages = b"", []
@@ -134,9 +134,9 @@ class RankProcess:
         elif event == "done" and message.get("serial") == self.serial and is_reply(message, self.loading):
             self.reply = message
         else:
-            self._strange("no message of a rank")
+            self._protocol_error("not a valid message")
 
-    def _strange(self, what: str) -> None:
+    def _protocol_error(self, what: str) -> None:
         self.gone = True
         self.garbled = f"something other than the suite wrote to the rank's connection: {what}"
 
@@ -207,17 +207,18 @@ class RankProcess:
         return clipped("".join(self.output.decode("utf-8", "backslashreplace").splitlines()[-1:]))
 
     def said(self) -> RankOutcome:
-        """What the rank itself says of the request."""
+        """What the rank itself says of the request; that a subject cannot be tested is an error, as far as tests go."""
         reply = self.reply or {}
+        outcome: Outcome = "error" if reply["outcome"] == BAD_SUBJECT else reply["outcome"]
         changed = tuple(clipped(name, 100) for name in reply.get("changed", ())[:50])
         message, likely = (clipped(reply.get(key) or "") for key in ("message", "likely"))
-        return self.found(reply["outcome"], message, likely=likely, changed=changed)
+        return self.found(outcome, message, likely=likely, changed=changed)
 
-    def found(self, outcome: str, message: str, **more: Any) -> RankOutcome:
+    def found(self, outcome: Outcome, message: str, **more: Any) -> RankOutcome:
         """An outcome of this rank with its last words: stack, output, collectives."""
         return RankOutcome(
             rank=self.rank,
-            outcome=cast(Outcome, outcome),  # or bad-subject, which the pool takes for itself
+            outcome=outcome,
             message=message,
             output=self.output.decode("utf-8", "backslashreplace"),
             collectives=tuple(self.collectives),
@@ -227,13 +228,15 @@ class RankProcess:
 
     def ended(self, status: int | None) -> RankOutcome:
         """The outcome of a rank that exited; ``status`` is None where it only closed its connection."""
-        broke = self.broke or (self.last_line if status == BROKE else "")
+        broke = self.broke or (self.last_line if status == RANK_BROKE else "")
         if broke:
             return self.found("error", f"the suite's own code on this rank raised {broke}", exitcode=status)
         if self.garbled:
             return self.found("crash", self.garbled, exitcode=status)
         if status is None:
-            return self.found("crash", "the rank closed its connection to the suite and ran on" + self.last_collective)
+            return self.found(
+                "crash", "the rank closed its connection to the controller but kept running" + self.last_collective
+            )
         if status >= 0:
             message = f"the process exited with status {status}{self.last_collective}"
             return self.found("crash", message, exitcode=status)

@@ -16,8 +16,8 @@ _COMPILING = re.compile(
     r"|_subclasses/(?:fake|functional)_tensor|fx/experimental/(?:proxy_tensor|symbolic_shapes))"
 )
 STILL_COMPILING = (
-    "not run to its end: PyTorch was still compiling when the time was up; "
-    "give a larger --timeout, or leave the compiler out with --no-compile"
+    "not finished: PyTorch was still compiling when the deadline passed; "
+    "raise --timeout, or leave the compiler out with --no-compile"
 )
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import resource
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from conformance.core.errors import StartFailed
 from conformance.core.joining import join
-from conformance.core.outcomes import RankOutcome
+from conformance.core.outcomes import BAD_SUBJECT, RankOutcome
 from conformance.core.plan import PlannedTest, SubjectRef
 from conformance.ranks.client import Forkserver
 from conformance.ranks.group import RankGroup
@@ -67,7 +67,7 @@ class Starter:
         try:
             group = self._ready(key, settings)
         except OSError as error:
-            raise StartFailed(told(error, key.size)) from error
+            raise StartFailed(described(error, key.size)) from error
         except StartFailed as error:
             failed.append(str(error))
             raise
@@ -97,7 +97,7 @@ class Starter:
         group: RankGroup,
         subject: SubjectRef | None,
         settings: Settings,
-        look: Literal["", "samples", "types"] = "",
+        look: Literal["samples", "types"] | None = None,
     ) -> list[RankOutcome]:
         """Have ranks import a subject and, where asked for, take its samples, or hold its types against a call."""
         request = {
@@ -116,13 +116,23 @@ class Starter:
         group.usable = True
         return [
             outcome
-            if outcome.outcome in {"pass", "bad-subject"}
+            if outcome.outcome == "pass" or cannot_be_tested(outcome, details)
             else replace(outcome, message=f"{IMPORTING}: {outcome.message}")
-            for outcome in outcomes
+            for outcome, details in zip(outcomes, group.details(), strict=True)
         ]
 
 
-def told(error: Exception, size: int) -> str:
+def cannot_be_tested(outcome: RankOutcome, details: Mapping[str, Any]) -> bool:
+    """Whether a rank, asked to load a subject, says that it cannot be tested as it is named.
+
+    Args:
+        outcome: what the rank gave.
+        details: its whole reply.
+    """
+    return outcome.outcome == "error" and details.get("outcome") == BAD_SUBJECT
+
+
+def described(error: Exception, size: int) -> str:
     """What went wrong in the controller, and what to do about it where that is known."""
     if isinstance(error, OSError) and error.errno == errno.EMFILE:
         most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 
 from conformance.core.errors import UsageError
-from conformance.core.outcomes import clipped
+from conformance.core.outcomes import BAD_SUBJECT, clipped
 from conformance.kit import isolation
 from conformance.kit.attempt import Attempt, attempt, call_body, explain, name_of, text_of
 from conformance.kit.frames import place_of
@@ -89,7 +89,7 @@ class Rank:
             device=configuration["device"],
             exchange=self.exchange if configuration["size"] > 1 else alone,
         )
-        take(self.world.device)
+        set_current_device(self.world.device)
         if configuration["group"]:
             self.join(listener)
         self.growth = Growth()  # what a driver and a backend take is not what tests leave behind
@@ -176,7 +176,7 @@ class Rank:
     def test(self, request: dict[str, Any]) -> None:
         """Run one test body and report its outcome and what it changed around it."""
         _no_warnings()  # whatever the subject's import has asked for
-        before = self.around or isolation.take()
+        before = self.around or isolation.snapshot()
         self.log.clear()
 
         def running() -> object:
@@ -187,9 +187,9 @@ class Rank:
         # What a kernel runs into belongs to the test that started it; a device that has failed is of no more use.
         device = attempted(lambda: synchronize(self.world.device))
         done = asdict(device if ended.outcome == "pass" != device.outcome else ended)
-        if done["outcome"] == "bad-subject":  # its inputs, which were good before, now are not
+        if done["outcome"] == BAD_SUBJECT:  # its inputs, which were good before, now are not
             done["outcome"] = "error"
-        self.around = isolation.take()  # as the next test finds it, too
+        self.around = isolation.snapshot()  # as the next test finds it, too
         done["changed"] = isolation.differences(before, self.around) + self.growth.differences()
         done["changed"] += ["memory that is not its own"] if self.world.known.pop(SPOILED, False) else []
         done["changed"] += [] if device.outcome == "pass" else ["the device, which no longer answers"]
@@ -197,7 +197,7 @@ class Rank:
         self.channel.send({"event": "done", "serial": request["serial"], **done})
 
 
-def take(device: str) -> None:
+def set_current_device(device: str) -> None:
     """Make a device the current one of this rank."""
     if device != "cpu":
         torch.accelerator.set_device_index(torch.device(device).index or 0)

@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
+from conformance.core.prose import counted
 from conformance.report.model import SUBJECT_VERDICTS, VERDICTS, ClauseResult, Report, SubjectResult
 from conformance.report.sheet import Sheet
 from conformance.report.text import plain
@@ -79,7 +80,7 @@ def show(comparison: Comparison, console: Console) -> None:
     for effect, style in styles.items():
         changes = [change for change in (*comparison.verdicts, *comparison.clauses) if change.effect == effect]
         for change, *others in _told_together(changes):
-            more = f" and {len(others)} more {'clause' if len(others) == 1 else 'clauses'}" if others else ""
+            more = f" and {counted(len(others), 'more clause')}" if others else ""
             sheet.say(f"{change.name}{more}: {change.old} -> {change.new}", style, label=f"{effect:<8}")
             if change.reason and effect == "worse":
                 sheet.quote(change.reason, indent=8)

@@ -25,6 +25,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from conformance.core.clauses import CONTRACT
 from conformance.core.errors import UsageError
 from conformance.core.versions import matches_version
 from conformance.report.files import write
@@ -64,9 +65,9 @@ def read_expect(path: Path | str, clauses: Mapping[str, Clause]) -> tuple[Expect
     except OSError as problem:
         raise UsageError(f"cannot read {path}: {problem.strerror}") from None
     except UnicodeDecodeError:
-        raise UsageError(f"cannot read {path}: it is no UTF-8 text") from None
+        raise UsageError(f"cannot read {path}: it is not UTF-8 text") from None
     except (ValueError, RecursionError) as problem:
-        raise UsageError(f"{path}: no TOML: {one_line(str(problem))}") from None
+        raise UsageError(f"{path}: not valid TOML: {one_line(str(problem))}") from None
     entries = data.get("expect", [])
     other = [key for key in data if key != "expect"]
     if other or not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
@@ -78,11 +79,13 @@ def read_expect(path: Path | str, clauses: Mapping[str, Clause]) -> tuple[Expect
     for entry in read:
         first = seen.setdefault((entry.clause, entry.subject, entry.versions), entry.place)
         if first != entry.place:
-            raise UsageError(f"{entry.place}: says the same as {first}")
+            raise UsageError(f"{entry.place}: duplicates {first}")
     return read
 
 
-def apply(report: Report, expectations: Sequence[Expectation], today: date | None = None) -> tuple[Report, list[str]]:
+def mark_expected(
+    report: Report, expectations: Sequence[Expectation], today: date | None = None
+) -> tuple[Report, list[str]]:
     """Mark what was expected, and judge the subjects without it: at best they deviate.
 
     Returns:
@@ -98,9 +101,9 @@ def apply(report: Report, expectations: Sequence[Expectation], today: date | Non
         if entry.expires and entry.expires < today:
             problems.append(f"{entry.place}: expired on {entry.expires}: {entry.clause}")
             continue
-        problem = _stale(entry, report)
+        problem = _unused(entry, report)
         problems += [f"{entry.place}: {problem}"] if problem else []
-        report = _marked(report, entry)
+        report = _with_expected(report, entry)
     return report, problems
 
 
@@ -133,7 +136,7 @@ def _entry(entry: Mapping[str, Any], place: str, clauses: Mapping[str, Clause]) 
     texts = {key: value for key, value in entry.items() if key != "expires"}
     for key, value in texts.items():
         if not isinstance(value, str) or (key in _NEEDED and not value.strip()):
-            raise UsageError(f"{place}: {key} is to be a text that says something")
+            raise UsageError(f"{place}: {key} must be a non-empty string")
     if texts["clause"] not in clauses:
         near = difflib.get_close_matches(texts["clause"], clauses, 1, 0.8)
         hint = f"did you mean {near[0]!r}?" if near else "see conformance list"
@@ -141,7 +144,7 @@ def _entry(entry: Mapping[str, Any], place: str, clauses: Mapping[str, Clause]) 
     try:
         matches_version(texts.get("versions", ""), "2.0")
     except ValueError:
-        raise UsageError(f"{place}: versions is to look like 'torch < 2.14'") from None
+        raise UsageError(f"{place}: versions must look like 'torch < 2.14'") from None
     return Expectation(**texts, expires=_date(entry.get("expires"), place), place=place)
 
 
@@ -153,7 +156,7 @@ def _date(value: Any, place: str) -> date | None:
     try:
         return date.fromisoformat(value)
     except (TypeError, ValueError):
-        raise UsageError(f"{place}: expires is to be a date such as 2027-01-31") from None
+        raise UsageError(f"{place}: expires must be a date, such as 2027-01-31") from None
 
 
 def _places(path: str, text: str, count: int) -> list[str]:
@@ -168,7 +171,7 @@ def _covers(entry: Expectation, part: SubjectResult) -> bool:
     return fnmatchcase(part.subject, entry.subject) if part.subject else entry.subject == _ENGINE
 
 
-def _stale(entry: Expectation, report: Report) -> str:
+def _unused(entry: Expectation, report: Report) -> str:
     """Why the entry should go; empty while it has a broken clause to excuse, or the clause was not run."""
     found = [
         clause for part in report.parts if _covers(entry, part) for clause in part.clauses if clause.id == entry.clause
@@ -182,7 +185,7 @@ def _stale(entry: Expectation, report: Report) -> str:
     return f"{entry.clause} {'passes now' if holds else 'does not apply'} for {name!r}: delete the entry"
 
 
-def _marked(report: Report, entry: Expectation) -> Report:
+def _with_expected(report: Report, entry: Expectation) -> Report:
     expected = Expected(visible(entry.reason), visible(entry.link))
 
     def mark(part: SubjectResult) -> tuple[ClauseResult, ...]:
@@ -193,7 +196,7 @@ def _marked(report: Report, entry: Expectation) -> Report:
             for clause in part.clauses
         )
 
-    engine = mark(SubjectResult("", "Function", overall(report.engine), report.engine))
+    engine = mark(SubjectResult("", CONTRACT, overall(report.engine), report.engine))
     subjects = (replace(part, clauses=mark(part)) for part in report.subjects)
     return replace(
         report,

@@ -101,9 +101,9 @@ def by_cause(clauses: Iterable[ClauseResult]) -> Iterator[tuple[ClauseResult, tu
 
 
 def story(who: Accused, likely: str = "") -> str:
-    """What a rank said, without the likely cause, which is told on its own."""
+    """What a rank said, without the likely cause, which is told on its own, whatever ranks and numbers it names."""
     lines = visible(who.witness.message).rstrip().splitlines()
-    if likely and lines and lines[-1].strip() == f"looks like: {visible(likely)}":
+    if likely and lines and _alike(lines[-1].strip()) == _alike(f"looks like: {visible(likely)}"):
         lines.pop()
     return "\n".join(lines)
 
@@ -138,7 +138,12 @@ def _working_thread_first(stack: str) -> str:
 def _signature(test: TestOutcome) -> tuple[str, str, str]:
     guilty = _guilty(test)
     words = one_line(_message(test))
-    return test.outcome, re.sub(r"\d+", "#", words), test.likely or (guilty.likely if guilty else "")
+    return test.outcome, _alike(words), test.likely or (guilty.likely if guilty else "")
+
+
+def _alike(words: str) -> str:
+    """Words without the numbers of one case or rank."""
+    return re.sub(r"\d+", "#", words)
 
 
 def _message(test: TestOutcome) -> str:

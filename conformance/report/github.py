@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from conformance.core.errors import UsageError
-from conformance.core.prose import prose
+from conformance.core.prose import counted, prose
 from conformance.report.consequences import consequences_of, in_order
 from conformance.report.failures import failures, story
 from conformance.report.model import ClauseResult, Report, SubjectResult
@@ -42,7 +42,7 @@ def commands(report: Report) -> Iterator[str]:
     """Workflow commands: an error for each broken must, a warning for others, a notice for what is only told."""
     for part in report.parts:
         for clause in in_order(part.clauses):
-            if clause.counts:
+            if clause.is_unexpected:
                 kind = {"must": "error", "may": "notice"}.get(clause.level, "warning")
                 name = part.subject or "PyTorch"
                 said = f"{prose(clause.text)}\n{_said(clause)}\n{_reproduce(clause)}".rstrip()
@@ -61,19 +61,19 @@ def _summary(report: Report) -> Iterator[str]:
     yield "|---|---|---|--:|--:|--:|--:|"
     for part in report.parts:
         verdicts = [clause.verdict for clause in part.clauses]
-        counts = [verdicts.count("pass"), sum(clause.broken and not clause.told for clause in part.clauses)]
+        counts = [verdicts.count("pass"), sum(clause.broken and not clause.is_note for clause in part.clauses)]
         counts += [verdicts.count("skipped"), verdicts.count("not-applicable")]
         cells = [_name(part), _markdown(part.spec), f"**{part.verdict}**", *map(str, counts)]
         yield f"| {' | '.join(cells)} |"
     for part in report.parts:
         for clause in in_order(part.clauses):
-            if clause.counts:
+            if clause.is_unexpected:
                 yield ""
                 yield f"**{_markdown(clause.id)}** ({clause.level}, {clause.verdict}) {_name(part)}: "
                 yield _markdown(one_line(clause.reason, 400))
                 others = len(consequences_of(clause, part.clauses))
                 if others:
-                    yield f"Because of it {others} more clauses could not be judged."
+                    yield f"Because of it {counted(others, 'more clause')} could not be judged."
 
 
 def _name(part: SubjectResult) -> str:

@@ -42,12 +42,12 @@ class Section:
     @property
     def broken(self) -> list[ClauseResult]:
         """Clauses that count against it, cause and must first."""
-        return in_order(clause for clause in self.part.clauses if clause.weighs)
+        return in_order(clause for clause in self.part.clauses if clause.affects_verdict)
 
     @property
     def told(self) -> list[ClauseResult]:
         """Notes: clauses of level may that do not hold."""
-        return [clause for clause in self.part.clauses if clause.told]
+        return [clause for clause in self.part.clauses if clause.is_note]
 
     @property
     def expected(self) -> list[ClauseResult]:
@@ -58,16 +58,16 @@ class Section:
     def folded(self) -> list[tuple[str, list[ClauseResult]]]:
         """All other clauses by verdict; no group is empty."""
         groups = [
-            (words, [clause for clause in self.part.clauses if clause.verdict == verdict and clause.asked])
+            (words, [clause for clause in self.part.clauses if clause.verdict == verdict and clause.was_selected])
             for verdict, words in _FOLDED.items()
         ]
-        groups.append(("not selected", [clause for clause in self.part.clauses if not clause.asked]))
+        groups.append(("not selected", [clause for clause in self.part.clauses if not clause.was_selected]))
         return [group for group in groups if group[1]]
 
     @property
     def kept(self) -> list[tuple[str, str]]:
         """For each level, how many clauses were kept of those that were asked for and apply."""
-        asked = [clause for clause in self.part.clauses if clause.asked and clause.verdict != "not-applicable"]
+        asked = [clause for clause in self.part.clauses if clause.was_selected and clause.verdict != "not-applicable"]
         every = Counter(clause.level for clause in asked)
         kept = Counter(clause.level for clause in asked if clause.verdict == "pass")
         return [(level, f"{kept[level]}/{every[level]}" if every[level] else "") for level in LEVELS]
@@ -81,10 +81,10 @@ class Section:
             (len(self.expected), "broken as expected"),
             (len(self.told), "note" if len(self.told) == 1 else "notes"),
             (counts["consequence"], "not judged because of that"),
-            (sum(clause.verdict == "skipped" and clause.asked for clause in self.part.clauses), "skipped"),
+            (sum(clause.verdict == "skipped" and clause.was_selected for clause in self.part.clauses), "skipped"),
             (counts["pass"], "passed"),
             (counts["not-applicable"], "not applicable"),
-            (sum(not clause.asked for clause in self.part.clauses), "not selected"),
+            (sum(not clause.was_selected for clause in self.part.clauses), "not selected"),
         ]
         return cannot_be_judged(self.part.clauses) or ", ".join(f"{count} {words}" for count, words in found if count)
 

@@ -64,7 +64,7 @@ def _case(clause: ClauseResult, test: TestOutcome) -> Xml.Element:
         Xml.SubElement(case, "skipped", message=_xml(f"could not be judged, because {clause.reason} is broken"))
     elif element and clause.expected:
         Xml.SubElement(case, "skipped", message=_xml(f"expected: {clause.expected.reason}"))
-    elif element in {"failure", "error"} and clause.told:
+    elif element in {"failure", "error"} and clause.is_note:
         Xml.SubElement(case, "skipped", message=_xml(f"note: {one_line(test.message)}"))
     elif element == "skipped":
         Xml.SubElement(case, element, message=_xml(f"{test.outcome}: {test.reason or test.message}"))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDic
 import msgspec
 from msgspec import Meta
 
+from conformance.core.clauses import CONTRACT, LEVELS, Level
 from conformance.core.outcomes import BROKEN, Seconds, TestOutcome, converted
 from conformance.report.text import plain
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from conformance.core.clauses import Clause
 
 __all__ = [
-    "BROKEN",
     "LEVELS",
     "NOT_SELECTED",
     "SCHEMA",
@@ -39,8 +39,6 @@ __all__ = [
 ]
 
 SCHEMA: Literal[2] = 2
-Level = Literal["must", "should", "may", "quality"]
-LEVELS: tuple[Level, ...] = get_args(Level)
 #: Verdicts on a clause, worst first.
 ClauseVerdict = Literal["crash", "timeout", "error", "fail", "consequence", "skipped", "pass", "not-applicable"]
 VERDICTS: tuple[ClauseVerdict, ...] = get_args(ClauseVerdict)
@@ -110,23 +108,23 @@ class ClauseResult:
         return self.verdict in BROKEN
 
     @property
-    def counts(self) -> bool:
+    def is_unexpected(self) -> bool:
         """Whether it is broken and nobody expected that."""
         return self.broken and self.expected is None
 
     @property
-    def weighs(self) -> bool:
-        """Whether it counts and changes a verdict: what becomes of a may clause is only told."""
-        return self.counts and self.level != "may"
+    def affects_verdict(self) -> bool:
+        """Whether it is broken unexpectedly and changes a verdict: what becomes of a may clause is only told."""
+        return self.is_unexpected and self.level != "may"
 
     @property
-    def told(self) -> bool:
-        """Whether it counts and changes no verdict: a note to the reader."""
-        return self.counts and self.level == "may"
+    def is_note(self) -> bool:
+        """Whether it is broken unexpectedly and changes no verdict: a note to the reader."""
+        return self.is_unexpected and self.level == "may"
 
     @property
-    def asked(self) -> bool:
-        """Whether the run was asked to judge it, as against what ``-k`` left out."""
+    def was_selected(self) -> bool:
+        """Whether the run was to judge it, as against what ``-k`` left out."""
         return not (self.verdict == "skipped" and self.reason == NOT_SELECTED)
 
 
@@ -165,7 +163,7 @@ class Report:
     @property
     def parts(self) -> tuple[SubjectResult, ...]:
         """The engine, where it was tested, as if it were a subject with an empty name; then the subjects."""
-        engine = (SubjectResult("", "Function", overall(self.engine), self.engine),) if self.engine else ()
+        engine = (SubjectResult("", CONTRACT, overall(self.engine), self.engine),) if self.engine else ()
         return engine + self.subjects
 
     @classmethod
@@ -181,7 +179,7 @@ class Report:
         subjects = tuple(
             replace(part, clauses=_complete(part.clauses, part.subject, part.spec)) for part in report.subjects
         )
-        return replace(report, engine=_complete(report.engine, "", "Function"), subjects=subjects)
+        return replace(report, engine=_complete(report.engine, "", CONTRACT), subjects=subjects)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data as the published schema has it, long texts clipped and hidden characters escaped."""
@@ -215,7 +213,7 @@ def overall(clauses: Iterable[ClauseResult]) -> SubjectVerdict:
     'incomplete'
     """
     clauses = tuple(clauses)
-    if any(clause.counts and clause.level == "must" for clause in clauses):
+    if any(clause.is_unexpected and clause.level == "must" for clause in clauses):
         return "fails"
     verdicts = {clause.verdict for clause in clauses}
     if "skipped" in verdicts or "pass" not in verdicts:

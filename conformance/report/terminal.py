@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from conformance.core.outcomes import TestOutcome
-from conformance.core.prose import prose
+from conformance.core.prose import counted, prose
 from conformance.report.consequences import cannot_be_judged, consequences_of, in_order
 from conformance.report.failures import (
     Accused,
@@ -47,7 +47,7 @@ def show(report: Report, console: Console, verbose: bool = False) -> None:
     sheet.blank()
     if report.interrupted:
         sheet.say("The run was interrupted; what had not been run by then counts as skipped.", "bold magenta")
-    if any(clause.asked for clause in report.engine):
+    if any(clause.was_selected for clause in report.engine):
         sheet.say(_engine_line(report), STYLES[overall(filter(_asked, report.engine))])
     for subject in report.subjects:
         _subject_line(sheet, subject)
@@ -60,7 +60,7 @@ def show(report: Report, console: Console, verbose: bool = False) -> None:
 def _engine_line(report: Report) -> str:
     kept, applicable = _kept(report.engine)
     torch = f"PyTorch {report.environment.get('torch', '')}"
-    skipped = [clause.reason for clause in report.engine if clause.asked and clause.verdict == "skipped"]
+    skipped = [clause.reason for clause in report.engine if clause.was_selected and clause.verdict == "skipped"]
     if skipped and len(skipped) == applicable:
         return f"{torch} was not judged: {one_line(skipped[0])}"
     return f"{torch} keeps {kept} of {applicable} engine clauses"
@@ -68,9 +68,9 @@ def _engine_line(report: Report) -> str:
 
 def _not_selected(sheet: Sheet, report: Report) -> None:
     """One line for all that ``-k`` left out: what is shown is what was asked."""
-    engine = sum(not clause.asked for clause in report.engine)
-    own = sum(not clause.asked for subject in report.subjects for clause in subject.clauses)
-    left_out = [f"{engine} clauses of PyTorch itself"] * bool(engine)
+    engine = sum(not clause.was_selected for clause in report.engine)
+    own = sum(not clause.was_selected for subject in report.subjects for clause in subject.clauses)
+    left_out = [f"{counted(engine, 'clause')} of PyTorch itself"] * bool(engine)
     left_out += [f"{own} of the {'subject' if len(report.subjects) == 1 else 'subjects'}"] * bool(own)
     if left_out:
         sheet.say(f"Not selected: {' and '.join(left_out)}.", "dim")
@@ -113,28 +113,28 @@ def _count(level: str, clauses: Sequence[ClauseResult]) -> Text:
     if not applicable:
         return Text()
     short = "magenta" if kept < applicable else ""
-    style = "red" if any(clause.weighs for clause in clauses) else short
+    style = "red" if any(clause.affects_verdict for clause in clauses) else short
     return Text(f"{level} {kept}/{applicable}", style)
 
 
 def _asked(clause: ClauseResult) -> bool:
-    return clause.asked
+    return clause.was_selected
 
 
 def _kept(clauses: Iterable[ClauseResult]) -> tuple[int, int]:
     """How many clauses passed, and of how many that were asked for and apply."""
-    verdicts = [clause.verdict for clause in clauses if clause.asked and clause.verdict != "not-applicable"]
+    verdicts = [clause.verdict for clause in clauses if clause.was_selected and clause.verdict != "not-applicable"]
     return verdicts.count("pass"), len(verdicts)
 
 
 def _part(sheet: Sheet, part: SubjectResult, verbose: bool) -> None:
     """Everything about one subject, or about the engine, below its line at the top."""
     name = f"{part.subject} ({part.spec})" if part.subject else "PyTorch itself"
-    broken = in_order(clause for clause in part.clauses if clause.weighs)
-    notes = in_order(clause for clause in part.clauses if clause.told)
+    broken = in_order(clause for clause in part.clauses if clause.affects_verdict)
+    notes = in_order(clause for clause in part.clauses if clause.is_note)
     if broken:
         sheet.blank()
-        sheet.say(f"{name}: {cannot_be_judged(part.clauses) or f'{len(broken)} broken {_clauses(broken)}'}", "bold")
+        sheet.say(f"{name}: {cannot_be_judged(part.clauses) or counted(len(broken), 'broken clause')}", "bold")
     for clause, others in by_cause([*broken, *notes]):
         consequences = consequences_of(clause, part.clauses)
         if cannot_be_judged(part.clauses):
@@ -161,19 +161,19 @@ def _clause(
     """One broken clause, or a note: its text, ranks, values, the likely cause, a command, the page to read."""
     sheet.blank()
     style = {"must": "bold red", "may": "bold"}.get(clause.level, "bold yellow")
-    word = "NOTE" if clause.told else clause.verdict.upper()
+    word = "NOTE" if clause.is_note else clause.verdict.upper()
     sheet.say(f"{word}  {clause.id}  ({clause.level})", style)
     sheet.say(prose(clause.text), indent=2)
     every = failures(clause)
-    told = _worth_telling(every)[: 1 if clause.told else _MANY]
+    told = _worth_telling(every)[: 1 if clause.is_note else _MANY]
     for failure in told:
         _failure(sheet, failure)
     left = len(every) - len(told)
     if left:
-        sheet.say(f"{left} more way{'s' * (left > 1)} in which it failed: see --report", "dim", 2)
+        sheet.say(f"{counted(left, 'more way')} in which it failed: see --report", "dim", 2)
     if others:
         names = listed(other.id for other in others)
-        sheet.say(f"{len(others)} more {_clauses(others)}: {names}", indent=2, label="likewise   ")
+        sheet.say(f"{counted(len(others), 'more clause')}: {names}", indent=2, label="likewise   ")
     _unjudged(sheet, consequences)
     sheet.command("read       ", address(clause.page), indent=2)
 
@@ -193,7 +193,7 @@ def _stopped(sheet: Sheet, cause: ClauseResult, consequences: Sequence[ClauseRes
     """What keeps a subject from being judged at all: no clause is quoted, since none was looked at."""
     sheet.blank()
     _failure(sheet, failures(cause)[0])
-    sheet.say(f"as broken: {cause.id} ({cause.level})", "dim", 2, "counts     ")
+    sheet.say(f"{cause.id} ({cause.level}), broken", "dim", 2, "counted as ")
     _unjudged(sheet, consequences)
 
 
@@ -201,7 +201,7 @@ def _unjudged(sheet: Sheet, consequences: Sequence[ClauseResult]) -> None:
     """One line for what could not be judged because of a broken clause."""
     if consequences:
         names = listed((clause.id for clause in consequences), 2)
-        sheet.say(f"{len(consequences)} {_clauses(consequences)} because of this: {names}", "dim", 2, "not judged ")
+        sheet.say(f"{counted(len(consequences), 'clause')} because of this: {names}", "dim", 2, "not judged ")
 
 
 def _failure(sheet: Sheet, failure: Failure) -> None:
@@ -246,7 +246,7 @@ def _reasons(sheet: Sheet, name: str, verdict: str, clauses: Iterable[ClauseResu
     """Clauses of which nothing was learnt, under the reasons for it."""
     grouped: dict[str, list[str]] = {}
     for clause in clauses:
-        if clause.verdict == verdict and clause.asked:
+        if clause.verdict == verdict and clause.was_selected:
             grouped.setdefault(clause.reason or "no reason given", []).append(clause.id)
     if not grouped:
         return
@@ -270,20 +270,16 @@ def _left_open(sheet: Sheet, name: str, clauses: Iterable[ClauseResult]) -> None
 
 def _closing(sheet: Sheet, report: Report) -> None:
     """The last lines: whoever scrolled past the failures sees the verdicts again."""
-    if not any(clause.counts for part in report.parts for clause in part.clauses):
+    if not any(clause.is_unexpected for part in report.parts for clause in part.clauses):
         return
     sheet.blank()
-    sheet.say("conformance explain CLAUSE prints a clause in full and which tests assert it.", "dim")
+    sheet.say("`conformance explain CLAUSE` shows a clause in full, with its tests.", "dim")
     for part in report.parts:
         name = part.subject or f"PyTorch {report.environment.get('torch', '')}"
-        counted = sum(clause.weighs for clause in part.clauses)
-        if counted:
-            sheet.say(f"{part.verdict}: {name}, {counted} broken", STYLES[part.verdict])
+        broken = sum(clause.affects_verdict for clause in part.clauses)
+        if broken:
+            sheet.say(f"{part.verdict}: {name}, {broken} broken", STYLES[part.verdict])
 
 
 def _short(test: TestOutcome) -> str:
     return test.nodeid.rsplit("/", 1)[-1]
-
-
-def _clauses(some: Sequence[ClauseResult]) -> str:
-    return "clause" if len(some) == 1 else "clauses"

@@ -51,7 +51,7 @@ def _documentation() -> str:
 
 
 def first_line(text: str) -> str:
-    r"""The first line that says something.
+    r"""The first line that is not blank.
 
     >>> first_line("  gradient of x\nactual: 1")
     'gradient of x'

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from conformance.core.clauses import Clause, text_hash
+from conformance.core.clauses import CONTRACT, Clause, text_hash
 from conformance.core.errors import BROKE, FAILS, INTERRUPTED, OK
 from conformance.core.outcomes import TestOutcome
 from conformance.core.plan import PlannedTest, SubjectRef
@@ -23,6 +23,7 @@ from conformance.report.model import (
     ClauseVerdict,
     Report,
     SubjectResult,
+    Suite,
     overall,
     page_of,
 )
@@ -39,7 +40,7 @@ def judge(
     registry: Mapping[str, Clause],
     environment: Mapping[str, Any],
     *,
-    suite: Mapping[str, Any] | None = None,
+    suite: Suite | None = None,
     engine: bool = True,
     selected: Collection[str] | None = None,
     missing: str = "not run",
@@ -86,7 +87,7 @@ def judge(
 
     about_engine = [name for name, clause in registry.items() if engine and clause.party == "engine"]
     return Report(
-        suite={"version": "", "clauses_sha256": "", **(suite or {})},  # type: ignore[typeddict-item]
+        suite=suite or {"version": "", "clauses_sha256": ""},
         environment=dict(environment),  # type: ignore[arg-type]
         engine=results(("", ""), about_engine),
         subjects=tuple(map(result, dict.fromkeys(subjects))),
@@ -98,7 +99,7 @@ def judge(
 
 def owed_by(spec: str, registry: Mapping[str, Clause]) -> tuple[str, ...]:
     """The ids of the clauses a subject of this spec owes: those of the contract and those of the spec."""
-    own = ("Function", spec)
+    own = (CONTRACT, spec)
     return tuple(name for name, clause in registry.items() if clause.party == "function" and clause.spec in own)
 
 
@@ -125,7 +126,7 @@ def exit_status(report: Report, strict: bool = False, broken: bool = False) -> i
         return INTERRUPTED
     if not report.parts or any(subject.verdict in ("fails", "incomplete") for subject in report.subjects):
         return FAILS
-    if strict and any(clause.weighs for part in report.parts for clause in part.clauses):
+    if strict and any(clause.affects_verdict for part in report.parts for clause in part.clauses):
         return FAILS
     # What PyTorch could not be tested for here says nothing about a subject: it counts under --strict alone.
     bad = ("fails", "incomplete") if strict or not report.subjects else ("fails",)
@@ -171,7 +172,7 @@ def _result(clause: Clause, tests: Sequence[TestOutcome], torch: str) -> ClauseR
     verdict, reason = judged(clause, tests, torch)
     return ClauseResult(
         id=clause.id,
-        level=clause.level,  # type: ignore[arg-type]
+        level=clause.level,
         verdict=verdict,
         reason=reason,
         tests=tuple(tests),

@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from conformance.core.errors import UsageError
-from conformance.core.options import LONGEST_TIMEOUT, MOST_RANKS, SHORTEST_TIMEOUT
+from conformance.core.options import checked_timeout
 from conformance.core.plan import PlannedTest
+from conformance.core.worlds import MOST_RANKS, are_world_sizes
 from conformance.kit.loading import check_subject, named
 from conformance.kit.subject import Subject, Target
 from conformance.kit.world import World
@@ -22,8 +23,8 @@ def world_sizes(ranks: int | Collection[int]) -> tuple[int, ...]:
         UsageError: one is no world size, or there are none.
     """
     sizes = tuple(ranks) if isinstance(ranks, Collection) else (ranks,)
-    if not sizes or not all(type(size) is int and 1 <= size <= MOST_RANKS for size in sizes):
-        raise UsageError(f"ranks={ranks!r}: give a world size of 1 or more, or several as in (2, 3)")
+    if not are_world_sizes(sizes):
+        raise UsageError(f"ranks={ranks!r}: give a world size from 1 to {MOST_RANKS}, or several as in (2, 3)")
     return tuple(sorted(set(sizes)))
 
 
@@ -33,9 +34,7 @@ def seconds(timeout: float) -> float:
     Raises:
         UsageError: it is none.
     """
-    if not (isinstance(timeout, int | float) and SHORTEST_TIMEOUT <= timeout <= LONGEST_TIMEOUT):
-        raise UsageError(f"timeout={timeout!r}: give a number of seconds from {SHORTEST_TIMEOUT} to {LONGEST_TIMEOUT}")
-    return timeout
+    return checked_timeout(timeout if isinstance(timeout, int | float) else 0.0, f"timeout={timeout!r}")
 
 
 def subject(function: Subject | Target, **given: Any) -> Subject:
@@ -74,6 +73,18 @@ def chosen(only: str, tests: Sequence[PlannedTest]) -> list[PlannedTest]:
     near = parts[:2] or (difflib.get_close_matches(only, known, 2) if isinstance(only, str) else [])
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "; `conformance list` shows all clauses"
     raise UsageError(f"only={only!r}: no clause or test of that name concerns this subject{hint}")
+
+
+def expect_runnable(tests: Sequence[PlannedTest]) -> None:
+    """See that one rank is enough for the tests, where nobody said how many there are to be.
+
+    Raises:
+        UsageError: some need more; it says what to pass.
+    """
+    for test in tests:
+        if test.why_not:
+            sizes = (test.subject.ranks if test.subject else ()) or (2, 3)
+            raise UsageError(f"spec {test.spec} needs several ranks: pass ranks={sizes!r}")
 
 
 def _loaded(reference: str) -> Subject:

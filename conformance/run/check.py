@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import platform
 import sys
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal, overload
+
+import torch
 
 from conformance.core import catalog, clauses
 from conformance.core.errors import UsageError
@@ -20,9 +21,9 @@ from conformance.kit.subject import Call, Subject, Target
 from conformance.ranks.pickled import payload
 from conformance.report.model import Report
 from conformance.run import arguments
-from conformance.run.in_process import in_process
+from conformance.run.in_process import device_of, in_process
 from conformance.run.kept import kept_forkserver
-from conformance.run.session import Session, report_on
+from conformance.run.session import Session, environment_of, report_on
 
 __all__ = ["ConformanceError", "check"]
 
@@ -61,13 +62,13 @@ def check(
     /,
     *samples: tuple[Any, ...],
     spec: SpecName | None = None,
-    ranks: Ranks = 1,
+    ranks: Ranks | None = None,
     call: Call | None = None,
     gradient: GradientKind | None = None,
     formula: Formula | None = None,
     types: str | None = None,
     strict: bool = False,
-    only: str = "",
+    only: str | None = None,
     timeout: float = 30.0,
     compile: bool = False,
 ) -> Report: ...
@@ -78,11 +79,11 @@ def check(
     /,
     *samples: tuple[Any, ...],
     spec: Literal["Function"] | None = None,
-    ranks: Ranks = 1,
+    ranks: Ranks | None = None,
     call: Call | None = None,
     gradient: Literal["numeric"] | None = None,
     strict: bool = False,
-    only: str = "",
+    only: str | None = None,
     timeout: float = 30.0,
     compile: bool = False,
 ) -> Report: ...
@@ -93,12 +94,12 @@ def check(
     /,
     *samples: tuple[Any, ...],
     spec: Literal["Function"] | None = None,
-    ranks: Ranks = 1,
+    ranks: Ranks | None = None,
     call: Call | None = None,
     gradient: Literal["declared"] | None = None,
     formula: Formula,
     strict: bool = False,
-    only: str = "",
+    only: str | None = None,
     timeout: float = 30.0,
     compile: bool = False,
 ) -> Report: ...
@@ -110,10 +111,10 @@ def check(
     *samples: tuple[Any, ...],
     spec: Literal["Collective"],
     types: str | None = None,
-    ranks: Ranks = 1,
+    ranks: Ranks | None = None,
     call: Call | None = None,
     strict: bool = False,
-    only: str = "",
+    only: str | None = None,
     timeout: float = 30.0,
     compile: bool = False,
 ) -> Report: ...
@@ -123,10 +124,10 @@ def check(
     /,
     *,
     spec: DocumentedSpec,
-    ranks: Ranks = 1,
+    ranks: Ranks | None = None,
     call: Call | None = None,
     strict: bool = False,
-    only: str = "",
+    only: str | None = None,
     timeout: float = 30.0,
     compile: bool = False,
 ) -> Report: ...
@@ -137,13 +138,13 @@ def check(
     /,
     *samples: tuple[Any, ...],
     spec: SpecName | None = None,
-    ranks: Ranks = 1,
+    ranks: Ranks | None = None,
     call: Call | None = None,
     gradient: GradientKind | None = None,
     formula: Formula | None = None,
     types: str | None = None,
     strict: bool = False,
-    only: str = "",
+    only: str | None = None,
     timeout: float = 30.0,
     compile: bool = False,
 ) -> Report:
@@ -174,13 +175,13 @@ def check(
             differentiated, all of them where none does; float64 makes the numerical checks sharp. Tensors may be
             nested in tuples, lists and dicts. The suite works on copies of tensors and NumPy arrays.
         spec: the spec it claims to keep; ``"Function"`` is the contract alone.
-        ranks: world sizes for clauses that need several ranks.
+        ranks: world sizes for clauses that need several ranks; one rank where nothing is given.
         call: ``call(function, *args)``, for a signature other than the documented one.
         gradient: ``"declared"`` where the gradient is no true derivative on purpose; needs ``formula``.
         formula: ``formula(args, grads)`` gives the expected gradient of every argument.
         types: the SPMD types of its tensors, such as ``"P -> I"``, for spec ``Collective``.
         strict: raise for broken should and quality clauses too, which otherwise only show in the report.
-        only: run the tests of this clause alone; the name of a test will do as well.
+        only: run the tests of this clause alone, named by its id; the name of a test will do as well.
         timeout: deadline of one test on one rank, in seconds, where rank processes are started.
         compile: test under torch.compile too. It takes seconds, resets the compiler, and is also asked for by ``only``.
 
@@ -191,7 +192,8 @@ def check(
     Raises:
         ConformanceError: the Function fails or is incomplete, or with ``strict`` deviates; its text tells of every
             broken clause, and its ``report`` holds everything.
-        ValueError: the arguments make no subject that can be tested; one line says why.
+        ValueError: the arguments make no subject that can be tested, or a spec needs several ranks and ``ranks`` was
+            not given; one line says what would be right.
 
     >>> import torch
     >>> class Double(torch.autograd.Function):
@@ -207,40 +209,54 @@ def check(
     __tracebackhide__ = True  # pytest shows the test's own line, and what there is to tell
     given = {"spec": spec, "call": call, "gradient": gradient, "formula": formula, "inputs": samples, "types": types}
     try:
-        sizes, seconds = arguments.world_sizes(ranks), arguments.seconds(timeout)
+        seconds = arguments.seconds(timeout)
+        sizes = None if ranks is None else arguments.world_sizes(ranks)
         found = arguments.subject(function, **given)
-        report, whole = _judged(found, sizes, seconds, only, compile)
+        report, bad = _judged(found, sizes, seconds, only or "", compile)
     except UsageError as error:
         error.__traceback__ = None  # its frames are the suite's; those of the caller are in its cause
         raise error  # noqa: TRY201 a bare raise would leave out the call
-    _raise_unless_good(report, strict, whole)
+    _raise_unless_good(report, strict, bad)
     if (why := report.subjects[0].no_gradient) and has_backward(found):
         warnings.warn(f"{found.label}: no gradient was judged: {why}", stacklevel=2)
     return report
 
 
-def _judged(subject: Subject, sizes: tuple[int, ...], seconds: float, only: str, compile: bool) -> tuple[Report, bool]:
-    """The report, and whether nothing was left out that could have been run."""
-    label = subject.label
+def _judged(
+    subject: Subject, asked: tuple[int, ...] | None, seconds: float, only: str, compile: bool
+) -> tuple[Report, set[str]]:
+    """The report, and which verdicts are errors: where a part of the clauses was asked for, any is incomplete."""
+    sizes = asked or (1,)
     on_ranks = max(sizes) > 1 or subject.gathers
-    carried = payload(subject) if on_ranks else ""
-    named = SubjectRef("", subject.spec, None, label, carried, ranks=tuple(subject.ranks or ()))
+    pickled = payload(subject) if on_ranks else ""
+    reference = SubjectRef("", subject.spec, None, subject.label, pickled, ranks=tuple(subject.ranks or ()))
     registry = clauses.registry()
-    planned = without_compiler(plan(catalog.suite(), registry, [named], sizes), compile or bool(only))
+    planned = without_compiler(plan(catalog.suite(), registry, [reference], sizes), compile or bool(only))
     tests = [test for test in planned if test.subject]
     chosen = arguments.chosen(only, tests)
+    if asked is None:
+        arguments.expect_runnable(chosen)
     if on_ranks:
-        asks = subject.gathers and callable(subject.inputs)
-        outcomes = _on_ranks(chosen, named, subject.types or "", sizes, seconds, asks)
+        inputs_ask = subject.gathers and callable(subject.inputs)
+        outcomes = _on_ranks(chosen, reference, subject.types or "", sizes, seconds, inputs_ask)
+        device = "cpu"
     else:
-        outcomes = list(in_process(chosen, subject))
+        device = device_of(subject)
+        outcomes = list(in_process(chosen, subject, device))
     chosen_ids = {test.nodeid for test in chosen}
-    report = report_on(tests, outcomes, [named], _environment(sizes), selected=chosen_ids, engine=False)
-    return report, not only or any(outcome.outcome == "skip" for outcome in outcomes)
+    environment = {"torch": torch.__version__, **environment_of("gloo", device, sizes)}
+    report = report_on(tests, outcomes, [reference], environment, selected=chosen_ids, engine=False)
+    whole = not only or any(outcome.outcome == "skip" for outcome in outcomes)
+    return report, {"fails", "incomplete"} if whole else {"fails"}
 
 
 def _on_ranks(
-    tests: Sequence[PlannedTest], subject: SubjectRef, types: str, sizes: tuple[int, ...], timeout: float, asks: bool
+    tests: Sequence[PlannedTest],
+    subject: SubjectRef,
+    types: str,
+    sizes: tuple[int, ...],
+    timeout: float,
+    inputs_ask: bool,
 ) -> list[TestOutcome]:
     """Run tests on rank processes, which look for modules where the caller does.
 
@@ -251,30 +267,16 @@ def _on_ranks(
         kept_forkserver() as forkserver,
         Session(options, subjects=[subject], forkserver=forkserver, path=path) as session,
     ):
-        if asks:
+        if inputs_ask:
             session.expect_samples(subject)
         session.expect_fitting_types(subject, types)
-        return list(session.run(session.fitted(tests)))
+        return list(session.run(session.with_missing_hardware(tests)))
 
 
-def _environment(sizes: tuple[int, ...]) -> dict[str, Any]:
-    import torch
-
-    return {
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "platform": sys.platform,
-        "backend": "gloo",
-        "device": "cpu",
-        "ranks": list(sizes),
-    }
-
-
-def _raise_unless_good(report: Report, strict: bool, whole: bool) -> None:
+def _raise_unless_good(report: Report, strict: bool, bad: Collection[str]) -> None:
     __tracebackhide__ = True
-    bad = {"fails", "incomplete"} if whole else {"fails"}
     (result,) = report.subjects
-    if result.verdict not in bad and not (strict and any(clause.weighs for clause in result.clauses)):
+    if result.verdict not in bad and not (strict and any(clause.affects_verdict for clause in result.clauses)):
         return
     from io import StringIO
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import cast
 
 import torch
 from torch.utils import _pytree as pytree
 
 from conformance.core.joining import joined
-from conformance.core.outcomes import Outcome, RankOutcome, TestOutcome
+from conformance.core.outcomes import BAD_SUBJECT, RankOutcome, TestOutcome
 from conformance.core.plan import PlannedTest
 from conformance.kit.attempt import attempt, call_body
 from conformance.kit.restoration import restored
@@ -19,12 +18,19 @@ from conformance.kit.subject import Subject
 from conformance.kit.world import World
 
 
-def in_process(tests: Sequence[PlannedTest], subject: Subject) -> Iterator[TestOutcome]:
+def in_process(tests: Sequence[PlannedTest], subject: Subject, device: str) -> Iterator[TestOutcome]:
     """Run tests with this process as the only rank, and restore its state."""
-    world = World(device=_device(subject))
+    world = World(device=device)
     with _as_a_rank(torch.device(world.device).type):
         for test in tests:
             yield _outcome(test, subject, world)
+
+
+def device_of(subject: Subject) -> str:
+    """Where the samples are: on one device all of them, or else on the CPU."""
+    tensors = [leaf for sample in subject.samples(World()) for leaf in pytree.tree_leaves(sample.args)]
+    devices = {str(tensor.device) for tensor in tensors if isinstance(tensor, torch.Tensor)}
+    return devices.pop() if len(devices) == 1 else "cpu"
 
 
 def _outcome(test: PlannedTest, subject: Subject, world: World) -> TestOutcome:
@@ -38,8 +44,8 @@ def _outcome(test: PlannedTest, subject: Subject, world: World) -> TestOutcome:
     with restored(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the suite provokes warnings; the caller's filters are for the caller
         ended = attempt(running)
-    outcome = "error" if ended.outcome == "bad-subject" else ended.outcome
-    return joined(test, [RankOutcome(0, cast(Outcome, outcome), ended.message, ended.likely)], ended.seconds)
+    outcome = "error" if ended.outcome == BAD_SUBJECT else ended.outcome
+    return joined(test, [RankOutcome(0, outcome, ended.message, ended.likely)], ended.seconds)
 
 
 @contextmanager
@@ -51,10 +57,3 @@ def _as_a_rank(device: str) -> Iterator[None]:
         for kind in {"cpu", device}:
             stack.enter_context(torch.autocast(kind, enabled=False))
         yield
-
-
-def _device(subject: Subject) -> str:
-    """Where the samples are: on one device all of them, or else on the CPU."""
-    tensors = [leaf for sample in subject.samples(World()) for leaf in pytree.tree_leaves(sample.args)]
-    devices = {str(tensor.device) for tensor in tensors if isinstance(tensor, torch.Tensor)}
-    return devices.pop() if len(devices) == 1 else "cpu"

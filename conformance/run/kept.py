@@ -6,7 +6,7 @@ import atexit
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from conformance.core.errors import UsageError
@@ -38,8 +38,8 @@ class Surroundings:
 
 
 _keeping = threading.Lock()
-#: At most one, which is not here while a check uses it: a check in another thread starts its own.
-_kept: list[tuple[Surroundings, Forkserver]] = []
+#: None while a check uses it: a check in another thread starts its own. Read and written under the lock.
+_kept: tuple[Surroundings, Forkserver] | None = None
 
 
 @contextmanager
@@ -59,31 +59,43 @@ def kept_forkserver() -> Iterator[Forkserver]:
         raise
     finally:
         if clean and forkserver.rest():
-            with _keeping:
-                _close_kept()
-                _kept.append((around, forkserver))
+            _keep((around, forkserver))
         else:
             forkserver.close()
 
 
 def _taken(around: Surroundings) -> Forkserver | None:
-    with suppress(IndexError):
-        before, forkserver = _kept.pop()
-        if before == around and forkserver.process.poll() is None:
-            forkserver.wake()
-            return forkserver
-        if before.pid == around.pid:
-            forkserver.close()
-        else:
-            forkserver.socket.close()  # our copy of it: the forkserver is that of the process that we were forked from
+    before = _exchanged(None)
+    if before is None:
+        return None
+    surroundings, forkserver = before
+    if surroundings == around and forkserver.process.poll() is None:
+        forkserver.wake()
+        return forkserver
+    _drop(before)
     return None
 
 
-def _close_kept() -> None:
-    with suppress(IndexError):
-        before, forkserver = _kept.pop()
-        if before.pid == os.getpid():
-            forkserver.close()
+def _keep(kept: tuple[Surroundings, Forkserver] | None) -> None:
+    """Keep this one, or none, and end the one that was kept before."""
+    before = _exchanged(kept)
+    if before is not None:
+        _drop(before)
 
 
-atexit.register(_close_kept)
+def _exchanged(kept: tuple[Surroundings, Forkserver] | None) -> tuple[Surroundings, Forkserver] | None:
+    global _kept
+    with _keeping:
+        before, _kept = _kept, kept
+    return before
+
+
+def _drop(kept: tuple[Surroundings, Forkserver]) -> None:
+    surroundings, forkserver = kept
+    if surroundings.pid == os.getpid():
+        forkserver.close()
+    else:
+        forkserver.socket.close()  # our copy of it: the forkserver is that of the process that we were forked from
+
+
+atexit.register(_keep, None)

@@ -9,8 +9,6 @@ from pathlib import Path
 from conformance.core import clauses
 from conformance.core.plan import SubjectRef
 
-#: Samples for the reference collectives: of those that have a source, and of the others.
-SAMPLES = {True: "source_and_group", False: "tensor_and_group"}
 #: Two ranks, and three for the groups that lack one in the middle; the documented gathers run on four.
 WORLDS = (2, 3)
 
@@ -18,7 +16,7 @@ WORLDS = (2, 3)
 def reference_subjects() -> list[SubjectRef]:
     """Every documented class, in the documented form and in the separate one."""
     registry = clauses.registry().values()
-    homes = {clause.spec: clause.module for clause in registry if clause.spec not in {"Function", "Collective"}}
+    homes = {clause.spec: clause.module for clause in registry if clause.spec not in {clauses.CONTRACT, "Collective"}}
     named = [
         SubjectRef(f"{module}:{spec}{form}", spec, None, f"{module}:{spec}{form}")
         for spec, module in homes.items()
@@ -36,7 +34,8 @@ def _collectives(path: Path) -> Iterator[SubjectRef]:
         if isinstance(node, ast.ClassDef) and claim:
             types[node.name] = claim
             reference = f"{path.parent.name}.{path.stem}:{node.name}"
-            inputs = f"conformance.kit.collective_samples:{SAMPLES[_has_source(node)]}"
+            samples = "source_and_group" if _has_source(node) else "tensor_and_group"
+            inputs = f"conformance.kit.collective_samples:{samples}"
             yield SubjectRef(reference, "Collective", inputs, reference, types=claim, ranks=WORLDS)
 
 

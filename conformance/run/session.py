@@ -11,17 +11,18 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from conformance.core import catalog, clauses
-from conformance.core.catalog import Test
+from conformance.core.catalog import SuiteTest
 from conformance.core.errors import UsageError
 from conformance.core.options import RunOptions
+from conformance.core.outcomes import BAD_SUBJECT
 from conformance.core.plan import PlannedTest, SubjectRef, plan, without_compiler
 from conformance.core.signatures import parse
 from conformance.ranks.client import Forkserver
-from conformance.ranks.devices import check_names, missing, taken
+from conformance.ranks.devices import check_names, identity_of_device, missing
 from conformance.ranks.group import RankGroup
 from conformance.ranks.hardware import Hardware
 from conformance.ranks.place import no_such_interface
-from conformance.ranks.pool import Pool
+from conformance.ranks.pool import Pool, Preflight
 from conformance.ranks.settings import Settings, search_path
 from conformance.run.emulation import emulated_library
 from conformance.run.entry_points import registered
@@ -41,7 +42,7 @@ def suite_version() -> str:
         return "0"
 
 
-def promised_tests() -> tuple[Test, ...]:
+def promised_tests() -> tuple[SuiteTest, ...]:
     """The suite's tests of what the installed PyTorch promises: some clauses came with a release."""
     from conformance.core.versions import matches_version
 
@@ -54,7 +55,10 @@ def promised_tests() -> tuple[Test, ...]:
 
 
 class Session:
-    """One run, as a context manager: it owns the processes. Torch is imported in another one while this reads on."""
+    """One run: plans the tests, owns the processes they run in, and judges the outcomes.
+
+    Use it as a context manager. The forkserver imports torch while this process goes on.
+    """
 
     def __init__(
         self,
@@ -83,6 +87,7 @@ class Session:
         self.cluster = cluster
         self.path = tuple(path) if path is not None else search_path()
         self._known = subjects
+        self._pool: Pool | None = None
 
     def __enter__(self) -> Session:
         return self
@@ -92,18 +97,28 @@ class Session:
 
     def close(self) -> None:
         """End every process of the run."""
-        if "pool" in vars(self):
-            self.pool.close()
+        if self._pool is not None:
+            self._pool.close()
         if self._given is None:
             self.forkserver.close()
 
-    @cached_property
+    @property
     def pool(self) -> Pool:
         """The ranks that tests run on."""
-        options = self.options
-        device = "cpu" if self._missing(1, False) else options.device  # then nothing runs, but subjects are looked at
-        settings = Settings(options.backend, device, options.timeout, self.path, options.setup)
-        return Pool(self.forkserver, settings, self.cluster.rank_group if self.cluster else RankGroup)
+        if self._pool is None:
+            options = self.options
+            device = "cpu" if self._missing(1, False) else options.device  # nothing runs, but subjects are looked at
+            settings = Settings(options.backend, device, options.timeout, self.path, options.setup)
+            self._pool = Pool(self.forkserver, settings, self.cluster.rank_group if self.cluster else RankGroup)
+        return self._pool
+
+    def plan(self) -> None:
+        """Import the subjects and plan the tests.
+
+        Raises:
+            UsageError: a name leads nowhere, or to nothing that can be tested.
+        """
+        _ = self.tests
 
     @cached_property
     def subjects(self) -> list[SubjectRef]:
@@ -114,48 +129,50 @@ class Session:
         """
         if self._known is not None:
             return list(self._known)
-        wanted = self._wanted()
-        if not wanted:
-            self._set_up()
+        references = self._references()
+        if not references:
+            if self.options.setup:  # with a subject, its import shows whether that can be called
+                self._preflight(None)
             return [subject for subject in reference_subjects() if self.options.spec in {None, subject.spec}]
-        return _labelled([self._looked_at(reference) for reference in wanted])
+        return _labelled([self._preflighted(reference) for reference in references])
 
-    def _set_up(self) -> None:
-        """See that what the user has set up first can be; with a subject, its import shows it."""
-        outcome, said, *_ = self.pool.preflight(None) if self.options.setup else ("pass", "")
-        if outcome == "bad-subject":
-            raise UsageError(said)
-
-    def take_unseen(self) -> None:
+    def name_subjects_unchecked(self) -> None:
         """Take the subjects by name alone: the run was interrupted while they were being imported."""
         if "subjects" not in vars(self):
-            options, spec = self.options, self.options.spec or "Function"
-            named = [SubjectRef(name, spec, options.inputs, types=options.types) for name in self._wanted()]
+            options, spec = self.options, self.options.spec or clauses.CONTRACT
+            named = [SubjectRef(name, spec, options.inputs, types=options.types) for name in self._references()]
             self._known = _labelled(named) or None
 
-    def _wanted(self) -> list[str]:
+    def _references(self) -> list[str]:
         return list(dict.fromkeys([*self.options.subjects, *registered(self.options.packages)]))
 
-    def _looked_at(self, reference: str) -> SubjectRef:
+    def _preflighted(self, reference: str) -> SubjectRef:
         subject = SubjectRef(reference, self.options.spec or "", self.options.inputs, types=self.options.types)
-        outcome, said, types, ranks = self.pool.preflight(subject)
-        if outcome == "bad-subject":
-            raise UsageError(said)
+        first = self._preflight(subject)
         # A subject whose import raises or never ends is judged like any other: its tests say so.
-        spec = said if outcome == "pass" else self.options.spec or "Function"
-        found = replace(subject, spec=spec, ranks=ranks)
-        self.expect_fitting_types(found, types)
+        spec = first.said if first.outcome == "pass" else self.options.spec or clauses.CONTRACT
+        found = replace(subject, spec=spec, ranks=first.ranks)
+        self.expect_fitting_types(found, first.types)
         return found
 
     def expect_samples(self, subject: SubjectRef) -> None:
-        """See that a subject has samples, which its types fit.
+        """See that a subject has samples, as a rank of its own makes them.
 
         Raises:
-            UsageError: it has none, or other tensors.
+            UsageError: it has none that can be used.
         """
-        outcome, said, *_ = self.pool.preflight(subject)
-        if outcome == "bad-subject":
-            raise UsageError(said)
+        self._preflight(subject)
+
+    def _preflight(self, subject: SubjectRef | None) -> Preflight:
+        """A first look at a subject, or at what the user has set up first.
+
+        Raises:
+            UsageError: it cannot be tested.
+        """
+        found = self.pool.preflight(subject)
+        if found.outcome == BAD_SUBJECT:
+            raise UsageError(found.said)
+        return found
 
     def expect_fitting_types(self, subject: SubjectRef, types: str) -> None:
         """See that a call returns as many tensors as the types of a subject name.
@@ -174,10 +191,13 @@ class Session:
     def tests(self) -> list[PlannedTest]:
         """Every planned test, in the order they run."""
         planned = plan(promised_tests(), clauses.registry(), self.subjects, self.options.ranks)
-        where = self.options.where
-        return [replace(test, where=where) for test in self.fitted(without_compiler(planned, self.options.compile))]
+        where = self.options.device_arguments
+        return [
+            replace(test, where=where)
+            for test in self.with_missing_hardware(without_compiler(planned, self.options.compile))
+        ]
 
-    def fitted(self, tests: Iterable[PlannedTest]) -> list[PlannedTest]:
+    def with_missing_hardware(self, tests: Iterable[PlannedTest]) -> list[PlannedTest]:
         """Tests as they are planned here: those whose world cannot be had say why."""
         return [replace(test, why_not=test.why_not or self._missing(test.size, test.group)) for test in tests]
 
@@ -192,7 +212,10 @@ class Session:
         hardware = self.forkserver.hardware
         check_names(backend, device, hardware)
         own = hardware.accelerators.get(device.partition(":")[0], ())
-        places = self.cluster.places(device) if self.cluster else [taken(device, rank, own) for rank in range(size)]
+        if self.cluster:
+            places = self.cluster.places(device)
+        else:
+            places = [identity_of_device(device, rank, own) for rank in range(size)]
         return missing(size, group, backend=backend, device=device, hardware=hardware, places=places)
 
     @cached_property
@@ -206,11 +229,7 @@ class Session:
             **self.forkserver.environment,
             "nccl": ".".join(map(str, hardware.nccl)),
             **devices,
-            "python": sys.version.split()[0],
-            "platform": sys.platform,
-            "backend": options.backend,
-            "device": options.device,
-            "ranks": list(options.ranks),
+            **environment_of(options.backend, options.device, options.ranks),
             **(self.cluster.described if self.cluster else {}),
         }
 
@@ -270,6 +289,17 @@ def report_on(
         selected=selected,
         **more,
     )
+
+
+def environment_of(backend: str, device: str, ranks: Sequence[int]) -> dict[str, Any]:
+    """Where a run took place, for the report: what is known without PyTorch."""
+    return {
+        "python": sys.version.split()[0],
+        "platform": sys.platform,
+        "backend": backend,
+        "device": device,
+        "ranks": list(ranks),
+    }
 
 
 def _described(hardware: Hardware, kind: str) -> dict[str, str]:

@@ -30,7 +30,7 @@ def watch(options: RunOptions) -> int:
         while True:
             before = stamps(watched(session))
             tests = one_round(session, tests)
-            print("waiting for a file to be saved; Ctrl-C ends", flush=True)
+            print("watching for changes; press Ctrl-C to stop", flush=True)
             wait_for_change(stamps(watched(session)) | before)  # a save during the round counts
     return OK
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json as jsonlib
+import json
 import sys
 from pathlib import Path
 
@@ -19,7 +19,7 @@ FINE, FOUND, BAD_USAGE = 0, 1, 4
 def run(
     target: str,
     *,
-    json: bool = False,
+    as_json: bool = False,
     sarif: Path | None = None,
     fail_on: Confidence | None = None,
     console: Console | None = None,
@@ -39,11 +39,11 @@ def run(
         return _bad(f"{error.filename or target} cannot be read: {error.strerror or error}")
     try:
         if sarif is not None:
-            sarif.write_text(jsonlib.dumps(to_sarif(result), indent=2) + "\n", encoding="utf-8")
+            sarif.write_text(json.dumps(to_sarif(result), indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         return _bad(f"{sarif} cannot be written: {error.strerror or error}")
-    if json:
-        console.file.write(jsonlib.dumps(to_json(result), indent=2) + "\n")
+    if as_json:
+        console.file.write(json.dumps(to_json(result), indent=2) + "\n")
     else:
         table(result, console)
     failed = fail_on is not None and any(at_least(finding.confidence, fail_on) for finding in result.findings)

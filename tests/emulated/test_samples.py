@@ -60,13 +60,13 @@ def test_generators_of_the_device_are_seeded_and_put_back():
 def test_a_change_of_device_or_stream_is_seen():
     from conformance.kit import isolation
 
-    before = isolation.take()
+    before = isolation.snapshot()
     torch.accelerator.set_device_index(1)
-    assert isolation.differences(before, isolation.take()) == ["current device or stream"]
+    assert isolation.differences(before, isolation.snapshot()) == ["current device or stream"]
     torch.accelerator.set_device_index(0)
-    assert isolation.differences(before, isolation.take()) == []
+    assert isolation.differences(before, isolation.snapshot()) == []
     with torch.Stream("emulated"):
-        assert isolation.differences(before, isolation.take()) == ["current device or stream"]
+        assert isolation.differences(before, isolation.snapshot()) == ["current device or stream"]
 
 
 @on_device
@@ -99,3 +99,21 @@ def test_a_backend_that_fails_is_no_reason_to_let_a_dtype_pass(monkeypatch):
     failing("NCCL error: Duplicate GPU detected")
     with pytest.raises(RuntimeError, match="Duplicate GPU"):
         carries(World(), torch.int16)
+
+
+@on_device
+def test_the_report_of_a_check_names_the_device_of_its_samples():
+    from conformance import check
+
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2
+
+    x = torch.ones(3, dtype=torch.float64, device="emulated", requires_grad=True)
+    report = check(Twice, (x,), only="Function.backward.count")
+    assert report.environment["device"] == "emulated:0"

@@ -174,7 +174,7 @@ def suite_patched(x):
 def witness_of_state_patched(x):
     from conformance.kit import isolation
 
-    isolation.take = dict
+    isolation.snapshot = dict
     os.environ["SPILLED"] = "1"
 
 

@@ -39,6 +39,7 @@ check(torch.sin, (x,), (x.double(),), strict=True, only="Function.backward.count
 check("package.module:Scale", (x, [x, {"x": x}]), spec="Function", call=call)
 check("package.module:subject")
 check(Scale, (x,), formula=slope)
+check(Scale, (x,), ranks=None, only=None)
 check(Scale, (x,), gradient="declared", formula=lambda args, grads: grads)
 check(Scale, (x, GROUP), spec="Collective", types="P -> I", ranks=(2, 3))
 check(Scale, spec="AllGatherGradAutograd", ranks=2)
@@ -47,6 +48,7 @@ check(Subject(Scale, inputs=inputs), (x,), types=None, ranks=[1, 2])
 
 Subject("package.module:Scale", inputs="package.module:inputs")
 Subject(Scale, spec="AllGather", result="stacked", dim=1, call=call)
+Subject(Scale, spec="MakeViewlessTensor", helpers={"make_viewless_tensor": torch.sin})
 Subject(torch.sin, inputs=[(x,)], gradient="declared", formula=slope, name="sine")
 
 assert_type(report.subjects[0].verdict, Literal["fails", "incomplete", "deviates", "conforms"])
@@ -71,7 +73,7 @@ check(Scale, (x,), ranks="2")  # type: ignore[arg-type]
 check(Scale, (x,), gradient="declared")  # type: ignore[call-overload]
 check(Scale, (x,), gradient="none")  # type: ignore[call-overload]
 check(Scale, (x,), formula=3)  # type: ignore[call-overload]
-check(Scale, (x,), call=call, only=None)  # type: ignore[call-overload]
+check(Scale, (x,), call=call, only=3)  # type: ignore[call-overload]
 check(Scale, (x,), rank=2)  # type: ignore[call-overload]
 
 Subject(5)  # type: ignore[arg-type]

@@ -59,11 +59,11 @@ def join(launch: Launch, store: Any, own: dict[str, Any]) -> LaunchedProcess:
     while True:
         if time.monotonic() > end:
             raise LeaderSilent(f"the first process has not been heard of for {2 * GATHER_LIMIT:g} s")
-        if public.has("leader") and (now := public.take("leader")) != token:
+        if public.has("leader") and (now := public.read("leader")) != token:
             token, post = now, Post(store, launch.key, f"{now}/")
             post.put(f"hello/{launch.rank}", own)
             post.count("there", 1)
-        if token and post.has("welcome") and post.take("welcome")[launch.rank] == own["nonce"]:
+        if token and post.has("welcome") and post.read("welcome")[launch.rank] == own["nonce"]:
             break
         time.sleep(0.05)
     address = own["address"]

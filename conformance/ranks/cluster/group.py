@@ -16,7 +16,7 @@ from conformance.core.outcomes import BROKEN, RankOutcome
 from conformance.ranks.client import Forkserver
 from conformance.ranks.cluster.net import LOOPBACK
 from conformance.ranks.cluster.store import Backoff, Forged, Post
-from conformance.ranks.group import RankGroup, in_step
+from conformance.ranks.group import STOPPED, RankGroup, in_step
 from conformance.ranks.owner import Owner
 from conformance.ranks.place import Place, listening
 from conformance.ranks.preloads import TRANSFORMS
@@ -76,7 +76,7 @@ class LocalRank(RankGroup):
 
     def _elsewhere(self) -> str:
         if self.size > 1 and self.backoff.due() and self.post.has(f"stop/{self.key}"):
-            return str(self.post.take(f"stop/{self.key}"))
+            return str(self.post.read(f"stop/{self.key}"))
         return ""
 
     def _exchange(self) -> None:
@@ -90,11 +90,11 @@ class LocalRank(RankGroup):
             self.offering = True
             self.backoff = Backoff()
         if rank.rank == 0 and self.post.count(f"offers/{key}") == self.size:
-            values = take_present(self.post, key, [f"value/{number}" for number in range(self.size)])
+            values = read_present(self.post, key, [f"value/{number}" for number in range(self.size)])
             self.post.put(f"values/{key}", values)
         elif rank.rank == 0 or not self.post.has(f"values/{key}"):
             return
-        rank.put({"values": self.post.take(f"values/{key}")})
+        rank.put({"values": self.post.read(f"values/{key}")})
         rank.offered.pop(0)
         self.traded += 1
         self.offering = False
@@ -108,13 +108,13 @@ def post_outcome(post: Post, key: str, rank: int, outcome: RankOutcome) -> None:
     post.count(f"done/{key}", 1)
 
 
-def take_present(post: Post, key: str, names: list[str]) -> list[Any]:
+def read_present(post: Post, key: str, names: list[str]) -> list[Any]:
     """What all ranks say of the present request.
 
     Raises:
         Forged: one is of another request: somebody has put an old message back.
     """
-    found = post.take_all(names)
+    found = post.read_all(names)
     if any(of != key for of, _ in found):
         raise Forged("the launcher's store holds an answer to an earlier request: somebody else writes there")
     return [value for _, value in found]
@@ -181,7 +181,7 @@ class ClusterGroup(Owner):
             if time.monotonic() > end:
                 raise Lost(f"no word from another rank's machine, {LOST:g} s past the test's deadline")
             time.sleep(backoff.pause)
-        said = take_present(self.post, key, [f"outcome/{rank}" for rank in range(1, self.size)])
+        said = read_present(self.post, key, [f"outcome/{rank}" for rank in range(1, self.size)])
         return [RankOutcome.from_json(data) for data in said]
 
     def details(self) -> list[dict[str, Any]]:
@@ -204,7 +204,7 @@ def blamed(outcomes: list[RankOutcome]) -> list[RankOutcome]:
         return outcomes
     return [
         replace(outcome, bystander=True)
-        if outcome in late and len(outcome.collectives) > behind and "had stopped the process" not in outcome.message
+        if outcome in late and len(outcome.collectives) > behind and STOPPED not in outcome.message
         else outcome
         for outcome in outcomes
     ]
@@ -227,7 +227,7 @@ def answer(forkserver: Forkserver, launched: LaunchedProcess, opening: dict[str,
                 message = {**order_for(message), **own}
             (outcome,) = local.request(message, order["deadline"])
         except ForkserverDied as error:
-            outcome = RankOutcome(launched.rank, "crash", f"the process that ranks are forked from was killed: {error}")
+            outcome = RankOutcome(launched.rank, "crash", f"the forkserver was killed: {error}")
             if forkserver.ready:
                 forkserver.restart()
             local = None

@@ -15,7 +15,7 @@ KEY, KEY_FILE = "CONFORMANCE_KEY", "CONFORMANCE_KEY_FILE"
 SHORTEST = 16
 
 
-def take_key(environment: MutableMapping[str, str]) -> bytes:
+def pop_key(environment: MutableMapping[str, str]) -> bytes:
     """The key, taken out of the environment that ranks are to inherit.
 
     ``CONFORMANCE_KEY`` holds it, or ``CONFORMANCE_KEY_FILE`` names a file that nobody else may read. Without either it

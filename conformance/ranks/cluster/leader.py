@@ -19,7 +19,7 @@ from conformance.ranks.client import Forkserver
 from conformance.ranks.cluster import net
 from conformance.ranks.cluster.group import ClusterGroup, LaunchedProcess
 from conformance.ranks.cluster.store import GATHER_LIMIT, Forged, Launch, Post, connect, keep_beating
-from conformance.ranks.devices import taken
+from conformance.ranks.devices import identity_of_device
 from conformance.ranks.group import RankGroup
 
 #: How long the first launched process waits at the end for the others to have heard of it (seconds).
@@ -55,7 +55,7 @@ class Cluster:
                 raise UsageError(f"only {there + 1} of {self.launch.size} launched processes came in time")
             time.sleep(0.05)
         try:
-            self.facts = [own, *post.take_all([f"hello/{rank}" for rank in range(1, self.launch.size)])]
+            self.facts = [own, *post.read_all([f"hello/{rank}" for rank in range(1, self.launch.size)])]
         except Forged as error:
             raise UsageError(str(error)) from None
         machines = tuple(fact["machine"] for fact in self.facts)
@@ -65,10 +65,10 @@ class Cluster:
         self.launched = LaunchedProcess(0, self.launch.local_rank, self.launch.size, post, address, interface, machines)
         post.put("welcome", [fact["nonce"] for fact in self.facts])
         keep_beating(self.launch, post.prefix)
-        self._hold_together()
+        self._check_same_versions()
         net.end_when_silent(self.launch.host, self.launch.port, self.launch.size)
 
-    def _hold_together(self) -> None:
+    def _check_same_versions(self) -> None:
         for rank, fact in enumerate(self.facts):
             for name in SAME:
                 if fact[name] != self.facts[0][name]:
@@ -91,7 +91,9 @@ class Cluster:
         """For each rank, the device that it takes, told from those of all machines."""
         found = []
         for fact in self.facts:
-            place = taken(device, fact["local_rank"], fact["accelerators"].get(device.partition(":")[0], ()))
+            place = identity_of_device(
+                device, fact["local_rank"], fact["accelerators"].get(device.partition(":")[0], ())
+            )
             found.append(place and f"{fact['machine']} {place}")
         return found
 
@@ -115,10 +117,10 @@ class Cluster:
             complain(f"the launcher's store is gone: {str(error).splitlines()[0]}")
 
 
-def sizes(asked: tuple[int, ...], launched: int) -> tuple[int, ...]:
+def world_sizes(asked: tuple[int, ...], launched: int) -> tuple[int, ...]:
     """The worlds of a run: those asked for, or of the usual ones those that fit, and the whole.
 
-    >>> sizes((1, 2, 3, 4), 8), sizes((1, 2, 3, 4), 2), sizes((2, 16), 8)
+    >>> world_sizes((1, 2, 3, 4), 8), world_sizes((1, 2, 3, 4), 2), world_sizes((2, 16), 8)
     ((1, 2, 3, 4, 8), (1, 2), (2, 16))
     """
     if asked != DEFAULT_RANKS:

@@ -77,6 +77,6 @@ def _keep_calling(host: str, port: int, size: int) -> None:
             silent = 0
         except OSError:
             silent += 1
-    print(f"conformance: the launcher's store at {host}:{port} is not to be reached any more", file=sys.stderr)
+    print(f"conformance: the launcher's store at {host}:{port} can no longer be reached", file=sys.stderr)
     # The forkserver sees our end of its connection close, and ends the rank.
     os._exit(1)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
-from conformance.ranks.cluster.key import KEY, take_key
+from conformance.ranks.cluster.key import KEY, pop_key
 
 #: What a launcher leaves in the environment. Ranks do not see it: their world is not the launcher's.
 LAUNCHED = (
@@ -71,7 +71,7 @@ def launch_in(environment: Mapping[str, str]) -> Launch | None:
     return Launch(rank, size, local_rank, environment["MASTER_ADDR"], port, agent)
 
 
-def take_launch(environment: MutableMapping[str, str]) -> Launch | None:
+def pop_launch(environment: MutableMapping[str, str]) -> Launch | None:
     """The same with the key, taken out of the environment that ranks are to inherit.
 
     Raises:
@@ -82,7 +82,7 @@ def take_launch(environment: MutableMapping[str, str]) -> Launch | None:
         return None
     for name in LAUNCHED:
         environment.pop(name, None)
-    return replace(launch, key=take_key(environment))
+    return replace(launch, key=pop_key(environment))
 
 
 def launcher() -> str:
@@ -113,7 +113,7 @@ class Forged(RuntimeError):
 
 
 class LeaderSilent(RuntimeError):
-    """The first process is there no more, or does nothing."""
+    """The leading process has exited or is stuck."""
 
 
 class Post:
@@ -131,14 +131,14 @@ class Post:
         text = json.dumps(value).encode()
         self.store.set(self.prefix + name, self._signature(name, text) + text)
 
-    def take(self, name: str) -> Any:
+    def read(self, name: str) -> Any:
         """Read one value; wait until it is there.
 
         Raises:
             Forged: it was not signed with our key.
         """
         self.messages += 1
-        return self._read(name, self.store.get(self.prefix + name))
+        return self._verified(name, self.store.get(self.prefix + name))
 
     def await_order(self, name: str) -> Any:
         """Read a value that the first process is to write; wait while that one gives signs of life.
@@ -155,7 +155,7 @@ class Post:
         while True:
             try:
                 self.store.wait([self.prefix + name], timedelta(seconds=min(BEAT, SILENCE)))
-                return self.take(name)
+                return self.read(name)
             except DistStoreError:  # not yet
                 now = self.count("beat")
             if now != beats:
@@ -163,7 +163,7 @@ class Post:
             elif time.monotonic() - since > SILENCE:
                 raise LeaderSilent(f"the first process has given no sign of life for {SILENCE:g} s")
 
-    def take_all(self, names: list[str]) -> list[Any]:
+    def read_all(self, names: list[str]) -> list[Any]:
         """Read many values that are there, in one message.
 
         Raises:
@@ -171,9 +171,9 @@ class Post:
         """
         self.messages += 1
         found = self.store.multi_get([self.prefix + name for name in names])
-        return [self._read(name, data) for name, data in zip(names, found, strict=True)]
+        return [self._verified(name, data) for name, data in zip(names, found, strict=True)]
 
-    def _read(self, name: str, data: bytes) -> Any:
+    def _verified(self, name: str, data: bytes) -> Any:
         signature, text = data[:SIGNATURE], data[SIGNATURE:]
         if not hmac.compare_digest(signature, self._signature(name, text)):
             raise Forged(
