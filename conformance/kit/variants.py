@@ -106,7 +106,7 @@ def with_a_zero(sample: SampleCall, at: int, gradient: torch.Tensor | None) -> S
         return None
     changed = value.clone(memory_format=torch.contiguous_format)
     changed.view(-1)[gradient.detach().abs().reshape(-1).argmax()] = 0
-    return replace(sample.having({at: changed}), label=f"{sample.label} with a zero")
+    return replace(sample.having({at: changed}), label=f"{sample.label} with a zero in {sample.names[at]}")
 
 
 def steady(subject: Subject, world: World) -> list[SampleCall]:
