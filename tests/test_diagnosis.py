@@ -184,3 +184,23 @@ def test_a_gradient_that_was_changed_is_shown_where_it_was():
         next(line for line in message.splitlines() if word in line) for word in ("actual:", "expected:")
     )
     assert actual.removeprefix("actual:").strip() != expected.removeprefix("expected:").partition(", as it")[0].strip()
+
+
+class WeightedByItsSize(torch.autograd.Function):
+    """Zero where the size is, and a gradient of the first input that divides by the second."""
+
+    @staticmethod
+    def forward(ctx, x, size):
+        ctx.save_for_backward(x, size)
+        return x * size
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, size = ctx.saved_tensors
+        return grad * size * size / size, grad * x
+
+
+def test_the_input_that_has_the_zero_is_named():
+    x, size = (torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True) for _ in range(2))
+    with pytest.raises(ConformanceError, match="gradient of input 0 of inputs 0 with a zero in input 1"):
+        check(WeightedByItsSize, (x, size), only="test_gradient_is_finite_at_a_zero")

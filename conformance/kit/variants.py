@@ -106,7 +106,7 @@ def with_number(sample: SampleCall, at: int, gradient: torch.Tensor | None, numb
         return None
     changed = value.clone(memory_format=torch.contiguous_format)
     changed.view(-1)[gradient.detach().abs().reshape(-1).argmax()] = number
-    return replace(sample.having({at: changed}), label=f"{sample.label} with {number:g}")
+    return replace(sample.having({at: changed}), label=f"{sample.label} with {number:g} in {sample.names[at]}")
 
 
 def steady(subject: Subject, world: World) -> list[SampleCall]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from conformance.kit import expect
+from conformance.kit.backward import need_backward
 from conformance.kit.calls import SampleCall, every_sample
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause
@@ -29,6 +30,7 @@ def test_results_are_written_whole(subject: Subject, world: World) -> None:
 def test_gradients_are_written_whole(subject: Subject, world: World) -> None:
     """Where new memory holds no numbers, gradients are those where it holds what happens to be there."""
     need(subject.gradient_kind != "spec", OWN)
+    need_backward(subject)
     for sample, (results, gradients), (right, others) in _both(subject, world):
         if any(map(reads_unwritten, results, right)):
             continue  # what is saved of such results spoils the gradients, and forward is told of it

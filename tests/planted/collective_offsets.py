@@ -6,7 +6,7 @@ from torch.autograd.function import once_differentiable
 
 from tests.correct import collective as right
 from tests.correct._collectives import matrix_and_group, summed
-from tests.planted.offsets import from_the_beginning
+from tests.planted.offsets import _from_the_beginning
 
 SPEC = "Collective"
 
@@ -25,7 +25,7 @@ class ReduceOfTheStorage(right.Reduce):
 
     @staticmethod
     def forward(ctx, x, group):
-        return summed(from_the_beginning(x), group)
+        return summed(_from_the_beginning(x), group)
 
 
 class GradientOfTheStorage(right.Copy):
@@ -39,4 +39,4 @@ class GradientOfTheStorage(right.Copy):
     @staticmethod
     @once_differentiable
     def backward(ctx, grad):
-        return summed(from_the_beginning(grad), ctx.group), None
+        return summed(_from_the_beginning(grad), ctx.group), None

@@ -17,7 +17,7 @@ def inputs():
     )
 
 
-def from_the_beginning(tensor):
+def _from_the_beginning(tensor):
     """The memory of a tensor made contiguous, as a library that is handed the storage sees it."""
     whole = tensor.contiguous()
     flat = torch.empty(0, dtype=whole.dtype, device=whole.device).set_(whole.untyped_storage())
@@ -33,7 +33,7 @@ class StorageOfTheSaved(MatMul):
     @staticmethod
     @once_differentiable
     def backward(ctx, grad):
-        x, w = map(from_the_beginning, ctx.saved_tensors)
+        x, w = map(_from_the_beginning, ctx.saved_tensors)
         return grad @ w.t(), x.t() @ grad
 
 
@@ -47,5 +47,5 @@ class StorageOfTheGradient(MatMul):
     @once_differentiable
     def backward(ctx, grad):
         x, w = ctx.saved_tensors
-        grad = from_the_beginning(grad)
+        grad = _from_the_beginning(grad)
         return grad @ w.t(), x.t() @ grad

@@ -14,7 +14,7 @@ def inputs():
     yield (torch.randn(4, 3, dtype=torch.float64, requires_grad=True),)
 
 
-def unwritten(x):
+def _unwritten(x):
     """Room for a tensor like this one, at the beginning of a workspace."""
     return torch.empty(FRESH, dtype=x.dtype)[: x.numel()].view(x.shape)
 
@@ -33,7 +33,7 @@ class GradientAddedToUnwrittenMemory(Function):
     @staticmethod
     def backward(ctx, grad):
         (x,) = ctx.saved_tensors
-        gradient = unwritten(grad)
+        gradient = _unwritten(grad)
         for row, value in enumerate(2 * x * grad):
             gradient[row] += value
         return gradient
@@ -48,7 +48,7 @@ class RowsLeftUnwritten(Function):
     @staticmethod
     def forward(ctx, x):
         ctx.save_for_backward(x)
-        result = unwritten(x)
+        result = _unwritten(x)
         result[:-1] = x[:-1].square()
         return result
 
