@@ -153,7 +153,7 @@ def _method(site: Site, base: Value) -> Value:
 def _of_tensor(site: Site, name: str, base: Value) -> Value:
     """A method of what is a tensor, or may be one."""
     everything = site.everything
-    own = base.is_tensor or name not in known.SHARED_METHODS
+    own = base.is_tensor or name not in known.SHARED_METHODS or bool(known.TENSOR_KEYWORDS & site.keywords.keys())
     if name in RESHAPERS:
         return _as_tensor(base) if base.kind == "unknown" else base
     if name == "copy_" and _onto_itself(site.node):

@@ -10,6 +10,7 @@ from conformance.scan import containers
 from conformance.scan.expressions import Environment, Expressions, Follow
 from conformance.scan.names import Names
 from conformance.scan.narrow import decided, narrowed
+from conformance.scan.parameters import annotated
 from conformance.scan.paths import irrefutable
 from conformance.scan.trace import Returned, Trace
 from conformance.scan.values import UNKNOWN, Value, joined, opaque, several
@@ -57,7 +58,7 @@ class _Walker:
             case ast.Assign():
                 self._assign(node)
             case ast.AnnAssign(value=ast.expr()):
-                self._bind(node.target, self.expressions.value(node.value), node)
+                self._bind(node.target, annotated(self.expressions.value(node.value), node.annotation), node)
             case ast.AugAssign():
                 self._augmented(node)
             case ast.Expr():
