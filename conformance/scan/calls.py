@@ -125,6 +125,8 @@ def _function(site: Site, name: str) -> Value:
         return fresh(*everything) if _copies(name, site.node.args[1:], site.keywords) else _maybe(first)
     if name == "detach":
         return cut_off(first, site.node.lineno, "torch.detach")
+    if name == "einsum" and len(everything) == 2 and everything[1].shares:
+        return _maybe(everything[1])  # of one operand, "ij->ji" is a view
     return _computed(site, name)
 
 

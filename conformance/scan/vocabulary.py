@@ -52,19 +52,19 @@ FLAT = _words(
 
 #: ``x.m(...)`` gives one new tensor, and only tensors have it.
 FRESH_METHODS = (_ELEMENTWISE - _words("add index_add take round index_fill trace")) | _words(
-    "new_empty new_zeros new_ones new_full new_tensor repeat add t_copy max_pool2d type_as_copy bool_copy amax amin"
+    "new_empty new_zeros new_ones new_full new_tensor repeat add amax amin"
 )
 
 #: ``x.m(...)`` (and ``torch.m(x, ...)``) gives a tensor in the same memory.
 VIEW_METHODS = _words(
     "view view_as t transpose permute squeeze unsqueeze expand expand_as narrow select diagonal movedim "
-    "swapaxes swapdims unfold as_strided unflatten view_as_real view_as_complex adjoint moveaxis"
+    "swapaxes swapdims unfold as_strided unflatten view_as_real view_as_complex adjoint moveaxis broadcast_to"
 )
 
 #: Gives a tensor that may or may not be in the same memory.
 MAYBE_METHODS = _words(
     "contiguous reshape reshape_as flatten ravel to float half double bfloat16 type_as cuda cpu long "
-    "int bool type conj broadcast_to resolve_conj"
+    "int bool type conj resolve_conj"
 )
 
 #: The same of ``torch.m(x, ...)``, which no method is called by.
