@@ -37,7 +37,9 @@ def one_sided(study: Study) -> Iterator[Finding]:
         return  # its author derived a formula, and reductions rarely need an answer
     if clear and not answered:
         name = sorted(used)[0]
-        message = f"forward calls {name}, backward no collective: should other ranks' losses not count?"
+        message = (
+            f"forward calls {name} but backward calls no collective: are gradients from other ranks ignored on purpose?"
+        )
         yield study.finding("Function.backward.gradient", "possible", backward.lineno, message)
 
 

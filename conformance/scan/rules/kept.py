@@ -22,7 +22,7 @@ def tensors_on_ctx(study: Study) -> Iterator[Finding]:
             if sure is None or not at_least(sure, "likely") or kept.attribute in removed | seen:
                 continue
             seen.add(kept.attribute)
-            message = f"{walked.method.name} keeps {where} on ctx.{kept.attribute}, not by save_for_backward"
+            message = f"{walked.method.name} keeps {where} on ctx.{kept.attribute} instead of calling save_for_backward"
             yield study.finding(CLAUSE, sure, kept.line, message)
 
 

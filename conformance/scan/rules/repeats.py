@@ -21,7 +21,7 @@ def taken_away(study: Study) -> Iterator[Finding]:
     tested = {name for node in ast.walk(backward.method) if isinstance(node, ast.If) for name in _read(node.test, ctx)}
     for line, name, sure in _removals(backward.method, ctx):
         if name in read - tested:
-            yield study.finding(CLAUSE, sure, line, f"{backward.method.name} takes ctx.{name} away after reading it")
+            yield study.finding(CLAUSE, sure, line, f"{backward.method.name} deletes ctx.{name} after reading it")
             return
 
 
