@@ -13,7 +13,7 @@ from conformance.scan.narrow import decided, narrowed
 from conformance.scan.parameters import annotated
 from conformance.scan.paths import irrefutable
 from conformance.scan.trace import Returned, Trace
-from conformance.scan.values import UNKNOWN, Value, joined, opaque, several
+from conformance.scan.values import UNKNOWN, Value, joined, opaque, several, shifted
 
 Block = list[ast.stmt]
 #: What begins a round of a loop: its test, or a new value for its names.
@@ -245,7 +245,8 @@ class _Walker:
         if isinstance(target, ast.Name):
             if base.is_tensor:
                 both = opaque(base, added)
-                self.expressions.env[target.id] = replace(base, derives=both.derives, cuts=both.cuts)
+                cuts = shifted(base, added) if isinstance(node.op, ast.Add | ast.Sub) else both.cuts
+                self.expressions.env[target.id] = replace(base, derives=both.derives, cuts=cuts)
             else:
                 added_up = ast.BinOp(ast.Name(target.id), node.op, node.value, lineno=node.lineno)
                 self.expressions.env[target.id] = self.expressions.value(added_up)

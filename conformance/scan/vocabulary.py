@@ -78,6 +78,8 @@ SHARED_METHODS = _words(
     # and of modules, storages and process groups.
     "half float double bfloat16 long element_size gather scatter"
 )
+#: The largest or smallest values of a tensor.
+EXTREMES = _words("amax amin max min")
 #: Only tensors' methods take these.
 TENSOR_KEYWORDS = _words("dim keepdim")
 
