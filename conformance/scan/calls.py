@@ -125,6 +125,10 @@ def _function(site: Site, name: str) -> Value:
         return fresh(*everything) if _copies(name, site.node.args[1:], site.keywords) else _maybe(first)
     if name == "detach":
         return cut_off(first, site.node.lineno, "torch.detach")
+    if name in known.EXTREMES and first.is_tensor:
+        return _extreme(name, everything)
+    if name == "einsum" and len(everything) == 2 and everything[1].shares:
+        return _maybe(everything[1])  # of one operand, "ij->ji" is a view
     return _computed(site, name)
 
 
@@ -153,7 +157,7 @@ def _method(site: Site, base: Value) -> Value:
 def _of_tensor(site: Site, name: str, base: Value) -> Value:
     """A method of what is a tensor, or may be one."""
     everything = site.everything
-    own = base.is_tensor or name not in known.SHARED_METHODS
+    own = base.is_tensor or name not in known.SHARED_METHODS or bool(known.TENSOR_KEYWORDS & site.keywords.keys())
     if name in RESHAPERS:
         return _as_tensor(base) if base.kind == "unknown" else base
     if name == "copy_" and _onto_itself(site.node):
@@ -174,6 +178,8 @@ def _of_tensor(site: Site, name: str, base: Value) -> Value:
     copied = _copies(name, site.node.args, site.keywords)
     if name in known.MAYBE_METHODS and own and not copied:
         return _maybe(base)
+    if name in known.EXTREMES and base.is_tensor:
+        return _extreme(name, [base, *everything])
     if (name in known.FRESH_METHODS or copied) and own:
         sources = () if name in known.FLAT else (base, *everything)
         return fresh(*sources, sure=base.sure if base.is_tensor else "likely")
@@ -196,6 +202,12 @@ def _copies(name: str, arguments: list[ast.expr], keywords: dict[str | None, Val
 
 def _is_flag(node: ast.expr | None) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, bool)
+
+
+def _extreme(name: str, everything: list[Value]) -> Value:
+    """The largest or smallest values of a tensor; ``max`` with a dimension gives their places too."""
+    value = fresh(*everything) if name in known.FRESH_METHODS else opaque(*everything)
+    return replace(value, extreme=len(everything) == 1 or not everything[1].is_tensor)
 
 
 def _maybe(value: Value) -> Value:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from json import dumps
 from pathlib import Path
 
 from rich.console import Console
@@ -39,11 +39,11 @@ def run(
         return _bad(f"{error.filename or target} cannot be read: {error.strerror or error}")
     try:
         if sarif is not None:
-            sarif.write_text(json.dumps(to_sarif(result), indent=2) + "\n", encoding="utf-8")
+            sarif.write_text(dumps(to_sarif(result), indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         return _bad(f"{sarif} cannot be written: {error.strerror or error}")
     if as_json:
-        console.file.write(json.dumps(to_json(result), indent=2) + "\n")
+        console.file.write(dumps(to_json(result), indent=2) + "\n")
     else:
         table(result, console)
     failed = fail_on is not None and any(at_least(finding.confidence, fail_on) for finding in result.findings)

@@ -26,6 +26,7 @@ from conformance.scan.values import (
     relined,
     sequence,
     several,
+    shifted,
 )
 from conformance.scan.vocabulary import PLAIN_ATTRIBUTES, VIEW_ATTRIBUTES
 
@@ -158,7 +159,9 @@ class Expressions:
             # tensor + unknown may still be a type of the author's own, but arithmetic gives one value.
             result = fresh(left, right, sure=max(tensors, key=("possible", "likely", "certain").index))
             kept = remaining(node)
-            return result if kept is None else replace(result, cuts=cut(*map(self.value, kept)))
+            if kept is not None:
+                return replace(result, cuts=cut(*map(self.value, kept)))
+            return replace(result, cuts=shifted(left, right)) if isinstance(node.op, ast.Add | ast.Sub) else result
         return PLAIN if left.kind == right.kind == "plain" else opaque(left, right)
 
     def _attribute(self, node: ast.Attribute) -> Value:
@@ -172,6 +175,8 @@ class Expressions:
             return PLAIN
         if node.attr == "data" and value.shares | value.derives:
             return cut_off(value, node.lineno, ".data")
+        if node.attr == "values" and value.extreme:
+            return value
         if node.attr in VIEW_ATTRIBUTES and value.is_tensor:
             return value
         return opaque(value)
@@ -181,7 +186,7 @@ class Expressions:
         if value.is_container:
             return containers.item(value, node.slice)
         if not value.is_tensor:
-            return opaque(value, index)
+            return replace(opaque(value, index), extreme=value.extreme)
         return value if containers.is_basic(node.slice) else fresh(value, sure=value.sure)
 
     def _comprehension(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> Value:

@@ -10,9 +10,10 @@ from conformance.scan import containers
 from conformance.scan.expressions import Environment, Expressions, Follow
 from conformance.scan.names import Names
 from conformance.scan.narrow import decided, narrowed
+from conformance.scan.parameters import annotated
 from conformance.scan.paths import irrefutable
 from conformance.scan.trace import Returned, Trace
-from conformance.scan.values import UNKNOWN, Value, joined, opaque, several
+from conformance.scan.values import UNKNOWN, Value, joined, opaque, several, shifted
 
 Block = list[ast.stmt]
 #: What begins a round of a loop: its test, or a new value for its names.
@@ -57,7 +58,7 @@ class _Walker:
             case ast.Assign():
                 self._assign(node)
             case ast.AnnAssign(value=ast.expr()):
-                self._bind(node.target, self.expressions.value(node.value), node)
+                self._bind(node.target, annotated(self.expressions.value(node.value), node.annotation), node)
             case ast.AugAssign():
                 self._augmented(node)
             case ast.Expr():
@@ -244,7 +245,8 @@ class _Walker:
         if isinstance(target, ast.Name):
             if base.is_tensor:
                 both = opaque(base, added)
-                self.expressions.env[target.id] = replace(base, derives=both.derives, cuts=both.cuts)
+                cuts = shifted(base, added) if isinstance(node.op, ast.Add | ast.Sub) else both.cuts
+                self.expressions.env[target.id] = replace(base, derives=both.derives, cuts=cuts)
             else:
                 added_up = ast.BinOp(ast.Name(target.id), node.op, node.value, lineno=node.lineno)
                 self.expressions.env[target.id] = self.expressions.value(added_up)

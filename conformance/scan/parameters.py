@@ -47,6 +47,13 @@ def parameter(name: str, annotation: ast.expr | None, used: Confidence | None) -
     return replace(UNKNOWN, shares=given.shares, derives=given.derives)
 
 
+def annotated(value: Value, annotation: ast.expr) -> Value:
+    """What is known of a name that is bound to this value, and said to be a tensor."""
+    if value.kind != "unknown" or _words(annotation) not in ({"Tensor"}, {"Parameter"}):
+        return value
+    return replace(value, kind="tensor", sure="likely")
+
+
 def default_none(method: Method) -> list[str]:
     """Parameters that are None unless they are given."""
     arguments = [*method.args.posonlyargs, *method.args.args]

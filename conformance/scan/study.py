@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,17 +17,19 @@ from conformance.scan.trace import Trace
 from conformance.scan.values import NONE, UNKNOWN, Value, joined, sequence, several
 from conformance.scan.vocabulary import (
     FRESH_METHODS,
-    MAKERS,
     MAYBE_METHODS,
+    OF_EITHER,
+    OF_TENSORS,
+    SELDOM_NUMBERS,
     SHARED_METHODS,
     SPLITTERS,
+    TENSOR_KEYWORDS,
     VIEW_METHODS,
 )
 
-TENSOR_METHODS = (
-    FRESH_METHODS | VIEW_METHODS | MAYBE_METHODS | SPLITTERS | {"detach", "numel", "element_size"}
-) - SHARED_METHODS
-FROM_NUMBERS = frozenset({"tensor", "as_tensor", "full", "zeros", "ones", "empty", "arange", "rand", "randn", "eye"})
+METHODS = FRESH_METHODS | VIEW_METHODS | MAYBE_METHODS | SPLITTERS | {"detach"}
+#: Only tensors have these.
+TENSOR_METHODS = METHODS - SHARED_METHODS
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,8 @@ class Study:
         used = self._used_as_tensor(method, takes.ctx)
         for name in self._differentiated(takes):
             used.setdefault(name, "likely")
+        for name in list(self._one_of_two(method, used)):
+            used.setdefault(name, "likely")
         env = {name: parameter(name, annotations.get(name), used.get(name)) for name in takes.names}
         for name in default_none(method):
             if name in env and env[name].is_tensor:
@@ -151,16 +155,32 @@ class Study:
     def _tensors_of(self, node: ast.Call, ctx: str) -> Iterator[tuple[str, Confidence]]:
         """Names that must be tensors for this call to work."""
         function, first = node.func, node.args[0] if node.args else None
-        if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
-            if function.value.id == ctx and function.attr == "save_for_backward":
+        match function:
+            case ast.Attribute(value=ast.Name(id=owner), attr="save_for_backward") if owner == ctx:
                 yield from ((argument.id, "certain") for argument in node.args if isinstance(argument, ast.Name))
-            elif function.attr in TENSOR_METHODS and not self.names.is_imported(function.value.id):
-                yield function.value.id, "likely"
-        full = self.names.full(function)
-        name = full.rpartition(".")[2]
-        of_torch = full in {f"torch.{name}", f"torch.nn.functional.{name}"}
-        if of_torch and name in (MAKERS | VIEW_METHODS) - FROM_NUMBERS and isinstance(first, ast.Name):
+        root = _root(function)
+        if root and _is_tensors(function, node) and not self.names.is_imported(root):
+            yield root, "likely"
+        name = self._of_torch(node)
+        if name in OF_TENSORS | VIEW_METHODS and isinstance(first, ast.Name):
             yield first.id, "likely"
+        if name == "einsum" and len(node.args) > 2 and isinstance(first, ast.Constant | ast.JoinedStr):
+            yield from ((argument.id, "likely") for argument in node.args[1:] if isinstance(argument, ast.Name))
+
+    def _of_torch(self, node: ast.Call) -> str:
+        """The name of a function of ``torch`` or ``torch.nn.functional``; empty for anything else."""
+        full = self.names.full(node.func)
+        name = full.rpartition(".")[2]
+        return name if full in {f"torch.{name}", f"torch.nn.functional.{name}"} else ""
+
+    def _one_of_two(self, method: Method, used: dict[str, Confidence]) -> Iterator[str]:
+        """First operands of ``torch.mul(x, y)`` and the like, where nothing else says that the other is the tensor."""
+        for node in ast.walk(method):
+            if isinstance(node, ast.Call) and self._of_torch(node) in OF_EITHER and node.args:
+                first, *others = node.args
+                seldom = self._of_torch(node) in SELDOM_NUMBERS
+                if isinstance(first, ast.Name) and not any(_may_be_tensor(other, used, seldom) for other in others):
+                    yield first.id
 
     def _all_inputs(self) -> Value:
         method = self.subject.method("forward")
@@ -193,3 +213,28 @@ class Study:
     def _output(self) -> Value:
         returned = [found.value for found in self.any_forward.trace.returns] if self.any_forward else []
         return joined(*returned) if returned else UNKNOWN
+
+
+def _root(function: ast.expr) -> str:
+    """The name that a chain of methods such as ``x.float().detach()`` begins with; empty where it is no such chain."""
+    while isinstance(function, ast.Attribute) and function.attr in METHODS | SHARED_METHODS:
+        if isinstance(function.value, ast.Name):
+            return function.value.id
+        function = function.value.func if isinstance(function.value, ast.Call) else function.value
+    return ""
+
+
+def _is_tensors(function: ast.expr, node: ast.Call) -> bool:
+    """Whether only a tensor can have this method, and be given these keywords."""
+    method = function.attr if isinstance(function, ast.Attribute) else ""
+    asked = any(keyword.arg in TENSOR_KEYWORDS for keyword in node.keywords)
+    return method in TENSOR_METHODS or (method in METHODS | SHARED_METHODS and asked)
+
+
+def _may_be_tensor(node: ast.expr, used: Collection[str], seldom: bool) -> bool:
+    """Whether an operand may be a tensor; where that is ``seldom`` the second one, only what is known for one."""
+    if isinstance(node, ast.UnaryOp):
+        node = node.operand
+    if isinstance(node, ast.Name) and seldom:
+        return node.id in used
+    return not isinstance(node, ast.Constant)

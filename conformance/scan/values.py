@@ -12,6 +12,8 @@ NOBODY: frozenset[str] = frozenset()
 #: The line, and what cuts there.
 Cut = tuple[int, str]
 UNCUT: frozenset[Cut] = frozenset()
+#: How a cut begins that may cancel out.
+MAYBE = "perhaps "
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class Value:
     keys: tuple[object, ...] = ()
     #: Whether it counts as true in a test, where that is known.
     truth: bool | None = None
+    #: Whether it is a largest or smallest value: taking that away often cancels, as in a softmax that cannot overflow.
+    extreme: bool = False
 
     @property
     def is_tensor(self) -> bool:
@@ -116,6 +120,15 @@ def cut_off(value: Value, line: int, how: str) -> Value:
     return replace(value, kind="tensor", sure=sure, derives=NOBODY, cuts=cuts)
 
 
+def shifted(*values: Value) -> frozenset[Cut]:
+    """Like :func:`cut`, of values that are added up: what is cut off from an extreme may cancel."""
+    return frozenset(
+        (line, how if how.startswith(MAYBE) or not value.extreme else MAYBE + how)
+        for value in values
+        for line, how in value.cuts
+    )
+
+
 def without_graph(value: Value, line: int, how: str) -> Value:
     """A value, and all that is in it, whose graph no longer tells how it came about."""
     items = None if value.items is None else tuple(without_graph(item, line, how) for item in value.items)
@@ -150,6 +163,7 @@ def _join(one: Value, other: Value) -> Value:
         UNKNOWN,
         shares=one.shares | other.shares,
         alias=weakest(one.alias, other.alias) if one.shares == other.shares else "possible",
+        extreme=one.extreme and other.extreme,
         derives=derived(one, other),
         cuts=cut(one, other),
     )

@@ -32,6 +32,17 @@ MAKERS = _ELEMENTWISE | _words(
     "softplus normalize linear conv1d conv2d conv3d layer_norm pad"
 )
 
+#: ``torch.X(x, y)`` where one of the two may be a number: seldom the first, or by its documentation either.
+SELDOM_NUMBERS = _words("add addmm div divide floor_divide mul multiply sub subtract true_divide")
+OF_EITHER = SELDOM_NUMBERS | _words("pow remainder bitwise_and bitwise_or bitwise_xor bucketize")
+
+#: ``torch.X(x, ...)``, where ``x`` must be a tensor.
+OF_TENSORS = (_ELEMENTWISE - OF_EITHER) | _words(
+    "bincount cdist complex conv1d conv2d conv3d diag diag_embed elu empty_like full_like gelu layer_norm leaky_relu "
+    "linear normalize one_hot ones_like pad polar rand_like randint_like randn_like searchsorted silu softplus "
+    "tensordot where zeros_like"
+)
+
 #: These take a tensor's shape, or give masks, indices and steps: no gradient flows through them.
 FLAT = _words(
     "zeros_like ones_like empty_like full_like rand_like randn_like randint_like new_empty new_zeros new_ones "
@@ -41,28 +52,36 @@ FLAT = _words(
 
 #: ``x.m(...)`` gives one new tensor, and only tensors have it.
 FRESH_METHODS = (_ELEMENTWISE - _words("add index_add take round index_fill trace")) | _words(
-    "new_empty new_zeros new_ones new_full new_tensor repeat add t_copy max_pool2d type_as_copy bool_copy amax amin"
+    "new_empty new_zeros new_ones new_full new_tensor repeat add amax amin"
 )
 
 #: ``x.m(...)`` (and ``torch.m(x, ...)``) gives a tensor in the same memory.
 VIEW_METHODS = _words(
     "view view_as t transpose permute squeeze unsqueeze expand expand_as narrow select diagonal movedim "
-    "swapaxes swapdims unfold as_strided unflatten view_as_real view_as_complex adjoint moveaxis"
+    "swapaxes swapdims unfold as_strided unflatten view_as_real view_as_complex adjoint moveaxis broadcast_to"
 )
 
 #: Gives a tensor that may or may not be in the same memory.
 MAYBE_METHODS = _words(
     "contiguous reshape reshape_as flatten ravel to float half double bfloat16 type_as cuda cpu long "
-    "int bool type conj broadcast_to resolve_conj"
+    "int bool type conj resolve_conj"
 )
 
 #: The same of ``torch.m(x, ...)``, which no method is called by.
 MAYBE_FUNCTIONS = _words("as_tensor asarray")
 
-#: A method that other things than tensors have too; alone it proves no tensor.
+#: A method that other things than tensors have too; alone it proves no tensor. Of strings, containers, arrays, sizes:
 SHARED_METHODS = _words(
-    "add sum mean max min round index_fill to type view select pow prod std var clone norm cpu cuda copy int bool"
+    "add sum mean max min round index_fill to type view select pow prod std var clone norm cpu cuda copy int bool "
+    "split transpose reshape ravel flatten repeat squeeze dot clip conj argmax argmin argsort cumsum cumprod diagonal "
+    "nonzero swapaxes numel trace take "
+    # and of modules, storages and process groups.
+    "half float double bfloat16 long element_size gather scatter"
 )
+#: The largest or smallest values of a tensor.
+EXTREMES = _words("amax amin max min")
+#: Only tensors' methods take these.
+TENSOR_KEYWORDS = _words("dim keepdim")
 
 #: Gives a tuple or list of tensors in the same memory.
 SPLITTERS = _words("split chunk unbind tensor_split hsplit vsplit dsplit split_with_sizes")

@@ -35,7 +35,7 @@ class Rule:
 RULES = (
     Rule(
         "Function.forward.no-tensor-on-ctx",
-        "a tensor is kept on ctx instead of calling save_for_backward",
+        "a tensor is kept on ctx, where save_for_backward should be called",
         kept.tensors_on_ctx,
     ),
     Rule(

@@ -15,7 +15,7 @@ def by_forward(study: Study) -> Iterator[Finding]:
     forward, setup = study.subject.own("forward"), study.subject.own("setup_context")
     takes = _takes(study, forward)
     if forward and takes and has_ctx_too(study, takes):
-        message = f"forward takes {takes.names[0]}, but with setup_context PyTorch calls forward without ctx"
+        message = f"forward takes {takes.names[0]}, but with setup_context PyTorch calls forward without it"
         yield study.finding("Function.apply.accepts", "likely", forward.lineno, message)
     takes = _takes(study, setup)
     if setup and takes and _has_no_room(takes, 2):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from conformance.scan.model import Finding
 from conformance.scan.study import Study
+from conformance.scan.values import MAYBE
 
 
 def graph_lost(study: Study) -> Iterator[Finding]:
@@ -17,10 +18,12 @@ def graph_lost(study: Study) -> Iterator[Finding]:
     if "once_differentiable" in study.subject.decorators(backward.method):
         return
     cuts = sorted(cut for returned in backward.trace.returns for cut in returned.value.cuts)
-    if cuts:
-        line, how = cuts[0]
-        message = f"backward returns what {how} cuts off from the graph here, without once_differentiable"
-        yield study.finding("Function.backward.double", "likely", line, message)
+    sure = [cut for cut in cuts if not cut[1].startswith(MAYBE)]
+    for line, how in (sure or cuts)[:1]:
+        message = (
+            f"backward returns what {how.removeprefix(MAYBE)} cuts off from the graph here, without once_differentiable"
+        )
+        yield study.finding("Function.backward.double", "likely" if sure else "possible", line, message)
 
 
 def _guards(method: ast.FunctionDef) -> bool:

@@ -78,3 +78,21 @@ class InAMixedDictionary(Function):
         kept["size"] = x.shape
         ctx.kept = {"more": True, **kept}  # expect: Function.forward.no-tensor-on-ctx certain
         return x.clone()
+
+
+class UsedInAChain(Function):
+    @staticmethod
+    def forward(ctx, x, y, z, w, v):
+        ctx.x, ctx.y = x, y  # expect: Function.forward.no-tensor-on-ctx likely
+        ctx.z, ctx.v = z, v  # expect: Function.forward.no-tensor-on-ctx likely
+        ctx.w = w  # expect: Function.forward.no-tensor-on-ctx likely
+        product = torch.einsum("i,i->", v, w)
+        return x.float().detach() * y.split(2, dim=1)[0] + torch.pow(z, 2) + product
+
+
+class SaidToBeATensor(Function):
+    @staticmethod
+    def forward(ctx, *args):
+        weight: torch.Tensor = args[1]
+        ctx.weight = weight  # expect: Function.forward.no-tensor-on-ctx likely
+        return args[0] * weight

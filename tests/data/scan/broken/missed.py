@@ -168,6 +168,18 @@ class Flattened(Function):
         return same
 
 
+class TurnedByAnEquation(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        turned = torch.einsum("ij->ji", grad)
+        turned.mul_(2)  # expect: Function.backward.grads-untouched likely
+        return turned
+
+
 class Bounded(Function):
     @staticmethod
     def forward(ctx, x):
@@ -176,3 +188,45 @@ class Bounded(Function):
     @staticmethod
     def backward(ctx, grad):
         return F.relu(grad, inplace=True)  # expect: Function.backward.grads-untouched certain
+
+
+class StableSoftmax(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.softmax(-1)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        shift = x.detach().amax(-1, keepdim=True)  # expect: Function.backward.double possible
+        e = (x - shift).exp()
+        p = e / e.sum(-1, keepdim=True)
+        return p * (grad - (grad * p).sum(-1, keepdim=True))
+
+
+class StableSoftmaxByMax(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.softmax(-1)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        shift = torch.max(x, -1, keepdim=True)[0].detach()  # expect: Function.backward.double possible
+        x = x - shift
+        p = x.exp() / x.exp().sum(-1, keepdim=True)
+        return p * (grad - (grad * p).sum(-1, keepdim=True))
+
+
+class ScaledByItsMaximum(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x / x.amax()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad / x.detach().amax()  # expect: Function.backward.double likely
