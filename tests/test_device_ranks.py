@@ -71,7 +71,7 @@ def test_what_a_driver_and_a_backend_take_is_not_what_tests_leave_behind(monkeyp
 
     monkeypatch.setattr(growth, "_memory", lambda: memory["host"])
     monkeypatch.setattr(growth, "_device_memory", lambda: memory["device"])
-    monkeypatch.setattr(worker, "take", grow)  # a device that is made the current one starts its driver
+    monkeypatch.setattr(worker, "set_current_device", grow)  # a device that is made the current one starts its driver
     monkeypatch.setattr(worker.Rank, "join", grow)
     monkeypatch.setattr(worker.collectives, "record", Mock())  # it would stay in this process
     configuration = {"rank": 0, "size": 2, "backend": "nccl", "device": "cuda:0", "group": True}
