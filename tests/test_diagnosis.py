@@ -202,5 +202,5 @@ class WeightedByItsSize(torch.autograd.Function):
 
 def test_the_input_that_has_the_zero_is_named():
     x, size = (torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True) for _ in range(2))
-    with pytest.raises(ConformanceError, match="gradient of input 0 of inputs 0 with a zero in input 1"):
+    with pytest.raises(ConformanceError, match="gradient of input 0 of sample 0 with 0 in input 1"):
         check(WeightedByItsSize, (x, size), only="test_gradient_is_finite_at_a_zero")
