@@ -211,7 +211,6 @@ def _declared_undefined(run: Run, cotangents: Sequence[torch.Tensor]) -> set[int
         "expanded along the first dimension",
         "empty along the first dimension",
         "one along the first dimension",
-        "three along the first dimension instead of one",
         "over a hundred along the first dimension",
     ]
 )
@@ -221,8 +220,9 @@ def test_backward_takes_what_forward_takes(subject: Subject, world: World, kind:
     Where neither one row less nor half of the rows are taken, their number has a meaning, as in a square matrix.
     """
     need_backward(subject)
-    taken = 0
     arrange = LAYOUTS.get(kind)
+    need(world.size == 1 or kind == EMPTY or arrange, "checked on one rank only: sizes may depend on other ranks'")
+    taken = 0
     for given in differentiable(subject, world):
         sample = settled(given, arrange) if arrange else given
         # Where the sample itself fails, other clauses say so.
