@@ -59,6 +59,7 @@ UNDOCUMENTED = {
     "Formula",
     "GROUP",
     "GradientKind",
+    "Gradients",
     "Inputs",
     "Params",
     "Ranks",

@@ -153,7 +153,7 @@ class Run:
         Args:
             cotangents: the gradient of each output.
             seed: random numbers that backward draws start from it.
-            **options: go to :func:`torch.autograd.grad`.
+            **options: go to ``torch.autograd.grad``.
         """
         return self.gradients_of(self.outputs, cotangents, seed, **options)
 
@@ -172,7 +172,7 @@ class Run:
             outputs: those that are used.
             cotangents: the gradient of each of them.
             seed: random numbers that backward draws start from it.
-            **options: go to :func:`torch.autograd.grad`.
+            **options: go to ``torch.autograd.grad``.
         """
         seeds.seed(seed, self.sample.holders)
         leaves = list(self.leaves.values())
