@@ -31,7 +31,10 @@ def test_gradients_are_written_whole(subject: Subject, world: World) -> None:
     """Where new memory holds no numbers, gradients are those where it holds what happens to be there."""
     need(subject.gradient_kind != "spec", OWN)
     need_backward(subject)
-    for sample, (results, gradients), (right, others) in _both(subject, world):
+    both = _both(subject, world)
+    has_gradients = any(gradients for _, (_, gradients), _ in both)
+    need(any(world.exchange(has_gradients)), "no sample has a result to differentiate")
+    for sample, (results, gradients), (right, others) in both:
         if any(map(reads_unwritten, results, right)):
             continue  # what is saved of such results spoils the gradients, and forward is told of it
         for at, one, other in zip(sample.active, gradients, others, strict=False):
