@@ -151,7 +151,10 @@ BAD = {
         ("run", "layers:Twice", "--inputs", "layers:returned"),
         "yield a Tensor, not a tuple of arguments; yield (x, 2.0) instead of returning it",
     ),
-    "inputs that nobody named": (("run", "layers:Twice"), "tuples of arguments: is it --inputs layers:inputs?"),
+    "inputs that nobody named": (
+        ("run", "layers:Twice"),
+        "tuples of arguments: does layers:inputs yield them? Name it by --inputs",
+    ),
     "unknown clause": (("explain", "Function.backward.cuont"), "did you mean Function.backward.count"),
     "no report": (("verify", "none.json"), "cannot read none.json"),
     "no reports": (("compare", "none.json", "none.json"), "cannot read none.json"),

@@ -11,11 +11,12 @@ from torch.utils import _pytree as pytree
 
 from conformance.kit import seeds
 from conformance.kit.backward import has_backward, need_backward
+from conformance.kit.copies import apart, argument_copy, in_layout_of, widened
 from conformance.kit.deviations import NotApplicable, Skipped, need
 from conformance.kit.gradients import Gradients, leaf_gradients
 from conformance.kit.samples import Sample
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import dense, differentiable, double_dtype, is_strided, shares_elements
+from conformance.kit.tensors import dense, differentiable
 from conformance.kit.world import World
 
 __all__ = ["Run", "SampleCall", "every_sample"]
@@ -61,10 +62,6 @@ class SampleCall:
         """How a message names the value at ``position``: ``input 1 of sample 0``."""
         return f"{self.names[position]} of {self.label}"
 
-    def argument(self, position: int) -> int:
-        """Which argument the value at ``position`` belongs to."""
-        return self.arguments_of[position]
-
     def arguments(self) -> tuple[Any, ...]:
         """Copies of the arguments, none of which requires grad."""
         return tuple(pytree.tree_unflatten(self.plain, self.structure))
@@ -98,7 +95,7 @@ class SampleCall:
 
     def _once(self, wanted: set[int], seed: int) -> Run:
         leaves = {at: value.detach().clone().requires_grad_() for at, value in enumerate(self.values) if at in wanted}
-        copies = [_argument(value, leaves.get(at)) for at, value in enumerate(self.values)]
+        copies = [argument_copy(value, leaves.get(at)) for at, value in enumerate(self.values)]
         args = tuple(pytree.tree_unflatten(copies, self.structure))
         seeds.seed(seed, self.holders)
         return Run.of(self, args, leaves)
@@ -143,7 +140,7 @@ class Run:
     def cotangents(self, world: World, *key: object) -> list[torch.Tensor]:
         """A random gradient for each output, contiguous; the same for the same ``key`` and size of ``world``."""
         return [
-            _laid_out_as(output, world.tensor(world.rank, tuple(output.shape), output.dtype, "cotangent", place, *key))
+            in_layout_of(output, world.tensor(world.rank, tuple(output.shape), output.dtype, "cotangent", place, *key))
             for place, output in enumerate(self.outputs)
         ]
 
@@ -176,7 +173,7 @@ class Run:
         """
         seeds.seed(seed, self.sample.holders)
         leaves = list(self.leaves.values())
-        given = [_apart(cotangent) for cotangent in cotangents]
+        given = [apart(cotangent) for cotangent in cotangents]
         with self.sample.subject.asking_for_its_group():
             return leaf_gradients(list(outputs), leaves, given, **options)
 
@@ -184,15 +181,6 @@ class Run:
         """The ``gradients`` of the leaves in dense form, with zeros for None, which is how autograd counts it."""
         pairs = zip(gradients, self.leaves.values(), strict=True)
         return [dense(torch.zeros_like(leaf) if gradient is None else gradient) for gradient, leaf in pairs]
-
-
-def _laid_out_as(output: torch.Tensor, cotangent: torch.Tensor) -> torch.Tensor:
-    return cotangent if is_strided(output) else cotangent.to_sparse(layout=output.layout)
-
-
-def _apart(cotangent: torch.Tensor) -> torch.Tensor:
-    plain = not is_strided(cotangent) or (cotangent.is_contiguous() and cotangent.storage_offset() == 0)
-    return cotangent.clone() if plain and not cotangent.requires_grad else cotangent
 
 
 def active_samples(subject: Subject, world: World) -> list[SampleCall]:
@@ -290,12 +278,12 @@ def differentiate(sample: SampleCall) -> None:
     """Call the subject and go through its backward once."""
     run = sample.run()
     if run.outputs:
-        run.gradients([_laid_out_as(output, torch.ones_like(dense(output.detach()))) for output in run.outputs])
+        run.gradients([in_layout_of(output, torch.ones_like(dense(output.detach()))) for output in run.outputs])
 
 
 def in_double(sample: SampleCall, use: Callable[[SampleCall], object] = differentiate) -> SampleCall:
     """The call in double precision, or as it is where ``use`` raises there: a kernel may be made for one dtype."""
-    wide = {at: _wide(value) for at, value in enumerate(sample.values) if isinstance(value, torch.Tensor)}
+    wide = {at: widened(value) for at, value in enumerate(sample.values) if isinstance(value, torch.Tensor)}
     if all(wide[at].dtype == sample.values[at].dtype for at in wide):
         return sample
     candidate = sample.having(wide)
@@ -304,32 +292,3 @@ def in_double(sample: SampleCall, use: Callable[[SampleCall], object] = differen
     except Exception:
         return sample
     return candidate
-
-
-def _wide(tensor: torch.Tensor) -> torch.Tensor:
-    if not differentiable(tensor):
-        return tensor
-    return _laid_out(tensor.detach(), tensor, double_dtype(tensor.dtype))
-
-
-def _argument(value: Any, leaf: torch.Tensor | None) -> Any:
-    if not isinstance(value, torch.Tensor):
-        return value
-    # Never a leaf: a leaf that requires grad cannot be changed in place, and some Functions do that.
-    copy = _laid_out(value.detach() if leaf is None else leaf, value, value.dtype)
-    # A view stays a view: some Functions are about views.
-    return copy if value._base is None else copy.view_as(copy)
-
-
-def _laid_out(source: torch.Tensor, like: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """A differentiable copy of ``source`` with the strides of ``like``."""
-    if not is_strided(like):
-        return source.to(dtype) if source.dtype != dtype else source.clone()
-    if source.dtype == dtype and source.stride() == like.stride():
-        copy = source.clone()  # unlike copy_, it lets a sparse gradient through
-        if copy.stride() == like.stride():
-            return copy
-    if shares_elements(like):
-        return source.to(dtype, copy=True)
-    empty = torch.empty_strided(like.shape, like.stride(), dtype=dtype, device=like.device)
-    return empty.copy_(source)

@@ -35,7 +35,7 @@ def declared_gradients(run: Run, cotangents: Sequence[torch.Tensor]) -> dict[int
     values = declared if isinstance(declared, tuple | list) else (declared,)
     found = {}
     for at in (at for at in sample.active if at in sample.top):
-        index = sample.argument(at)
+        index = sample.arguments_of[at]
         value = values[index] if index < len(values) else None
         found[at] = torch.zeros_like(sample.values[at]).detach() if value is None else value
         if not isinstance(value, torch.Tensor | None) or found[at].shape != sample.values[at].shape:

@@ -133,10 +133,10 @@ def check_subject(subject: Subject) -> Subject:
 
 
 def _beside(subject: Subject) -> str:
-    """The option that names the inputs that stand beside the subject; empty where there are none."""
+    """What to say of inputs that stand beside the subject; empty where there are none."""
     module, colon, _ = subject.label.partition(":")
     found = getattr(sys.modules.get(module), "inputs", None) if colon else None
-    return f"is it --inputs {module}:inputs?" if callable(found) else ""
+    return f"does {module}:inputs yield them? Name it by --inputs, or Subject(inputs=...)" if callable(found) else ""
 
 
 def _check_kinds(subject: Subject) -> None:

@@ -142,10 +142,8 @@ def _derived(world: World, functions: tuple[type, ...], samples: list[SampleCall
 def _derived_from(samples: list[SampleCall], world: World) -> list[SampleCall]:
     named = ((sample, dtype, str(dtype).removeprefix("torch.")) for sample in samples for dtype in DTYPES)
     converted = ((in_dtype(sample, dtype), f"{sample.label} in {name}") for sample, dtype, name in named)
-    longer = [resized(sample, LONGER) for sample in samples if sample.active]
-    # Where one rank has none, the others would wait for it.
-    everywhere = map(all, zip(*world.exchange([one is not None for one in longer]), strict=True))
-    longer = [one for one, there in zip(longer, everywhere, strict=True) if there]
+    # Where one rank has none, no rank has: the others would wait for it.
+    longer = [world.try_call(resized, sample, LONGER) for sample in samples if sample.active]
     return [*(replace(sample, label=label) for sample, label in converted if sample is not None), *filter(None, longer)]
 
 

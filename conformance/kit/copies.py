@@ -1,0 +1,54 @@
+"""Copies of tensors, laid out in memory as others are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from conformance.kit.tensors import differentiable, double_dtype, is_strided, shares_elements
+
+
+def in_layout_of(output: torch.Tensor, cotangent: torch.Tensor) -> torch.Tensor:
+    """A gradient for an output, sparse where that is."""
+    return cotangent if is_strided(output) else cotangent.to_sparse(layout=output.layout)
+
+
+def apart(cotangent: torch.Tensor) -> torch.Tensor:
+    """A gradient as a caller may hand it in, so that what changes it changes a copy.
+
+    Only a layout of its own is handed in as it is.
+    """
+    plain = not is_strided(cotangent) or (cotangent.is_contiguous() and cotangent.storage_offset() == 0)
+    return cotangent.clone() if plain and not cotangent.requires_grad else cotangent
+
+
+def widened(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor in double precision, laid out as it is."""
+    if not differentiable(tensor):
+        return tensor
+    return _laid_out(tensor.detach(), tensor, double_dtype(tensor.dtype))
+
+
+def argument_copy(value: Any, leaf: torch.Tensor | None) -> Any:
+    """What a call gets in place of a value, given the leaf that its gradient goes to."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    # Never a leaf: a leaf that requires grad cannot be changed in place, and some Functions do that.
+    copy = _laid_out(value.detach() if leaf is None else leaf, value, value.dtype)
+    # A view stays a view: some Functions are about views.
+    return copy if value._base is None else copy.view_as(copy)
+
+
+def _laid_out(source: torch.Tensor, like: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A differentiable copy of ``source`` with the strides of ``like``."""
+    if not is_strided(like):
+        return source.to(dtype) if source.dtype != dtype else source.clone()
+    if source.dtype == dtype and source.stride() == like.stride():
+        copy = source.clone()  # unlike copy_, it lets a sparse gradient through
+        if copy.stride() == like.stride():
+            return copy
+    if shares_elements(like):
+        return source.to(dtype, copy=True)
+    empty = torch.empty_strided(like.shape, like.stride(), dtype=dtype, device=like.device)
+    return empty.copy_(source)
