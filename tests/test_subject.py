@@ -166,7 +166,6 @@ def test_copies_reach_into_nested_arguments_and_arrays():
         "half": (ones(2, dtype=torch.float16), 2.0),
         "empty": (ones(0, 3), 2.0),
         "without dimensions": (ones(), 2.0),
-        "integer": (torch.arange(3), 2),
         "array": (ones(3), numpy.arange(3.0)),
     }.values(),
     ids=str,
@@ -177,6 +176,12 @@ def test_inputs_of_every_kind_are_taken(args):
         return function.apply(x, float(factor[2]) if isinstance(factor, numpy.ndarray) else factor)
 
     assert check(Scale, args, call=call).subjects[0].verdict == "conforms"
+
+
+def test_whole_numbers_are_taken_with_a_word_on_what_they_leave_unjudged():
+    with pytest.warns(UserWarning, match="no gradient was judged"):
+        report = check(Scale, (torch.arange(3), 2))
+    assert report.subjects[0].verdict == "conforms"
 
 
 def test_names_on_the_command_line():
