@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from conformance.core.signatures import parse
-from conformance.kit.spmd.values import argument
+from conformance.kit.typed_values import argument
 from spec_impl import collectives, collectives_exchange, collectives_gather, collectives_scatter, collectives_source
 
 MODULES = (collectives, collectives_source, collectives_scatter, collectives_gather, collectives_exchange)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from conformance.kit.spmd.values import Ranks
+from conformance.kit.typed_values import Ranks
 
 SIZE = 3
 #: A group of every kind: the world, the first two, two without rank 0, a single rank, and another order.

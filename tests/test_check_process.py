@@ -15,8 +15,8 @@ import pytest
 import torch
 
 from conformance import check
-from conformance.kit import isolation
-from conformance.kit.restoration import PUT_BACK, restored
+from conformance.kit.process import isolation
+from conformance.kit.process.restoration import PUT_BACK, restored
 
 
 class FunctionMode(torch.overrides.TorchFunctionMode):

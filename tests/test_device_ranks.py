@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from conformance.core.outcomes import RankOutcome
-from conformance.kit import growth
+from conformance.kit.process import growth
 from conformance.ranks import worker
 from conformance.ranks.group import RankGroup
 from conformance.ranks.pool import GROUPS_ON_DEVICES, Pool

@@ -250,8 +250,8 @@ def keys_of(module, name):
 @pytest.mark.parametrize(
     ("page", "module", "name"),
     [
-        ("docs/trust.md", "isolation.py", "FACTS"),
-        ("conformance/run/check.py", "restoration.py", "PUT_BACK"),
+        ("docs/trust.md", "process/isolation.py", "FACTS"),
+        ("conformance/run/check.py", "process/restoration.py", "PUT_BACK"),
     ],
 )
 def test_what_is_compared_and_put_back_around_a_test_is_said_in_full(page, module, name):

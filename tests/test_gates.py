@@ -45,7 +45,7 @@ def test_the_compiler_and_the_transforms_are_used_under_the_names_that_the_plan_
     """The plan finds them by their names in the source; under another name a test would share ranks with all others."""
     package = Path(catalog.__file__).parents[1]
     hidden = []
-    for file in sorted((*(package / "suite").glob("*.py"), *(package / "kit").glob("*.py"))):
+    for file in sorted((*(package / "suite").glob("*.py"), *(package / "kit").rglob("*.py"))):
         text = file.read_text("utf-8")
         nodes = list(ast.walk(ast.parse(text)))
         used = {ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute)}

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 from conformance import ConformanceError, check
-from conformance.kit import isolation
+from conformance.kit.process import isolation
 from conformance.kit.world import World
 from conformance.suite.test_collective_backward import _is_refused
 from tests.faults.command import reported, run

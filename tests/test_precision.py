@@ -7,7 +7,7 @@ import torch
 
 from conformance import Subject
 from conformance.kit.calls import active_samples
-from conformance.kit.precision import HALF, SINGLE, working_epsilon
+from conformance.kit.numerics.precision import HALF, SINGLE, working_epsilon
 from conformance.kit.world import World
 from tests.correct import single_inside
 from tests.correct.function_ways import InPlace, Steep

@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 
 from conformance.kit import process_groups
-from conformance.kit.ctx_tensors import tensors_on
+from conformance.kit.observation.ctx_tensors import tensors_on
 from conformance.kit.world import World
 
 

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from conformance.kit.slopes import compare
+from conformance.kit.numerics.slopes import compare
 from conformance.kit.world import World
 
 DOUBLE = 2.2e-16

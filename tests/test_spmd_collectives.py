@@ -8,7 +8,7 @@ import torch.autograd.forward_ad as forward_ad
 
 from conformance.core.signatures import Type, candidates
 from conformance.kit.spmd.keeps import find
-from conformance.kit.spmd.values import cotangent
+from conformance.kit.typed_values import cotangent
 from tests.spmd_reference import (
     FORMS,
     MORE,

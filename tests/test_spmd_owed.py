@@ -8,7 +8,7 @@ import torch.distributed as dist
 
 from conformance.core.signatures import Type, parse
 from conformance.kit.spmd.owed import backward, owed
-from conformance.kit.spmd.values import argument, cotangent
+from conformance.kit.typed_values import argument, cotangent
 from tests.spmd_world import world
 
 SIGNATURE = parse("V, R, I, P -> V, R, I, P")

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from conformance.core.signatures import Type
-from conformance.kit.spmd.values import Ranks, argument, cotangent, reshared
+from conformance.kit.typed_values import Ranks, argument, cotangent, reshared
 
 SAMPLES = {
     "positive": torch.rand(3, 4, generator=torch.Generator().manual_seed(0)) + 0.1,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch.autograd import Function
 
-from conformance.kit.graph import functions_behind
-from conformance.kit.witnessing import witnessing
+from conformance.kit.observation.graph import functions_behind
+from conformance.kit.observation.witnessing import witnessing
 
 
 class Inner(Function):

@@ -1,7 +1,12 @@
 """What a test body is written with. It runs on a rank, or in the process that calls check.
 
-Six modules watch a Function at work. ``witness`` sees what it does to its ctx, phase by phase; ``witnessing`` puts the
-class under that witness while a block runs, and ``looks`` does so for every sample. ``recording`` keeps what the static
-methods were given and returned; ``operations`` lists the PyTorch operations that one of them carries out. ``stand_ins``
-is what all of them put in a method's place.
+The modules here are those that nearly every test needs: the subject and its samples, calls of it, the ranks,
+comparisons, and the ways in which a test ends. What is for some tests alone is in a package each:
+
+- ``observation``: what a Function does while it is called
+- ``variations``: a sample called otherwise
+- ``numerics``: derivatives by differences
+- ``spmd``: the types that a collective claims, and the gradients that they owe
+- ``gathers``: what gathers return
+- ``process``: what is around a test, and how it is put back
 """

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import torch.distributed as dist
 from torch.utils import _pytree as pytree
 
-from conformance.kit.spmd.values import Ranks
+from conformance.kit.typed_values import Ranks
 from conformance.kit.world import World
 
 Found = TypeVar("Found")

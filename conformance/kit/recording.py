@@ -56,12 +56,3 @@ def _noting(original: Callable[..., Any], calls: list[Noted], refusals: list[Ref
         return returned
 
     return standing_in(original, noted)
-
-
-def many(returned: Any) -> tuple[Any, ...]:
-    """What a static method returned, as a tuple: a value alone counts as one.
-
-    >>> many(3)
-    (3,)
-    """
-    return returned if isinstance(returned, tuple) else (returned,)

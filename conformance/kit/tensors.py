@@ -1,14 +1,12 @@
-"""Tensors and their memory: which have lost it, which are sparse, and which ones operations make."""
+"""Tensors and their memory: which have lost it, which are sparse, which hold the same."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeGuard
 from zlib import crc32
 
 import torch
-from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
 
 def is_strided(tensor: torch.Tensor) -> bool:
@@ -141,59 +139,31 @@ def freed(tensor: torch.Tensor) -> bool:
     return bool(held < (last + 1) * tensor.element_size())
 
 
-#: What PyTorch puts off until an operation asks for it. Below a mode it leaves these out, and a kernel that conjugates
-#: inside, such as that of ``torch.linalg.pinv``, computes something else.
-_PUT_OFF = [torch._C.DispatchKey.Conjugate, torch._C.DispatchKey.Negative, torch._C.DispatchKey.ZeroTensor]
+def same_values(old: torch.Tensor, new: torch.Tensor) -> bool:
+    """Whether two tensors hold the same values; NaN equals NaN.
+
+    >>> same_values(torch.tensor([1.0, float("nan")]), torch.tensor([1.0, float("nan")]))
+    True
+    """
+    new = new.detach()
+    if freed(new):
+        return False
+    if old.shape != new.shape or old.dtype != new.dtype:
+        return False
+    old, new = dense(old), dense(new)
+    return bool(torch.equal(old, new)) or bool(((old == new) | (old.isnan() & new.isnan())).all())
 
 
-def carry_out(operation: Any, args: Any, kwargs: Any) -> Any:
-    """Carry out an operation that a mode was handed, as PyTorch does where there is no mode."""
-    with torch._C._PreserveDispatchKeyGuard():
-        for key in _PUT_OFF:
-            torch._C._dispatch_tls_set_dispatch_key_excluded(key, False)
-        return operation(*args, **(kwargs or {}))
+def many(returned: Any) -> tuple[Any, ...]:
+    """What a static method returned, as a tuple: a value alone counts as one.
+
+    >>> many(3)
+    (3,)
+    """
+    return returned if isinstance(returned, tuple) else (returned,)
 
 
-class AllocationMode(TorchDispatchMode):
-    """Calls :meth:`allocated` with every tensor that an operation returns in memory of its own; views have none."""
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run the operation and record what it allocates."""
-        result = carry_out(function, args, kwargs)
-        given = {storage for _, storage in _stored((args, kwargs))}
-        for tensor, storage in _stored(result):
-            if storage not in given:
-                self.allocated(tensor, str(function))
-        return result
-
-    def allocated(self, tensor: torch.Tensor, origin: str) -> None:
-        """Record a tensor and the name of the operation that made it."""
-        raise NotImplementedError
-
-
-class UndefinedMode(TorchDispatchMode):
-    """Notes the operations that make a number of what has none: the mean of nothing is NaN, its logsumexp infinite."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.undefined: list[str] = []
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run the operation and look at its result."""
-        result = carry_out(function, args, kwargs)
-        of_nothing = any(leaf.numel() == 0 for leaf in _floating((args, kwargs)))
-        for made in map(torch.Tensor.detach, _floating(result)):
-            if bool(made.isnan().any()) or (of_nothing and bool(made.isinf().any())):
-                self.undefined.append(str(function))
-        return result
-
-
-def _floating(tree: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor) and differentiable(leaf)]
-
-
-def _stored(tree: Any) -> Iterator[tuple[torch.Tensor, int]]:
-    """The tensors in a tree that have a storage, and what tells one storage from another."""
-    for leaf in pytree.tree_leaves(tree):
-        if isinstance(leaf, torch.Tensor) and is_strided(leaf):
-            yield leaf, leaf.untyped_storage()._cdata
+def is_arrangeable(value: Any) -> bool:
+    """Whether a value is a tensor with elements that could lie otherwise, and may have other numbers."""
+    ordinary = type(value) in {torch.Tensor, torch.nn.Parameter} and value.layout == torch.strided
+    return ordinary and differentiable(value)

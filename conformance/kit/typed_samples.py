@@ -11,8 +11,8 @@ from torch.utils import _pytree as pytree
 from conformance.core.signatures import Signature, Type, parse
 from conformance.kit.process_groups import placed, world_group
 from conformance.kit.samples import Sample
-from conformance.kit.spmd.values import argument
 from conformance.kit.tensors import differentiable, that_differ, told_apart
+from conformance.kit.typed_values import argument
 from conformance.kit.world import World
 
 #: Under this name a world knows which tensors of its samples are each rank's own.

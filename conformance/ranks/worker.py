@@ -18,11 +18,11 @@ import torch.distributed as dist
 
 from conformance.core.errors import UsageError
 from conformance.core.outcomes import BAD_SUBJECT, clipped
-from conformance.kit import isolation
 from conformance.kit.attempt import Attempt, attempt, call_body, explain, name_of, text_of
 from conformance.kit.frames import place_of
-from conformance.kit.growth import Growth
 from conformance.kit.loading import check_subject, load_for, resolve
+from conformance.kit.process import isolation
+from conformance.kit.process.growth import Growth
 from conformance.kit.subject import Subject
 from conformance.kit.world import SPOILED, LeftAlone, World, alone
 from conformance.ranks import collectives
@@ -159,7 +159,7 @@ class Rank:
             if self.subject is not None and request.get("look") == "samples":
                 self.subject.samples(self.world)
             if self.subject is not None and request.get("look") == "types":
-                from conformance.kit.claims import expect_fitting_types
+                from conformance.kit.spmd.claims import expect_fitting_types
 
                 expect_fitting_types(self.subject, self.world)
 

@@ -13,7 +13,7 @@ from conformance.core.joining import joined
 from conformance.core.outcomes import BAD_SUBJECT, RankOutcome, TestOutcome
 from conformance.core.plan import PlannedTest
 from conformance.kit.attempt import attempt, call_body
-from conformance.kit.restoration import restored
+from conformance.kit.process.restoration import restored
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
 

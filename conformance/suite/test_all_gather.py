@@ -7,15 +7,16 @@ from typing import Any
 
 import torch
 
-from conformance.kit import collectives, expect
+from conformance.kit import expect
 from conformance.kit.deviations import NotApplicable, need
-from conformance.kit.gather_mistakes import join_mistakes
-from conformance.kit.gathers import LAYOUTS, NOT_HANDED, carries, gets_args, held, launch, same_bits
-from conformance.kit.looks import function_classes
+from conformance.kit.gathers.expected import LAYOUTS, NOT_HANDED, carries, gets_args, held, launch, same_bits
+from conformance.kit.gathers.mistakes import join_mistakes
 from conformance.kit.marks import cases, clause, ranks
+from conformance.kit.observation import collectives
+from conformance.kit.observation.looks import function_classes
+from conformance.kit.observation.witnessing import witnessing
 from conformance.kit.specs import Launch
 from conformance.kit.subject import Subject
-from conformance.kit.witnessing import witnessing
 from conformance.kit.world import World
 
 

@@ -6,8 +6,7 @@ import torch
 
 from conformance.kit import expect
 from conformance.kit.deviations import Deviation, need
-from conformance.kit.gather_mistakes import Table, slice_mistakes
-from conformance.kit.gathers import (
+from conformance.kit.gathers.expected import (
     LAYOUTS,
     central_differences,
     cotangents,
@@ -18,6 +17,7 @@ from conformance.kit.gathers import (
     laid_out,
     launch,
 )
+from conformance.kit.gathers.mistakes import Table, slice_mistakes
 from conformance.kit.marks import cases, clause, ranks
 from conformance.kit.results import assembled
 from conformance.kit.subject import Subject

@@ -8,7 +8,7 @@ import torch
 
 from conformance.kit import expect
 from conformance.kit.deviations import NotApplicable, need
-from conformance.kit.gathers import (
+from conformance.kit.gathers.expected import (
     LAYOUTS,
     carries,
     central_differences,

@@ -9,8 +9,8 @@ import torch
 
 from conformance.kit import expect
 from conformance.kit.deviations import Deviation, need
-from conformance.kit.gather_mistakes import entry_mistakes
-from conformance.kit.gathers import LAYOUTS, carries, entries, expect_entries, held, same_bits
+from conformance.kit.gathers.expected import LAYOUTS, carries, entries, expect_entries, held, same_bits
+from conformance.kit.gathers.mistakes import entry_mistakes
 from conformance.kit.marks import cases, clause, ranks
 from conformance.kit.results import likely_form, misshaped
 from conformance.kit.subject import Subject

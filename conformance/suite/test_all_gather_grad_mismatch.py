@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from conformance.kit.deviations import need
+from conformance.kit.gathers.refusals import expect_refused
 from conformance.kit.marks import cases, clause, deadline, ranks
-from conformance.kit.refusals import expect_refused
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
 

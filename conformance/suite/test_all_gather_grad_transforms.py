@@ -10,8 +10,7 @@ from torch.autograd import forward_ad
 
 from conformance.kit import expect
 from conformance.kit.deviations import Deviation
-from conformance.kit.gather_mistakes import entry_mistakes
-from conformance.kit.gathers import (
+from conformance.kit.gathers.expected import (
     cotangents,
     entries,
     gradient,
@@ -20,6 +19,7 @@ from conformance.kit.gathers import (
     need_transforms,
     need_vmap,
 )
+from conformance.kit.gathers.mistakes import entry_mistakes
 from conformance.kit.marks import cases, clause, ranks
 from conformance.kit.subject import Subject
 from conformance.kit.world import World

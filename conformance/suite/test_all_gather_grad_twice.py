@@ -9,8 +9,8 @@ import torch
 
 from conformance.kit import expect
 from conformance.kit.deviations import NotApplicable, need
-from conformance.kit.gather_mistakes import added_up
-from conformance.kit.gathers import cotangents, entries, held, need_jvp, need_transforms, need_vmap
+from conformance.kit.gathers.expected import cotangents, entries, held, need_jvp, need_transforms, need_vmap
+from conformance.kit.gathers.mistakes import added_up
 from conformance.kit.marks import cases, clause, deadline, ranks
 from conformance.kit.subject import Subject
 from conformance.kit.world import World

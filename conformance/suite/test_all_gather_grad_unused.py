@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 
-from conformance.kit import collectives, expect
-from conformance.kit.gathers import cotangents, entries, gradient, held
+from conformance.kit import expect
+from conformance.kit.gathers.expected import cotangents, entries, gradient, held
 from conformance.kit.marks import cases, clause, deadline, ranks
+from conformance.kit.observation import collectives
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
 

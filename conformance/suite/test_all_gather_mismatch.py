@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from conformance.kit.deviations import need
-from conformance.kit.gathers import NOT_HANDED, gets_args, launch, need_vmap
+from conformance.kit.gathers.expected import NOT_HANDED, gets_args, launch, need_vmap
+from conformance.kit.gathers.refusals import expect_refused
 from conformance.kit.marks import cases, clause, deadline, ranks
-from conformance.kit.refusals import expect_refused
 from conformance.kit.specs import Launch
 from conformance.kit.subject import Subject
 from conformance.kit.world import World

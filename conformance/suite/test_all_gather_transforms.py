@@ -10,8 +10,8 @@ from torch.autograd import forward_ad
 
 from conformance.kit import expect
 from conformance.kit.deviations import Deviation, NotApplicable
-from conformance.kit.gather_mistakes import join_mistakes
-from conformance.kit.gathers import cotangents, gradient, held, launch, need_jvp, need_transforms, need_vmap
+from conformance.kit.gathers.expected import cotangents, gradient, held, launch, need_jvp, need_transforms, need_vmap
+from conformance.kit.gathers.mistakes import join_mistakes
 from conformance.kit.marks import cases, clause, ranks
 from conformance.kit.subject import Subject
 from conformance.kit.world import World

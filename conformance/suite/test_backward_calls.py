@@ -12,17 +12,16 @@ import torch
 from conformance.kit import expect
 from conformance.kit.backward import need_backward
 from conformance.kit.calls import Run, SampleCall, differentiate, differentiated
-from conformance.kit.collectives import unseen_change
 from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.gradients import Gradients
-from conformance.kit.layouts import channels_last, cut_out, lies_otherwise
-from conformance.kit.looks import look_at
 from conformance.kit.marks import clause
-from conformance.kit.precision import working_epsilon
+from conformance.kit.numerics.precision import working_epsilon
+from conformance.kit.observation.collectives import unseen_change
+from conformance.kit.observation.looks import look_at
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import is_strided
-from conformance.kit.variants import in_dtype
-from conformance.kit.witness import same_values
+from conformance.kit.tensors import is_strided, same_values
+from conformance.kit.variations.layouts import channels_last, cut_out, lies_otherwise
+from conformance.kit.variations.variants import in_dtype
 from conformance.kit.world import World
 
 #: Subsets of inputs are tried in full up to this many inputs.

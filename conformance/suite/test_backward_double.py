@@ -6,13 +6,15 @@ from dataclasses import dataclass
 
 import torch
 
-from conformance.kit import collectives, expect
+from conformance.kit import expect
 from conformance.kit.calls import Run, SampleCall, differentiated, in_double
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
-from conformance.kit.slopes import Comparison, compare, direction, epsilon, inner, nearby, paired, reach
+from conformance.kit.numerics.nearby import direction, nearby
+from conformance.kit.numerics.slopes import Comparison, compare, epsilon, inner, paired, reach
+from conformance.kit.numerics.triangles import kept_symmetric
+from conformance.kit.observation import collectives
 from conformance.kit.subject import Subject
-from conformance.kit.triangles import kept_symmetric
 from conformance.kit.world import World
 
 

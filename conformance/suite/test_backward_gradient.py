@@ -7,14 +7,14 @@ import torch
 from conformance.kit import expect
 from conformance.kit.calls import Run, SampleCall, differentiate, differentiated, in_double
 from conformance.kit.deviations import need
-from conformance.kit.formula import declared_gradients
-from conformance.kit.gradient_checks import SINGLE, expect_derivative, gradients_of
 from conformance.kit.marks import clause
-from conformance.kit.precision import working_epsilon
-from conformance.kit.returned import explained
-from conformance.kit.slopes import epsilon
+from conformance.kit.numerics.formula import declared_gradients
+from conformance.kit.numerics.gradient_checks import SINGLE, expect_derivative, gradients_of
+from conformance.kit.numerics.precision import working_epsilon
+from conformance.kit.numerics.slopes import epsilon
+from conformance.kit.observation.returned import explained
 from conformance.kit.subject import Subject
-from conformance.kit.variants import OWN, draws, farthest, moved_apart
+from conformance.kit.variations.variants import OWN, draws, farthest, moved_apart
 from conformance.kit.world import World
 
 ROUGH = "not smooth enough near any sample for differences to tell a derivative"

@@ -5,15 +5,15 @@ from __future__ import annotations
 import torch
 
 from conformance.kit.calls import Run, SampleCall
-from conformance.kit.derivatives import slope_along
 from conformance.kit.deviations import Deviation, need
-from conformance.kit.gradient_checks import expect_derivative, gradients_of, result_epsilon
 from conformance.kit.marks import cases, clause
-from conformance.kit.sizes import GROWN, is_read, sized_otherwise
-from conformance.kit.slopes import typical
+from conformance.kit.numerics.derivatives import slope_along
+from conformance.kit.numerics.gradient_checks import expect_derivative, gradients_of, result_epsilon
+from conformance.kit.numerics.nearby import shaken, typical
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import dense, is_strided
-from conformance.kit.variants import farthest, shaken, steady, with_number
+from conformance.kit.variations.sizes import GROWN, is_read, sized_otherwise
+from conformance.kit.variations.variants import farthest, steady, with_number
 from conformance.kit.world import World
 
 #: How far a gradient may move next to its size, where steps as long as those of the differences are taken.

@@ -11,16 +11,16 @@ import torch
 
 from conformance.kit import expect, seeds
 from conformance.kit.calls import Run, SampleCall, differentiated
-from conformance.kit.derivatives import slope_along
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause
-from conformance.kit.slopes import direction, epsilon
+from conformance.kit.numerics.derivatives import slope_along
+from conformance.kit.numerics.nearby import direction
+from conformance.kit.numerics.slopes import epsilon
+from conformance.kit.numerics.triangles import kept_symmetric
+from conformance.kit.observation.unwritten import told_unwritten
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import freed, is_strided, share_memory
-from conformance.kit.triangles import kept_symmetric
-from conformance.kit.unwritten import told_unwritten
-from conformance.kit.variants import draws, longer, moved_apart
-from conformance.kit.witness import same_values
+from conformance.kit.tensors import freed, is_strided, same_values, share_memory
+from conformance.kit.variations.variants import draws, longer, moved_apart
 from conformance.kit.world import World
 
 #: So many inputs are moved, one at a time.

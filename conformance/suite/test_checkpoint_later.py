@@ -11,8 +11,8 @@ from conformance.kit.calls import differentiated
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
-from conformance.kit.variants import draws
-from conformance.kit.ways import by_way_of, works_in_place
+from conformance.kit.variations.variants import draws
+from conformance.kit.variations.ways import by_way_of, works_in_place
 from conformance.kit.world import World
 
 #: The kind that PyTorch recommends. It imports the compiler.

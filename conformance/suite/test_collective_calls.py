@@ -10,17 +10,17 @@ import torch
 
 from conformance.core.signatures import BadTypes, Signature
 from conformance.kit import expect
-from conformance.kit.claims import Claim, by_types, claims, signature_of, wrong_gradient
-from conformance.kit.collectives import counted
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import cases, clause, deadline, ranks
+from conformance.kit.observation.collectives import counted
 from conformance.kit.process_groups import all_ranks, world_group
+from conformance.kit.spmd.claims import Claim, by_types, claims, signature_of, wrong_gradient
 from conformance.kit.spmd.observation import Observation
 from conformance.kit.spmd.owed import Cotangents, backward
-from conformance.kit.spmd.values import cotangent
+from conformance.kit.spmd.tensor_calls import TensorCall
 from conformance.kit.subject import Subject
-from conformance.kit.tensor_calls import TensorCall
 from conformance.kit.tensors import differentiable, share_memory
+from conformance.kit.typed_values import cotangent
 from conformance.kit.world import World
 
 Data = Callable[[torch.Tensor], torch.Tensor]

@@ -8,7 +8,11 @@ from typing import Any
 
 import torch
 
-from conformance.kit.claims import (
+from conformance.kit.deviations import Deviation, need
+from conformance.kit.expect import shown
+from conformance.kit.marks import cases, clause, deadline, ranks
+from conformance.kit.process_groups import all_ranks, among, group_of, orders_groups, world_group
+from conformance.kit.spmd.claims import (
     Claim,
     by_types,
     claims,
@@ -18,15 +22,11 @@ from conformance.kit.claims import (
     signature_of,
     wrong_gradient,
 )
-from conformance.kit.deviations import Deviation, need
-from conformance.kit.expect import shown
-from conformance.kit.marks import cases, clause, deadline, ranks
-from conformance.kit.process_groups import all_ranks, among, group_of, orders_groups, world_group
 from conformance.kit.spmd.owed import backward
-from conformance.kit.spmd.values import Ranks, cotangent
+from conformance.kit.spmd.tensor_calls import tangents
 from conformance.kit.subject import Subject
-from conformance.kit.tensor_calls import tangents
 from conformance.kit.tensors import differentiable
+from conformance.kit.typed_values import Ranks, cotangent
 from conformance.kit.world import World
 
 NO_GROUP = "GROUP is not among its arguments: it works in the group of all ranks alone"

@@ -7,16 +7,15 @@ from collections.abc import Callable, Iterator
 import torch
 
 from conformance.kit import expect
-from conformance.kit.claims import Claim, by_types, claims, signature_of
 from conformance.kit.deviations import Deviation, need
-from conformance.kit.layouts import LAYOUTS, lies_otherwise
 from conformance.kit.marks import cases, clause, deadline, ranks
 from conformance.kit.process_groups import all_ranks, world_group
+from conformance.kit.spmd.claims import Claim, by_types, claims, signature_of
 from conformance.kit.spmd.owed import backward
-from conformance.kit.spmd.values import cotangent
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import differentiable, shares_elements
-from conformance.kit.witness import same_values
+from conformance.kit.tensors import differentiable, same_values, shares_elements
+from conformance.kit.typed_values import cotangent
+from conformance.kit.variations.layouts import LAYOUTS, lies_otherwise
 from conformance.kit.world import SPOILED, World
 
 EXPANDED = "expanded from one number"

@@ -10,16 +10,16 @@ import torch
 
 from conformance.core.signatures import Signature, Type
 from conformance.kit import expect
-from conformance.kit.claims import Claim, by_types, claims, signature_of, wrong_gradient
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause, deadline, ranks
 from conformance.kit.process_groups import all_ranks, world_group
+from conformance.kit.spmd.claims import Claim, by_types, claims, signature_of, wrong_gradient
 from conformance.kit.spmd.observation import differs, observe
 from conformance.kit.spmd.owed import Run, backward
-from conformance.kit.spmd.values import cotangent
+from conformance.kit.spmd.tensor_calls import TensorCall
 from conformance.kit.subject import Subject
-from conformance.kit.tensor_calls import TensorCall
 from conformance.kit.tensors import differentiable
+from conformance.kit.typed_values import cotangent
 from conformance.kit.world import World
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import torch
 
 from conformance.kit import expect
-from conformance.kit.claims import Claim, by_types, claims, signature_of
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause, deadline
+from conformance.kit.numerics.slopes import compare, epsilon, inner, paired, reach
 from conformance.kit.process_groups import all_ranks, world_group
-from conformance.kit.slopes import compare, epsilon, inner, paired, reach
+from conformance.kit.spmd.claims import Claim, by_types, claims, signature_of
+from conformance.kit.spmd.tensor_calls import tangents
 from conformance.kit.subject import Subject
-from conformance.kit.tensor_calls import tangents
-from conformance.kit.transforms import Direction
+from conformance.kit.variations.transforms import Direction
 from conformance.kit.world import World
 
 

@@ -7,7 +7,11 @@ from collections.abc import Sequence
 import torch
 
 from conformance.core.signatures import Signature, Type, strongest
-from conformance.kit.claims import (
+from conformance.kit.deviations import Deviation, NotApplicable, need
+from conformance.kit.expect import shown, shown_apart
+from conformance.kit.marks import cases, clause, ranks
+from conformance.kit.process_groups import world_group
+from conformance.kit.spmd.claims import (
     SINGLE,
     Claim,
     claims,
@@ -17,12 +21,8 @@ from conformance.kit.claims import (
     signature_of,
     wrong_gradient,
 )
-from conformance.kit.deviations import Deviation, NotApplicable, need
-from conformance.kit.expect import shown, shown_apart
-from conformance.kit.marks import cases, clause, ranks
-from conformance.kit.process_groups import world_group
+from conformance.kit.spmd.tensor_calls import tensor_calls
 from conformance.kit.subject import Subject
-from conformance.kit.tensor_calls import tensor_calls
 from conformance.kit.tensors import to_double
 from conformance.kit.world import World
 

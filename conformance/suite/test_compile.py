@@ -6,12 +6,12 @@ import torch
 
 from conformance.kit import expect
 from conformance.kit.calls import Run, SampleCall, differentiated
-from conformance.kit.compiled import UNSUPPORTED, calling, compiled, compiling, explanation, place
 from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.marks import clause
+from conformance.kit.observation.compiled import UNSUPPORTED, calling, compiled, compiling, explanation, place
 from conformance.kit.subject import Subject
-from conformance.kit.variants import draws, longer
-from conformance.kit.ways import works_in_place
+from conformance.kit.variations.variants import draws, longer
+from conformance.kit.variations.ways import works_in_place
 from conformance.kit.world import World
 
 

@@ -14,9 +14,9 @@ from conformance.kit import expect
 from conformance.kit.calls import SampleCall, active_samples, every_sample
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause
+from conformance.kit.modes import carry_out
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import carry_out
-from conformance.kit.variants import draws, farthest
+from conformance.kit.variations.variants import draws, farthest
 from conformance.kit.world import World
 
 #: How far a device may be from the CPU, next to the size of a value: what is looked for is wrong and not imprecise.

@@ -10,9 +10,10 @@ from conformance.kit import expect
 from conformance.kit.calls import Run, SampleCall
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import cases, clause
+from conformance.kit.numerics.nearby import shaken
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import to_double
-from conformance.kit.variants import NEAR, Mismatch, everywhere, farthest, in_dtype, shaken, size_of, steady
+from conformance.kit.variations.variants import NEAR, Mismatch, everywhere, farthest, in_dtype, size_of, steady
 from conformance.kit.world import World
 
 

@@ -9,22 +9,22 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from conformance.kit import expect, isolation, seeds
+from conformance.kit import expect, seeds
 from conformance.kit.calls import Run, SampleCall, active_samples, differentiated, every_sample
-from conformance.kit.ctx_tensors import tensors_on
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.gradients import Gradients, leaf_gradients
-from conformance.kit.graph import contexts_behind
-from conformance.kit.looks import look_at
 from conformance.kit.marks import clause
-from conformance.kit.memory import kept_alive
+from conformance.kit.observation.ctx_tensors import tensors_on
+from conformance.kit.observation.graph import contexts_behind
+from conformance.kit.observation.looks import look_at
+from conformance.kit.observation.memory import kept_alive
+from conformance.kit.observation.unwritten import told_unwritten
+from conformance.kit.process import isolation
+from conformance.kit.process.settings import unusual_settings
 from conformance.kit.recording import recording
 from conformance.kit.seeds import expect_not_seeded
-from conformance.kit.settings import unusual_settings
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import share_memory
-from conformance.kit.unwritten import told_unwritten
-from conformance.kit.witness import same_values
+from conformance.kit.tensors import same_values, share_memory
 from conformance.kit.world import World
 
 

@@ -8,13 +8,13 @@ import torch.func
 from conformance.kit import expect
 from conformance.kit.calls import SampleCall, differentiated
 from conformance.kit.deviations import need
-from conformance.kit.formula import is_linear
 from conformance.kit.marks import clause
-from conformance.kit.precision import working_epsilon
+from conformance.kit.numerics.formula import is_linear
+from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_strided
-from conformance.kit.transforms import Tensors, outputs
-from conformance.kit.variants import draws
+from conformance.kit.variations.transforms import Tensors, outputs
+from conformance.kit.variations.variants import draws
 from conformance.kit.world import World
 
 

@@ -10,10 +10,10 @@ import torch.autograd.forward_ad as fwd
 
 from conformance.kit import expect
 from conformance.kit.deviations import NotApplicable, need
-from conformance.kit.looks import function_classes
 from conformance.kit.marks import cases, clause
+from conformance.kit.observation.looks import function_classes
+from conformance.kit.observation.witnessing import witnessing
 from conformance.kit.subject import Subject
-from conformance.kit.witnessing import witnessing
 from conformance.kit.world import World
 
 #: Neutral, nothing, turned round, fractional, large, and an integer.

@@ -11,14 +11,15 @@ from conformance.kit import expect
 from conformance.kit.calls import SampleCall, active_samples, differentiate, in_double
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.diagnosis import likely_cause
-from conformance.kit.formula import declared_gradients, is_linear
 from conformance.kit.marks import clause
-from conformance.kit.recording import many, recording
-from conformance.kit.returned import explained
-from conformance.kit.slopes import Comparison, compare, epsilon, inner, nearby, paired, reach
+from conformance.kit.numerics.formula import declared_gradients, is_linear
+from conformance.kit.numerics.nearby import nearby
+from conformance.kit.numerics.slopes import Comparison, compare, epsilon, inner, paired, reach
+from conformance.kit.observation.returned import explained
+from conformance.kit.recording import recording
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import differentiable
-from conformance.kit.transforms import Direction, Tensors, outputs, tangents
+from conformance.kit.tensors import differentiable, many
+from conformance.kit.variations.transforms import Direction, Tensors, outputs, tangents
 from conformance.kit.world import World
 
 NO_JVP = "the class defines no jvp"

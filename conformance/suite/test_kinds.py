@@ -11,12 +11,12 @@ from conformance.kit import expect, seeds
 from conformance.kit.calls import Run, SampleCall, differentiated, every_sample
 from conformance.kit.deviations import NotApplicable, need
 from conformance.kit.gradients import Gradients, leaf_gradients
-from conformance.kit.layouts import MetaLayoutMode, MixingMode, telling_strides
 from conformance.kit.marks import clause
-from conformance.kit.precision import working_epsilon
+from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import freed, is_strided
-from conformance.kit.variants import draws
+from conformance.kit.variations.layouts import MetaLayoutMode, MixingMode, telling_strides
+from conformance.kit.variations.variants import draws
 from conformance.kit.world import World
 
 

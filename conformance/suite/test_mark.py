@@ -8,15 +8,16 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from conformance.kit import collectives, expect
+from conformance.kit import expect
 from conformance.kit.calls import Run
 from conformance.kit.deviations import Deviation, need
-from conformance.kit.looks import Look, look_at, steps
 from conformance.kit.marks import clause
+from conformance.kit.observation import collectives
+from conformance.kit.observation.looks import Look, look_at, steps
+from conformance.kit.observation.witness import EARLY, Call
+from conformance.kit.observation.witnessing import witnessing
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_strided
-from conformance.kit.witness import EARLY, Call
-from conformance.kit.witnessing import witnessing
 from conformance.kit.world import World
 
 LAST_COUNTS = "of two calls only the last one counts"

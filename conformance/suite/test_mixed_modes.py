@@ -11,11 +11,12 @@ from conformance.kit import expect
 from conformance.kit.calls import SampleCall, differentiated, in_double
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
-from conformance.kit.slopes import compare, direction, epsilon, inner, nearby, paired, reach
+from conformance.kit.numerics.nearby import direction, nearby
+from conformance.kit.numerics.slopes import compare, epsilon, inner, paired, reach
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_strided
-from conformance.kit.transforms import Direction, outputs, tangents
-from conformance.kit.variants import draws
+from conformance.kit.variations.transforms import Direction, outputs, tangents
+from conformance.kit.variations.variants import draws
 from conformance.kit.world import World
 
 

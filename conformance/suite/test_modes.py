@@ -11,11 +11,11 @@ import torch
 from conformance.kit import expect
 from conformance.kit.calls import SampleCall, differentiated, every_sample
 from conformance.kit.deviations import Deviation, need
-from conformance.kit.looks import look_at, steps
 from conformance.kit.marks import clause
+from conformance.kit.observation.looks import look_at, steps
+from conformance.kit.observation.witnessing import witnessing
 from conformance.kit.subject import Subject
-from conformance.kit.ways import under
-from conformance.kit.witnessing import witnessing
+from conformance.kit.variations.ways import under
 from conformance.kit.world import World
 
 

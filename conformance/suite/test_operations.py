@@ -10,12 +10,11 @@ from torch.utils import _pytree as pytree
 from conformance.kit import expect
 from conformance.kit.calls import SampleCall, every_sample
 from conformance.kit.deviations import need
-from conformance.kit.looks import look_at
 from conformance.kit.marks import clause
-from conformance.kit.operations import MethodCall, operations_of
+from conformance.kit.observation.looks import look_at
+from conformance.kit.observation.operations import MethodCall, operations_of
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import differentiable
-from conformance.kit.witness import same_values
+from conformance.kit.tensors import differentiable, same_values
 from conformance.kit.world import World
 
 

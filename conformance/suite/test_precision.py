@@ -9,11 +9,12 @@ import torch
 from conformance.kit import expect
 from conformance.kit.calls import Run, SampleCall, differentiated, in_double
 from conformance.kit.deviations import need
-from conformance.kit.looks import look_at
 from conformance.kit.marks import cases, clause
+from conformance.kit.numerics.nearby import shaken
+from conformance.kit.observation.looks import look_at
 from conformance.kit.subject import Subject
-from conformance.kit.variants import draws, in_dtype, shaken
-from conformance.kit.ways import under
+from conformance.kit.variations.variants import draws, in_dtype
+from conformance.kit.variations.ways import under
 from conformance.kit.world import World
 
 #: Gradients in half precision may be off by this part of the largest element, beside what rounding the inputs changes.

@@ -13,7 +13,7 @@ from conformance.kit.deviations import need
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_strided
-from conformance.kit.variants import same_outputs, steady
+from conformance.kit.variations.variants import same_outputs, steady
 from conformance.kit.world import World
 
 

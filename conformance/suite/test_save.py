@@ -9,11 +9,12 @@ import torch
 from conformance.kit import expect
 from conformance.kit.calls import Run, SampleCall, differentiated
 from conformance.kit.deviations import need
-from conformance.kit.looks import look_at, steps
 from conformance.kit.marks import clause
-from conformance.kit.offload import offloaded
+from conformance.kit.observation.looks import look_at, steps
+from conformance.kit.observation.offload import offloaded
+from conformance.kit.observation.witness import EARLY
 from conformance.kit.subject import Subject
-from conformance.kit.witness import EARLY, same_values
+from conformance.kit.tensors import same_values
 from conformance.kit.world import World
 
 LAST_COUNTS = "of two calls only the last one counts"

@@ -11,14 +11,22 @@ from torch.utils import _pytree as pytree
 
 from conformance.kit import expect
 from conformance.kit.calls import Run, SampleCall, differentiated, every_sample
-from conformance.kit.ctx_tensors import tensors_on
 from conformance.kit.deviations import need
-from conformance.kit.graph import contexts_behind
-from conformance.kit.layouts import LAYOUTS, Arrange, changes, is_arrangeable
 from conformance.kit.marks import clause
+from conformance.kit.observation.ctx_tensors import tensors_on
+from conformance.kit.observation.graph import contexts_behind
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import address, differentiable, freed, is_strided, share_memory, strided_parts
-from conformance.kit.witness import same_values
+from conformance.kit.tensors import (
+    address,
+    differentiable,
+    freed,
+    is_arrangeable,
+    is_strided,
+    same_values,
+    share_memory,
+    strided_parts,
+)
+from conformance.kit.variations.layouts import LAYOUTS, Arrange, changes
 from conformance.kit.world import World
 
 UNSAVED = "backward reads a tensor on ctx that did not go through save_for_backward, so PyTorch cannot see the change"

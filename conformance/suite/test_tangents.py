@@ -8,14 +8,14 @@ import torch
 
 from conformance.kit import expect, seeds
 from conformance.kit.calls import SampleCall
-from conformance.kit.ctx_tensors import tensors_on
 from conformance.kit.deviations import need
-from conformance.kit.looks import forward_mode_run, look_at_forward_mode
 from conformance.kit.marks import clause
-from conformance.kit.recording import many
+from conformance.kit.observation.ctx_tensors import tensors_on
+from conformance.kit.observation.looks import forward_mode_run, look_at_forward_mode
+from conformance.kit.observation.witness import Call
 from conformance.kit.seeds import expect_not_seeded
 from conformance.kit.subject import Subject
-from conformance.kit.witness import Call
+from conformance.kit.tensors import many
 from conformance.kit.world import World
 
 UNREACHED = "its calls do not reach a jvp"

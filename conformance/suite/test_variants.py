@@ -12,8 +12,13 @@ from conformance.kit.backward import need_backward
 from conformance.kit.calls import Run, SampleCall
 from conformance.kit.calls import active_samples as differentiable
 from conformance.kit.deviations import Deviation, need
-from conformance.kit.formula import declared_gradients
-from conformance.kit.layouts import (
+from conformance.kit.marks import cases, clause
+from conformance.kit.modes import UndefinedMode
+from conformance.kit.numerics.formula import declared_gradients
+from conformance.kit.numerics.nearby import shaken
+from conformance.kit.numerics.slopes import epsilon
+from conformance.kit.subject import Subject
+from conformance.kit.variations.layouts import (
     LAYOUTS,
     Arrange,
     MisreadMode,
@@ -24,21 +29,8 @@ from conformance.kit.layouts import (
     settled,
     writes_into_shared,
 )
-from conformance.kit.marks import cases, clause
-from conformance.kit.sizes import GROWN, is_read, resized
-from conformance.kit.slopes import epsilon
-from conformance.kit.subject import Subject
-from conformance.kit.tensors import UndefinedMode
-from conformance.kit.variants import (
-    NEAR,
-    Mismatch,
-    everywhere,
-    farthest,
-    same_outputs,
-    shaken,
-    steady,
-    without_rows,
-)
+from conformance.kit.variations.sizes import GROWN, is_read, resized
+from conformance.kit.variations.variants import NEAR, Mismatch, everywhere, farthest, same_outputs, steady, without_rows
 from conformance.kit.world import World
 
 #: What is compared of two calls: their results, or the gradients.

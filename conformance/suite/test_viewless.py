@@ -11,10 +11,10 @@ import torch
 
 from conformance.kit import expect
 from conformance.kit.deviations import need
-from conformance.kit.looks import function_classes
 from conformance.kit.marks import cases, clause
+from conformance.kit.observation.looks import function_classes
+from conformance.kit.observation.witnessing import witnessing
 from conformance.kit.subject import Subject
-from conformance.kit.witnessing import witnessing
 from conformance.kit.world import World
 
 VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {

@@ -9,16 +9,16 @@ from typing import Any
 import torch
 
 from conformance.kit import expect
-from conformance.kit.batches import SIZE, Batch, batches, choices, expect_batch, variants
-from conformance.kit.batches import batch as make
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import cases, clause
-from conformance.kit.randomness import SEEDS, batches_of_the_same, same_results, samples_are_alike
 from conformance.kit.recording import Noted, recording
 from conformance.kit.subject import Subject
-from conformance.kit.transforms import Tensors, apart, outputs
-from conformance.kit.ways import works_in_place
-from conformance.kit.witness import same_values
+from conformance.kit.tensors import same_values
+from conformance.kit.variations.batches import SIZE, Batch, batches, choices, expect_batch, variants
+from conformance.kit.variations.batches import batch as make
+from conformance.kit.variations.randomness import SEEDS, batches_of_the_same, same_results, samples_are_alike
+from conformance.kit.variations.transforms import Tensors, apart, outputs
+from conformance.kit.variations.ways import works_in_place
 from conformance.kit.world import World
 
 NO_RULE = "it has neither vmap nor generate_vmap_rule"

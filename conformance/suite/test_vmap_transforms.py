@@ -10,13 +10,13 @@ from typing import Any
 import torch
 
 from conformance.kit import expect
-from conformance.kit.batches import Batch, Comparison, Values, batches, expect_batches
 from conformance.kit.calls import SampleCall
 from conformance.kit.deviations import need
 from conformance.kit.gradients import Gradients
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
-from conformance.kit.transforms import Direction, Tensors, outputs, tangents
+from conformance.kit.variations.batches import Batch, Comparison, Values, batches, expect_batches
+from conformance.kit.variations.transforms import Direction, Tensors, outputs, tangents
 from conformance.kit.world import World
 
 NO_BACKWARD = "the class defines no backward, which is what torch.func calls"

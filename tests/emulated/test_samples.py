@@ -58,7 +58,7 @@ def test_generators_of_the_device_are_seeded_and_put_back():
 
 @on_device
 def test_a_change_of_device_or_stream_is_seen():
-    from conformance.kit import isolation
+    from conformance.kit.process import isolation
 
     before = isolation.snapshot()
     torch.accelerator.set_device_index(1)
@@ -73,7 +73,7 @@ def test_a_change_of_device_or_stream_is_seen():
 def test_the_state_of_a_device_generator_may_stand_on_ctx():
     from types import SimpleNamespace
 
-    from conformance.kit.ctx_tensors import tensors_on
+    from conformance.kit.observation.ctx_tensors import tensors_on
 
     assert not list(tensors_on(SimpleNamespace(state=torch.emulated.get_rng_state())))
 
@@ -83,7 +83,7 @@ def test_a_backend_that_fails_is_no_reason_to_let_a_dtype_pass(monkeypatch):
     import torch.distributed as dist
 
     from conformance.kit.deviations import NotApplicable
-    from conformance.kit.gathers import carries
+    from conformance.kit.gathers.expected import carries
     from conformance.kit.world import World
 
     def failing(message):

@@ -172,7 +172,7 @@ def suite_patched(x):
 
 
 def witness_of_state_patched(x):
-    from conformance.kit import isolation
+    from conformance.kit.process import isolation
 
     isolation.snapshot = dict
     os.environ["SPILLED"] = "1"

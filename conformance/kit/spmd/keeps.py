@@ -11,7 +11,7 @@ from conformance.core.signatures import Signature, Type, candidates
 from conformance.kit.spmd.observation import Observation, differs, observe
 from conformance.kit.spmd.owed import DOUBLE, Run
 from conformance.kit.spmd.reasons import problem
-from conformance.kit.spmd.values import Ranks
+from conformance.kit.typed_values import Ranks
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import torch
 
 from conformance.core.signatures import Signature, Type
 from conformance.kit.spmd.owed import Run, Slopes, backward, differences
-from conformance.kit.spmd.values import Ranks, argument, cotangent
 from conformance.kit.tensors import differentiable
+from conformance.kit.typed_values import Ranks, argument, cotangent
 
 #: A result, and whether the ranks' cotangents for it differ, as they do for types R and V.
 Loss = tuple[int, bool]

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import torch
 
 from conformance.core.signatures import Signature, Type
-from conformance.kit.spmd.values import Ranks
 from conformance.kit.tensors import differentiable, to_double
+from conformance.kit.typed_values import Ranks
 
 #: Calls the Function on this rank's tensors. All ranks call it at the same time.
 Run = Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]

@@ -1,0 +1,122 @@
+"""The gradient of every input of a call compared with differences of forward, along several directions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from conformance.kit import expect
+from conformance.kit.calls import Run, SampleCall, differentiate
+from conformance.kit.deviations import Deviation
+from conformance.kit.numerics.derivatives import by_differences, likely_mistake, slope_along
+from conformance.kit.numerics.nearby import directions, nearby, shaken
+from conformance.kit.numerics.slopes import Comparison, epsilon
+from conformance.kit.numerics.triangles import kept_symmetric
+from conformance.kit.recording import recording
+from conformance.kit.tensors import is_strided
+from conformance.kit.world import World
+
+#: Gradients of at most this many elements are shown whole beside those by differences.
+SHOWN_WHOLE = 64
+SINGLE = torch.finfo(torch.float32).eps
+
+
+def expect_derivative(sample: SampleCall, world: World, is_derived: bool = False) -> dict[int, bool]:
+    """Expect the gradient of every input to be what differences say; for each, whether the differences could tell."""
+    told: dict[int, bool] = {}
+    unclear = list(sample.active)
+    for point in nearby(sample, world):
+        run = point.run()
+        cotangents = run.cotangents(world)
+        gradients = dict(zip(run.leaves, run.gradients(cotangents), strict=True))
+        tried, unclear = unclear, []
+        for at in tried:
+            if gradients[at] is None and at not in sample.top:
+                continue  # autograd does not look into containers
+            slopes = _slopes(world, run, cotangents, at, gradients[at], is_derived)
+            wrong = next((slope for slope in slopes if slope.verdict == "differs"), None)
+            if wrong and _is_shown_whole(world, point.values[at]):
+                _same_gradient(run, cotangents, at, gradients[at], wrong)
+            expect.that(
+                wrong is None,
+                f"derivative of the loss along a random direction of {point.name(at)}",
+                wrong and f"{wrong.analytic:.9g} by backward",
+                wrong and f"{wrong.by_differences}, by differences of forward",
+            )
+            told[at] = told.get(at, False) or any(slope.verdict == "agrees" for slope in slopes)
+            if any(slope.verdict == "unclear" for slope in slopes):
+                unclear.append(at)
+        if not unclear:
+            break
+    return told
+
+
+def _slopes(
+    world: World, run: Run, cotangents: list[torch.Tensor], at: int, gradient: torch.Tensor | None, is_derived: bool
+) -> list[Comparison]:
+    """The gradient of one input compared with differences of forward, along each of some directions.
+
+    What differs at a derived sample is asked again with the long steps that single precision inside takes.
+    """
+    value = run.sample.values[at].detach()
+    eps = result_epsilon(world, run)
+
+    def along(direction: torch.Tensor) -> Comparison:
+        found = slope_along(world, run, cotangents, at, gradient, direction, eps)
+        if is_derived and found.verdict == "differs":
+            again = slope_along(world, run, cotangents, at, gradient, direction, max(eps, SINGLE))
+            return again if again.verdict == "agrees" else found
+        return found
+
+    return [along(kept_symmetric(run, at, direction, gradient)) for direction in directions(world, value)]
+
+
+def gradients_of(sample: SampleCall, cotangents: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The gradients of a call of its own, zeros where there is none."""
+    run = sample.run()
+    return [gradient.detach().clone() for gradient in run.filled(run.gradients(cotangents))]
+
+
+def result_epsilon(world: World, run: Run) -> float:
+    """The machine epsilon of the results of a call: of single precision where all fit in there, wherever it is."""
+    moved = next(shaken(run.sample, world, SINGLE)).run(needed=run.leaves).outputs
+    fits = all(bool((_in_single(output) == output).all()) for output in moved if is_strided(output))
+    eps = epsilon([*run.outputs, *run.leaves.values()])
+    return max(eps, SINGLE) if all(world.exchange(fits)) else eps
+
+
+def _in_single(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.complex64 if tensor.dtype.is_complex else torch.float32).to(tensor.dtype)
+
+
+def _is_shown_whole(world: World, value: torch.Tensor) -> bool:
+    return value.numel() <= SHOWN_WHOLE and is_strided(value) and world.size == 1
+
+
+def _same_gradient(
+    run: Run, cotangents: list[torch.Tensor], at: int, gradient: torch.Tensor | None, slope: Comparison
+) -> None:
+    """Show both gradients whole, where that tells them apart."""
+    expected = by_differences(run, cotangents, at)
+    what = f"gradient of {run.sample.name(at)}"
+    if gradient is None:
+        raise Deviation(what, "None: no gradient at all", expect.shown(expected), _forgotten(run.sample))
+    actual, right = expect.shown_apart(gradient, expected)
+    raise Deviation(
+        f"{what}{expect.beyond_start(gradient, expected)}",
+        actual,
+        f"{right} by differences of forward; along a random direction their slope is {slope.by_differences}, "
+        f"that of the actual gradient {slope.analytic:.9g}",
+        likely_mistake(run, cotangents, at, gradient, expected),
+    )
+
+
+def _forgotten(sample: SampleCall) -> str:
+    """What to say of a backward that returned nothing but None."""
+    if sample.subject.function is None:
+        return ""
+    recorded, notes = recording(sample.subject, "backward", "vjp")
+    differentiate(replace(sample, subject=recorded))
+    returned = [noted.returned for name in ("backward", "vjp") for noted in notes.of(name)]
+    return "a backward without its return" if returned and all(value is None for value in returned) else ""

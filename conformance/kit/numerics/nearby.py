@@ -1,0 +1,74 @@
+"""Places near a sample: directions to step along, and samples whose numbers are moved a little."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from conformance.kit.calls import SampleCall
+from conformance.kit.tensors import is_arrangeable, is_strided, stored_values, to_double
+from conformance.kit.world import World
+
+
+def nearby(sample: SampleCall, world: World, tries: int = 2) -> Iterator[SampleCall]:
+    """The point itself, and a few close to it: a kink at one of them is no kink at the others."""
+    yield sample
+    for attempt in range(tries):
+        values = {at: sample.values[at].detach() for at in sample.active}
+        yield sample.having(
+            {at: value + 0.02 * direction(world, value, "near", attempt, at) for at, value in values.items()}
+        )
+
+
+def shaken(
+    sample: SampleCall, world: World, eps: float, tries: int = 2, constants: bool = False
+) -> Iterator[SampleCall]:
+    """The sample perturbed by as much as rounding to a precision would.
+
+    Args:
+        sample: the sample.
+        world: the ranks.
+        eps: the machine epsilon of the precision.
+        tries: how many perturbed samples.
+        constants: also those tensors that need no gradient, each element next to its own size: zeros stay zeros.
+    """
+    for number in range(tries):
+        moved = {}
+        for at, value in enumerate(sample.values):
+            if at in sample.active:
+                plain = value.detach()
+                moved[at] = plain + 4 * eps * direction(world, plain, "shaken", number, at)
+            elif constants and is_arrangeable(value):
+                moved[at] = value * (
+                    1 + 4 * eps * world.tensor(world.rank, tuple(value.shape), value.dtype, "shaken", number, at)
+                )
+        yield sample.having(moved)
+
+
+def directions(world: World, value: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Two random directions as long as the value is, then one along a single element, where it may show alone."""
+    for index in range(2):
+        yield direction(world, value, index)
+    if value.numel() > 1 and is_strided(value):
+        single = torch.zeros(tuple(value.shape), dtype=value.dtype, device=value.device)
+        single.view(-1)[value.numel() // 2] = typical(value)
+        yield single
+
+
+def direction(world: World, value: torch.Tensor, *key: object) -> torch.Tensor:
+    """A random direction as long as the value is; that of a sparse tensor is zero where the tensor is."""
+    size = typical(value)
+    if is_strided(value):
+        return world.tensor(world.rank, tuple(value.shape), value.dtype, "direction", *key) * size
+    moved = value.detach().clone()
+    stored = stored_values(moved)
+    stored.copy_(world.tensor(world.rank, tuple(stored.shape), value.dtype, "direction", *key) * size)
+    return moved
+
+
+def typical(value: torch.Tensor) -> float:
+    """How large the elements of a tensor are; 1 where they are all zero or not finite."""
+    stored = stored_values(value.detach())
+    size = float(to_double(stored).abs().square().mean().sqrt()) if stored.numel() else 1.0
+    return size if 1e-30 < size < 1e30 else 1.0

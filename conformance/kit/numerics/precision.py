@@ -1,0 +1,68 @@
+"""In which precision a call works inside, whatever the dtypes of its arguments and results say."""
+
+from __future__ import annotations
+
+import torch
+
+from conformance.kit.calls import SampleCall
+from conformance.kit.numerics.nearby import direction
+from conformance.kit.tensors import dense, differentiable
+from conformance.kit.world import World
+
+SINGLE = torch.finfo(torch.float32).eps
+HALF = torch.finfo(torch.bfloat16).eps
+#: A step that single precision can just tell, and half precision cannot.
+STEP = 4 * SINGLE
+#: By how much a tensor may leave a straight line over two such steps where it is computed in double precision.
+STRAIGHT = 1e-9
+#: The part of the elements that a step leaves as they are where a gradient is computed in half precision.
+STILL = 0.9
+
+
+#: A tensor a step back, here, and a step ahead.
+Way = tuple[torch.Tensor, ...]
+#: The results and the gradients of a call.
+Stepped = tuple[list[torch.Tensor], list[torch.Tensor]]
+
+
+def working_epsilon(sample: SampleCall, world: World) -> float:
+    """The machine epsilon that a call works in inside, where its dtypes promise a finer one; otherwise 0.
+
+    Two ways to compute the same, such as a batch and its samples, may differ by so much rounding. Small steps of the
+    inputs and the incoming gradients show it: in double precision results and gradients follow them evenly, in single
+    precision they jump, and in half precision gradients stay as they are.
+    """
+    found = world.try_call(lambda: [_stepped(sample, world, step) for step in (-STEP, 0.0, STEP)])
+    if found is None:  # it does not take what lies that near
+        return 0.0
+    results, gradients = (list(zip(*parts, strict=True)) for parts in zip(*found, strict=True))
+    if _is_still(gradients):
+        return HALF
+    return SINGLE if any(map(_jumps, [*results, *gradients])) else 0.0
+
+
+def _stepped(sample: SampleCall, world: World, step: float) -> Stepped:
+    """Call and differentiate with inputs and incoming gradients a step away."""
+    values = {at: sample.values[at].detach() for at in sample.active}
+    run = sample.having({at: value + step * direction(world, value, at) for at, value in values.items()}).run()
+    results = [dense(tensor.detach()).clone() for tensor in run.tensors if differentiable(tensor)]
+    if not run.outputs:
+        return results, []
+    given = [cotangent + step * direction(world, cotangent, at) for at, cotangent in enumerate(run.cotangents(world))]
+    return results, run.filled(run.gradients(given))
+
+
+def _is_still(gradients: list[Way]) -> bool:
+    """Whether gradients in single or double precision stay as they are, for the most part."""
+    fine = [way for way in gradients if torch.finfo(way[1].dtype).eps <= SINGLE]
+    count = sum(int((here != 0).sum()) for _, here, _ in fine)
+    still = sum(int(((here != 0) & (back == here) & (ahead == here)).sum()) for back, here, ahead in fine)
+    return count > 0 and still >= STILL * count
+
+
+def _jumps(way: Way) -> bool:
+    """Whether a tensor in double precision leaves the straight line."""
+    back, here, ahead = way
+    if torch.finfo(here.dtype).eps >= SINGLE or here.numel() == 0:
+        return False
+    return bool((ahead - 2 * here + back).abs().max() > STRAIGHT * here.abs().max())

@@ -1,0 +1,217 @@
+"""Derivatives by central differences: an analytic slope agrees, differs, or cannot be judged at this point.
+
+Across ranks all inputs are moved at once and all losses are added up: the ranks together are one function.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import torch
+
+from conformance.kit.tensors import differentiable, to_double
+from conformance.kit.world import World
+
+#: ``loss(t)`` has the terms whose sum is the loss, a step ``t`` along the direction.
+Loss = Callable[[float], torch.Tensor]
+#: The terms of the loss after a step to the one side, and to the other.
+Pair = tuple[torch.Tensor, torch.Tensor]
+#: Precisions that a Function may work in inside, whatever its inputs are in.
+COARSER = (1.2e-7, 1e-3)
+#: A step that double precision can tell, and single precision cannot.
+TINY = 1e-9
+
+#: What gradcheck forgives by default in each element of a Jacobian: so much of any, or so much of its own size.
+GRADCHECK_ATOL, GRADCHECK_RTOL = 1e-5, 1e-3
+#: How many machine epsilons of rounding the loss may have, next to the size of its terms.
+ROUNDINGS = 4
+#: The same for the second differences over a long and over a short step together, next to each term.
+BENT_ROUNDINGS = 24
+#: A place is steep where the slope is so many times the size of the terms.
+STEEP = 10
+#: Differences are taken to be off by so much of the slope at least, however fine the precision.
+LEAST_CURVATURE = 1e-6
+#: How many times the bend and the jump seen at a place its differences may be off: both are seen at a few points alone.
+BENDS, JUMPS = 2, 4
+#: A place is smooth where that is so small a part of the slope and of the terms.
+SMOOTH = 1e-3
+#: Where a long and a short step disagree by more than this part of the terms, forward may round inside.
+ROUGH = 1e-4
+#: By how much shorter the second look's step is: no simple fraction, which what repeats would hide from.
+OTHER_STEP = 0.37
+#: A slope is measured, and a deviation shown, where it is this many times the noise of the differences.
+BEYOND_NOISE = 10
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What differences say of an analytic slope: agrees, differs, unclear, or flat: no change at all."""
+
+    verdict: str
+    analytic: float
+    numeric: float = float("nan")
+    #: How much a long and a short step disagree, next to the terms of the loss.
+    roughness: float = 0.0
+    #: How far the slope by differences may be off because forward rounds.
+    noise: float = 0.0
+    #: The size of the terms of the loss.
+    size: float = 0.0
+
+    @property
+    def by_differences(self) -> str:
+        """The slope by differences, for a message, with its noise."""
+        return f"{self.numeric:.9g} (noise {self.noise:.1g})"
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether slope and deviation stand out from the noise of forward, and the deviation matters to the loss."""
+        least = BEYOND_NOISE * self.noise
+        return abs(self.numeric) > least and not self._deviation <= max(least, GRADCHECK_RTOL * self.size)
+
+    @property
+    def _deviation(self) -> float:
+        return abs(self.analytic - self.numeric)
+
+
+def compare(world: World, loss: Loss, analytic: float, eps: float, reach: float = 1.0) -> Comparison:
+    """Compare an analytic slope with differences of a loss.
+
+    What gradcheck lets pass at its default tolerances is called unclear unless it is shown beyond the noise of forward.
+
+    Args:
+        world: the ranks; each contributes its own loss and slope.
+        loss: the loss along the direction.
+        analytic: this rank's part of the analytic slope.
+        eps: the machine epsilon that the loss is computed in.
+        reach: how much the slope grows where every element of the Jacobian grows by one.
+    """
+    found = _compared(world, loss, analytic, eps)
+    forgiven = abs(found.analytic - found.numeric) <= GRADCHECK_ATOL * sum(world.exchange(reach))
+    if found.verdict == "differs" and forgiven and not found.is_shown:
+        return replace(found, verdict="unclear")
+    return found
+
+
+def _compared(world: World, loss: Loss, analytic: float, eps: float) -> Comparison:
+    """Compare at ever coarser steps, until one of them tells; twice no change at all is a slope of zero."""
+    slope, flat = sum(world.exchange(analytic)), 0
+    for precision in (eps, *(coarse for coarse in COARSER if coarse > 10 * eps)):
+        seen = _judged(world, loss, slope, precision)
+        if seen.verdict == "flat":
+            # No change at all: a step function, or one that rounds its input. A longer step tells them apart.
+            flat += 1
+            if flat == 2:
+                return replace(seen, verdict="differs", numeric=0.0)
+        elif seen.verdict == "agrees":
+            return seen
+        elif seen.verdict == "differs" and flat == 0:
+            return _confirmed(world, loss, seen, precision)
+    return Comparison("unclear", slope)
+
+
+def _confirmed(world: World, loss: Loss, seen: Comparison, precision: float) -> Comparison:
+    """Look again before accusing: with another step, and as if the Function worked in single precision inside."""
+    again = _judged(world, loss, seen.analytic, precision, OTHER_STEP)
+    if again.verdict != "differs":
+        return Comparison("unclear", seen.analytic)
+    is_rough = max(seen.roughness, again.roughness) > ROUGH
+    if precision < TINY and (_is_lost_on_tiny_steps(world, loss, seen) or is_rough):
+        coarse = _judged(world, loss, seen.analytic, COARSER[0])
+        return coarse if coarse.verdict == "agrees" else seen
+    return seen
+
+
+def _is_lost_on_tiny_steps(world: World, loss: Loss, seen: Comparison) -> bool:
+    """Whether a tiny step shows another slope, as it does where numbers are rounded to single precision inside."""
+    (right, left), _ = _together(world, loss(TINY), loss(-TINY))
+    return abs((right - left) / (2 * TINY) - seen.numeric) > 0.1 * abs(seen.analytic - seen.numeric)
+
+
+def _judged(world: World, loss: Loss, slope: float, precision: float, shrink: float = 1.0) -> Comparison:
+    """Compare a slope with differences at one step; a kink or a jump nearby says how far those may be off."""
+    here = loss(0.0)
+    (middle,), weight = _together(world, here)
+    step = shrink * _step(slope, weight, precision)
+    far = loss(step), loss(-step)
+    (right, left), _ = _together(world, *far)
+    value = (right - left) / (2 * step)
+    noise = ROUNDINGS * precision * weight / step
+    near = noise + _curvature(precision) * max(abs(value), abs(slope))
+    if not math.isfinite(value) or not math.isfinite(weight):
+        return Comparison("unclear", slope)
+    if abs(slope - value) <= near and math.isfinite(slope):
+        return Comparison("agrees", slope, value, noise=noise)
+    if right == middle == left:
+        return Comparison("flat", slope, value, noise=noise, size=weight)
+    close = loss(step / 2), loss(-step / 2)
+    (near_right, near_left), _ = _together(world, *close)
+    # A kink shows in what right and left say, a jump in what a long and a short step say; both bound the error.
+    kinks = sum(world.exchange(_kinks(here, far, close, precision)))
+    bend = max(abs(right - 2 * middle + left), kinks) / step
+    jump = abs((near_right - near_left) / step - value)
+    off = BENDS * bend + JUMPS * jump
+    differs = abs(slope - value) > near + off if math.isfinite(slope) else off <= SMOOTH * (abs(value) + weight)
+    verdict = "differs" if differs else "unclear"
+    return Comparison(verdict, slope, value, jump / weight if weight else 0.0, max(noise, bend, jump), weight)
+
+
+def _step(slope: float, weight: float, precision: float) -> float:
+    """How long a step is: the cube root of the precision balances rounding and curvature; shorter in a steep place."""
+    step: float = precision ** (1 / 3)
+    if abs(slope) > STEEP * weight > 0 and math.isfinite(slope):
+        return step * STEEP * weight / abs(slope)  # a longer one would leave the place
+    return step
+
+
+def _curvature(precision: float) -> float:
+    """How far differences over such a step may be off because forward curves, next to the slope."""
+    curved: float = 5 * precision ** (2 / 3)
+    return max(LEAST_CURVATURE, curved)
+
+
+def _kinks(here: torch.Tensor, far: Pair, close: Pair, precision: float) -> float:
+    """How far the terms bend in kinks, added up: those of opposite signs do not show in the sum of the terms.
+
+    Where a term is smooth, it bends a quarter as much over half the step; at a kink, half as much.
+    """
+    if any(terms.shape != here.shape for terms in (*far, *close)):
+        return 0.0
+    rounding = BENT_ROUNDINGS * precision * here.abs()
+    bends = (4 * (sum(close) - 2 * here) - (sum(far) - 2 * here)).abs() - rounding
+    return float(bends.clamp_min(0).sum())
+
+
+def _together(world: World, *losses: torch.Tensor) -> tuple[list[float], float]:
+    """Each of some losses, added up over all ranks, and the size of their terms, as rounding adds them up."""
+    ranks = world.exchange([[float(terms.sum()), float(terms.square().sum().sqrt())] for terms in losses])
+    totals = [tuple(map(sum, zip(*(rank[at] for rank in ranks), strict=True))) for at in range(len(losses))]
+    return [total for total, _ in totals], max(weight for _, weight in totals)
+
+
+def paired(cotangents: list[torch.Tensor], outputs: list[torch.Tensor]) -> torch.Tensor:
+    """The terms, in double precision, of the loss that cotangents stand for."""
+    pairs = zip(cotangents, outputs, strict=True)
+    terms = [(to_double(cotangent).conj() * to_double(output.detach())).real for cotangent, output in pairs]
+    return torch.cat([torch.zeros(0, dtype=torch.float64, device="cpu"), *(each.reshape(-1).cpu() for each in terms)])
+
+
+def inner(gradient: torch.Tensor | None, direction: torch.Tensor) -> float:
+    """The slope that a gradient claims along a direction; PyTorch's complex gradients are made for this product."""
+    if gradient is None:
+        return 0.0
+    return float((to_double(gradient.detach()).conj() * to_double(direction)).real.sum())
+
+
+def reach(cotangents: Iterable[torch.Tensor], directions: Iterable[torch.Tensor]) -> float:
+    """How much the slope along directions grows where every element of the Jacobian grows by one."""
+    weight, step = (
+        sum(float(to_double(tensor.detach()).abs().sum()) for tensor in tensors) for tensors in (cotangents, directions)
+    )
+    return weight * step
+
+
+def epsilon(tensors: list[torch.Tensor]) -> float:
+    """The coarsest machine epsilon among tensors."""
+    return max((float(torch.finfo(tensor.dtype).eps) for tensor in tensors if differentiable(tensor)), default=1.0)

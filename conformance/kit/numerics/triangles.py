@@ -1,0 +1,65 @@
+"""Symmetric matrices of which a Function reads one half, as ``torch.linalg.cholesky`` and ``eigh`` do."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import torch
+
+from conformance.kit.calls import Run
+from conformance.kit.numerics.derivatives import outputs_at
+from conformance.kit.numerics.nearby import typical
+from conformance.kit.tensors import is_strided
+
+#: The largest matrix of which every pair of elements is tried.
+LARGEST = 8
+
+
+def kept_symmetric(run: Run, at: int, direction: torch.Tensor, gradient: torch.Tensor | None) -> torch.Tensor:
+    """The part of a direction that keeps an input symmetric, where that is what the input stands for.
+
+    That is so where the input is symmetric, or Hermitian, and forward reads one element of each pair beside the
+    diagonal. By PyTorch's own convention the gradient is symmetric then, while differences along a single element say
+    that one of a pair has twice the gradient and the other has none. A gradient in one triangle alone says so as well,
+    and is held to it.
+    """
+    value = run.sample.values[at].detach()
+    if not _is_symmetric(value) or gradient is None or _is_triangular(gradient) or not _reads_half(run, at, value):
+        return direction
+    return (direction + direction.mH) / 2
+
+
+def _is_triangular(gradient: torch.Tensor) -> bool:
+    return is_strided(gradient) and gradient.dim() >= 2 and bool(gradient.triu(1).any() != gradient.tril(-1).any())
+
+
+def _is_symmetric(value: torch.Tensor) -> bool:
+    is_matrix = is_strided(value) and value.dim() >= 2 and value.shape[-1] == value.shape[-2] > 1
+    return is_matrix and value.numel() > 0 and torch.equal(value, value.mH)
+
+
+def _reads_half(run: Run, at: int, value: torch.Tensor) -> bool:
+    """Whether one triangle is not read, or one of each pair of elements, as with pivots."""
+    beside = torch.ones_like(value) * typical(value)
+    if _is_unread(run, at, value, beside.triu(1)) or _is_unread(run, at, value, beside.tril(-1)):
+        return True
+    size = value.shape[-1]
+    return size <= LARGEST and all(
+        _is_one_unread(run, at, value, beside, *pair) for pair in combinations(range(size), 2)
+    )
+
+
+def _is_one_unread(run: Run, at: int, value: torch.Tensor, beside: torch.Tensor, row: int, column: int) -> bool:
+    one = torch.zeros_like(value)
+    one[..., row, column] = beside[..., row, column] / 100  # little, so that pivots stay where they are
+    return _is_unread(run, at, value, one) or _is_unread(run, at, value, one.mT)
+
+
+def _is_unread(run: Run, at: int, value: torch.Tensor, move: torch.Tensor) -> bool:
+    """Whether results stay the same to the last bit where the input moves so."""
+    here = outputs_at(run, at, value)
+    try:
+        there = outputs_at(run, at, value + move)
+    except Exception:  # it looks at all of the matrix
+        return False
+    return all(torch.equal(one, other) for one, other in zip(here, there, strict=True))

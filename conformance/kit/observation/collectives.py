@@ -1,0 +1,77 @@
+"""The collectives that start inside a block of a test body."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from conformance.kit.modes import carry_out
+
+#: Operators of these namespaces move data between ranks, those named here aside.
+NAMESPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd")
+LOCAL = ("wait_tensor", "_wrap_tensor_autograd")
+
+
+@contextlib.contextmanager
+def counted() -> Iterator[list[str]]:
+    """Collect the names of the collectives started inside the block by this thread, backward passes included.
+
+    It needs neither recording nor a process group, and sees every collective, since each ends in an operator.
+
+    >>> import torch
+    >>> with counted() as calls:
+    ...     torch.ones(2).sum()
+    tensor(2.)
+    >>> calls
+    []
+    """
+    mode = _Counting()
+    with mode:
+        yield mode.calls
+
+
+def unseen_change(action: Callable[[], object]) -> str:
+    """What changed a tensor that counts no new version: a collective that ``action`` starts, or an alias."""
+    with counted() as started:
+        action()
+    if started:
+        return f"changed by a collective: {', '.join(dict.fromkeys(started))}"
+    return "changed through .data, .numpy() or another alias, which autograd does not track"
+
+
+class EndedAtOnceMode(TorchDispatchMode):
+    """Waits for every collective before the call that starts it returns: one under way fills its tensors later."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # as for _Counting
+
+    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), options: Any = None) -> Any:
+        """Carry out an operation, and wait for what it started."""
+        result = carry_out(operator, args, options)
+        if operator.namespace == "c10d":
+            for started in result if isinstance(result, tuple | list) else (result,):
+                if isinstance(started, torch.ScriptObject) and hasattr(started, "wait"):
+                    started.wait()
+        return result
+
+
+class _Counting(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[str] = []
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Otherwise the first use imports the compiler: a second of time, and marks left all over the process.
+        return False
+
+    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), options: Any = None) -> Any:
+        name = operator.overloadpacket.__name__
+        if operator.namespace in NAMESPACES and name not in LOCAL:
+            self.calls.append(name.strip("_"))
+        return carry_out(operator, args, options)

@@ -1,0 +1,219 @@
+"""Every sample called and differentiated under the witness, and what it saw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import torch
+from torch.autograd import forward_ad
+from torch.utils import _pytree as pytree
+
+from conformance.kit import seeds
+from conformance.kit.calls import Run, SampleCall, every_sample
+from conformance.kit.deviations import need
+from conformance.kit.gradients import leaf_gradients
+from conformance.kit.observation.ctx_tensors import tensors_on
+from conformance.kit.observation.graph import functions_behind
+from conformance.kit.observation.witness import Call, Step, Witness
+from conformance.kit.observation.witnessing import witnessing
+from conformance.kit.subject import Subject
+from conformance.kit.variations.sizes import LONGER, resized
+from conformance.kit.variations.variants import in_dtype
+from conformance.kit.world import World
+
+#: Incoming gradients, as they were handed in and as they are afterwards.
+Pairs = tuple[tuple[torch.Tensor, torch.Tensor], ...]
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class Look:
+    """One sample's call: what the witness saw, and the exception it ended with, if any."""
+
+    sample: SampleCall
+    witness: Witness
+    cotangents: Pairs = ()
+    error: Exception | None = None
+
+
+#: Dtypes to try: ``x.float()`` returns x itself where that is float32 already, so a change in place shows only there.
+DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+
+
+def look_at(subject: Subject, world: World, everything: bool = False, derived: bool = False) -> list[Look]:
+    """Call every sample forward and backward under the witness; an exception in backward does not end it.
+
+    A world calls them once, however many tests look at what was seen.
+
+    Args:
+        subject: what to call.
+        world: the ranks.
+        everything: also without gradients, in forward mode where there is a jvp, and differentiated twice.
+        derived: also with the samples in other dtypes and made longer, where the subject takes that.
+
+    Raises:
+        NotApplicable: no Function class is at work.
+        Exception: forward raised it.
+    """
+    samples = every_sample(subject, world)
+    functions = _functions(subject, world, samples)
+    looks = _once(
+        world,
+        (subject.label, "backward"),
+        lambda: [_look(functions, sample, lambda run: _backward(run, world)) for sample in samples],
+    )
+    if everything:
+        looks = looks + _once(world, (subject.label, "else"), lambda: _otherwise(subject, world, functions, samples))
+    if derived:
+        looks = looks + _once(world, (subject.label, "derived"), lambda: _derived(world, functions, samples))
+    for look in looks:
+        # What is raised after forward is for other clauses to say.
+        if look.error is not None and not any(call.complete for call in look.witness.calls):
+            raise look.error
+    return looks
+
+
+def look_at_forward_mode(subject: Subject, world: World, derived: bool = False) -> list[Look]:
+    """Call every sample in forward mode under the witness; an exception there does not end it.
+
+    Args:
+        subject: what to call.
+        world: the ranks.
+        derived: also with the samples in other dtypes and made longer, where the subject takes that.
+
+    Raises:
+        NotApplicable: no Function class is at work, or none that defines jvp.
+    """
+    samples = [sample for sample in every_sample(subject, world) if sample.active]
+    functions = _functions(subject, world, samples)
+    need(any(map(_has_jvp, functions)), "the class defines no jvp")
+    looks = _once(world, (subject.label, "forward mode"), lambda: _duals(functions, samples))
+    if derived:
+        looks = looks + _once(
+            world,
+            (subject.label, "forward mode, derived"),
+            lambda: _duals(functions, _derived_from(samples, world)),
+        )
+    return looks
+
+
+def _duals(functions: tuple[type, ...], samples: list[SampleCall]) -> list[Look]:
+    return [_look(functions, sample, None, dual=True, lenient=True) for sample in samples]
+
+
+def _functions(subject: Subject, world: World, samples: list[SampleCall]) -> tuple[type, ...]:
+    found = _once(
+        world,
+        (subject.label, "functions"),
+        lambda: function_classes(subject, lambda: [sample.run().result for sample in samples]),
+    )
+    need(found, "no Function class stands in the graph of the results")
+    return found
+
+
+def _has_jvp(function: type) -> bool:
+    return getattr(function, "jvp", None) is not torch.autograd.Function.jvp
+
+
+def _once(world: World, key: object, found: Callable[[], Found]) -> Found:
+    """The cached result of an observation, which is made once for each world."""
+    if key not in world.known:
+        world.known[key] = found()
+    known: Found = world.known[key]
+    return known
+
+
+def _otherwise(subject: Subject, world: World, functions: tuple[type, ...], samples: list[SampleCall]) -> list[Look]:
+    looks = [_look(functions, sample, None, needed=()) for sample in samples]
+    if any(map(_has_jvp, functions)):
+        looks += _duals(functions, samples)
+    if not subject.gathers:
+        looks += [_look(functions, sample, lambda run: _twice(run, world), lenient=True) for sample in samples]
+    return looks
+
+
+def _derived(world: World, functions: tuple[type, ...], samples: list[SampleCall]) -> list[Look]:
+    samples = _derived_from(samples, world)
+    return [_look(functions, sample, lambda run: _backward(run, world), lenient=True) for sample in samples]
+
+
+def _derived_from(samples: list[SampleCall], world: World) -> list[SampleCall]:
+    named = ((sample, dtype, str(dtype).removeprefix("torch.")) for sample in samples for dtype in DTYPES)
+    converted = ((in_dtype(sample, dtype), f"{sample.label} in {name}") for sample, dtype, name in named)
+    # Where one rank has none, no rank has: the others would wait for it.
+    longer = [world.try_call(resized, sample, LONGER) for sample in samples if sample.active]
+    return [*(replace(sample, label=label) for sample, label in converted if sample is not None), *filter(None, longer)]
+
+
+def steps(looks: list[Look], method: str) -> Iterator[tuple[Look, Call, Step]]:
+    """Every call of one method of ctx that was seen."""
+    for look in looks:
+        for call in look.witness.calls:
+            for step in call.of(method):
+                yield look, call, step
+
+
+def function_classes(subject: Subject, call: Callable[[], Any]) -> tuple[type, ...]:
+    """The subject's class; those behind the result where it is a callable, or a class that applies another one."""
+    own = subject.function
+    try:
+        behind = functions_behind(call())
+    except Exception:
+        if own is None:
+            raise
+        return (own,)
+    return (own,) if own is not None and (own in behind or not behind) else tuple(behind)
+
+
+def _look(
+    functions: tuple[type, ...],
+    sample: SampleCall,
+    after: Callable[[Run], Pairs] | None,
+    *,
+    needed: tuple[int, ...] | None = None,
+    dual: bool = False,
+    lenient: bool = False,
+) -> Look:
+    """Call a sample under the witness, and do what comes after; a lenient look keeps no exception."""
+    with witnessing(*functions) as witness:
+        try:
+            run = forward_mode_run(sample) if dual else sample.run(needed=needed)
+            for call in witness.calls:
+                call.kept = tuple(tensors_on(call.context, foreign=call.inputs))
+            pairs = after(run) if after else ()
+        except Exception as error:
+            return Look(sample, witness, error=None if lenient else error)
+    return Look(sample, witness, pairs)
+
+
+def _backward(run: Run, world: World) -> Pairs:
+    if not run.outputs:
+        return ()
+    cotangents = run.cotangents(world)
+    before = [cotangent.clone() for cotangent in cotangents]
+    leaf_gradients(run.outputs, list(run.leaves.values()), cotangents)
+    return tuple(zip(before, cotangents, strict=True))
+
+
+def _twice(run: Run, world: World) -> Pairs:
+    if not run.outputs:
+        return ()
+    cotangents = [cotangent.requires_grad_() for cotangent in run.cotangents(world)]
+    first = [g for g in run.gradients(cotangents, create_graph=True) if g is not None and g.requires_grad]
+    if first:
+        torch.autograd.grad(first, cotangents, [torch.ones_like(g) for g in first], allow_unused=True)
+    return ()
+
+
+def forward_mode_run(sample: SampleCall, seed: int = 0) -> Run:
+    """Call the subject with a tangent of ones for every differentiated input; another seed gives other numbers."""
+    with forward_ad.dual_level():
+        duals = {
+            at: forward_ad.make_dual(sample.values[at].detach().clone(), torch.ones_like(sample.values[at]).detach())
+            for at in sample.active
+        }
+        args = tuple(pytree.tree_unflatten([duals.get(at, v) for at, v in enumerate(sample.plain)], sample.structure))
+        seeds.seed(seed, sample.holders)
+        return Run.of(sample, args, {})

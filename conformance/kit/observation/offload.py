@@ -1,0 +1,68 @@
+"""A call whose saved tensors are carried away, while everything else that belongs to the call is overwritten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+
+from conformance.kit.calls import Run, SampleCall
+from conformance.kit.modes import AllocationMode
+from conformance.kit.observation.graph import contexts_behind
+from conformance.kit.tensors import address, differentiable, freed, stored_values
+
+
+class _Tensors(AllocationMode):
+    """Collects the tensors that operations make."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tensors: list[torch.Tensor] = []
+        self.carrying = False
+
+    def allocated(self, tensor: torch.Tensor, origin: str) -> None:
+        """Keep it, unless it is a copy that is being carried away."""
+        if not self.carrying:
+            self.tensors.append(tensor)
+
+
+def offloaded(sample: SampleCall, overwriting: bool = True) -> Run:
+    """Call with hooks that keep copies of what is saved, then overwrite inputs, outputs and all between.
+
+    What was made by an earlier call, and the caller's own objects, are left alone: a Function may have constants.
+    """
+    all_of_it = _Tensors()
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        all_of_it.carrying = True
+        try:
+            return tensor.detach().clone()
+        finally:
+            all_of_it.carrying = False
+
+    with saved_tensors_hooks(pack, lambda kept: kept.clone()), all_of_it:
+        run = sample.run()
+    if not overwriting:
+        return run
+    owned = {None, *map(address, _of_modules(run))}
+    given = [stored_values(arg) for arg in run.args if isinstance(arg, torch.Tensor)]
+    everything = [*all_of_it.tensors, *given]
+    _overwrite([tensor for tensor in everything if address(tensor) not in owned])
+    return run
+
+
+def _of_modules(run: Run) -> Iterator[torch.Tensor]:
+    """Parameters and buffers of modules on ctx: the caller's, even where they are inputs as well."""
+    for context in contexts_behind(run.result):
+        for value in vars(context).values():
+            if isinstance(value, torch.nn.Module):
+                yield from value.parameters()
+                yield from value.buffers()
+
+
+def _overwrite(tensors: list[torch.Tensor]) -> None:
+    with torch.no_grad():
+        for tensor in (tensor for tensor in tensors if not freed(tensor)):
+            # Through .data: the version counter stays, for it is not a change in place that is tried here.
+            tensor.data.fill_(float("nan") if differentiable(tensor) else 0)

@@ -1,0 +1,94 @@
+"""What a method of the class returned, where PyTorch refuses it: PyTorch's words are about its own internals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from conformance.kit.attempt import name_of, text_of
+from conformance.kit.calls import SampleCall, active_samples
+from conformance.kit.deviations import Deviation, NotApplicable, Skipped
+from conformance.kit.recording import recording
+from conformance.kit.subject import Subject
+from conformance.kit.tensors import many
+from conformance.kit.world import World
+
+
+@contextmanager
+def explained(subject: Subject, world: World, member: str, call: Callable[[SampleCall], object]) -> Iterator[None]:
+    """Where PyTorch raises inside the block, say first what is wrong with what a method of the class returned.
+
+    Args:
+        subject: the subject.
+        world: the ranks. Of several, nobody knows which ones raised, so none is asked again.
+        member: ``backward`` or ``jvp``.
+        call: differentiates a sample so that PyTorch calls the method.
+
+    Raises:
+        Deviation: something is wrong with it, and PyTorch's words follow.
+    """
+    try:
+        yield
+    except (Deviation, NotApplicable, Skipped):
+        raise
+    except Exception as error:
+        found = _refused(subject, member, call, world) if world.size == 1 and subject.defines(member) else None
+        if found is None:
+            raise
+        what, actual, expected = found
+        line = next(iter(text_of(error).splitlines()), "")
+        raise Deviation(what, f"{actual}; PyTorch says: {name_of(error)}: {line}", expected) from error
+
+
+def _refused(
+    subject: Subject, member: str, call: Callable[[SampleCall], object], world: World
+) -> tuple[str, str, str] | None:
+    """The first value that cannot be taken: what it is, how it is described, and what would be right."""
+    recorded, notes = recording(subject, "forward", member)
+    for sample in active_samples(recorded, world):
+        try:
+            call(sample)
+        except Exception:
+            if not notes.of("forward") or not notes.of(member):
+                return None
+            forward, given = notes.of("forward")[-1], notes.of(member)[-1].returned
+            inputs = forward.args if subject.separate else forward.args[1:]  # in the combined form ctx comes first
+            returned, like = many(given), many(forward.returned) if member == "jvp" else inputs
+            if isinstance(given, list) or len(returned) != len(like):  # the clause on the number of values says so
+                return None
+            return _wrong(
+                returned, like, f"what {member} returns for", "output" if member == "jvp" else "input", sample
+            )
+    return None
+
+
+def _wrong(
+    returned: Sequence[Any], like: Sequence[Any], what: str, kind: str, sample: SampleCall
+) -> tuple[str, str, str] | None:
+    for suspects in (_other_things, _other_shapes, _nothing):
+        for place, (value, right) in enumerate(zip(returned, like, strict=False)):
+            if isinstance(right, torch.Tensor) and suspects(value, right):
+                said = f"{what} {kind} {place} of {sample.label}"
+                return said, _described(value), f"{_described(right)}, as {kind} {place} is"
+    return None
+
+
+def _other_things(value: Any, right: torch.Tensor) -> bool:
+    return value is not None and not isinstance(value, torch.Tensor)
+
+
+def _other_shapes(value: Any, right: torch.Tensor) -> bool:
+    return isinstance(value, torch.Tensor) and value.shape != right.shape
+
+
+def _nothing(value: Any, right: torch.Tensor) -> bool:
+    return value is None
+
+
+def _described(value: Any) -> str:
+    if value is None:
+        return "None"
+    return f"a tensor {list(value.shape)}" if isinstance(value, torch.Tensor) else f"a {type(value).__name__}"

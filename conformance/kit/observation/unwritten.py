@@ -1,0 +1,96 @@
+"""Memory that an operation hands out as it comes, made to hold no numbers: what is read of it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from conformance.kit.calls import SampleCall
+from conformance.kit.modes import carry_out
+from conformance.kit.tensors import dense, differentiable, is_strided
+from conformance.kit.world import World
+
+#: Operations that make a tensor larger than its memory was.
+GROWING = ("resize_", "resize_as_")
+#: What to say of a result that depends on such memory.
+UNWRITTEN = "memory of torch.empty or its like is read before anything is written to it"
+
+
+class FillMode(TorchDispatchMode):
+    """Fills the memory that ``torch.empty`` and its like hand out with NaN, which is as good as anything.
+
+    So it does with what a tensor grows by.
+
+    >>> with FillMode():
+    ...     torch.empty(2), torch.empty(2).zero_(), torch.zeros(2).new_empty(1), torch.zeros(1).resize_(2)
+    (tensor([nan, nan]), tensor([0., 0.]), tensor([nan]), tensor([0., nan]))
+    """
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run the operation, and fill what it made."""
+        grows = function.namespace == "aten" and function._opname in GROWING
+        held = _in_memory(args[0]).numel() if grows and _is_fillable(args[0]) else 0
+        result = carry_out(function, args, kwargs)
+        if function.namespace == "aten" and (grows or "empty" in function._opname):
+            for leaf in filter(_is_fillable, pytree.tree_leaves(result)):
+                _in_memory(leaf)[held:] = torch.nan
+        return result
+
+
+def _is_fillable(value: object) -> bool:
+    return differentiable(value) and is_strided(value) and not value.is_meta
+
+
+def _in_memory(tensor: torch.Tensor) -> torch.Tensor:
+    """All numbers of a tensor's storage, in order."""
+    storage = tensor.untyped_storage()
+    with torch.no_grad():
+        return tensor.detach().as_strided((storage.nbytes() // tensor.element_size(),), (1,), 0)
+
+
+def results_and_gradients(
+    sample: SampleCall, world: World, filled: bool = False
+) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Copies of the results of a call, and of all its gradients.
+
+    Args:
+        sample: the call.
+        world: the ranks.
+        filled: whether new memory is filled in forward and backward.
+    """
+    # Drawn before new memory is filled: the suite's own tensors are none of the subject's.
+    cotangents = sample.run().cotangents(world)
+    if not filled:
+        return _copied(sample, cotangents)
+    with FillMode():
+        return _copied(sample, cotangents)
+
+
+def _copied(sample: SampleCall, cotangents: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    run = sample.run()
+    results = [tensor.detach().clone() for tensor in run.tensors]
+    gradients = run.filled(run.gradients(cotangents)) if run.outputs else []
+    return results, [gradient.detach().clone() for gradient in gradients]
+
+
+def reads_unwritten(actual: torch.Tensor, plain: torch.Tensor) -> bool:
+    """Whether a tensor is no number where it is one when new memory is left as it comes."""
+    if actual.shape != plain.shape or not differentiable(actual):
+        return False
+    return bool((dense(actual).isnan() & ~dense(plain).isnan()).any())
+
+
+def told_unwritten(sample: SampleCall, world: World) -> str:
+    """The cause of what differs from call to call, where it is such memory. Asked of one rank: it makes more calls."""
+    if world.size > 1:
+        return ""
+    try:
+        pairs = [results_and_gradients(sample, world, filled) for filled in (True, False)]
+    except Exception:  # a cause that cannot be found is not told
+        return ""
+    both = (zip(one, other, strict=False) for one, other in zip(*pairs, strict=True))
+    return UNWRITTEN if any(reads_unwritten(*pair) for each in both for pair in each) else ""

@@ -1,0 +1,29 @@
+"""Global settings of torch as few programs have them: a Function that resets one to what is usual is seen there."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+
+from conformance.kit.process.restoration import restored
+
+
+@contextlib.contextmanager
+def unusual_settings() -> Iterator[None]:
+    """Run with another default dtype and number of threads, with anomaly mode on, and deterministic.
+
+    >>> with unusual_settings():
+    ...     torch.is_anomaly_enabled(), torch.are_deterministic_algorithms_enabled(), torch.get_num_threads() == 1
+    (True, True, False)
+    >>> torch.is_anomaly_enabled()
+    False
+    """
+    with restored():
+        torch.set_default_dtype(torch.float32 if torch.get_default_dtype() == torch.float64 else torch.float64)
+        torch.set_num_threads(5 if torch.get_num_threads() == 3 else 3)  # one is what others set it to
+        torch.set_anomaly_enabled(True, False)
+        # Not for warnings alone: whoever saves and restores the one flag would lose the other.
+        torch.use_deterministic_algorithms(True)
+        yield

@@ -1,0 +1,262 @@
+"""The signature that a collective claims, or those it keeps if it claims none, and what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from conformance.core.signatures import Signature, Type, strongest
+from conformance.kit.deviations import NotApplicable, Skipped, need
+from conformance.kit.process_groups import all_ranks, world_group
+from conformance.kit.spmd.hooks import declared, has_hook
+from conformance.kit.spmd.keeps import Finding, find, judge
+from conformance.kit.spmd.observation import Observation, differs, observe
+from conformance.kit.spmd.owed import Run
+from conformance.kit.spmd.tensor_calls import TensorCall, tensor_calls
+from conformance.kit.subject import Subject
+from conformance.kit.typed_samples import claimed
+from conformance.kit.typed_values import Ranks, argument, direction, reshared
+from conformance.kit.world import World
+
+#: So many tensors have few enough signatures to try them all.
+FEW = 3
+#: What a Function that is called in double precision may work in inside.
+SINGLE = float(torch.finfo(torch.float32).eps)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One sample's call, with the signature that it is judged by, and how the ranks were seen to answer.
+
+    Attributes:
+        call: the call.
+        signature: what is claimed, or the strongest of what is kept; None where nothing was claimed or found.
+        found: what it keeps, where nothing was claimed.
+        look: what the ranks did with inputs of the signature's types.
+        results: how many tensors it returns.
+    """
+
+    call: TensorCall
+    signature: Signature | None
+    found: tuple[Finding, ...]
+    look: Observation | None
+    results: int
+
+    @property
+    def is_found(self) -> bool:
+        """Whether nothing was claimed, so that it is judged by what it keeps."""
+        return bool(self.found) or self.signature is None
+
+    def ranks_that_differ(self) -> tuple[int, tuple[int, int]] | None:
+        """A result of type R or I that is not the same on two ranks, and which ranks."""
+        assert self.signature is not None
+        assert self.look is not None
+        for result, kind in enumerate(self.signature.results):
+            pair = None if kind.differs else self.look.differing(result)
+            if pair:
+                return result, pair
+        return None
+
+    def directions(self, mine: Sequence[torch.Tensor], rank: int) -> dict[int, torch.Tensor]:
+        """A tangent for each argument that is differentiated, of what a rank holds; by its type, alike on all ranks."""
+        kinds = enumerate(signature_of(self).arguments)
+        return {at: direction(kind, mine[at], rank, at) for at, kind in kinds if self.call.tensors[at].requires_grad}
+
+
+def claims(subject: Subject, world: World, dtype: str = "float64") -> list[Claim]:
+    """What each sample claims or keeps, in the group of all ranks. It is looked at once for each dtype.
+
+    Raises:
+        NotApplicable: the subject does not take the dtype.
+        Skipped: no signature was given, and there are too many to try.
+    """
+    key = "claims", dtype
+    if key not in world.known:
+        world.known[key] = [_claim(call, world) for call in calls_in(subject, world, dtype)]
+    found: list[Claim] = world.known[key]
+    return found
+
+
+def expect_fitting_types(subject: Subject, world: World) -> None:
+    """Call a subject with each sample, and count the tensors that come.
+
+    Raises:
+        BadTypes: its types name another number of them.
+    """
+    for call in calls_in(subject, world):
+        samples = all_ranks(world).agreed(call.samples())
+        results = len(call.in_group(world_group())(by_types(samples, None, world.rank)))
+        if results:  # a call without any is judged by a clause
+            claimed(subject.types, len(samples), results)
+
+
+def calls_in(subject: Subject, world: World, dtype: str = "float64") -> list[TensorCall]:
+    """Every sample's call in a dtype. Double precision may be refused: then each tensor keeps its own.
+
+    Raises:
+        NotApplicable: another dtype is refused.
+    """
+    found = []
+    for call in tensor_calls(subject, world):
+        changed = call.converted(getattr(torch, dtype))
+        if world.try_call(_call_with_held, changed, world) is None:
+            need(dtype == "float64", f"it refuses {dtype}")
+            changed = call
+        found.append(changed)
+    return found
+
+
+def _call_with_held(call: TensorCall, world: World) -> list[torch.Tensor]:
+    return list(call.in_group(world_group())(held(call, world)))
+
+
+def held(call: TensorCall, world: World, signature: Signature | None = None) -> list[torch.Tensor]:
+    """What this rank holds for the tensors of a call, by a signature; all of type V where there is none."""
+    samples = all_ranks(world).agreed(call.samples())
+    return by_types(samples, signature, world.rank)
+
+
+def by_types(samples: Sequence[torch.Tensor], signature: Signature | None, rank: int) -> list[torch.Tensor]:
+    """What a rank holds, made of samples that are the same on every rank."""
+    kinds = signature.arguments if signature else (Type.V,) * len(samples)
+    return [argument(kind, sample, rank, at) for at, (kind, sample) in enumerate(zip(kinds, samples, strict=True))]
+
+
+def _claim(call: TensorCall, world: World) -> Claim:
+    """Have all ranks make one call, and tell by which signature it is judged."""
+    ranks, run = all_ranks(world), call.in_group(world_group())
+    samples = ranks.agreed(call.samples())
+    results = len(run(by_types(samples, None, world.rank)))
+    everyones = world.exchange(results)
+    need(all(everyones), "it returns no tensor" if not any(everyones) else "some ranks get no tensor from it")
+    need(len(set(everyones)) == 1, "ranks get different numbers of tensors from it")
+    signature = claimed(call.subject.types, len(samples), results)
+    found: tuple[Finding, ...] = ()
+    if signature is None and has_hook(call.subject.function) and world.size > 1:
+        signature = _hooked(call, world, results)
+    elif signature is None:
+        if len(samples) + results > FEW:
+            raise Skipped(
+                f"it has {len(samples) + results} tensors, too many to try all signatures: give its types, "
+                'such as --types "V, R -> V"'
+            )
+        kept = kept_of(ranks, run, samples, results, call.precision)
+        found = tuple(finding for finding in kept if finding.kept)
+        best = strongest([finding.signature for finding in found])
+        signature = best[0] if best else None
+    look = observe(ranks, run, samples, differs(signature), call.precision) if signature else None
+    return Claim(call, signature, found, look, results)
+
+
+def _hooked(call: TensorCall, world: World, results: int) -> Signature:
+    """What the class says in its spmd_typecheck: of several signatures, one that it does not keep, or the strongest."""
+    ranks, run = all_ranks(world), call.in_group(world_group())
+    samples = ranks.agreed(call.samples())
+    if len(samples) > FEW:
+        raise Skipped(
+            f"it has {len(samples)} tensor arguments, too many to ask its spmd_typecheck for all types of them"
+        )
+    exact = call.as_called(by_types(samples, None, world.rank))
+    taken, refusal = declared(lambda tensors: call.called(tensors, world_group()), exact, world_group())
+    if not taken:
+        raise Skipped(f"its spmd_typecheck takes tensors of no type ({refusal}): mend it, or give types with --types")
+    broken = [one for one in find(ranks, run, samples, results, taken, call.precision) if not one.kept]
+    return broken[0].signature if broken else strongest(taken)[0]
+
+
+def kept_of(
+    ranks: Ranks,
+    run: Run,
+    samples: Sequence[torch.Tensor],
+    results: int,
+    precision: float,
+    signatures: Sequence[Signature] | None = None,
+) -> list[Finding]:
+    """Signatures, all there are where None, and whether each is kept, be it in single precision inside."""
+    fine = find(ranks, run, samples, results, signatures, precision)
+    if any(finding.kept for finding in fine) or precision >= SINGLE:
+        return fine
+    return find(ranks, run, samples, results, signatures, SINGLE)
+
+
+def instead(claim: Claim, world: World) -> str:
+    """Which signatures are kept in place of the claimed one, in words; every rank asks."""
+    samples = all_ranks(world).agreed(claim.call.samples())
+    if len(samples) + claim.results > FEW:
+        return ""
+    found = kept_of(all_ranks(world), claim.call.in_group(world_group()), samples, claim.results, claim.call.precision)
+    best = strongest([finding.signature for finding in found if finding.kept])
+    return f"it keeps {' and '.join(map(str, best))} instead" if best else "it keeps no signature at all"
+
+
+def wrong_gradient(claim: Claim, world: World) -> str:
+    """What is wrong with the gradients, in a sentence; empty where nothing is, or where differences cannot tell."""
+    assert claim.signature is not None
+    assert claim.look is not None
+    why = judge(claim.signature, {differs(claim.signature): claim.look}).why
+    ranks, run = all_ranks(world), claim.call.in_group(world_group())
+    if not why:
+        return ""
+    samples = ranks.agreed(claim.call.samples())
+    # Before it accuses: as one that works in single precision inside, and away from where a kink may be.
+    again = [(samples, max(claim.call.precision, SINGLE)), (moved(samples), claim.call.precision)]
+    for values, precision in again:
+        (second,) = find(ranks, run, values, claim.results, [claim.signature], precision)
+        if second.kept:
+            return ""
+    return claim.call.told(why)
+
+
+def moved(samples: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Other samples, not far away; whole numbers stay as they are."""
+    return [_moved(sample, at) if sample.requires_grad else sample for at, sample in enumerate(samples)]
+
+
+def _moved(sample: torch.Tensor, at: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(at)
+    drawn = torch.randn(sample.shape, dtype=sample.dtype, generator=generator, device="cpu").to(sample.device)
+    size = sample.detach().abs().square().mean().sqrt() or 1.0
+    return (sample.detach() + 0.05 * size * drawn).requires_grad_()
+
+
+def in_other_shares(claim: Claim, world: World) -> list[list[torch.Tensor | None]] | None:
+    """Every rank's results where the shares of arguments of type P are dealt out anew; None where there are none."""
+    assert claim.signature is not None
+    if Type.P not in claim.signature.arguments:
+        return None
+    ranks = all_ranks(world)
+    mine = by_types(ranks.agreed(claim.call.samples()), claim.signature, world.rank)
+    dealt = [
+        reshared(x, world.rank, world.size, at) if kind is Type.P else x
+        for at, (kind, x) in enumerate(zip(claim.signature.arguments, mine, strict=True))
+    ]
+    return ranks.tensors(claim.call.in_group(world_group())(dealt))
+
+
+def in_smaller_group(claim: Claim, results: int) -> Signature:
+    """The signature to judge by in a group where it returns so many tensors: there may be one for each rank.
+
+    Raises:
+        NotApplicable: it returns others there, of types that nobody can tell.
+    """
+    signature = signature_of(claim)
+    if len(signature.results) == results:
+        return signature
+    need(
+        len(set(signature.results)) == 1,
+        "it returns more tensors in some groups, and which types they have is not said",
+    )
+    return Signature(signature.arguments, signature.results[:1] * results)
+
+
+def signature_of(claim: Claim) -> Signature:
+    """The signature to judge by.
+
+    Raises:
+        NotApplicable: none was claimed, and it keeps none.
+    """
+    if claim.signature is None:
+        raise NotApplicable("no types were given, and it keeps no signature: backward.gradient says so")
+    return claim.signature

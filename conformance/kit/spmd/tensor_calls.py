@@ -1,0 +1,222 @@
+"""A sample of a collective as a function of its tensors alone, which the mathematics of SPMD types can look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.autograd.forward_ad as fwd
+from torch.utils import _pytree as pytree
+
+from conformance.kit import seeds
+from conformance.kit.process_groups import GROUP, placed
+from conformance.kit.samples import Sample
+from conformance.kit.spmd.owed import Run
+from conformance.kit.subject import Subject
+from conformance.kit.tensors import differentiable, is_strided, that_differ, to_double, told_apart
+from conformance.kit.variations.sizes import LONG
+from conformance.kit.world import World
+
+#: A tensor of more elements is moved along so many random directions, not element by element.
+MANY, DIRECTIONS = 6, 4
+#: As many where it is enough to know that something is wrong.
+TWO = 2
+
+
+@dataclass(frozen=True)
+class TensorCall:
+    """One sample, taken apart.
+
+    Attributes:
+        subject: what is called.
+        label: the sample's name.
+        values: its arguments, flattened.
+        structure: how they are nested.
+        places: which of the values are tensors.
+        dtype: what every tensor that can be differentiated is made into before the call; None leaves each its own.
+        most: a tensor of more elements is moved along random directions, not element by element.
+        directions: along how many.
+        uneven: which of the tensors have another shape on another rank, or whole numbers that are others there: each
+            rank keeps its own, and those that are differentiated are moved along directions.
+        counts: those of them that have the same shape on all ranks, such as how many rows each rank gets.
+    """
+
+    subject: Subject
+    label: str
+    values: tuple[Any, ...]
+    structure: Any
+    places: tuple[int, ...]
+    dtype: torch.dtype | None = None
+    most: int = MANY
+    directions: int = DIRECTIONS
+    uneven: frozenset[int] = frozenset()
+    counts: frozenset[int] = frozenset()
+
+    @classmethod
+    def of(cls, subject: Subject, sample: Sample) -> TensorCall:
+        """Take a sample apart. Where no tensor of it requires grad, all that can be differentiated are."""
+        values, structure = pytree.tree_flatten(sample.args)
+        places = tuple(at for at, value in enumerate(values) if isinstance(value, torch.Tensor))
+        if not any(values[at].requires_grad for at in places):
+            values = [value.requires_grad_() if differentiable(value) else value for value in values]
+        return cls(subject, sample.label, tuple(values), structure, places)
+
+    def converted(self, dtype: torch.dtype | None) -> TensorCall:
+        """The same call with tensors of another dtype; complex ones stay complex."""
+        return replace(self, dtype=dtype)
+
+    def along_two(self) -> TensorCall:
+        """The same call with each tensor moved along two directions: a fraction of the calls, and no element named."""
+        return replace(self, most=TWO, directions=TWO)
+
+    def lengthened(self) -> TensorCall | None:
+        """The call with over a thousand elements in the first tensor, and as many more rows in all with as many rows.
+
+        None where something else is passed that may be tied to the sizes: whole numbers, indices, objects; or where
+        they differ from rank to rank.
+        """
+        if self.uneven or not all(map(_is_untied, self.values)) or not self.tensors or self.tensors[0].numel() == 0:
+            return None
+        first = self.tensors[0]
+        rows, times = first.shape[:1], -(-LONG // first.numel())
+        if not rows or times == 1:
+            return None
+        longer = [
+            _repeated(value, times) if isinstance(value, torch.Tensor) and value.shape[:1] == rows else value
+            for value in self.values
+        ]
+        return replace(self, label=f"{self.label}, made longer", values=tuple(longer))
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """The tensor arguments."""
+        return [self.values[at] for at in self.places]
+
+    @property
+    def is_along_directions(self) -> bool:
+        """Whether some tensor has too many elements to be moved one by one."""
+        return any(differentiable(own) and self._is_moved_along(at) for at, own in enumerate(self.tensors))
+
+    def told(self, why: str) -> str:
+        """What is wrong with a gradient, in words that fit how the tensors were moved."""
+        return why.replace("at element", "along random direction") if self.is_along_directions else why
+
+    @property
+    def takes_a_group(self) -> bool:
+        """Whether the process group is among the arguments."""
+        return any(value is GROUP for value in self.values)
+
+    @property
+    def precision(self) -> float:
+        """The machine epsilon of the coarsest dtype that the subject is called with."""
+        kinds = [self._dtype(tensor) for tensor in self.tensors if differentiable(tensor)]
+        return float(max((torch.finfo(kind).eps for kind in kinds), default=torch.finfo(torch.float64).eps))
+
+    def _dtype(self, tensor: torch.Tensor) -> torch.dtype:
+        if self.dtype is None:
+            return tensor.dtype
+        return self.dtype.to_complex() if tensor.is_complex() else self.dtype
+
+    def samples(self) -> list[torch.Tensor]:
+        """What to differentiate by: the tensors in double precision, or, of large ones, steps along directions."""
+        return [self._sample(at) for at in range(len(self.places))]
+
+    def _sample(self, at: int) -> torch.Tensor:
+        tensor = self.tensors[at]
+        if not differentiable(tensor):
+            return tensor.new_empty(0) if at in self.uneven else tensor
+        wide = to_double(tensor.detach())
+        found = self._steps(wide) if self._is_moved_along(at) else wide.clone()
+        return found.requires_grad_(tensor.requires_grad)
+
+    def _is_moved_along(self, at: int) -> bool:
+        """Whether one of the tensors is moved along directions, and not element by element."""
+        return at in self.uneven or self.tensors[at].numel() > self.most
+
+    def _steps(self, tensor: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(self.directions, dtype=tensor.dtype, device=tensor.device)
+
+    def shrunk(self, tensor: torch.Tensor) -> torch.Tensor:
+        """What to differentiate by in place of a tensor: itself, or steps along some directions where it is large."""
+        return tensor.detach().clone() if tensor.numel() <= self.most else self._steps(tensor)
+
+    def grown(self, given: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
+        """The tensor that such a value stands for, differentiable."""
+        return given if own.numel() <= self.most else self._along(given, own)
+
+    def _along(self, given: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
+        directions = _directions(own, given.dtype, self.directions)
+        return own.detach().to(given.dtype) + (directions @ given).reshape(own.shape)
+
+    def in_group(self, group: Any) -> Run:
+        """The call as a function of :meth:`samples`, in a process group."""
+
+        def run(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+            return self.called([self._converted(at, given) for at, given in enumerate(tensors)], group)
+
+        return run
+
+    def called(self, tensors: Sequence[torch.Tensor], group: Any) -> list[torch.Tensor]:
+        """Call the subject with other tensors; the tensors of its result."""
+        values = list(self.values)
+        for at, tensor in zip(self.places, tensors, strict=True):
+            values[at] = tensor
+        args = placed(tuple(pytree.tree_unflatten(values, self.structure)), group)
+        seeds.seed(0)
+        return [leaf for leaf in pytree.tree_leaves(self.subject(*args)) if isinstance(leaf, torch.Tensor)]
+
+    def as_called(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The tensors that a call in a group is made with, without a graph."""
+        return [self._converted(at, given).detach() for at, given in enumerate(tensors)]
+
+    def _converted(self, at: int, given: torch.Tensor) -> torch.Tensor:
+        own = self.tensors[at]
+        if not differentiable(own):
+            return (own if at in self.uneven else given).clone()
+        moved = self._along(given, own) if self._is_moved_along(at) else given
+        # A copy: a Function may change what it is given.
+        return moved.to(self._dtype(own), copy=True)
+
+
+def tangents(run: Run, values: Sequence[torch.Tensor], moving: Mapping[int, torch.Tensor]) -> list[torch.Tensor]:
+    """The tangent of every result on this rank, zeros where it has none, with tangents for some of the arguments."""
+    plain = [value.detach() for value in values]
+    with fwd.dual_level():
+        duals = [fwd.make_dual(value, moving[at]) if at in moving else value for at, value in enumerate(plain)]
+        parts = [fwd.unpack_dual(result) for result in run(duals)]
+        return [torch.zeros_like(y) if tangent is None else tangent.detach().clone() for y, tangent in parts]
+
+
+def _is_untied(value: Any) -> bool:
+    """Whether a value would mean the same next to longer tensors."""
+    if isinstance(value, torch.Tensor):
+        return differentiable(value) and is_strided(value)
+    is_small = isinstance(value, int) and value in (0, 1)
+    return value is None or value is GROUP or is_small or isinstance(value, (float, str))
+
+
+def _repeated(tensor: torch.Tensor, times: int) -> torch.Tensor:
+    """The rows over and over again, each time a little smaller, so that no two are equal and most bounds hold."""
+    parts = [tensor.detach() * (1 - 0.5 * at / times) for at in range(times)]
+    return torch.cat(parts).to(tensor.dtype).requires_grad_(tensor.requires_grad)
+
+
+def _directions(like: torch.Tensor, dtype: torch.dtype, count: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randn(like.numel(), count, dtype=dtype, generator=generator, device="cpu")
+    size = like.detach().abs().double().square().mean().sqrt().clamp_min(1e-12)
+    return (drawn * size.cpu()).to(like.device)
+
+
+def tensor_calls(subject: Subject, world: World) -> list[TensorCall]:
+    """Every sample of a subject, the same on every rank, unless its inputs ask for the rank."""
+    found = [TensorCall.of(subject, sample) for sample in subject.examples(world)]
+    told = world.exchange([[told_apart(tensor) for tensor in call.tensors] for call in found])
+    return [_with_own(call, ranks) for call, *ranks in zip(found, *told, strict=True)]
+
+
+def _with_own(call: TensorCall, ranks: Sequence[Sequence[Sequence[object]]]) -> TensorCall:
+    uneven, shapes = that_differ(ranks), that_differ([[told[0] for told in rank] for rank in ranks])
+    return replace(call, uneven=uneven, counts=uneven - shapes)

@@ -1,0 +1,1 @@
+"""A sample called otherwise: laid out otherwise in memory, longer, in another dtype, under a mode, in a batch."""

@@ -1,0 +1,275 @@
+"""Batches of samples: what a Function returns under :func:`torch.vmap`, and sample by sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice, product
+from math import prod
+from random import Random
+from typing import Any
+
+import torch
+
+from conformance.kit import expect, seeds
+from conformance.kit.calls import SampleCall, every_sample
+from conformance.kit.deviations import Deviation, need
+from conformance.kit.numerics.precision import working_epsilon
+from conformance.kit.subject import Subject
+from conformance.kit.tensors import differentiable
+from conformance.kit.variations.generated_rule import (
+    LOSSES,
+    NAMED,
+    NO_DIRTY,
+    with_mapped_outputs,
+    with_plain_tuples,
+    without_losses,
+    without_nesting,
+)
+from conformance.kit.variations.transforms import apart, outputs, tensors
+from conformance.kit.world import World
+
+#: Samples in a batch.
+SIZE = 3
+#: Choices of in_dims tried for one call, at most; and where every one of them costs more.
+CHOICES, FEW = 14, 6
+
+#: The mapped dimension of each mapped tensor, by the tensor's position.
+InDims = Mapping[int, int]
+Values = Mapping[int, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Samples mapped in one call. ``rows`` has the tensors of each; those not mapped are the same in all."""
+
+    sample: SampleCall
+    in_dims: InDims
+    rows: tuple[Values, ...]
+    #: The machine epsilon that a call works in inside, where its dtypes promise a finer one.
+    precision: float = 0.0
+
+    @property
+    def whole(self) -> dict[int, torch.Tensor]:
+        """The tensors of the one call: the mapped ones stacked."""
+        mapped = {at: torch.stack([values[at] for values in self.rows], dim) for at, dim in self.in_dims.items()}
+        return {**self.rows[0], **mapped}
+
+    def map(
+        self,
+        function: Callable[..., Any],
+        whole: Values | None = None,
+        extra: Sequence[torch.Tensor] = (),
+        randomness: str = "error",
+    ) -> Any:
+        """Run ``function`` under torch.vmap, with the tensors of one sample by position.
+
+        Args:
+            function: what to run; it gets the sample's part of ``extra`` as further arguments.
+            whole: other tensors than :attr:`whole`, such as leaves of a graph.
+            extra: further tensors, mapped along their first dimension.
+            randomness: the option of torch.vmap.
+        """
+        values = self.whole if whole is None else whole
+
+        def one(*given: torch.Tensor) -> Any:
+            mapped = dict(zip(self.in_dims, given, strict=False))
+            return function({**values, **mapped}, *given[len(mapped) :])
+
+        in_dims = (*self.in_dims.values(), *(0 for _ in extra))
+        mapped = (values[at] for at in self.in_dims)
+        return torch.vmap(one, in_dims=in_dims, randomness=randomness)(*mapped, *extra)
+
+    def __str__(self) -> str:
+        dims = ", ".join(str(self.in_dims.get(at)) for at in tensors(self.sample))
+        return f"{self.sample.label} with in_dims ({dims})"
+
+
+def batches(subject: Subject, world: World, few: bool = False) -> Iterator[Batch]:
+    """For every sample, batches over different in_dims.
+
+    Raises:
+        NotApplicable: the class does not support torch.vmap, or nothing can be compared.
+    """
+    found = batched_samples(subject, world)
+    need(not any(map(draws_numbers, found)), "it draws random numbers: no two calls are alike")
+    need(not (subject.generates_vmap and any(map(_changed, found))), NO_DIRTY)
+    for sample in found:
+        values = variants(sample)
+        every = choices(sample)
+        step = max(1, len(every) // FEW) if few else 1
+        precision = working_epsilon(sample, world)
+        if every and subject.generates_vmap and world.size == 1:
+            _expect_tuples(batch(sample, every[0], values))
+        for in_dims in islice(every, 0, None, step):
+            yield replace(batch(sample, in_dims, values), precision=precision)
+
+
+def batched_samples(subject: Subject, world: World) -> list[SampleCall]:
+    """The samples to make batches of.
+
+    Raises:
+        NotApplicable: the class does not support torch.vmap, or no sample has a tensor.
+    """
+    need(subject.function is not None, "a plain callable: nothing says that it is made for torch.vmap")
+    need(subject.separate, "the combined form cannot be used under torch.vmap: override setup_context for that")
+    need(subject.defines("vmap") or subject.generates_vmap, "it has neither vmap nor generate_vmap_rule")
+    found = [sample for sample in every_sample(subject, world) if tensors(sample)]
+    need(found, "no sample has a tensor")
+    return found
+
+
+def _expect_tuples(first: Batch) -> None:
+    """Assert that a batch is not refused for the kind of tuple alone that forward returns."""
+    try:
+        first.map(partial(outputs, first.sample))
+    except Exception as error:
+        sample = replace(first.sample, subject=with_plain_tuples(first.sample.subject))
+        try:
+            first.map(partial(outputs, sample))
+        except Exception:  # it is refused for another reason, which a test will meet
+            return
+        raise Deviation(str(first), f"{type(error).__name__}: {error}", "what its samples give", NAMED) from error
+
+
+def batch(sample: SampleCall, in_dims: InDims, values: Sequence[Values]) -> Batch:
+    """A batch whose samples have their own values where ``in_dims`` maps."""
+    rows = ({at: (own if at in in_dims else values[0])[at] for at in own} for own in values)
+    return Batch(sample, in_dims, tuple(rows))
+
+
+def draws_numbers(sample: SampleCall) -> bool:
+    """Whether a call takes numbers from PyTorch's generator."""
+    seeds.seed(0)
+    before = torch.get_rng_state()
+    outputs(sample, {})
+    return not torch.equal(before, torch.get_rng_state())
+
+
+def choices(sample: SampleCall) -> list[InDims]:
+    """The in_dims to try: all there are, or, where those are too many, some, with every dimension of every tensor."""
+    changed = _changed(sample)
+    options = {
+        at: [*range(tensor.dim() + 1), *([] if at in changed else [None])] for at, tensor in tensors(sample).items()
+    }
+    if prod(map(len, options.values())) <= CHOICES + 1:
+        chosen = list(product(*options.values()))
+    else:
+        draw = Random(0).choice
+        longest = max(map(len, options.values()))
+        chosen = [tuple(option[turn % len(option)] for option in options.values()) for turn in range(longest)]
+        chosen += [tuple(map(draw, options.values())) for _ in range(CHOICES - longest)]
+    found = [
+        {at: dim for at, dim in zip(options, dims, strict=True) if dim is not None} for dims in dict.fromkeys(chosen)
+    ]
+    return [in_dims for in_dims in found if in_dims]
+
+
+def _changed(sample: SampleCall) -> set[int]:
+    """Tensors that the call changes in place; they must be mapped, since PyTorch cannot write a batch into others."""
+    given = {at: tensor.clone() for at, tensor in tensors(sample).items()}
+    apart(sample, given)
+    return {at for at, tensor in given.items() if tensor._version}
+
+
+def variants(sample: SampleCall, count: int = SIZE) -> list[dict[int, torch.Tensor]]:
+    """Values for the samples of a batch: the sample's own, then others that the subject can be expected to take.
+
+    Numbers are scaled down, which keeps signs, order and most bounds; integers change places, or stay as they are
+    where the subject does not take that.
+    """
+    plain = tensors(sample)
+    scaled = [
+        {at: x * (1 - 0.15 * index) if differentiable(x) else x for at, x in plain.items()} for index in range(count)
+    ]
+    rolled = [
+        {at: x if differentiable(x) else x.flatten().roll(index).view(x.shape) for at, x in values.items()}
+        for index, values in enumerate(scaled)
+    ]
+    try:
+        for values in rolled:
+            outputs(sample, values)
+    except Exception:  # an index out of order may be a wrong argument
+        return scaled
+    return rolled
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is computed of a batch, and what it has to be, sample by sample."""
+
+    batch: Batch
+    compute: Callable[[Batch], Sequence[torch.Tensor]]
+    expected: Sequence[Sequence[torch.Tensor]]
+    what: str
+
+    def attempt(self) -> Sequence[torch.Tensor] | None:
+        """Compute; None where PyTorch's generated rule raises and would be right if it lost nothing."""
+        try:
+            return self.compute(self.batch)
+        except Exception:
+            if self._is_right_without_losses():
+                return None
+            raise
+
+    def judge(self, actual: Sequence[torch.Tensor]) -> None:
+        """Assert that the batch gives what its samples give, and say where the generated rule alone is to blame."""
+        try:
+            expect_batch(actual, self.expected, self.what, self.batch.precision)
+        except Deviation as deviation:
+            deviation.likely = LOSSES if self._is_right_without_losses() else deviation.likely
+            raise
+
+    def _is_right_without_losses(self) -> bool:
+        subject = self.batch.sample.subject
+        more = with_mapped_outputs(without_nesting(subject))
+        return any(map(self._is_right_with, (without_losses(subject), without_losses(more))))
+
+    def _is_right_with(self, spared: Subject | None) -> bool:
+        if spared is None:
+            return False
+        batch = replace(self.batch, sample=replace(self.batch.sample, subject=spared))
+        try:
+            expect_batch(self.compute(batch), self.expected, self.what, batch.precision)
+        except Exception:
+            return False
+        return True
+
+
+def expect_batches(comparisons: Sequence[Comparison]) -> None:
+    """Assert that every batch gives what its samples give.
+
+    Raises:
+        NotApplicable: PyTorch's generated rule cannot compute some of them, and all others are right.
+    """
+    found = [(comparison, comparison.attempt()) for comparison in comparisons]
+    for comparison, actual in found:
+        if actual is not None:
+            comparison.judge(actual)
+    need(all(actual is not None for _, actual in found), LOSSES)
+
+
+def expect_batch(
+    actual: Sequence[torch.Tensor], expected: Sequence[Sequence[torch.Tensor]], what: str, precision: float
+) -> None:
+    """Assert that each batched tensor has the values that the samples gave one by one."""
+    expect.that(len(actual) == len(expected[0]), f"{what}: how many tensors", len(actual), len(expected[0]))
+    for place, whole in enumerate(actual):
+        right = torch.stack([sample[place] for sample in expected])
+        near = _near(right)
+        largest = float(right.abs().max()) if near and right.numel() else 0.0
+        expect.close(
+            whole,
+            right,
+            f"{what} {place}" if len(actual) > 1 else what,
+            rtol=near,
+            atol=near * (1 + largest),
+            precision=precision,
+            alternatives={"every sample got what belongs to sample 0": right[:1].expand_as(right)},
+        )
+
+
+def _near(tensor: torch.Tensor) -> float:
+    # A batch may be added up in another order than a sample.
+    return float(torch.finfo(tensor.dtype).eps ** 0.6) if differentiable(tensor) else 0.0

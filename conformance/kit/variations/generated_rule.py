@@ -1,0 +1,202 @@
+"""What PyTorch's generated vmap rule loses of a Function, and the same Function with nothing to lose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from inspect import signature
+from itertools import chain
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from conformance.kit.subject import Subject
+from conformance.kit.tensors import differentiable, many
+
+NO_DIRTY = "PyTorch's generated rule loses what ctx.mark_dirty was given, and then refuses every batch"
+LOSSES = (
+    "PyTorch's generated rule has known gaps: it does not map ctx.saved_for_forward, keeps only the batch dimensions "
+    "of the last save, ignores ctx.mark_non_differentiable, miscounts nested arguments in jvp, and adds up the "
+    "gradient of an unmapped output once per sample"
+)
+
+NAMED = "forward returns a named tuple as it is, which PyTorch's generated rule does not take: return tuple(...) of it"
+
+
+def with_plain_tuples(subject: Subject) -> Subject:
+    """The subject on a subclass whose forward returns a plain tuple where the class returns a named one."""
+    function: Any = subject.function
+
+    def forward(*inputs: Any) -> Any:
+        found = function.forward(*inputs)
+        return tuple(found) if isinstance(found, tuple) else found
+
+    return subject.overriding(forward=forward)
+
+
+def without_losses(subject: Subject) -> Subject | None:
+    """The subject on a subclass for which the generated rule loses nothing; None where it has a rule of its own.
+
+    The subclass saves all tensors in one order for both directions, hands each method those that the class saved for
+    it, and gives zeros for the tangents that jvp leaves out.
+    """
+    function: Any = subject.function
+    if function is None or not subject.generates_vmap:
+        return None
+
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        given = _Saves(ctx)
+        function.setup_context(given, inputs, output)
+        both = (*given.for_backward, *given.for_forward)
+        ctx.save_for_backward(*both)
+        ctx.save_for_forward(*both)
+        ctx.conformance_saves = len(given.for_backward), [_blank(value) for value in many(output)]
+
+    def backward(ctx: Any, *grads: Any) -> Any:
+        count, _ = ctx.conformance_saves
+        return function.backward(_Saved(ctx, ctx.saved_tensors[:count]), *grads)
+
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        count, blanks = ctx.conformance_saves
+        found = function.jvp(_Saved(ctx, ctx.saved_tensors[count:] or ctx.saved_tensors), *tangents)
+        if not isinstance(found, tuple) or len(found) != len(blanks):
+            return found
+        return tuple(blank() if tangent is None else tangent for tangent, blank in zip(found, blanks, strict=True))
+
+    members = {"setup_context": setup_context, "backward": backward, "jvp": jvp}
+    return subject.overriding(**{name: member for name, member in members.items() if subject.defines(name)})
+
+
+def without_nesting(subject: Subject) -> Subject:
+    """The subject on a subclass that is handed the values inside nested arguments one by one.
+
+    In the maps of jvp the generated rule has a place for each of these values, and one tangent for the whole argument.
+    """
+    function: Any = subject.function
+
+    def forward(nesting: _Nesting, *leaves: Any) -> Any:
+        return function.forward(*nesting.built(leaves))
+
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        nesting, *leaves = inputs
+        ctx.conformance_nesting = nesting
+        function.setup_context(_Nested(ctx), nesting.built(leaves), output)
+
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return ctx.conformance_nesting.spread(many(function.backward(_Nested(ctx), *grads)))
+
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        return function.jvp(_Nested(ctx), *ctx.conformance_nesting.gathered(tangents, of_nested=None))
+
+    members = {"forward": forward, "setup_context": setup_context, "backward": backward, "jvp": jvp}
+    own: dict[str, Any] = {name: member for name, member in members.items() if subject.defines(name)}
+    return subject.overriding(_Flattening, original=function.forward, **own)
+
+
+def with_mapped_outputs(subject: Subject) -> Subject:
+    """The subject on a subclass each of whose outputs is made of every input, so that none is the same for all samples.
+
+    The generated rule adds up the gradients that each sample hands to an input that is not mapped. Whatever comes to
+    an output that is not mapped either is for the whole batch, and every sample hands it on.
+    """
+    function: Any = subject.function
+
+    def forward(*inputs: Any) -> Any:
+        found = function.forward(*inputs)
+        given = [value for value in pytree.tree_leaves(inputs) if isinstance(value, torch.Tensor)]
+        zero = sum(torch.zeros_like(value, dtype=torch.int64).sum() for value in given)
+        return pytree.tree_map_only(torch.Tensor, lambda value: (value + zero).to(value.dtype), found)
+
+    return subject.overriding(forward=forward)
+
+
+class _Flattening(torch.autograd.Function):
+    """Stands behind a class, so that an ``apply`` of its own comes before this one."""
+
+    original: Callable[..., Any]
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Hand over a note of the arguments' nesting, then every value in them."""
+        bound = signature(cls.original).bind(*args, **kwargs)
+        bound.apply_defaults()
+        leaves, structure = pytree.tree_flatten(bound.args)
+        each = [pytree.tree_structure(argument) for argument in bound.args]
+        counts = tuple(None if own.is_leaf() else own.num_leaves for own in each)
+        return super().apply(_Nesting(structure, counts), *leaves, **bound.kwargs)
+
+
+@dataclass(frozen=True)
+class _Nesting:
+    """How arguments are nested, and how many values are in each; None for one that is a value itself."""
+
+    structure: pytree.TreeSpec
+    counts: tuple[int | None, ...]
+
+    def built(self, leaves: Iterable[Any]) -> tuple[Any, ...]:
+        """The arguments made of these values."""
+        return tuple(pytree.tree_unflatten(leaves, self.structure))
+
+    def gathered(self, values: Sequence[Any], of_nested: Any) -> tuple[Any, ...]:
+        """One value for each argument, of those for this note and all leaves; ``of_nested`` for a nested argument."""
+        pairs = zip(self.built(values[1:]), self.counts, strict=True)
+        return tuple(value if count is None else of_nested for value, count in pairs)
+
+    def spread(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        """One value for this note and each leaf, of those for the arguments, after which Nones may come."""
+        pairs = zip(values, self.counts, strict=False)
+        parts = [[value] if count is None else [None] * count for value, count in pairs]
+        return (None, *chain.from_iterable(parts))
+
+
+class _Around:
+    """Stands for a ctx, and passes on whatever it does not know."""
+
+    def __init__(self, ctx: Any, **own: Any) -> None:
+        vars(self).update(own, _ctx=ctx)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._ctx, name, value)
+
+
+class _Saves(_Around):
+    """Keeps what is saved, in place of saving it."""
+
+    def __init__(self, ctx: Any) -> None:
+        super().__init__(ctx, for_backward=(), for_forward=())
+
+    def save_for_backward(self, *tensors: torch.Tensor | None) -> None:
+        vars(self).update(for_backward=tensors)
+
+    def save_for_forward(self, *tensors: torch.Tensor | None) -> None:
+        vars(self).update(for_forward=tensors)
+
+
+class _Saved(_Around):
+    """Has these tensors saved, under either name."""
+
+    def __init__(self, ctx: Any, tensors: tuple[torch.Tensor | None, ...]) -> None:
+        super().__init__(ctx, saved_tensors=tensors, saved_for_forward=tensors)
+
+
+class _Nested(_Around):
+    """Has one flag for each argument as it was given."""
+
+    @property
+    def needs_input_grad(self) -> tuple[bool, ...]:
+        """False for a nested argument."""
+        ctx = vars(self)["_ctx"]
+        flags: tuple[bool, ...] = ctx.conformance_nesting.gathered(ctx.needs_input_grad, of_nested=False)
+        return flags
+
+
+def _blank(value: Any) -> Callable[[], Any]:
+    """Makes the tangent of an output that has none: zeros where PyTorch takes a tangent at all."""
+    if not differentiable(value):
+        return lambda: None
+    return partial(torch.zeros, value.shape, dtype=value.dtype, device=value.device)

@@ -1,0 +1,254 @@
+"""Samples laid out otherwise in memory: transposed, sliced, cut out, expanded. A subject need not take them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from conformance.kit import seeds
+from conformance.kit.calls import Run, SampleCall
+from conformance.kit.modes import carry_out
+from conformance.kit.tensors import differentiable, is_arrangeable, is_strided, same_values, shares_elements
+
+Arrange = Callable[[torch.Tensor], torch.Tensor]
+#: What fills memory between elements, where a Function that ignores strides would find it.
+JUNK = 7.0
+
+
+def _transposed(value: torch.Tensor) -> torch.Tensor:
+    return value.mT.contiguous().mT if value.dim() > 1 else value.contiguous()
+
+
+def _sliced(value: torch.Tensor) -> torch.Tensor:
+    if value.dim() == 0:
+        return torch.stack([torch.full_like(value, JUNK), value])[1]
+    wide = value.new_full((*value.shape[:-1], 2 * value.shape[-1] + 1), JUNK)
+    wide[..., 1::2] = value
+    return wide[..., 1::2]
+
+
+def cut_out(value: torch.Tensor) -> torch.Tensor:
+    """The values contiguous, behind others in longer memory, as rows of a matrix are, or parts of what was joined.
+
+    >>> cut_out(torch.zeros(2, 3)).is_contiguous(), cut_out(torch.zeros(2, 3)).storage_offset()
+    (True, 3)
+    """
+    if value.dim() == 0:
+        return _sliced(value)
+    long = value.new_full((1 + value.shape[0], *value.shape[1:]), JUNK)
+    long[1:] = value
+    return long[1:]
+
+
+def channels_last(value: torch.Tensor) -> torch.Tensor:
+    """The values of images and volumes with the channels last in memory; other tensors as they are.
+
+    >>> channels_last(torch.zeros(1, 2, 3, 4)).is_contiguous(memory_format=torch.channels_last)
+    True
+    """
+    return value.movedim(1, -1).contiguous().movedim(-1, 1) if value.dim() > 3 else value
+
+
+def _expanded(value: torch.Tensor) -> torch.Tensor:
+    return value[:1].clone().expand(value.shape) if value.dim() and value.shape[0] else value
+
+
+#: Ways to lay out an input. All but an expanded one keep its numbers: see :func:`settled`.
+LAYOUTS: dict[str, Arrange] = {
+    "contiguous": lambda value: value.clone(memory_format=torch.contiguous_format),
+    "transposed in memory": _transposed,
+    "sliced out of wider memory": _sliced,
+    "cut out of longer memory": cut_out,
+    "channels last": channels_last,
+    "expanded along the first dimension": _expanded,
+}
+
+
+class _Laid(torch.autograd.Function):
+    """Return a copy in another layout that is not a view."""
+
+    @staticmethod
+    def forward(ctx: Any, value: torch.Tensor, arrange: Arrange) -> torch.Tensor:
+        arranged = arrange(value.detach())
+        place = arranged.storage_offset(), arranged.shape, arranged.stride()
+        return torch.empty(0, dtype=value.dtype, device=value.device).set_(arranged.untyped_storage(), *place)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return grad, None
+
+
+def changes(sample: SampleCall, arrange: Arrange) -> bool:
+    """Whether another layout changes where any tensor of a sample lies in its memory."""
+    tensors = [value.detach() for value in sample.values if is_arrangeable(value)]
+    return any(lies_otherwise(arrange(value), value) for value in tensors)
+
+
+def lies_otherwise(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors differ in their strides, or in where they begin in their memory."""
+    return (one.stride(), one.storage_offset()) != (other.stride(), other.storage_offset())
+
+
+def settled(sample: SampleCall, arrange: Arrange) -> SampleCall:
+    """The sample with the numbers that a layout leaves it: all rows of an expanded tensor are its first one."""
+    values = {at: value.detach() for at, value in enumerate(sample.values) if is_arrangeable(value)}
+    arranged = {at: arrange(value) for at, value in values.items()}
+    return sample.having({at: value.contiguous() for at, value in arranged.items() if shares_elements(value)})
+
+
+def laid(sample: SampleCall, arrange: Arrange) -> Run:
+    """Call the subject in another layout with the values of a sample, which is :func:`settled`."""
+    leaves = {at: sample.values[at].detach().clone().requires_grad_() for at in sample.active}
+
+    def argument(at: int, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        plain = leaves.get(at, value.detach())
+        return _Laid.apply(plain, arrange) if is_arrangeable(value) else plain.clone()
+
+    args = [argument(at, value) for at, value in enumerate(sample.values)]
+    seeds.seed(0)
+    return Run.of(sample, tuple(pytree.tree_unflatten(args, sample.structure)), leaves)
+
+
+def writes_into_shared(run: Run, arrange: Arrange) -> bool:
+    """Whether a call has changed an argument that a layout would expand: to write into such a one is not defined."""
+    return any(
+        shares_elements(arrange(value.detach())) and not same_values(value.detach(), run.values[at])
+        for at, value in enumerate(run.sample.values)
+        if is_arrangeable(value)
+    )
+
+
+class MisreadMode(TorchDispatchMode):
+    """Notes the operations of PyTorch itself that give something else for expanded tensors than for contiguous ones.
+
+    PyTorch 2.13's median along a dimension is one, on the CPU: a Function made of it is not at fault.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.misread: list[str] = []
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call an operation, and once more with contiguous copies."""
+        given = args, kwargs or {}
+        result = carry_out(function, *given)
+        if _is_of_values_alone(function) and any(map(_is_expanded, pytree.tree_leaves(given))):
+            plain = pytree.tree_map(lambda x: x.contiguous() if _is_expanded(x) else x, given)
+            if not _alike(result, carry_out(function, *plain)):
+                self.misread.append(str(function))
+        return result
+
+
+class MetaLayoutMode(TorchDispatchMode):
+    """Notes the operations of PyTorch itself whose results the meta device lays out otherwise.
+
+    PyTorch 2.13's eigenvectors on the CPU lie along columns, and on the meta device along rows.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at_odds: list[str] = []
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call an operation, and before that once more without memory."""
+        there = self._strides_there(function, args, kwargs or {})
+        result = carry_out(function, args, kwargs)
+        if there is not None and there != _strides_of(result):
+            self.at_odds.append(str(function))
+        return result
+
+    def _strides_there(self, function: Any, args: Any, kwargs: Any) -> list[tuple[int, ...] | None] | None:
+        if function.namespace != "aten" or not any(isinstance(x, torch.Tensor) for x in pytree.tree_leaves(args)):
+            return None
+        try:
+            return _strides_of(carry_out(function, *pytree.tree_map(_without_memory, (args, kwargs))))
+        except Exception:  # it looks at the values
+            return None
+
+
+class MixingMode(TorchDispatchMode):
+    """Notes the operations of PyTorch itself that take tensors on the meta device beside others, and give others.
+
+    PyTorch 2.13 multiplies a matrix on the CPU with one on the meta device, and the product is on the CPU. That is
+    noted of tensors from elsewhere alone: one that was made meanwhile could have been made on the right device.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mixed: list[str] = []
+        self._made: dict[int, torch.Tensor] = {}  # by identity; kept, so that no other object gets that of one
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call an operation, and note where its arguments and results are."""
+        result = carry_out(function, args, kwargs)
+        given, returned = (
+            [t for t in pytree.tree_leaves(tree) if isinstance(t, torch.Tensor)] for tree in (args, result)
+        )
+        if all(tensor.is_meta or id(tensor) in self._made for tensor in given):
+            self._made |= {id(tensor): tensor for tensor in returned}
+        elif any(tensor.is_meta for tensor in given) and not all(tensor.is_meta for tensor in returned):
+            self.mixed.append(str(function))
+        return result
+
+
+def _without_memory(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor) or not is_strided(value):
+        return value
+    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+
+
+def _strides_of(tree: Any) -> list[tuple[int, ...] | None]:
+    return [telling_strides(leaf) for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def telling_strides(tensor: torch.Tensor) -> tuple[int, ...] | None:
+    """The strides that say where elements lie, which those of dimensions with one element do not; None if none does.
+
+    >>> telling_strides(torch.zeros(2, 1, 3)), telling_strides(torch.zeros(0, 3))
+    ((3, 1), None)
+    """
+    if not is_strided(tensor) or tensor.numel() < 2:
+        return None
+    return tuple(stride for stride, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1)
+
+
+def _is_of_values_alone(function: Any) -> bool:
+    """Whether what an operation of PyTorch's own returns is made of the values it is given, and of no memory."""
+    aliases = any(returned.alias_info for returned in function._schema.returns)
+    drawn = torch.Tag.nondeterministic_seeded in function.tags
+    return function.namespace == "aten" and not (aliases or drawn or "empty" in function._opname)
+
+
+def _is_expanded(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and is_strided(value) and shares_elements(value)
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether the floating-point results agree; which of several equal numbers is the largest may follow the layout."""
+    pairs = zip(pytree.tree_leaves(one), pytree.tree_leaves(other), strict=True)
+    return all(torch.allclose(a, b, rtol=1e-3, equal_nan=True) for a, b in pairs if differentiable(a))
+
+
+def read_in_order(sample: SampleCall, arrange: Arrange) -> SampleCall | None:
+    """The sample as code sees it that takes the memory of every input for contiguous; None where memory ends too soon.
+
+    >>> LAYOUTS["transposed in memory"](torch.tensor([[1, 2], [3, 4]])).stride()
+    (1, 2)
+    """
+    values = {at: value.detach() for at, value in enumerate(sample.values) if is_arrangeable(value)}
+    arranged = {at: arrange(value) for at, value in values.items()}
+    if any(x.storage_offset() + x.numel() > x.untyped_storage().size() // x.element_size() for x in arranged.values()):
+        return None
+    return sample.having({at: in_order(x).clone() for at, x in arranged.items()})
+
+
+def in_order(tensor: torch.Tensor) -> torch.Tensor:
+    """The memory of a tensor from its first element on, in its shape."""
+    strides = torch.empty(tensor.shape, device="meta").stride()
+    return tensor.as_strided(tensor.shape, strides, tensor.storage_offset())

@@ -1,0 +1,51 @@
+"""Random numbers under :func:`torch.vmap`: whether samples that are the same draw the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import torch
+
+from conformance.kit.calls import SampleCall
+from conformance.kit.subject import Subject
+from conformance.kit.tensors import dense
+from conformance.kit.variations.batches import SIZE, Batch, batch, batched_samples, choices, draws_numbers
+from conformance.kit.variations.transforms import Tensors, outputs, tensors
+from conformance.kit.world import World
+
+#: How often to draw: samples that drop a number now and then are alike by chance.
+SEEDS = range(20)
+
+
+def batches_of_the_same(subject: Subject, world: World) -> Iterator[Batch]:
+    """For every sample whose result follows the seed, batches that hold it several times."""
+    for sample in batched_samples(subject, world):
+        if draws_numbers(sample) and _follows_the_seed(sample):
+            every = choices(sample)
+            for in_dims in [every[0], every[-1]]:
+                yield batch(sample, in_dims, [tensors(sample)] * SIZE)
+
+
+def _follows_the_seed(sample: SampleCall) -> bool:
+    """Whether two calls mostly differ: a number that is dropped once in a thousand calls shows nothing."""
+    calls = [outputs(sample, {}, seed) for seed in SEEDS]
+    return 2 * sum(not same_results(one, other) for one, other in pairwise(calls)) >= len(SEEDS)
+
+
+def same_results(one: Tensors, other: Tensors) -> bool:
+    """Whether two calls gave the same, but for rounding."""
+    return len(one) == len(other) and all(map(_close, one, other))
+
+
+def samples_are_alike(results: Sequence[torch.Tensor]) -> bool:
+    """Whether every sample of a batch has the same results.
+
+    >>> samples_are_alike([torch.ones(3, 2)]), samples_are_alike([torch.ones(3, 2), torch.arange(3.0)])
+    (True, False)
+    """
+    return all(_close(whole, whole[:1].expand_as(whole)) for whole in map(dense, results))
+
+
+def _close(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.shape == other.shape and torch.allclose(dense(one), dense(other), rtol=1e-3, atol=1e-6, equal_nan=True)

@@ -1,0 +1,185 @@
+"""Samples derived from a sample: of another dtype, longer, with an empty first dimension, with numbers moved apart.
+
+A subject need not take them. What it takes it must differentiate as it does the sample that it was given.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import TypeVar
+
+import torch
+
+from conformance.kit.calls import Run, SampleCall, differentiated, in_double
+from conformance.kit.deviations import need
+from conformance.kit.numerics.nearby import nearby
+from conformance.kit.subject import Subject
+from conformance.kit.tensors import is_arrangeable, is_strided, to_double
+from conformance.kit.world import World
+
+Found = TypeVar("Found")
+
+#: How far gradients may be apart, next to their size: wide, since what is looked for is wrong and not imprecise.
+NEAR = {torch.float64: 0.01, torch.float32: 0.05, torch.float16: 0.1, torch.bfloat16: 0.1}
+OWN = "its spec says what the gradient is, and has clauses for it"
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """A value that is farther from the right one, next to its size, than the tolerance lets pass."""
+
+    what: str
+    actual: torch.Tensor
+    right: torch.Tensor
+    gap: float
+    tolerance: float
+    likely: str = ""
+
+    def __str__(self) -> str:
+        gap, tolerance = f"{self.gap:.2g}", f"{self.tolerance:.2g}"
+        return f"{self.what}: off by {gap} of its size, where {tolerance} is allowed; expected is that"
+
+
+def in_dtype(sample: SampleCall, dtype: torch.dtype) -> SampleCall | None:
+    """The sample in another precision; None where that would change nothing, or has no meaning for its numbers."""
+    tensors = {at: value.detach() for at, value in enumerate(sample.values) if is_arrangeable(value)}
+    is_half = torch.finfo(dtype).bits < 32
+    if is_half and any(value.dtype.is_complex for value in tensors.values()):
+        return None
+    moved = {at: value.to(dtype.to_complex() if value.dtype.is_complex else dtype) for at, value in tensors.items()}
+    return sample.having(moved) if any(moved[at].dtype != value.dtype for at, value in tensors.items()) else None
+
+
+def without_rows(sample: SampleCall, count: int | None = None) -> SampleCall | None:
+    """The sample with an empty first dimension in its first input and in all inputs of the same length.
+
+    Args:
+        sample: what it is derived from.
+        count: how many rows are left out, where it is not all of them.
+
+    Returns:
+        The derived sample; None where there are no more rows than that, or they cannot be left out.
+    """
+    rows = next((sample.values[at].shape[0] for at in sample.active if sample.values[at].dim()), 0)
+    left = 0 if count is None else rows - count
+    if rows == 0 or (count is not None and left <= 0):
+        return None
+    tensors = {at: value.detach() for at, value in enumerate(sample.values) if isinstance(value, torch.Tensor)}
+    if not all(map(is_strided, tensors.values())):
+        return None
+    return sample.having({at: value[:left] for at, value in tensors.items() if value.dim() and value.shape[0] == rows})
+
+
+def longer(sample: SampleCall) -> SampleCall | None:
+    """The sample with every tensor twice, along its first dimension; None where one has none."""
+    tensors = {at: value.detach() for at, value in enumerate(sample.values) if isinstance(value, torch.Tensor)}
+    if not all(value.dim() and is_strided(value) for value in tensors.values()):
+        return None
+    made = sample.having({at: torch.cat([value, (to_double(value) * 0.5).to(value)]) for at, value in tensors.items()})
+    return replace(made, label=f"{sample.label} made longer")
+
+
+def moved_apart(sample: SampleCall, world: World) -> SampleCall | None:
+    """The sample with its numbers moved a little, where equal ones may hide a mistake; None where they are not equal.
+
+    Two inputs with the same numbers can be taken for one another, and at ones any power is right.
+    """
+    tensors = [sample.values[at].detach() for at in sample.active]
+    plain = [value for value in tensors if is_strided(value)]
+    is_alike = any(one.shape == other.shape and torch.equal(one, other) for one, other in combinations(plain, 2))
+    is_uniform = any(value.numel() > 1 and bool((value == value[(0,) * value.dim()]).all()) for value in plain)
+    if not any(world.exchange(is_alike or is_uniform)):
+        return None
+    _, beside = nearby(sample, world, tries=1)
+    taken = world.try_call(beside.run)
+    return replace(beside, label=f"{sample.label} with its numbers moved apart") if taken else None
+
+
+def with_number(sample: SampleCall, at: int, gradient: torch.Tensor | None, number: float) -> SampleCall | None:
+    """The sample with a number in one input, where its gradient is largest; None where it has no such place."""
+    value = sample.values[at].detach()
+    if gradient is None or not value.numel() or not is_strided(value) or not is_strided(gradient):
+        return None
+    changed = value.clone(memory_format=torch.contiguous_format)
+    changed.view(-1)[gradient.detach().abs().reshape(-1).argmax()] = number
+    return replace(sample.having({at: changed}), label=f"{sample.label} with {number:g} in {sample.names[at]}")
+
+
+def steady(subject: Subject, world: World) -> list[SampleCall]:
+    """The samples to derive others from: those that give the same at every call.
+
+    Raises:
+        NotApplicable: none does, or the spec has its own clauses for the gradient.
+    """
+    need(subject.gradient_kind != "spec", OWN)
+    found = [in_double(sample) for sample, _ in differentiated(subject, world)]
+    found = [sample for sample in found if world.try_call(draws, sample, world) is False]
+    need(found, "it draws random numbers, so that no two calls are alike, or fails for the samples themselves")
+    return found
+
+
+def draws(sample: SampleCall, world: World) -> bool:
+    """Whether results or gradients depend on random numbers, on any rank."""
+    found = []
+    for seed in (0, 1):
+        run = sample.run(seed=seed)
+        # Copied before backward, which may give the memory of results back.
+        results = [tensor.detach().clone() for tensor in run.tensors]
+        found.append([*results, *run.filled(run.gradients(run.cotangents(world), seed=seed))])
+    one, other = found
+    alike = len(one) == len(other) and all(
+        a.shape == b.shape and _gap(a, b) == 0 for a, b in zip(one, other, strict=True)
+    )
+    return any(world.exchange(not alike))
+
+
+def everywhere(sample: SampleCall, world: World, look: Callable[[SampleCall], Found | None]) -> Found | None:
+    """What ``look`` finds wrong at the sample, if it finds something wrong near it too, on any rank.
+
+    Rounding may turn a result over where a Function jumps, but not at every point.
+    """
+    here, *others = nearby(sample, world)
+    wrong = look(here)
+    if not any(world.exchange(wrong is not None)):
+        return None
+    for point in others:
+        # In a tuple, since to find nothing wrong is not to fail.
+        looked = world.try_call(lambda point: (look(point),), point)
+        if looked is None or not any(world.exchange(looked[0] is not None)):
+            return None
+    return wrong
+
+
+def same_outputs(one: Run, other: Run, world: World) -> bool:
+    """Whether two calls gave as many outputs to differentiate, of the same shapes; on all ranks."""
+    shapes = [[list(output.shape) for output in run.outputs] for run in (one, other)]
+    fine = bool(one.outputs) and one.places == other.places and shapes[0] == shapes[1]
+    return all(world.exchange(fine))
+
+
+def farthest(actual: Sequence[torch.Tensor], right: Sequence[torch.Tensor], scale: float = 0.0) -> tuple[float, int]:
+    """The largest relative difference between tensors and the expected ones, and which tensor has it."""
+    largest = max([scale, *(size_of(tensor) for tensor in right)])
+    gaps = [_gap(a, b, 1e-5 * largest) for a, b in zip(actual, right, strict=True)]
+    worst = max(range(len(gaps)), key=lambda at: gaps[at])
+    return gaps[worst], worst
+
+
+def _gap(actual: torch.Tensor, right: torch.Tensor, least: float = 0.0) -> float:
+    one, other = to_double(actual.detach()), to_double(right.detach())
+    alike = (one == other) | (one.isnan() & other.isnan())
+    difference = float(torch.where(alike, 0, one - other).abs().square().sum().sqrt())
+    size = max(size_of(right), least)
+    if difference == 0:
+        return 0.0
+    return difference / size if size and math.isfinite(difference) else math.inf
+
+
+def size_of(tensor: torch.Tensor) -> float:
+    """The norm of a tensor; what is no finite number counts as nothing."""
+    # In double precision, since a mask has no absolute value of its own.
+    known = torch.nan_to_num(to_double(tensor.detach()).abs(), nan=0.0, posinf=0.0)
+    return float(known.square().sum().sqrt())

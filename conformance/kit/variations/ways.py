@@ -1,0 +1,36 @@
+"""Other ways to call with a sample: under a mode, or inside a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from conformance.kit.calls import SampleCall
+from conformance.kit.tensors import same_values
+
+
+def by_way_of(sample: SampleCall, way: Callable[..., Any]) -> SampleCall:
+    """The sample's call made as ``way(call, *args)``."""
+    call = sample.subject
+    through = replace(call, call=lambda target, *args: way(call, *args), result=None, dim=0)
+    return replace(sample, subject=through)
+
+
+def under(sample: SampleCall, mode: Callable[[], AbstractContextManager[Any]]) -> SampleCall:
+    """The sample's call made under a mode. Its arguments are made outside, as a module's parameters are."""
+
+    def way(call: Callable[..., Any], *args: Any) -> Any:
+        with mode():
+            return call(*args)
+
+    return by_way_of(sample, way)
+
+
+def works_in_place(sample: SampleCall) -> bool:
+    """Whether a call changes its arguments: run again, it would start from what it left."""
+    pairs = zip(sample.values, sample.run().values, strict=True)
+    return any(isinstance(old, torch.Tensor) and not same_values(old.detach(), new) for old, new in pairs)
