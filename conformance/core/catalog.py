@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -126,8 +127,16 @@ def _test(node: ast.FunctionDef, file: Path) -> SuiteTest:
 def _uses(file: Path, pattern: str) -> bool:
     """Whether a module, or a module of the kit that it imports, uses what a pattern finds: a long import for ranks."""
     text = file.read_text(encoding="utf-8")
-    helpers = re.findall(r"^from conformance\.kit\.(\w+) import", text, re.MULTILINE)
-    return bool(re.search(pattern, text)) or any(_uses(KIT / f"{name}.py", pattern) for name in helpers)
+    return bool(re.search(pattern, text)) or any(_uses(helper, pattern) for helper in _helpers(text))
+
+
+def _helpers(text: str) -> Iterator[Path]:
+    """The modules of the kit that a source imports, or imports from."""
+    for module, names in re.findall(r"^from conformance\.kit([\w.]*) import (.*)", text, re.MULTILINE):
+        place = KIT.joinpath(*module.split("."))
+        modules = [place.with_suffix(".py")] if module else []
+        modules += [place / f"{name}.py" for name in re.findall(r"\w+", names)]
+        yield from (path for path in modules if path.is_file())
 
 
 def _marks(node: ast.FunctionDef, file: Path) -> _Marks:
