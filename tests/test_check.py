@@ -328,7 +328,7 @@ def test_no_escape_codes_in_an_error():
 @pytest.mark.parametrize(("asked", "verdict"), [({}, "not-applicable"), ({"compile": True}, "pass")])
 def test_a_function_is_compiled_where_that_is_asked_for(asked, verdict):
     report = check(Square, (torch.ones(2, 3, dtype=torch.float64, requires_grad=True),), **asked)
-    (found,) = [clause for clause in report.subjects[0].clauses if clause.id == "Function.compile.agrees"]
+    found = report.subjects[0].clause("Function.compile.agrees")
     assert found.verdict == verdict
     assert report.subjects[0].verdict == "conforms"
 

@@ -39,7 +39,7 @@ def matrix() -> torch.Tensor:
 def gradient_of(function: object, **given: object):
     """The verdict on Collective.backward.gradient, and its report."""
     found = check(function, (matrix(), GROUP), spec="Collective", ranks=2, only="Collective.backward.gradient", **given)
-    return next(clause for clause in found.subjects[0].clauses if clause.id == "Collective.backward.gradient")
+    return found.subjects[0].clause("Collective.backward.gradient")
 
 
 def test_the_group_is_the_same_object_after_a_journey():
@@ -62,7 +62,7 @@ def test_without_types_the_signature_is_found():
     report = check(
         right.GatherForOneLoss, (matrix(), GROUP), spec="Collective", ranks=2, only="Collective.forward.types"
     )
-    (clause,) = (clause for clause in report.subjects[0].clauses if clause.id == "Collective.forward.types")
+    clause = report.subjects[0].clause("Collective.forward.types")
     assert (clause.verdict, clause.reason) == ("not-applicable", "no types were given; it keeps V -> I")
 
 
@@ -102,7 +102,7 @@ def test_types_are_read_from_the_hook_of_a_class():
     report = check(
         right_hooks.GatherForOneLoss, (matrix(), GROUP), spec="Collective", ranks=2, only="Collective.forward.types"
     )
-    (clause,) = (clause for clause in report.subjects[0].clauses if clause.id == "Collective.forward.types")
+    clause = report.subjects[0].clause("Collective.forward.types")
     assert clause.verdict == "pass"  # not applicable, where types are found
 
 
@@ -143,7 +143,7 @@ def test_a_result_that_waits_when_it_is_read_is_complete():
     report = check(
         gathered, (matrix(), 0, GROUP), spec="Collective", types="V -> R", ranks=2, only="Collective.forward.complete"
     )
-    (clause,) = (clause for clause in report.subjects[0].clauses if clause.id == "Collective.forward.complete")
+    clause = report.subjects[0].clause("Collective.forward.complete")
     assert clause.verdict == "pass"
 
 
@@ -204,7 +204,7 @@ def test_types_are_those_of_the_worlds_that_a_subject_is_judged_in():
         PartsOfAll, spec="Collective", types="V -> R, R", inputs=lambda: iter([(matrix(), GROUP)]), ranks=(2,)
     )
     report = check(subject, ranks=2, only="Collective.forward.one-rank")
-    (clause,) = (clause for clause in report.subjects[0].clauses if clause.id == "Collective.forward.one-rank")
+    clause = report.subjects[0].clause("Collective.forward.one-rank")
     assert clause.verdict == "not-applicable"
     assert clause.reason == "its types are those of another world, and it is judged in worlds of 2 ranks alone"
 
@@ -293,7 +293,7 @@ def test_the_compiler_is_not_kept_from_collectives_by_the_notes_that_are_taken_o
         ranks=2,
         only="Function.compile.fullgraph",
     )
-    (clause,) = (clause for clause in report.subjects[0].clauses if clause.id == "Function.compile.fullgraph")
+    clause = report.subjects[0].clause("Function.compile.fullgraph")
     assert (clause.verdict, clause.reason) == ("pass", "")
 
 

@@ -23,6 +23,7 @@ from tests.made_up import (
     GATHER,
     MESSAGE,
     NASTY,
+    OWED,
     SUBJECT,
     SUITE,
     SUM,
@@ -34,6 +35,7 @@ from tests.made_up import (
     on_terminal,
     outcome,
     plan,
+    subject_ref,
     with_note,
 )
 
@@ -287,6 +289,35 @@ def test_what_was_not_selected_is_one_line():
     assert "0/" not in told
     assert "skipped" not in told
     assert "3 not selected" in page(report)
+
+
+def test_a_subject_that_no_selected_test_is_of_is_counted_and_not_named():
+    other = subject_ref("mypkg.dist:Scatter")
+    planned = [plan(name, subject=subject) for name in OWED for subject in (SUBJECT, other)]
+    report = judge(
+        [outcome(SUM)], planned, [SUBJECT, other], CLAUSES, ENVIRONMENT, suite=SUITE, selected={outcome(SUM).nodeid}
+    )
+    told = on_terminal(report)
+    assert "Scatter" not in told
+    assert "Not selected: 1 subject and 3 clauses of the other subject." in told
+    nothing = judge([], planned, [SUBJECT, other], CLAUSES, ENVIRONMENT, suite=SUITE, selected=set())
+    assert "Scatter" in on_terminal(nothing)
+
+
+def test_a_verdict_without_counts_has_no_empty_line_below_it():
+    long = subject_ref(f"mypkg.{'dist' * 20}:Gather")
+    planned = [plan("Function.backward.count", subject=long)]
+    report = judge([], planned, [long], CLAUSES, ENVIRONMENT, suite=SUITE, selected=set())
+    lines = on_terminal(report).strip().splitlines()
+    at = next(at for at, line in enumerate(lines) if "Gather" in line)
+    assert lines[at + 1].strip()
+
+
+def test_the_verdict_on_a_clause_is_found_by_its_id():
+    subject = judge([outcome(SUM)], [plan(SUM)], [SUBJECT], CLAUSES, ENVIRONMENT, suite=SUITE).subjects[0]
+    assert subject.clause(SUM).verdict == "pass"
+    with pytest.raises(KeyError, match=r"Function\.new\.thing"):
+        subject.clause("Function.new.thing")
 
 
 def test_what_is_only_told_is_a_note_and_not_counted():

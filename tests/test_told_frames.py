@@ -119,6 +119,18 @@ def test_a_value_too_many_is_not_taken_for_a_forgotten_ctx():
     assert "looks like" not in told(Scale, X, 2.0, 3.0)
 
 
+@pytest.mark.parametrize(
+    ("function", "args", "why"),
+    [
+        (Scale, (X, 2.0, 3.0), "sample 0 is (tensor[3] float64, 2.0, 3.0); forward takes (x, factor) after ctx"),
+        (Scale, (), "sample 0 is (); forward takes (x, factor) after ctx"),
+        (scaled, (X, 2.0, 3.0), "sample 0 is (tensor[3] float64, 2.0, 3.0); scaled takes (x, factor)"),
+    ],
+)
+def test_what_a_sample_has_is_shown_beside_what_forward_takes(function, args, why):
+    assert why in " ".join(told(function, *args).replace("|", " ").split())
+
+
 @pytest.mark.parametrize("function", [OneTangentForTwoInputs, TangentsOfOutputsToo, VmapWithoutInfo, VmapOfOneArgument])
 def test_a_jvp_or_vmap_that_cannot_be_called_is_one_thing_to_tell(function):
     text = told(function, X, X + 1)

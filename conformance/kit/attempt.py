@@ -101,17 +101,26 @@ def name_of(error: BaseException) -> str:
 def explain(error: BaseException) -> str:
     """Type and text of an exception, and the frames of the user's own code.
 
-    Where no frame is theirs, those tell that made the call: the test's own, and PyTorch's innermost one. Of what the
-    suite itself raised, those from the test on are shown.
+    Where no frame is theirs, those tell that made the call: the test's own, unless a note says more than that, and
+    PyTorch's innermost one. Of what the suite itself raised, those from the test on are shown.
     """
     frames = _without_stand_ins(list(traceback.extract_tb(error.__traceback__)))
     is_unread = isinstance(error, SyntaxError)
     unread = traceback.format_exception_only(error)[:-1] if is_unread else []
-    own = [frame for frame in frames if not foreign(frame.filename)] or ([] if is_unread else _of_the_call(frames))
+    notes = _notes(error)
+    own = [frame for frame in frames if not foreign(frame.filename)]
+    if not (own or is_unread):
+        own = _of_the_call(frames)[-1 if notes else 0 :]
     if len(own) > _FRAMES:
         own = [*own[: _FRAMES // 2], *own[-_FRAMES // 2 :]]
-    lines = "".join([*traceback.format_list(own), *unread]).rstrip()
+    lines = "".join([*notes, *traceback.format_list(own), *unread]).rstrip()
     return f"{name_of(error)}: {text_of(error)}\n{lines}"
+
+
+def _notes(error: BaseException) -> list[str]:
+    """The lines that were added to an exception, by the subject or by a test that knows more than PyTorch says."""
+    notes = error.__dict__.get("__notes__")
+    return [f"{note}\n" for note in notes if type(note) is str] if type(notes) is list else []
 
 
 def _without_stand_ins(frames: list[FrameSummary]) -> list[FrameSummary]:

@@ -137,6 +137,17 @@ class SubjectResult:
     verdict: Annotated[SubjectVerdict, Meta(description="The verdict on it.")]
     clauses: Annotated[tuple[ClauseResult, ...], Meta(description="Every clause of the contract and of its spec.")]
 
+    def clause(self, clause_id: str) -> ClauseResult:
+        """The verdict on one clause, by its id, such as ``Function.backward.gradient``.
+
+        Raises:
+            KeyError: no such clause was planned for this subject.
+        """
+        for clause in self.clauses:
+            if clause.id == clause_id:
+                return clause
+        raise KeyError(clause_id)
+
     @property
     def no_gradient(self) -> str:
         """Why nothing of backward applies; empty where something does. It may be meant, or a method's name mistyped."""

@@ -62,7 +62,8 @@ class Sheet:
             self._print(Text.assemble(first, "  ", second))
         else:
             self._print(first)
-            self._print(Text.assemble(" " * indent, second))
+            if second:
+                self._print(Text.assemble(" " * indent, second))
 
     def _wrapped(self, text: Text, margin: int) -> Iterable[Text]:
         for line in text.wrap(self._console, max(_NARROW, self._console.width - margin)) or [Text()]:

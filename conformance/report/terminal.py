@@ -49,7 +49,7 @@ def show(report: Report, console: Console, verbose: bool = False) -> None:
         sheet.say("The run was interrupted; what had not been run by then counts as skipped.", "bold magenta")
     if any(clause.was_selected for clause in report.engine):
         sheet.say(_engine_line(report), STYLES[overall(filter(_asked, report.engine))])
-    for subject in report.subjects:
+    for subject in _asked_of(report):
         _subject_line(sheet, subject)
     _not_selected(sheet, report)
     for part in report.parts:
@@ -66,14 +66,31 @@ def _engine_line(report: Report) -> str:
     return f"{torch} keeps {kept} of {applicable} engine clauses"
 
 
+def _asked_of(report: Report) -> tuple[SubjectResult, ...]:
+    """The subjects that a selected test is of; all of them where there is none."""
+    asked = tuple(subject for subject in report.subjects if any(map(_was_asked, subject.clauses)))
+    return asked or report.subjects
+
+
+def _was_asked(clause: ClauseResult) -> bool:
+    """Whether a test of a clause was selected, even if others, without which it has no verdict, were not."""
+    return clause.was_selected or any(test.outcome != "skip" for test in clause.tests)
+
+
 def _not_selected(sheet: Sheet, report: Report) -> None:
     """One line for all that ``-k`` left out: what is shown is what was asked."""
     engine = sum(not clause.was_selected for clause in report.engine)
-    own = sum(not clause.was_selected for subject in report.subjects for clause in subject.clauses)
+    asked = _asked_of(report)
+    others = len(report.subjects) - len(asked)
+    own = sum(not clause.was_selected for subject in asked for clause in subject.clauses)
     left_out = [f"{counted(engine, 'clause')} of PyTorch itself"] * bool(engine)
-    left_out += [f"{own} of the {'subject' if len(report.subjects) == 1 else 'subjects'}"] * bool(own)
+    left_out += [counted(others, "subject")] * bool(others)
+    number = f"{own}" if engine and not others else counted(own, "clause")
+    of_whom = ("other " if others else "") + ("subject" if len(asked) == 1 else "subjects")
+    left_out += [f"{number} of the {of_whom}"] * bool(own)
     if left_out:
-        sheet.say(f"Not selected: {' and '.join(left_out)}.", "dim")
+        *first, last = left_out
+        sheet.say(f"Not selected: {', '.join(first)}{' and ' * bool(first)}{last}.", "dim")
         _selected(sheet, report)
 
 

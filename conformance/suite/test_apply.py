@@ -6,6 +6,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
+from conformance.kit import expect
 from conformance.kit.calls import SampleCall, every_sample
 from conformance.kit.deviations import Deviation
 from conformance.kit.marks import clause
@@ -23,6 +26,8 @@ def test_it_takes_its_samples(subject: Subject, world: World) -> None:
         except TypeError as error:
             if why := _misfit(sample, error):
                 raise Deviation(f"apply, {sample.label}", f"TypeError: {error}", "a result", why) from error
+            if note := _counted(sample, error):
+                error.add_note(note)
             raise
 
 
@@ -47,6 +52,22 @@ def _misfit(sample: SampleCall, error: TypeError) -> str:
     if is_refused and sample.subject.spec not in {"Function", "Collective"}:
         return f"it takes other arguments than {sample.subject.spec}: where that is meant, let call= make the call"
     return ""
+
+
+def _counted(sample: SampleCall, error: TypeError) -> str:
+    """How many arguments a sample has, and what takes another number of them; empty where the numbers are right."""
+    subject, args = sample.subject, sample.arguments()
+    function = subject.function
+    taken = subject.target if function is None else function.forward
+    if subject.call is not None or not callable(taken):
+        return ""
+    ctx = () if function is None or subject.defines("setup_context") else (None,)
+    if refused(error, taken, *ctx, *args) is None:
+        return ""
+    parameters = list(inspect.signature(taken).parameters.values())[len(ctx) :]
+    takes = f"({', '.join(map(str, parameters))})" + (" after ctx" if ctx else "")
+    given = [expect.shown(value).partition(" [" if isinstance(value, torch.Tensor) else "\n")[0] for value in args]
+    return f"{sample.label} is ({', '.join(given)}); {getattr(taken, '__name__', 'it')} takes {takes}"
 
 
 def _names_ctx(forward: Callable[..., Any]) -> bool:
