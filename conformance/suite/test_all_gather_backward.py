@@ -14,13 +14,13 @@ from conformance.kit.gathers.expected import (
     expect_nothing_more_kept,
     gradient,
     held,
-    laid_out,
     launch,
 )
 from conformance.kit.gathers.mistakes import Table, slice_mistakes
 from conformance.kit.marks import cases, clause, ranks
 from conformance.kit.results import assembled
 from conformance.kit.subject import Subject
+from conformance.kit.variations.layouts import GRADIENT_LAYOUTS
 from conformance.kit.world import World
 
 
@@ -90,7 +90,14 @@ def test_rows_of_a_gradient_that_is_not_contiguous(subject: Subject, world: Worl
 
 @clause("AllGather.backward.local-slice")
 @ranks(2, 3)
-@cases(layout=["expanded from one number", "transposed in memory", "sliced out of wider memory"])
+@cases(
+    layout=[
+        "expanded from one number",
+        "transposed in memory",
+        "sliced out of wider memory",
+        "cut out of longer memory",
+    ]
+)
 def test_rows_of_one_gradient_that_is_not_contiguous(subject: Subject, world: World, layout: str) -> None:
     """Where what was gathered is one tensor, a gradient for it that is not contiguous gives what it reads."""
     documented = (subject.form, subject.dim) == ("joined", 0)
@@ -98,7 +105,7 @@ def test_rows_of_one_gradient_that_is_not_contiguous(subject: Subject, world: Wo
     x, table = _leaf(world, (4, 6)), cotangents(world, (4, 6), torch.float64)
     if layout == "expanded from one number":
         table = [[torch.full_like(grad, rank + 1) for grad in row] for rank, row in enumerate(table)]
-    grad = laid_out(assembled(table[world.rank], subject.form, subject.dim), layout)
+    grad = GRADIENT_LAYOUTS[layout](assembled(table[world.rank], subject.form, subject.dim))
     actual = gradient(subject.undivided(x, launch(world)), x, grad)
     _expect_slice(world, actual, table, f", from one gradient {layout}")
 

@@ -19,11 +19,11 @@ from conformance.kit.gathers.expected import (
     expect_nothing_more_kept,
     gradient,
     held,
-    laid_out,
 )
 from conformance.kit.marks import cases, clause, ranks
 from conformance.kit.results import assembled
 from conformance.kit.subject import Subject
+from conformance.kit.variations.layouts import GRADIENT_LAYOUTS
 from conformance.kit.world import World
 
 
@@ -109,14 +109,21 @@ def test_sum_of_gradients_that_are_not_contiguous(subject: Subject, world: World
 
 @clause("AllGatherGradAutograd.backward.sum")
 @ranks(2, 3)
-@cases(layout=["expanded from one number", "transposed in memory", "sliced out of wider memory"])
+@cases(
+    layout=[
+        "expanded from one number",
+        "transposed in memory",
+        "sliced out of wider memory",
+        "cut out of longer memory",
+    ]
+)
 def test_sum_of_one_gradient_that_is_not_contiguous(subject: Subject, world: World, layout: str) -> None:
     """Where what was gathered is one tensor, a gradient for it that is not contiguous gives what it reads."""
     need(subject.form != "tuple", "it gives a tuple, whose gradients come one by one")
     x, table = _leaf(world, (4, 6)), cotangents(world, (4, 6), torch.float64)
     if layout == "expanded from one number":
         table = [[torch.full_like(grad, rank + 1) for grad in row] for rank, row in enumerate(table)]
-    grad = laid_out(assembled(table[world.rank], subject.form, subject.dim), layout)
+    grad = GRADIENT_LAYOUTS[layout](assembled(table[world.rank], subject.form, subject.dim))
     actual = gradient(subject.undivided(x), x, grad)
     expect_gradient(world, actual, table, f", from one gradient {layout}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import combinations, product
@@ -20,7 +20,7 @@ from conformance.kit.observation.collectives import unseen_change
 from conformance.kit.observation.looks import look_at
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_strided, same_values
-from conformance.kit.variations.layouts import channels_last, cut_out, lies_otherwise
+from conformance.kit.variations.layouts import GRADIENT_LAYOUTS, lies_otherwise
 from conformance.kit.variations.variants import in_dtype
 from conformance.kit.world import World
 
@@ -151,7 +151,7 @@ def test_layout_of_incoming_gradients_makes_no_difference(subject: Subject, worl
         if not _same(first.gradients(plain, seed=1), sample.run().gradients(plain, seed=2)):
             raise NotApplicable("backward draws random numbers, and what is drawn follows the layout")
         precision = working_epsilon(sample, world)
-        for layout, arrange in LAYOUTS.items():
+        for layout, arrange in GRADIENT_LAYOUTS.items():
             odd = [arrange(cotangent.clone()) for cotangent in plain]
             even = [cotangent.clone(memory_format=torch.contiguous_format) for cotangent in odd]
             changed = any(map(lies_otherwise, odd, even))
@@ -188,29 +188,6 @@ def _same(one: Gradients, other: Gradients) -> bool:
         (a is None and b is None) or (a is not None and b is not None and same_values(a, b))
         for a, b in zip(one, other, strict=True)
     )
-
-
-def _every_other(tensor: torch.Tensor) -> torch.Tensor:
-    if tensor.dim() == 0:
-        return tensor
-    wide = torch.zeros((*tensor.shape[:-1], 2 * tensor.shape[-1]), dtype=tensor.dtype, device=tensor.device)
-    wide[..., ::2] = tensor
-    return wide[..., ::2]
-
-
-def _first_row_everywhere(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor[:1].expand(tensor.shape) if tensor.dim() and tensor.shape[0] else tensor
-
-
-#: Ways to lay out a gradient; what cannot be laid out so comes back as it is.
-LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "expanded from one number": lambda tensor: tensor.reshape(-1)[:1].sum().expand(tensor.shape),
-    "with stride zero along dimension 0": _first_row_everywhere,
-    "transposed": lambda tensor: tensor.mT.contiguous().mT if tensor.dim() > 1 else tensor,
-    "with channels last in memory": channels_last,
-    "sliced out of a wider tensor": _every_other,
-    "cut out of a longer tensor": cut_out,
-}
 
 
 @clause("Function.backward.repeatable")

@@ -15,7 +15,6 @@ from conformance.kit.gathers.mistakes import Table, added_up, entry_mistakes, gr
 from conformance.kit.results import misshaped
 from conformance.kit.specs import Launch
 from conformance.kit.subject import Subject
-from conformance.kit.variations import layouts
 from conformance.kit.world import World
 
 #: Ways to lay out in memory what a matrix says, or a part of it.
@@ -49,13 +48,6 @@ def carries(world: World, dtype: torch.dtype) -> None:
             raise  # a backend that fails is no reason to let anything pass
         name = str(dtype).removeprefix("torch.")
         raise NotApplicable(f"the backend {world.backend} carries no {name}: {error}") from error
-
-
-def laid_out(grad: torch.Tensor, layout: str) -> torch.Tensor:
-    """A gradient with the same values in another layout: expanded, if its values are all the same, or strided."""
-    if layout == "expanded from one number":
-        return grad.reshape(-1)[0].expand(grad.shape)
-    return layouts.LAYOUTS[layout](grad)
 
 
 def launch(world: World) -> Launch:

@@ -66,6 +66,11 @@ LAYOUTS: dict[str, Arrange] = {
     "channels last": channels_last,
     "expanded along the first dimension": _expanded,
 }
+#: Ways to lay out an incoming gradient, which may be all one number, as that of a sum is.
+GRADIENT_LAYOUTS: dict[str, Arrange] = {
+    **LAYOUTS,
+    "expanded from one number": lambda value: value.reshape(-1)[:1].sum().expand(value.shape),
+}
 
 
 class _Laid(torch.autograd.Function):
