@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 import torch.distributed as dist
 
 from conformance import ConformanceError, Subject, check
+from conformance.core import catalog
 
 X = torch.linspace(0.3, 1.7, 3, dtype=torch.float64)
 
@@ -130,7 +133,20 @@ def test_an_input_that_is_changed_and_returned_is_laid_to_no_alias():
     assert "looks like" not in text
 
 
-def test_a_gather_of_another_form_is_told_how_to_say_so():
+#: Judged of a gather below, where each test that breaks costs a world of its own: the clauses that begin like these.
+OF_THE_FORM = ("Function.apply.", "AllGatherGradAutograd.forward.", "AllGatherGradAutograd.backward.unused")
+OF_THE_CALL = ("Function.apply.", "Function.backward.count", "AllGather.forward.")
+
+
+@pytest.fixture
+def few(request, monkeypatch):
+    """Every test of some clauses, in its first case alone."""
+    found = [replace(test, cases=test.cases[:1]) for test in catalog.suite() if test.clause.startswith(request.param)]
+    monkeypatch.setattr(catalog, "suite", lambda: tuple(found))
+
+
+@pytest.mark.parametrize("few", [OF_THE_FORM], indirect=True, ids=["few"])
+def test_a_gather_of_another_form_is_told_how_to_say_so(few):
     """What a tensor without dimensions is to a gather that joins is the other thing to tell."""
     subject, text = broken(Joins, spec="AllGatherGradAutograd", ranks=2)
     accused = {clause.id for clause in subject.clauses if clause.broken and clause.level == "must"}
@@ -142,7 +158,8 @@ def test_a_gather_of_another_form_is_told_how_to_say_so():
     assert "/conformance/" not in text
 
 
-def test_a_gather_with_other_arguments_is_told_how_to_call_it():
+@pytest.mark.parametrize("few", [OF_THE_CALL], indirect=True, ids=["few"])
+def test_a_gather_with_other_arguments_is_told_how_to_call_it(few):
     subject, text = broken(Joins, spec="AllGather", ranks=2)
     accused = [clause.id for clause in subject.clauses if clause.broken and clause.level == "must"]
     assert accused == ["Function.apply.accepts"]

@@ -125,8 +125,9 @@ def test_reports_keep_to_the_schema_that_was_released_with_their_number():
 
 def test_a_report_that_departs_from_the_released_schema_is_seen(project):
     shutil.copy(ROOT / release.SCHEMA, project / release.SCHEMAS / f"{REPORT['schema']}.json")
-    assert list(release.departures({**REPORT, "added": "later"}, project / release.SCHEMAS)) == []
-    without = {key: value for key, value in REPORT.items() if key != "environment"}
+    short = {**REPORT, "subjects": REPORT["subjects"][:1]}  # to hold all of it against a schema takes seconds
+    assert list(release.departures({**short, "added": "later"}, project / release.SCHEMAS)) == []
+    without = {key: value for key, value in short.items() if key != "environment"}
     assert list(release.departures(without, project / release.SCHEMAS)) == ["$: 'environment' is a required property"]
 
 

@@ -23,8 +23,11 @@ sys.path.insert(0, str(ROOT / "conf"))
 from clause_ids import current  # noqa: E402
 
 README = (ROOT / "README.md").read_text("utf-8")
-# Tests of the registry, of the commands and of the docs' data: of each kind one, and none that needs a minute.
-SOME_TESTS = ["tests/test_clauses.py", "tests/test_clause_ids.py", "tests/test_gates.py", "tests/test_project.py"]
+# Tests of the registry and its command, of the suite and the docs' data, and of what surrounds the code.
+SOME_TESTS = ["tests/test_clause_ids.py", "tests/test_gates.py", "tests/test_project.py"]
+#: What is asked of a class that is told its spec, and what is said then: the first run of the README asks everything.
+FEW = ("-k", "(gradient_is_the_sum or gradients_are_those_owed) and float64")
+KEPT = re.compile(r"Of the selected tests [1-9]\d* passed.*: nothing broken\.")
 DIST = """
 import torch
 import torch.distributed as dist
@@ -54,14 +57,14 @@ def inputs():
 """
 
 
-def run(command: Iterable[object], folder: Path, **around: str) -> str:
-    """Run a command that must succeed, and say what it printed."""
+def run(command: Iterable[object], folder: Path, status: int = 0) -> str:
+    """Run a command that must end with a status, and say what it printed."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "PYTHON", "COV_"))}
     done = subprocess.run(
-        [str(word) for word in command], cwd=folder, env={**kept, "COLUMNS": "120", "NO_COLOR": "1", **around},
+        [str(word) for word in command], cwd=folder, env={**kept, "COLUMNS": "120", "NO_COLOR": "1"},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600,
     )  # fmt: skip
-    assert done.returncode == 0, f"{shlex.join(map(str, command))}\n{done.stdout}"
+    assert done.returncode == status, f"{shlex.join(map(str, command))}\n{done.stdout}"
     return done.stdout
 
 
@@ -123,7 +126,6 @@ def package(programs, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("home")
     (folder / "mypackage").mkdir()
     (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    (folder / "example.py").write_text(example)
     square, _, call = example.partition("\n\ncheck(")
     arguments = call.removeprefix("Square, ").removesuffix(")\n")
     (folder / "mypackage" / "__init__.py").write_text("")
@@ -139,8 +141,10 @@ def test_the_archives_are_well_formed(built, wheel, source):
     run([sys.executable, "-m", "check_wheel_contents", wheel], source)
 
 
-def test_the_wheel_holds_the_two_packages_and_nothing_of_the_project(wheel):
+def test_the_wheel_holds_the_two_packages_and_nothing_of_the_project(wheel, source):
     names = zipfile.ZipFile(wheel).namelist()
+    files = (path for name in ("conformance", "spec_impl") for path in (source / name).rglob("*") if path.is_file())
+    assert {str(path.relative_to(source)) for path in files} - set(names) == set()
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {
         "autograd_conformance", "conformance", "spec_impl"
     }  # fmt: skip
@@ -149,10 +153,6 @@ def test_the_wheel_holds_the_two_packages_and_nothing_of_the_project(wheel):
 def test_what_runs_is_the_wheel(programs, package):
     found = run([programs / "python", "-c", "import conformance, spec_impl; print(conformance.__path__)"], package)
     assert str(programs.parent) in found
-
-
-def test_the_example_of_the_readme_runs(programs, package):
-    run([programs / "python", "example.py"], package)
 
 
 def commands() -> list[str]:
@@ -169,7 +169,14 @@ def test_the_readme_has_commands_to_try():
 @pytest.mark.parametrize("command", commands())
 def test_a_command_of_the_readme_runs(programs, package, command):
     name, *words = shlex.split(command)
-    assert run([programs / name, *words], package)
+    if "--spec" in words:
+        assert KEPT.search(run([programs / name, *words, *FEW], package, status=1))
+    elif words[0] == "run":
+        assert run([programs / name, *words, "--report", "report"], package)
+        assert {path.name for path in (package / "report").iterdir()} >= {"report.json", "report.html", "junit.xml"}
+        run([programs / "conformance", "verify", "report/report.json"], package)
+    else:
+        assert run([programs / name, *words], package)
 
 
 def test_every_clause_is_listed(programs, package):
@@ -177,20 +184,12 @@ def test_every_clause_is_listed(programs, package):
     assert {clause["id"] for clause in listed} == current()
 
 
-def test_a_report_is_written_and_verified(programs, package):
-    subject = ["mypackage.layers:Square", "--inputs", "mypackage.layers:inputs", "--ranks", "1"]
-    run([programs / "conformance", "run", *subject, "--report", "report"], package)
-    assert {path.name for path in (package / "report").iterdir()} >= {"report.json", "report.html", "junit.xml"}
-    run([programs / "conformance", "verify", "report/report.json"], package)
-
-
 def test_every_example_of_the_documentation_runs(programs, source, tmp_path):
     for name in ("docs", "tests"):
         shutil.copytree(source / name, tmp_path / name)
     for name in ("README.md", "conftest.py", "pyproject.toml"):
         shutil.copy(source / name, tmp_path)
-    options = ["-q", "-p", "no:cacheprovider", "-n", "2", "--dist", "loadfile"]
-    said = run([programs / "python", "-m", "pytest", *options, "README.md", "docs"], tmp_path)
+    said = run([programs / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "README.md", "docs"], tmp_path)
     assert re.search(r"\d+ passed", said)
 
 

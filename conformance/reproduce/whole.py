@@ -15,7 +15,7 @@ PACKAGES = (
     "conformance",
     "conformance.core",
     "conformance.kit",
-    "conformance.kit.spmd",
+    *sorted(f"conformance.kit.{file.parent.name}" for file in ROOT.glob("conformance/kit/*/__init__.py")),
     "conformance.suite",
     "published",
 )
