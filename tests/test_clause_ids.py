@@ -90,7 +90,8 @@ def test_the_command_adds_new_ids_and_takes_none_away(tmp_path):
     published.write_text("\n".join([gone, *kept]) + "\n")
     check = subprocess.run([*command, "--check"], capture_output=True, text=True)
     assert check.returncode == 1
-    assert gone in check.stderr and sorted(current())[0] in check.stderr
+    assert gone in check.stderr
+    assert sorted(current())[0] in check.stderr
     written = subprocess.run(command, capture_output=True, text=True)
     assert written.returncode == 1, "an id that is gone is a problem for the writer too"
     assert set(published.read_text().split()) == current() | {gone}

@@ -134,7 +134,8 @@ def test_a_test_of_the_suite_runs_on_ranks_out_of_a_script(tmp_path):
     path.write_text(whole_script(PlannedTest(test, subject, 2, True, test.cases[0]), 60.0))
     status, said = script(path)
     assert status == 1, said
-    assert "actual:" in said and "expected:" in said
+    assert "actual:" in said
+    assert "expected:" in said
     status, said = script(path, FIXED="1")
     assert status == 0, said
 

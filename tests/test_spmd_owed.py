@@ -47,11 +47,12 @@ def distributed(group):
 
 def found_on_ranks(ranks, group, dtype):
     arguments = [
-        argument(kind, x, ranks.rank, at) for at, (kind, x) in enumerate(zip(SIGNATURE.arguments, samples(dtype)))
+        argument(kind, x, ranks.rank, at)
+        for at, (kind, x) in enumerate(zip(SIGNATURE.arguments, samples(dtype), strict=True))
     ]
     given = [
         cotangent(kind, y, ranks.rank, at)
-        for at, (kind, y) in enumerate(zip(SIGNATURE.results, distributed(group)(arguments)))
+        for at, (kind, y) in enumerate(zip(SIGNATURE.results, distributed(group)(arguments), strict=True))
     ]
     slopes = owed(ranks, SIGNATURE, distributed(group), arguments, given)
     return [one.gradient(ranks.rank).tolist() for one in slopes]
@@ -61,7 +62,8 @@ def expected_together(size, dtype):
     """The gradient of the one loss by what each rank holds, where copies that move together are one tensor."""
     kinds = SIGNATURE.arguments
     held = [
-        [argument(kind, x, rank, at) for at, (kind, x) in enumerate(zip(kinds, samples(dtype)))] for rank in range(size)
+        [argument(kind, x, rank, at) for at, (kind, x) in enumerate(zip(kinds, samples(dtype), strict=True))]
+        for rank in range(size)
     ]
     for at, kind in enumerate(kinds):
         if not kind.differs:

@@ -57,7 +57,7 @@ def test_shares_change_on_every_rank_and_their_sum_does_not(size, dtype):
     before = [torch.full((3,), rank + 1.0, dtype=dtype) for rank in range(size)]
     after = [reshared(share, rank, size) for rank, share in enumerate(before)]
     assert torch.allclose(sum(after), sum(before))
-    assert all((new != old).all() for new, old in zip(after, before))
+    assert all((new != old).all() for new, old in zip(after, before, strict=True))
 
 
 @pytest.mark.parametrize("wanted", [True, False])

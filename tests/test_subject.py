@@ -296,6 +296,6 @@ def test_a_function_that_dies_or_hangs_on_ranks_leaves_the_caller_alone(fate):
 
             os.abort() if fate == "killed" else time.sleep(1000)
 
+    limit = 1.0 if fate == "hangs" else 60.0  # seconds
     with pytest.raises(ConformanceError, match="killed by SIGABRT" if fate == "killed" else "TIMEOUT"):
-        limit = 1.0 if fate == "hangs" else 60.0  # seconds
         check(Doomed, spec="AllGatherGradAutograd", call=apart, ranks=2, only=SUM, timeout=limit)

@@ -48,8 +48,8 @@ class _Base(Function):
 
 def _aligned(in_dims, *tensors):
     """The samples in front of every tensor, and as many dimensions behind them in all."""
-    rank = max(x.dim() - (dim is not None) for x, dim in zip(tensors, in_dims))
-    return [x if dim is None else _padded(x.movedim(dim, 0), rank) for x, dim in zip(tensors, in_dims)]
+    rank = max(x.dim() - (dim is not None) for x, dim in zip(tensors, in_dims, strict=True))
+    return [x if dim is None else _padded(x.movedim(dim, 0), rank) for x, dim in zip(tensors, in_dims, strict=True)]
 
 
 def _padded(x, rank):

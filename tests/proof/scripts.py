@@ -78,7 +78,8 @@ class Alone:
 
     def run(self, text: str, setup: str = "", device: str = "cpu") -> tuple[int, str]:
         """Run a script; its status and the last it said. The suite can be imported for its emulated device alone."""
-        assert self._process.stdin and self._process.stdout
+        assert self._process.stdin
+        assert self._process.stdout
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "script.py")
             path.write_text(text, "utf-8")

@@ -202,7 +202,7 @@ class ListOfShapes(Function):
     @staticmethod
     def backward(ctx, handed):
         parts = handed.split([shape.numel() for shape in ctx.shapes])
-        return tuple(part.view(shape) for part, shape in zip(parts, ctx.shapes))
+        return tuple(part.view(shape) for part, shape in zip(parts, ctx.shapes, strict=True))
 
 
 class ClearsOnlyIfAsked(Function):
