@@ -13,15 +13,13 @@ from conformance.kit.calls import Run
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause
 from conformance.kit.observation import collectives
-from conformance.kit.observation.looks import Look, look_at, steps
-from conformance.kit.observation.witness import EARLY, Call
+from conformance.kit.observation.looks import Look, early_phases, look_at, phases, steps
+from conformance.kit.observation.witness import EARLY, LAST_COUNTS, TOO_LATE, Call
 from conformance.kit.observation.witnessing import witnessing
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_strided
 from conformance.kit.world import World
 
-LAST_COUNTS = "of two calls only the last one counts"
-TOO_LATE = "too late to have an effect"
 #: Where torch.library makes Functions of operators. Their schemas say what they change, and a collective that was
 #: started before may still be filling their inputs.
 GENERATED = "torch._library.autograd"
@@ -32,14 +30,10 @@ def test_mark_dirty_is_called_once(subject: Subject, world: World) -> None:
     """A call calls mark_dirty at most once, and from forward or setup_context."""
     looks = look_at(subject, world, everything=True)
     need(any(steps(looks, "mark_dirty")), "mark_dirty is not called")
-    for look in looks:
-        for call in look.witness.calls:
-            early = [step.phase for step in call.of("mark_dirty") if step.phase in EARLY]
-            what = f"calls of mark_dirty in one call of {call.function.__name__}, {look.sample.label}"
-            expect.that(len(early) <= 1, what, f"{len(early)}, from {', '.join(early)}", "at most 1", LAST_COUNTS)
-    for look, call, step in steps(looks, "mark_dirty"):
-        what = f"where {call.function.__name__} calls mark_dirty, {look.sample.label}"
-        expect.that(step.phase in EARLY, what, step.phase, "forward or setup_context", TOO_LATE)
+    for what, early in early_phases(looks, "mark_dirty"):
+        expect.that(len(early) <= 1, what, f"{len(early)}, from {', '.join(early)}", "at most 1", LAST_COUNTS)
+    for what, phase in phases(looks, "mark_dirty"):
+        expect.that(phase in EARLY, what, phase, "forward or setup_context", TOO_LATE)
 
 
 @clause("Function.mark_dirty.only-inputs")
@@ -112,14 +106,10 @@ def test_mark_non_differentiable_is_called_once(subject: Subject, world: World) 
     """A call calls mark_non_differentiable at most once, and from forward or setup_context."""
     looks = look_at(subject, world, everything=True)
     need(any(steps(looks, "mark_non_differentiable")), "mark_non_differentiable is not called")
-    for look in looks:
-        for call in look.witness.calls:
-            early = [step.phase for step in call.of("mark_non_differentiable") if step.phase in EARLY]
-            what = f"calls of mark_non_differentiable in one call of {call.function.__name__}, {look.sample.label}"
-            expect.that(len(early) <= 1, what, f"{len(early)}, from {', '.join(early)}", "at most 1", LAST_COUNTS)
-    for look, call, step in steps(looks, "mark_non_differentiable"):
-        what = f"where {call.function.__name__} calls mark_non_differentiable, {look.sample.label}"
-        expect.that(step.phase in EARLY, what, step.phase, "forward or setup_context", TOO_LATE)
+    for what, early in early_phases(looks, "mark_non_differentiable"):
+        expect.that(len(early) <= 1, what, f"{len(early)}, from {', '.join(early)}", "at most 1", LAST_COUNTS)
+    for what, phase in phases(looks, "mark_non_differentiable"):
+        expect.that(phase in EARLY, what, phase, "forward or setup_context", TOO_LATE)
 
 
 @clause("Function.mark_non_differentiable.only-outputs")
@@ -145,9 +135,8 @@ def test_set_materialize_grads_is_called_early(subject: Subject, world: World) -
     """set_materialize_grads is called from forward or setup_context, not from backward, jvp or outside."""
     looks = look_at(subject, world, everything=True)
     need(any(steps(looks, "set_materialize_grads")), "set_materialize_grads is not called")
-    for look, call, step in steps(looks, "set_materialize_grads"):
-        what = f"where {call.function.__name__} calls set_materialize_grads, {look.sample.label}"
-        expect.that(step.phase in EARLY, what, step.phase, "forward or setup_context", TOO_LATE)
+    for what, phase in phases(looks, "set_materialize_grads"):
+        expect.that(phase in EARLY, what, phase, "forward or setup_context", TOO_LATE)
 
 
 def _called_again(look: Look) -> tuple[str, str]:

@@ -10,15 +10,13 @@ from conformance.kit import expect
 from conformance.kit.calls import Run, SampleCall, differentiated
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
-from conformance.kit.observation.looks import look_at, steps
+from conformance.kit.observation.looks import early_phases, look_at, phases, steps
 from conformance.kit.observation.offload import offloaded
-from conformance.kit.observation.witness import EARLY
+from conformance.kit.observation.witness import EARLY, LAST_COUNTS, TOO_LATE
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import same_values
 from conformance.kit.world import World
 
-LAST_COUNTS = "of two calls only the last one counts"
-TOO_LATE = "too late to have an effect"
 #: What PyTorch says of torch.func.grad and its like under saved-tensor hooks.
 TRANSFORMS = "don't yet support saved tensor hooks"
 
@@ -27,20 +25,16 @@ TRANSFORMS = "don't yet support saved tensor hooks"
 def test_save_for_backward_is_called_once(subject: Subject, world: World) -> None:
     """A call of forward calls save_for_backward at most once."""
     looks = look_at(subject, world)
-    for look in looks:
-        for call in look.witness.calls:
-            early = [step.phase for step in call.of("save_for_backward") if step.phase in EARLY]
-            what = f"calls of save_for_backward in one call of {call.function.__name__}, {look.sample.label}"
-            expect.that(len(early) <= 1, what, f"{len(early)}, from {', '.join(early)}", "at most 1", LAST_COUNTS)
+    for what, early in early_phases(looks, "save_for_backward"):
+        expect.that(len(early) <= 1, what, f"{len(early)}, from {', '.join(early)}", "at most 1", LAST_COUNTS)
 
 
 @clause("Function.save_for_backward.where")
 def test_save_for_backward_is_called_early(subject: Subject, world: World) -> None:
     """save_for_backward is called from forward or setup_context, not from backward, jvp or outside."""
     looks = look_at(subject, world, everything=True)
-    for look, call, step in steps(looks, "save_for_backward"):
-        what = f"where {call.function.__name__} calls save_for_backward, {look.sample.label}"
-        expect.that(step.phase in EARLY, what, step.phase, "forward or setup_context", TOO_LATE)
+    for what, phase in phases(looks, "save_for_backward"):
+        expect.that(phase in EARLY, what, phase, "forward or setup_context", TOO_LATE)
 
 
 @clause("Function.save_for_backward.only-tensors")
@@ -105,11 +99,8 @@ def test_save_for_forward_is_called_once(subject: Subject, world: World) -> None
     """A call of forward calls save_for_forward at most once."""
     looks = look_at(subject, world, everything=True)
     need(any(steps(looks, "save_for_forward")), "save_for_forward is not called")
-    for look in looks:
-        for call in look.witness.calls:
-            early = [step.phase for step in call.of("save_for_forward") if step.phase in EARLY]
-            what = f"calls of save_for_forward in one call of {call.function.__name__}, {look.sample.label}"
-            expect.that(len(early) <= 1, what, f"{len(early)}, from {', '.join(early)}", "at most 1", LAST_COUNTS)
+    for what, early in early_phases(looks, "save_for_forward"):
+        expect.that(len(early) <= 1, what, f"{len(early)}, from {', '.join(early)}", "at most 1", LAST_COUNTS)
 
 
 @clause("Function.save_for_forward.where")
@@ -117,6 +108,5 @@ def test_save_for_forward_is_called_early(subject: Subject, world: World) -> Non
     """save_for_forward is called from forward or setup_context, not from backward, jvp or outside."""
     looks = look_at(subject, world, everything=True)
     need(any(steps(looks, "save_for_forward")), "save_for_forward is not called")
-    for look, call, step in steps(looks, "save_for_forward"):
-        what = f"where {call.function.__name__} calls save_for_forward, {look.sample.label}"
-        expect.that(step.phase in EARLY, what, step.phase, "forward or setup_context", TOO_LATE)
+    for what, phase in phases(looks, "save_for_forward"):
+        expect.that(phase in EARLY, what, phase, "forward or setup_context", TOO_LATE)

@@ -16,7 +16,7 @@ from conformance.kit.deviations import need
 from conformance.kit.gradients import leaf_gradients
 from conformance.kit.observation.ctx_tensors import tensors_on
 from conformance.kit.observation.graph import functions_behind
-from conformance.kit.observation.witness import Call, Step, Witness
+from conformance.kit.observation.witness import EARLY, Call, Step, Witness
 from conformance.kit.observation.witnessing import witnessing
 from conformance.kit.subject import Subject
 from conformance.kit.variations.sizes import LONGER, resized
@@ -153,6 +153,20 @@ def steps(looks: list[Look], method: str) -> Iterator[tuple[Look, Call, Step]]:
         for call in look.witness.calls:
             for step in call.of(method):
                 yield look, call, step
+
+
+def early_phases(looks: list[Look], method: str) -> Iterator[tuple[str, list[str]]]:
+    """Of each call of a Function: what it is, and from which phases before backward it calls a method of ctx."""
+    for look in looks:
+        for call in look.witness.calls:
+            early = [step.phase for step in call.of(method) if step.phase in EARLY]
+            yield f"calls of {method} in one call of {call.function.__name__}, {look.sample.label}", early
+
+
+def phases(looks: list[Look], method: str) -> Iterator[tuple[str, str]]:
+    """Of each call of a method of ctx: what it is, and from which phase it comes."""
+    for look, call, step in steps(looks, method):
+        yield f"where {call.function.__name__} calls {method}, {look.sample.label}", step.phase
 
 
 def function_classes(subject: Subject, call: Callable[[], Any]) -> tuple[type, ...]:

@@ -25,6 +25,9 @@ METHODS = {
 }
 #: Where the contract allows them.
 EARLY = ("forward", "setup_context")
+#: What becomes of a call of a method of ctx that comes twice, or after forward.
+LAST_COUNTS = "of two calls only the last one counts"
+TOO_LATE = "too late to have an effect"
 
 
 @dataclass(frozen=True)
