@@ -11,6 +11,7 @@ import pytest
 from conformance.cli.commands import main
 from tests.faults.command import run
 from tests.modules import module
+from tests.sharing import one_forkserver
 
 LAYERS = module("Careless", backward="import os\nreturn grad * 2 if os.environ.get('MENDED') else grad.mul_(2)")
 RUN = ["run", "layers:Careless", "--inputs", "layers:inputs", "--ranks", "1", "--no-compile"]
