@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from conformance.cli.commands import main
 from conformance.core import clauses
 from tests.modules import module
+from tests.sharing import one_forkserver
 
 MORE = """
 number = 5
@@ -61,13 +63,29 @@ class Twice(torch.autograd.Function):
 """
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli")
+    (folder / "layers.py").write_text(module() + MORE)
+    (folder / "src").mkdir()
+    (folder / "src/inner.py").write_text(module())
+    (folder / "raising.py").write_text('raise ValueError("not here")\n')
+    (folder / "leaving.py").write_text("import sys\nsys.exit(3)\n")
+    with contextlib.chdir(folder), one_forkserver():
+        yield folder
+
+
+@pytest.fixture
+def among_others(folder, monkeypatch):
+    """A folder with modules in which nothing is written, and ranks that start there."""
+    monkeypatch.chdir(folder)
+    before = set(folder.iterdir())
+    yield
+    assert {file for file in folder.iterdir() if file.name != "__pycache__"} <= before
+
+
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    (tmp_path / "layers.py").write_text(module() + MORE)
-    (tmp_path / "src").mkdir()
-    (tmp_path / "src/inner.py").write_text(module())
-    (tmp_path / "raising.py").write_text('raise ValueError("not here")\n')
-    (tmp_path / "leaving.py").write_text("import sys\nsys.exit(3)\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -189,7 +207,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input_ends_with_status_4_and_a_line_or_two(here, capfd, case):
+def test_bad_input_ends_with_status_4_and_a_line_or_two(among_others, capfd, case):
     words, said = BAD[case]
     assert main(words) == 4
     told = capfd.readouterr()

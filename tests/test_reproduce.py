@@ -6,6 +6,7 @@ import ast
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -79,11 +80,24 @@ def written(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def ran(written: Path) -> dict[str, tuple[tuple[int, str], tuple[int, str]]]:
+def broken(alone: Path) -> Iterator[Alone]:
+    """A process for scripts: it has imported torch, and what they start is forked from it."""
+    with Alone(BUGS, PYTHONPATH=str(alone)) as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def mended(alone: Path) -> Iterator[Alone]:
+    """The same, where the bugs are fixed."""
+    with Alone(BUGS, PYTHONPATH=str(alone), FIXED="1") as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def ran(written: Path, broken: Alone, mended: Alone) -> dict[str, tuple[tuple[int, str], tuple[int, str]]]:
     """What each script says of the bug, and of the class once it is mended."""
     texts = {name: (written / f"bugs_{name}-{clause}.py").read_text() for name, (clause, _) in EXPECTED.items()}
-    with Alone(BUGS) as broken, Alone(BUGS, FIXED="1") as mended:
-        return {name: (broken.run(text), mended.run(text)) for name, text in texts.items()}
+    return {name: (broken.run(text), mended.run(text)) for name, text in texts.items()}
 
 
 @pytest.mark.parametrize("name", EXPECTED)
@@ -116,51 +130,59 @@ def test_a_script_begins_with_the_clause_what_came_and_which_torch(written, name
     assert (len(text.splitlines()) < 120) == short
 
 
-@pytest.mark.parametrize("size", [2, 3])
-def test_a_gather_is_shown_on_ranks_of_its_own(tmp_path, size):
-    path = tmp_path / "gather.py"
-    path.write_text(gather_script(GATHER_SUM, size, "bugs:Gather"))
-    status, said = script(path)
+def shows_the_sum(status: int, said: str, size: int) -> None:
     assert status == 1, said
     assert all(f"rank {rank} of {size}: gradient" in said for rank in range(size))
     assert "the sum over all ranks is" in said
+
+
+def test_a_gather_is_shown_on_ranks_of_its_own(tmp_path):
+    """As a stranger runs it: a command, whose ranks are started and not forked."""
+    path = tmp_path / "gather.py"
+    path.write_text(gather_script(GATHER_SUM, 2, "bugs:Gather"))
+    shows_the_sum(*script(path), 2)
     assert script(path, FIXED="1")[0] == 0
 
 
-def test_a_test_of_the_suite_runs_on_ranks_out_of_a_script(tmp_path):
-    path = tmp_path / "whole.py"
+def test_a_gather_is_shown_on_three_ranks(broken, mended):
+    text = gather_script(GATHER_SUM, 3, "bugs:Gather")
+    shows_the_sum(*broken.run(text), 3)
+    assert mended.run(text)[0] == 0
+
+
+def test_a_test_of_the_suite_runs_on_ranks_out_of_a_script(broken, mended):
     test = TESTS["test_gradient_is_that_of_all_losses_together"]
     subject = SubjectRef("bugs:Gather", "AllGatherGradAutograd", None, "bugs:Gather")
-    path.write_text(whole_script(PlannedTest(test, subject, 2, True, test.cases[0]), 60.0))
-    status, said = script(path)
+    text = whole_script(PlannedTest(test, subject, 2, True, test.cases[0]), 60.0)
+    status, said = broken.run(text)
     assert status == 1, said
     assert "actual:" in said
     assert "expected:" in said
-    status, said = script(path, FIXED="1")
+    status, said = mended.run(text)
     assert status == 0, said
 
 
-def test_a_script_of_a_collective_knows_its_types_and_the_names_its_module_takes_from_the_suite(tmp_path):
+def test_a_script_of_a_collective_knows_its_types_and_the_names_its_module_takes_from_the_suite(tmp_path, mended):
+    """As a stranger runs it: what is forked has imported too much to show that each rank finds what it needs."""
     path = tmp_path / "collective.py"
     test = TESTS["test_gradients_are_those_owed"]
     subject = SubjectRef("summing:Sum", "Collective", "summing:inputs", "summing:Sum", types="P -> I")
-    path.write_text(whole_script(PlannedTest(test, subject, 2, True, test.cases[0]), 60.0))
+    text = whole_script(PlannedTest(test, subject, 2, True, test.cases[0]), 60.0)
+    path.write_text(text)
     status, said = script(path)
     assert status == 1, said
     assert "2 times the expected one" in said
-    status, said = script(path, FIXED="1")
+    status, said = mended.run(text)
     assert (status, "in order" in said) == (0, True), said
 
 
-def test_a_clause_of_the_engine_runs_out_of_a_script(tmp_path):
-    path = tmp_path / "engine.py"
+def test_a_clause_of_the_engine_runs_out_of_a_script(mended):
     test = next(test for test in TESTS.values() if test.tests_engine and test.clause == "Function.backward.receives")
-    path.write_text(whole_script(PlannedTest(test, None, 1, False, test.cases[0]), 60.0))
-    status, said = script(path)
+    status, said = mended.run(whole_script(PlannedTest(test, None, 1, False, test.cases[0]), 60.0))
     assert (status, "in order" in said) == (0, True), said
 
 
-def test_all_that_scripts_carry_of_the_suite_can_be_imported_from_there(tmp_path):
+def test_all_that_scripts_carry_of_the_suite_can_be_imported_from_there(mended):
     """A module that reads its own file, or that finds others by their names alone, cannot."""
     carried: dict[str, str] = {}
     for test in {test.file: test for test in TESTS.values()}.values():
@@ -170,8 +192,7 @@ def test_all_that_scripts_carry_of_the_suite_can_be_imported_from_there(tmp_path
     given = f"PACKAGES, SOURCES = {PACKAGES!r}, {carried!r}"
     loader = assembled("sources", {"embedded": given})
     tried = f"sys.meta_path.insert(0, Sources())\nfor name in {sorted(carried)!r}:\n    __import__(name)\n"
-    with Alone(tmp_path) as alone:
-        status, said = alone.run(loader + tried)
+    status, said = mended.run(loader + tried)
     assert status == 0, said
 
 

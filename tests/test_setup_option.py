@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from conformance.cli.commands import main
 from tests.faults.command import run
 from tests.modules import module
+from tests.sharing import one_forkserver
 
 SETUPS = """
 def raises():
@@ -21,6 +25,14 @@ number = 3
 SUBJECTS = {"a subject": ("setups:Twice", "--inputs", "setups:inputs"), "the reference": ("--spec", "GradFactor")}
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("setups")
+    (folder / "setups.py").write_text(SETUPS + module())
+    with contextlib.chdir(folder), one_forkserver():
+        yield folder
+
+
 @pytest.mark.parametrize("about", SUBJECTS)
 @pytest.mark.parametrize(
     ("reference", "said"),
@@ -30,9 +42,12 @@ SUBJECTS = {"a subject": ("setups:Twice", "--inputs", "setups:inputs"), "the ref
         ("setups:none", "module 'setups' has no attribute 'none'"),
     ],
 )
-def test_a_setup_that_fails_is_bad_usage(tmp_path: Path, about: str, reference: str, said: str) -> None:
-    (tmp_path / "setups.py").write_text(SETUPS + module())
-    assert run("run", *SUBJECTS[about], "--setup", reference, cwd=tmp_path) == (4, "", f"conformance: {said}\n")
+def test_a_setup_that_fails_is_bad_usage(
+    folder: Path, capfd: pytest.CaptureFixture[str], about: str, reference: str, said: str
+) -> None:
+    with contextlib.chdir(folder):
+        assert main(("run", *SUBJECTS[about], "--setup", reference)) == 4
+    assert capfd.readouterr() == ("", f"conformance: {said}\n")
 
 
 def test_a_setup_is_called_first(tmp_path: Path) -> None:

@@ -223,6 +223,8 @@ class Forkserver(Owner):
         if self.process.poll() is None:
             self.strays.note()
         self.socket.close()
+        if not self.ready:  # it is still importing torch, for nobody, and has forked nothing
+            self.process.kill()
         try:
             self.process.wait(0 if self.stopped else CLOSE_LIMIT)
         except subprocess.TimeoutExpired:
