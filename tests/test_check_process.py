@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 import torch
 
@@ -52,6 +53,16 @@ SPOILED: dict[str, list[Callable[[], Any]]] = {
         lambda: torch.set_autocast_cache_enabled(False),
     ],
     "saved-tensor hooks": [lambda: torch._C._autograd._push_saved_tensors_default_hooks(same, same)],
+    "switches of torch": [
+        lambda: torch._C._set_multithreading_enabled(False),
+        lambda: torch._C._set_view_replay_enabled(True),
+        lambda: torch._C._set_mkldnn_enabled(False),
+        lambda: torch._C._set_sdp_use_flash(False),
+        lambda: torch._C._set_check_sparse_tensor_invariants(True),
+        lambda: torch.set_warn_always(True),
+    ],
+    "NumPy's handling of errors": [lambda: numpy.seterr(all="ignore")],
+    "handling of denormal numbers": [lambda: torch.set_flush_denormal(True)],
     "matmul precision": [lambda: torch.set_float32_matmul_precision("medium")],
     "print options": [lambda: torch.set_printoptions(precision=2)],
     "number of threads": [lambda: torch.set_num_threads(torch.get_num_threads() + 1)],

@@ -157,11 +157,12 @@ def check(
 
     What a Function changes in the calling process is put back after each test: default dtype, default device, grad
     mode, anomaly mode, deterministic algorithms, function and dispatch modes, functorch levels, forward-mode level,
-    autocast, saved-tensor hooks, matmul precision, print options, number of threads, working directory, environment
-    variables, signal handlers, signal mask, timers, umask, garbage collector, tracing, recursion limit, standard
-    streams, warning filters, and the state of random number generators. Not put back are resource limits, what is
-    patched or imported, threads and processes that it started, process groups, files, memory, and a stream that it
-    closed: where that matters, use ``conformance run``, which replaces the process.
+    autocast, saved-tensor hooks, switches of torch, matmul precision, print options, NumPy's handling of errors,
+    handling of denormal numbers, number of threads, working directory, environment variables, signal handlers, signal
+    mask, timers, umask, garbage collector, tracing, recursion limit, standard streams, warning filters, and the state
+    of random number generators. Not put back are resource limits, what is patched or imported, threads and processes
+    that it started, process groups, files, memory, and a stream that it closed: where that matters, use ``conformance
+    run``, which replaces the process.
 
     One example is enough: the suite itself calls with every combination of inputs that need a gradient, with
     incoming gradients of every layout, with batches along every dimension for vmap, and in double precision where a

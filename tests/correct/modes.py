@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+
+import numpy
 import torch
 from torch.amp import custom_bwd, custom_fwd
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tests.planted._square import Square
 
@@ -160,3 +164,14 @@ class PutsSettingsBack(Square):
         finally:
             torch.use_deterministic_algorithms(is_deterministic)
             torch.set_default_dtype(dtype)
+
+
+class PutsBackTheRest(Square):
+    """Silences warnings and NumPy, and switches oneDNN and a kernel of attention off, while it computes."""
+
+    @staticmethod
+    def forward(ctx, x):
+        quiet, silent = warnings.catch_warnings(), numpy.errstate(all="ignore")
+        with quiet, silent, torch.backends.mkldnn.flags(enabled=False), sdpa_kernel(SDPBackend.MATH):
+            warnings.simplefilter("ignore")
+            return Square.forward(ctx, x)

@@ -1,7 +1,10 @@
-"""Bugs of Functions that change a global setting of PyTorch, to what it is in most programs."""
+"""Bugs of Functions that change a global setting, some to what it is in most programs."""
 
 from __future__ import annotations
 
+import warnings
+
+import numpy
 import torch
 
 from tests.planted._square import Square
@@ -61,3 +64,63 @@ class AllowsWhatIsNotDeterministic(Square):
     def backward(ctx, grad):
         torch.use_deterministic_algorithms(False)
         return Square.backward(ctx, grad)
+
+
+class SwitchesOneDnnOff(Square):
+    """Switches oneDNN off, around a bug of some release, and leaves it off.
+
+    Breaks: Function.forward.deterministic
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        torch.backends.mkldnn.set_flags(False)
+        return Square.forward(ctx, x)
+
+
+class ForbidsFlashAttention(Square):
+    """Forbids a kernel of attention in backward, for everybody and for ever.
+
+    Breaks: Function.forward.deterministic
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        torch.backends.cuda.enable_flash_sdp(False)
+        return Square.backward(ctx, grad)
+
+
+class FlushesDenormalNumbers(Square):
+    """Has tiny numbers taken for zero, which is faster.
+
+    Breaks: Function.forward.deterministic
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        torch.set_flush_denormal(True)
+        return Square.forward(ctx, x)
+
+
+class SilencesNumPy(Square):
+    """Divides in NumPy where zeros may be, and tells NumPy to say nothing of it from then on.
+
+    Breaks: Function.forward.deterministic
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        numpy.seterr(divide="ignore", invalid="ignore")
+        return Square.forward(ctx, x)
+
+
+class SilencesWarnings(Square):
+    """Sweeps away all warnings of the program, for the sake of one.
+
+    Breaks: Function.forward.deterministic
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        warnings.simplefilter("ignore")
+        return Square.forward(ctx, x)

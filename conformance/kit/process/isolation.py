@@ -83,13 +83,13 @@ class _AtLeast(list[Any]):
     """Entries to which a library may add its own when it is imported."""
 
 
-class _Devices(dict[str, Any]):
-    """Something about each accelerator in use; one that a test is the first to use has not changed."""
+class _InUse(dict[str, Any]):
+    """Something about each thing in use; one that a test is the first to use has not changed."""
 
 
-def _current_devices() -> _Devices:
+def _current_devices() -> _InUse:
     modules = seeds.devices_in_use().values()
-    return _Devices((module.__name__, (module.current_device(), module.current_stream())) for module in modules)
+    return _InUse((module.__name__, (module.current_device(), module.current_stream())) for module in modules)
 
 
 def _deterministic() -> tuple[bool, ...]:
@@ -102,14 +102,29 @@ def _deterministic() -> tuple[bool, ...]:
     )
 
 
+#: Switches of torch that are on or off: how to read each, and how to set it.
+SWITCHES: tuple[tuple[Callable[[], bool], Callable[[bool], object]], ...] = (
+    (torch._C._is_multithreading_enabled, torch._C._set_multithreading_enabled),
+    (torch._C._is_view_replay_enabled, torch._C._set_view_replay_enabled),
+    (torch._C._get_mkldnn_enabled, torch._C._set_mkldnn_enabled),
+    (torch._C._get_cudnn_enabled, torch._C._set_cudnn_enabled),
+    (torch._C._get_flash_sdp_enabled, torch._C._set_sdp_use_flash),
+    (torch._C._get_mem_efficient_sdp_enabled, torch._C._set_sdp_use_mem_efficient),
+    (torch._C._get_math_sdp_enabled, torch._C._set_sdp_use_math),
+    (torch._C._get_cudnn_sdp_enabled, torch._C._set_sdp_use_cudnn),
+    (torch._C._check_sparse_tensor_invariants, torch._C._set_check_sparse_tensor_invariants),
+    (torch.is_warn_always_enabled, torch.set_warn_always),
+)
+
+
 def _switches() -> tuple[bool, ...]:
-    return (
-        torch._C._is_multithreading_enabled(),
-        torch._C._is_view_replay_enabled(),
-        torch._C._get_mkldnn_enabled(),
-        torch.sparse.check_sparse_tensor_invariants.is_enabled(),
-        torch.is_warn_always_enabled(),
-    )
+    return tuple(reading() for reading, _ in SWITCHES)
+
+
+def _number_errors() -> _InUse:
+    """What NumPy does on overflow, division by zero and the like, which code in NumPy likes to silence."""
+    numpy = sys.modules.get("numpy")
+    return _InUse(numpy.geterr() if numpy else {})
 
 
 def _print_options() -> dict[str, Any]:
@@ -177,6 +192,7 @@ FACTS: dict[str, Callable[[], Any]] = {
     "garbage collector": gc.isenabled,
     "tracing": lambda: (id(sys.gettrace()), id(sys.getprofile())),
     "interpreter settings": _interpreter,
+    "NumPy's handling of errors": _number_errors,
     "handling of denormal numbers": lambda: sys.float_info.min / 2 == 0,
     "recursion limit": sys.getrecursionlimit,
     "running threads": _running_threads,
@@ -226,7 +242,7 @@ def _differs(before: Any, after: Any) -> bool:
         return before.patched(after)
     if isinstance(before, _AtLeast):
         return any(entry not in after for entry in before)
-    if isinstance(before, _Devices):
+    if isinstance(before, _InUse):
         return any(after.get(name) != place for name, place in before.items())
     return bool(before != after)
 

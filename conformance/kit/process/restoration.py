@@ -15,7 +15,7 @@ from torch.autograd import forward_ad
 from torch.utils import _python_dispatch
 
 from conformance.kit import seeds
-from conformance.kit.process.isolation import FACTS, SIGNALS, TIMERS
+from conformance.kit.process.isolation import FACTS, SIGNALS, SWITCHES, TIMERS
 
 Hooks = tuple[Callable[..., Any], Callable[..., Any]] | None
 
@@ -72,6 +72,16 @@ def _pop_saved_tensor_hooks(state: tuple[Hooks, str | None]) -> None:
         hooks._saved_tensors_hooks_disable(disabled)
 
 
+def _set_switches(states: tuple[bool, ...]) -> None:
+    for (_, setting), state in zip(SWITCHES, states, strict=True):
+        setting(state)
+
+
+def _set_number_errors(kinds: dict[str, Any]) -> None:
+    if kinds:
+        sys.modules["numpy"].seterr(**kinds)
+
+
 def _set_environment(variables: dict[Any, Any]) -> None:
     decoded = {os.fsdecode(name): os.fsdecode(value) for name, value in variables.items()}
     os.environ.clear()
@@ -114,6 +124,9 @@ PUT_BACK: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
     "anomaly mode": (lambda: (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()), _set_anomaly),
     "deterministic algorithms": (FACTS["deterministic algorithms"], _set_deterministic),
     "autocast": (FACTS["autocast"], _set_autocast),
+    "switches of torch": (FACTS["switches of torch"], _set_switches),
+    "NumPy's handling of errors": (FACTS["NumPy's handling of errors"], _set_number_errors),
+    "handling of denormal numbers": (FACTS["handling of denormal numbers"], torch.set_flush_denormal),
     "matmul precision": (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
     "print options": (FACTS["print options"], vars(torch._tensor_str.PRINT_OPTS).update),
     "number of threads": (FACTS["number of threads"], torch.set_num_threads),

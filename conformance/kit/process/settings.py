@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator
 
 import torch
@@ -12,7 +13,7 @@ from conformance.kit.process.restoration import restored
 
 @contextlib.contextmanager
 def unusual_settings() -> Iterator[None]:
-    """Run with another default dtype and number of threads, with anomaly mode on, and deterministic.
+    """Run with another default dtype and number of threads, with anomaly mode on, deterministic, warnings filtered.
 
     >>> with unusual_settings():
     ...     torch.is_anomaly_enabled(), torch.are_deterministic_algorithms_enabled(), torch.get_num_threads() == 1
@@ -20,7 +21,9 @@ def unusual_settings() -> Iterator[None]:
     >>> torch.is_anomaly_enabled()
     False
     """
-    with restored():
+    with restored(), warnings.catch_warnings():
+        # On top of the filters, so that one that sweeps all warnings away is not the one that is there already.
+        warnings.simplefilter("ignore", BytesWarning)
         torch.set_default_dtype(torch.float32 if torch.get_default_dtype() == torch.float64 else torch.float64)
         torch.set_num_threads(5 if torch.get_num_threads() == 3 else 3)  # one is what others set it to
         torch.set_anomaly_enabled(True, False)
