@@ -15,6 +15,7 @@ from conformance.kit.marks import cases, clause, deadline, ranks
 from conformance.kit.observation.collectives import counted
 from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.claims import Claim, by_types, claims, signature_of, wrong_gradient
+from conformance.kit.spmd.late import LATE, WAIT, are_near, gradients_with_late
 from conformance.kit.spmd.observation import Observation
 from conformance.kit.spmd.owed import Cotangents, backward
 from conformance.kit.spmd.tensor_calls import TensorCall
@@ -24,8 +25,6 @@ from conformance.kit.typed_values import cotangent
 from conformance.kit.world import World
 
 Data = Callable[[torch.Tensor], torch.Tensor]
-#: How late one rank comes: long enough for the others to return without it, if they do not wait (seconds).
-LATE = 0.05
 #: A send on one rank is a receive on another: only what all ranks call together can be compared.
 POINT_TO_POINT = re.compile(r"send|recv")
 #: Data that a Function might decide by, as arguments or as the gradients that come in.
@@ -140,6 +139,32 @@ def _expect_same(
                 expect.shown(expected[at]) if rank == world.rank else "what it has in the end",
                 likely,
             )
+
+
+@clause("Collective.backward.gradient")
+@ranks(2, 3)
+@deadline(10)
+def test_gradients_can_be_read_at_once(subject: Subject, world: World) -> None:
+    """Where one rank comes late to backward, the others wait for it before they return their gradients."""
+    tried = False
+    for claim in claims(subject, world):
+        _, expected = gradients_with_late(claim, None, world)
+        tried |= any(world.exchange(any(g is not None for g in expected)))
+        for late in (0, world.size - 1):
+            at_once, in_the_end = gradients_with_late(claim, late, world)
+            settled = all(world.exchange(are_near(in_the_end, expected)))
+            alike = world.exchange([are_near([one], [right]) for one, right in zip(at_once, expected, strict=True)])
+            for rank, fine in enumerate(alike):
+                if not all(fine):
+                    at = fine.index(False)
+                    raise Deviation(
+                        f"the gradient of argument {at} of {claim.call.label} on rank {rank} of {world.size}, read at "
+                        f"once where rank {late} comes late to backward",
+                        expect.shown(at_once[at]) if rank == world.rank else "something else",
+                        expect.shown(expected[at]) if rank == world.rank else "what it is where no rank is late",
+                        WAIT if settled else "",
+                    )
+    need(tried, "no argument has a gradient")
 
 
 @clause("Collective.forward.one-rank")

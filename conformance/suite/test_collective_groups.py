@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -51,7 +52,7 @@ def test_right_in_a_subgroup(subject: Subject, world: World, kind: str) -> None:
         plain = world.exchange([value for value in claim.call.values if isinstance(value, bool | int | float | str)])
         need(all(each == plain[0] for each in plain) and not claim.call.counts, OF_THE_WORLD)
         alike = tuple(range(len(members)))
-        if len(members) < world.size and any(map(partial(_may_count_ranks, world), claim.call.values)):
+        if len(members) < world.size and _may_count_ranks(claim, world):
             refused = world.exchange(among(world, alike, partial(_is_refused, claim)))
             need(not any(refused), OF_AS_MANY)
         world.exchange(None)
@@ -78,9 +79,20 @@ def _named(members: Sequence[int]) -> str:
     return ", ".join(map(str, members))
 
 
-def _may_count_ranks(world: World, value: Any) -> bool:
-    """Whether a value is a whole number of as many or several times as many: how many parts, rows or columns in all."""
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0 and value % world.size == 0
+def _may_count_ranks(claim: Claim, world: World) -> bool:
+    """Whether a whole number may say how many ranks there are, or how much they hold together.
+
+    It is as many as there are ranks, or several times as many, such as parts, rows or columns in all; or what all
+    ranks hold, which padding may make longer by less than one for each rank. A shape counts by its product too.
+    """
+    numbers = [value for value in claim.call.values if isinstance(value, int) and not isinstance(value, bool)]
+    counts = [number for number in (*numbers, math.prod(numbers)) if number > 1]
+    sizes = [[tensor.numel(), *tensor.shape] for tensor in claim.call.tensors]
+    everyones = zip(*world.exchange([size for row in sizes for size in row]), strict=False)
+    totals = [sum(each) for each in everyones]
+    return any(
+        count % world.size == 0 or any(total - world.size < count <= total for total in totals) for count in counts
+    )
 
 
 def _is_refused(claim: Claim, members: Ranks, group: Any) -> bool:

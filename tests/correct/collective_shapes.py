@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import math
 
 import torch
 import torch.distributed as dist
+import torch.nn.functional as F
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
@@ -170,6 +172,61 @@ class GatherThatKnowsHowManyRows(GatherOfUnevenRows):
         if rows != len(x) * dist.get_world_size(group):
             raise ValueError(f"{rows} rows are expected, {len(x)} of them on each rank")
         return GatherOfUnevenRows.forward(ctx, x, group)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return GatherOfUnevenRows.backward(ctx, grad)[0], None, None
+
+
+class GatherOfAPaddedParameter(Function):
+    """Makes a parameter whole, of which each rank holds a flat part of the same length: the last one is padded."""
+
+    TYPES = "V -> R"
+    SHAPE = (5, 1)
+
+    @staticmethod
+    def inputs():
+        size = dist.get_world_size() if dist.is_initialized() else 1
+        length = -(-GatherOfAPaddedParameter.SHAPE[0] // size)
+        yield torch.randn(length, dtype=torch.float64, requires_grad=True), GatherOfAPaddedParameter.SHAPE, GROUP
+
+    @staticmethod
+    def forward(ctx, part, shape, group):
+        ctx.group, ctx.length, ctx.total = group, len(part), len(part) * dist.get_world_size(group)
+        whole = part.new_empty(ctx.total)
+        dist.all_gather_into_tensor(whole, dense(part), group=group)
+        return whole[: math.prod(shape)].clone().view(shape)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        flat = grad.reshape(-1)
+        padded = F.pad(flat, (0, ctx.total - len(flat)))
+        mine = padded.new_empty(ctx.length)
+        dist.reduce_scatter_tensor(mine, padded, group=ctx.group)
+        return mine, None, None
+
+
+class JoinOfSharedOutRows(GatherOfUnevenRows):
+    """Each rank holds its share of so many rows, the first ranks one more; how many in all is an argument."""
+
+    TYPES = "V -> R"
+    ROWS = 7
+
+    @staticmethod
+    def inputs():
+        started = dist.is_initialized()
+        rank, size = (dist.get_rank(), dist.get_world_size()) if started else (0, 1)
+        rows = torch.arange(JoinOfSharedOutRows.ROWS).tensor_split(size)[rank]
+        yield torch.randn(len(rows), 2, dtype=torch.float64, requires_grad=True), JoinOfSharedOutRows.ROWS, GROUP
+
+    @staticmethod
+    def forward(ctx, x, rows, group):
+        joined = GatherOfUnevenRows.forward(ctx, x, group)
+        if len(joined) != rows:
+            raise ValueError(f"{rows} rows are expected, and all ranks together have {len(joined)}")
+        return joined
 
     @staticmethod
     @once_differentiable

@@ -150,6 +150,25 @@ class WorkLeftBehind(right.Reduce):
         return total
 
 
+class GradientLeftBehind(right.Copy):
+    """Starts the sum of the gradients, and gives it a moment: a rank that comes late is not waited for.
+
+    Breaks: Collective.backward.gradient
+    """
+
+    TYPES = "I -> R"
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        total = dense(grad)
+        work = dist.all_reduce(total, group=ctx.group, async_op=True)
+        limit = time.monotonic() + WorkLeftBehind.MOMENT
+        while not work.is_completed() and time.monotonic() < limit:
+            time.sleep(0.001)
+        return total, None
+
+
 class NobodyToAdd(right.Copy):
     """In a group of one there is nobody to add up with, and no gradient at all.
 

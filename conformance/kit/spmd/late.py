@@ -1,0 +1,66 @@
+"""Gradients where one rank comes late to backward: what they are at once, and in the end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import torch
+
+from conformance.kit.process_groups import all_ranks, world_group
+from conformance.kit.spmd.claims import Claim, by_types, signature_of
+from conformance.kit.spmd.owed import backward
+from conformance.kit.tensors import differentiable
+from conformance.kit.typed_values import cotangent
+from conformance.kit.world import World
+
+#: How late one rank comes: long enough for the others to return without it, if they do not wait (seconds).
+LATE = 0.05
+#: What to do about a gradient that changes once backward has returned it.
+WAIT = "asynchronous work is left behind in backward: wait for it"
+Gradients = list[torch.Tensor | None]
+
+
+def gradients_with_late(claim: Claim, late: int | None, world: World) -> tuple[Gradients, Gradients]:
+    """Compute this rank's gradients: as backward returns them, and the same tensors once every rank has long returned.
+
+    Args:
+        claim: the call.
+        late: the rank that comes late to its backward, or None.
+        world: the ranks; each of them asks.
+    """
+    signature, given = signature_of(claim), []
+    mine = by_types(all_ranks(world).agreed(claim.call.samples()), signature, world.rank)
+    # What it is called with, not what is differentiated by: a copy of its gradient would not change any more.
+    exact = [x.requires_grad_(own.requires_grad) for x, own in zip(claim.call.as_called(mine), mine, strict=True)]
+    with torch.no_grad():
+        results = claim.call.called([x.clone() for x in exact], world_group())
+    for at, (kind, result) in enumerate(zip(signature.results, results, strict=True)):
+        given.append(cotangent(kind, result, world.rank, at) if differentiable(result) else None)
+
+    def run(tensors: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        found = claim.call.called([x.clone() for x in tensors], world_group())
+        world.exchange(None)
+        if world.rank == late:
+            time.sleep(LATE)
+        return found
+
+    gradients = backward(run, exact, given)
+    at_once = [None if g is None else g.detach().clone() for g in gradients]
+    world.exchange(None)
+    time.sleep(LATE / 5)
+    return at_once, [None if g is None else g.detach().clone() for g in gradients]
+
+
+def are_left_behind(claim: Claim, world: World) -> bool:
+    """Whether a gradient changes on some rank once backward has returned it; every rank asks."""
+    at_once, in_the_end = gradients_with_late(claim, world.size - 1, world)
+    return not all(world.exchange(are_near(at_once, in_the_end)))
+
+
+def are_near(some: Gradients, others: Gradients) -> bool:
+    """Whether gradients are the same but for rounding."""
+    return all(
+        one is other if one is None or other is None else torch.allclose(one, other, equal_nan=True)
+        for one, other in zip(some, others, strict=True)
+    )
