@@ -24,14 +24,6 @@ NEIGHBOURS: dict[str, tuple[str, ...]] = {
     "pytest_forked": (),  # loaded, no more: with --forked, 1.7.5 fails every test of pytest 9.2, ours or not
 }
 ALL = "all"
-#: All but the one that runs a test again, which may hide that another plugin made it fail.
-REST = "rest"
-TOGETHER = {
-    REST: tuple(name for name in NEIGHBOURS if name != "rerunfailures"),
-    "rerunfailures": ("rerunfailures",),
-    ALL: tuple(NEIGHBOURS),
-    "nobody": (),
-}
 CONFTEST = """
 def pytest_addoption(parser):
     for name in ("subject", "spec", "inputs", "ranks", "backend", "device"):
@@ -63,9 +55,9 @@ class Triple(Double):
 FEW = "mine and (test_gradient_is_the_derivative or test_one_value_for_each_input)"
 
 
-def run_pytest(folder: Path, neighbours: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run pytest with some plugins beside ours, and without the others that are installed."""
-    chosen = TOGETHER[neighbours]
+def run_pytest(folder: Path, neighbour: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest with one plugin beside ours, with all of them, or with none."""
+    chosen = [name for name in NEIGHBOURS if neighbour in {name, ALL}]
     arguments = [word for name in chosen for word in NEIGHBOURS[name]]
     arguments += [word for name in NEIGHBOURS if name not in chosen for word in ("-p", f"no:{name}")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), str(PLUGINS)])}
@@ -81,11 +73,11 @@ def installed() -> None:
         pytest.skip(f"pip install --no-deps --target {PLUGINS} -r conf/requirements-plugins.txt, as `make test` does")
 
 
-@pytest.mark.parametrize("neighbours", [REST, "rerunfailures", ALL])
-def test_a_project_of_somebodys_own_runs_with_both(tmp_path: Path, neighbours: str) -> None:
+@pytest.mark.parametrize("neighbour", [*NEIGHBOURS, ALL])
+def test_a_project_of_somebodys_own_runs_with_both(tmp_path: Path, neighbour: str) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_mine.py").write_text(module("Double") + TESTS)
-    done = run_pytest(tmp_path, neighbours)
+    done = run_pytest(tmp_path, neighbour)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 passed" in done.stdout
 
@@ -95,17 +87,17 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return outcomes(tmp_path_factory.mktemp("alone"), "nobody")
 
 
-@pytest.mark.parametrize("neighbours", [REST, "rerunfailures", ALL])
-def test_the_suite_gives_the_same_outcomes_with_both(tmp_path: Path, neighbours: str, alone: dict[str, str]) -> None:
+@pytest.mark.parametrize("neighbour", [*NEIGHBOURS, ALL])
+def test_the_suite_gives_the_same_outcomes_with_both(tmp_path: Path, neighbour: str, alone: dict[str, str]) -> None:
     assert set(alone.values()) == {"pass", "failure"}
-    assert outcomes(tmp_path, neighbours) == alone
+    assert outcomes(tmp_path, neighbour) == alone
 
 
-def outcomes(folder: Path, neighbours: str) -> dict[str, str]:
+def outcomes(folder: Path, neighbour: str) -> dict[str, str]:
     """What became of each test of the suite."""
     (folder / "mine.py").write_text(module("Double") + TRIPLE)
     words = ("--subject", "mine:Double", "--subject", "mine:Triple", "--inputs", "mine:inputs", "--ranks", "1")
-    done = run_pytest(folder, neighbours, "--pyargs", "conformance.suite", *words, "-k", FEW, "--junitxml=told.xml")
+    done = run_pytest(folder, neighbour, "--pyargs", "conformance.suite", *words, "-k", FEW, "--junitxml=told.xml")
     assert done.returncode == 1, done.stdout + done.stderr
     cases = ElementTree.parse(folder / "told.xml").iter("testcase")
     return {f"{case.get('classname')} {case.get('name')}": next((part.tag for part in case), "pass") for case in cases}
