@@ -204,3 +204,18 @@ def test_the_input_that_has_the_zero_is_named():
     x, size = (torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True) for _ in range(2))
     with pytest.raises(ConformanceError, match="gradient of input 0 of sample 0 with 0 in input 1"):
         check(WeightedByItsSize, (x, size), only="test_gradient_is_finite_at_a_zero")
+
+
+def test_a_tensor_that_changes_once_it_was_compared_is_not_shown_as_what_it_should_be():
+    """As what a collective fills that nobody waited for: by the time that it is shown, it is right."""
+
+    class Filled(torch.Tensor):
+        reads = 0
+
+        def detach(self) -> torch.Tensor:
+            Filled.reads += 1
+            return torch.zeros(2) if Filled.reads == 1 else torch.ones(2)
+
+    with pytest.raises(Deviation, match="differed when it was compared, and changed since") as caught:
+        expect.close(torch.ones(2).as_subclass(Filled), torch.ones(2), "the gradient")
+    assert "left running" in caught.value.likely

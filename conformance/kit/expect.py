@@ -18,6 +18,7 @@ __all__ = ["beyond_start", "close", "equal", "no_error", "raises", "shown", "sho
 ELEMENTS, DIGITS = 6, (6, 9, 12, 17)
 #: How many times the machine epsilon two ways to compute the same may be apart.
 _MARGIN = 64
+_STILL_RUNNING = "asynchronous work is left running, which changes it: wait for it"
 
 
 def shown(value: object, digits: int = DIGITS[0], start: int = 0) -> str:
@@ -166,6 +167,9 @@ def close(
     if precision:
         atol = max(atol, _MARGIN * precision * _largest(other))
     if not torch.allclose(one, other, rtol=rtol, atol=atol, equal_nan=True):
+        now = _alike_in_double(actual, expected)
+        if torch.allclose(*now, rtol=rtol, atol=atol, equal_nan=True):
+            raise Deviation(f"{what} differed when it was compared, and changed since", actual, expected, _STILL_RUNNING)
         _deviate(actual, expected, what, alternatives, likely, f" (rtol {rtol:.2g}, atol {atol:.2g})")
 
 

@@ -186,12 +186,14 @@ def kept_of(
 
 
 def instead(claim: Claim, world: World) -> str:
-    """Which signatures are kept in place of the claimed one, in words; every rank asks."""
+    """Which signatures are kept in place of the claimed one, in words; empty if they are many. Every rank asks."""
     samples = all_ranks(world).agreed(claim.call.samples())
     if len(samples) + claim.results > FEW:
         return ""
     found = kept_of(all_ranks(world), claim.call.in_group(world_group()), samples, claim.results, claim.call.precision)
     best = strongest([finding.signature for finding in found if finding.kept])
+    if len(best) > FEW:
+        return ""  # numbers too coarse to tell them apart
     return f"it keeps {' and '.join(map(str, best))} instead" if best else "it keeps no signature at all"
 
 
