@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from conformance.core.outcomes import RankOutcome, TestOutcome
+from conformance.report import failures as failures_module
 from conformance.report import github
 from conformance.report.failures import by_cause, failures, last_words
 from conformance.report.html import page
@@ -99,6 +101,22 @@ def test_of_several_threads_the_one_that_was_at_work_is_told_first():
     waiting = 'Thread 0x2 (most recent call first):\n  File "loader.py", line 9 in wait\n\n'
     ((_, told),) = last_words(RankOutcome(0, "timeout", stack=waiting + working))
     assert told.startswith(working + "Thread 0x2")
+
+
+def test_of_a_stack_the_subjects_lines_are_told_and_not_the_suites():
+    suite = Path(failures_module.__file__).parents[1]
+    head, started = "Current thread 0x1 (most recent call first):", '  File "<frozen runpy>", line 88 in _run_code'
+    waits = f'  File "{suite}/ranks/channel.py", line 107 in receive'
+    calls = f'  File "{suite}/suite/test_apply.py", line 21 in test_it_takes_its_samples'
+    own = '  File "layers.py", line 3 in forward'
+
+    def told(*frames):
+        ((_, text),) = last_words(RankOutcome(0, "timeout", stack="\n".join([head, *frames, started])))
+        return text
+
+    assert told(own, calls) == f"{head}\n{own}"
+    assert told(waits, calls) == "no line of the subject's: it waited for other ranks"
+    assert calls in told(calls), "what hangs in the suite itself is shown"
 
 
 def test_a_note_tells_one_failure():

@@ -169,7 +169,9 @@ def close(
     if not torch.allclose(one, other, rtol=rtol, atol=atol, equal_nan=True):
         now = _alike_in_double(actual, expected)
         if torch.allclose(*now, rtol=rtol, atol=atol, equal_nan=True):
-            raise Deviation(f"{what} differed when it was compared, and changed since", actual, expected, _STILL_RUNNING)
+            raise Deviation(
+                f"{what} differed when it was compared, and changed since", actual, expected, _STILL_RUNNING
+            )
         _deviate(actual, expected, what, alternatives, likely, f" (rtol {rtol:.2g}, atol {atol:.2g})")
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from conformance.core.outcomes import BROKEN, TELLING, RankOutcome, TestOutcome
 from conformance.report.model import ClauseResult
 from conformance.report.text import first_line, one_line, visible
 
+#: How a frame of the suite's own begins, or of what started the rank; and one of a rank that waits for others.
+_OWN = (f'  File "{Path(__file__).parents[1]}/', '  File "<frozen runpy>"')
+_WAITING = f'{_OWN[0]}ranks/channel.py"'
 _MODULES = "Extension modules: "  # faulthandler lists them below every stack of a crash
 
 
@@ -117,7 +121,7 @@ def how_it_ended(rank: RankOutcome) -> str:
 
 def last_words(rank: RankOutcome, lines: int = 12) -> Iterator[tuple[str, str]]:
     """What else is known of a rank that crashed or was late: a title and a short text each."""
-    if stack := _said(_working_thread_first(rank.stack)):
+    if stack := _of_the_subject(_said(_working_thread_first(rank.stack))):
         yield "stack", "\n".join(stack[:lines])
     if output := _said(rank.output):
         yield "last output", "\n".join(output[-lines:])
@@ -127,6 +131,19 @@ def last_words(rank: RankOutcome, lines: int = 12) -> Iterator[tuple[str, str]]:
 
 def _said(text: str) -> list[str]:
     return [line for line in visible(text).splitlines() if line.strip() and not line.startswith(_MODULES)]
+
+
+def _of_the_subject(stack: list[str]) -> list[str]:
+    """A stack without frames of the suite; where there are no others, all of them, or that it waited for ranks."""
+    frames = [line for line in stack if line.startswith('  File "')]
+    kept = [line for line in stack if not line.startswith(_OWN)]
+    if any(line in kept for line in frames):
+        return kept
+    return ["no line of the subject's: it waited for other ranks"] if _is_waiting(frames) else stack
+
+
+def _is_waiting(frames: list[str]) -> bool:
+    return bool(frames) and frames[0].startswith(_WAITING)
 
 
 def _working_thread_first(stack: str) -> str:

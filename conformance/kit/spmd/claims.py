@@ -22,7 +22,7 @@ from conformance.kit.typed_samples import claimed
 from conformance.kit.typed_values import Ranks, argument, direction, reshared
 from conformance.kit.world import World
 
-#: So many tensors have few enough signatures to try them all.
+#: So many tensors have few enough signatures to try them all, and so many signatures are an answer.
 FEW = 3
 #: What a Function that is called in double precision may work in inside.
 SINGLE = float(torch.finfo(torch.float32).eps)
