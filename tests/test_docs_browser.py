@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import http.server
 import os
@@ -54,6 +55,10 @@ LESSER = f"axe._audit.rules.filter(rule => !{GRAVE}.includes(rule.impact)).map(r
 class Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *args) -> None:
         pass
+
+    def copyfile(self, *files) -> None:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the reader went on to another page
+            super().copyfile(*files)
 
 
 @pytest.fixture(scope="module")
