@@ -324,7 +324,7 @@ def test_a_subject_that_no_selected_test_is_of_is_counted_and_not_named():
 
 def test_a_verdict_without_counts_has_no_empty_line_below_it():
     long = subject_ref(f"mypkg.{'dist' * 20}:Gather")
-    planned = [plan("Function.backward.count", subject=long)]
+    planned = [plan(name, subject=long) for name in OWED]
     report = judge([], planned, [long], CLAUSES, ENVIRONMENT, suite=SUITE, selected=set())
     lines = on_terminal(report).strip().splitlines()
     at = next(at for at, line in enumerate(lines) if "Gather" in line)
