@@ -7,7 +7,7 @@ QUICK := $(addprefix tests/test_,$(addsuffix .py,check clause_ids clauses cli co
 	joining report report_ci report_page report_terminal session slope subject verdict verify witness))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup conformance test check gates docs docs-serve results gpu bench kill-matrix public clause-ids wheel-check \
+.PHONY: help setup conformance test check gates docs docs-serve results gpu bench kill-matrix published clause-ids wheel-check \
 	release-check clean
 
 help:  ## Say what there is.
@@ -52,7 +52,7 @@ bench: $(VENV)/.test  ## Measure speed, side by side with other harnesses and ga
 kill-matrix: $(VENV)/.test  ## Prove the suite: which clause catches which planted bug.
 	$(BIN)/python -m tests.proof
 
-public: $(VENV)/.test  ## Check published implementations.
+published: $(VENV)/.test  ## Check published implementations.
 	$(BIN)/python -m published
 
 clause-ids: $(VENV)/.run  ## Add the ids of new clauses to the list of published ones.

@@ -29,7 +29,7 @@ LONGEST_FIRST = (
     "tests/test_fixes.py",
     "tests/test_cli_expect.py",
     "tests/test_docs.py",
-    "tests/test_public.py",
+    "tests/test_published.py",
     "tests/test_plugin.py",
     "tests/test_documented_classes.py",
 )

@@ -41,7 +41,7 @@ extensions = [
     "sphinx_copybutton",
     "clause_pages",
 ]
-exclude_patterns = ["_build", "_static", "data", "public"]
+exclude_patterns = ["_build", "_static", "data", "failures"]
 nitpicky = True
 add_module_names = False
 toc_object_entries_show_parents = "hide"
@@ -59,7 +59,7 @@ source_pages = [
     "conformance/suite/*.py",
     "tests/planted/*.py",
     "tests/correct/*.py",
-    "docs/public/*.py",
+    "docs/failures/*.py",
 ]
 autoapi_dirs = [str(ROOT / "spec_impl"), str(ROOT / "conformance")]
 autoapi_root = "api"

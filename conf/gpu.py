@@ -56,7 +56,7 @@ def owed(device: str, data: Path, workers: str) -> tuple[Step, ...]:
         Step(
             "published",
             (python, "-m", "published", "--device", device, "--update", "--into", into, "--jobs", workers),
-            f"public-{device}.json",
+            f"published-{device}.json",
         ),
         Step(
             "faults",

@@ -25,7 +25,7 @@ RESULTS = Path(__file__).parents[1] / "docs" / "results"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run what was asked for; words after ``--`` go to ``conformance run``."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", nargs="?", choices=["all", "reference", "public", "keep"], default="all")
+    parser.add_argument("part", nargs="?", choices=["all", "reference", "published", "keep"], default="all")
     parser.add_argument("--name", default="reference", help="what the file of the reference is called")
     parser.add_argument("--from", dest="source", type=Path, help="with keep: a report.json that is there already")
     parser.add_argument("--brief", action="store_true", help="keep only tests that broke, and no rank's own words")
@@ -40,10 +40,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             command = [sys.executable, "-m", "conformance", "run", "--report", folder, *more]
             subprocess.run(command, check=False)
             keep(Path(folder) / "report.json", arguments.name, arguments.brief)
-        if arguments.part in {"all", "public"}:
-            subprocess.run([sys.executable, "-m", "published", "--report", f"{folder}/public"], check=False)
-            for report in sorted(Path(folder, "public").glob("*/report.json")):
-                keep(report, f"public-{report.parent.name}", brief=True)
+        if arguments.part in {"all", "published"}:
+            subprocess.run([sys.executable, "-m", "published", "--report", f"{folder}/published"], check=False)
+            for report in sorted(Path(folder, "published").glob("*/report.json")):
+                keep(report, f"published-{report.parent.name}", brief=True)
     return 0
 
 

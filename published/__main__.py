@@ -15,7 +15,7 @@ from published.run import Judged, judged
 from published.table import entries
 
 DATA = Path("docs/data")
-RESULTS = DATA / "public.json"
+RESULTS = DATA / "published.json"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def file_of(device: str) -> str:
     """Where the verdicts on a device are kept; for an accelerator, those findings alone that the CPU does not show."""
-    return RESULTS.name if device == "cpu" else f"public-{device.partition(':')[0]}.json"
+    return RESULTS.name if device == "cpu" else f"published-{device.partition(':')[0]}.json"
 
 
 def _one(entry: Package, given: argparse.Namespace) -> list[Judged]:

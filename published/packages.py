@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 #: Folder that holds one folder for each pinned package; the variable is for those who keep it elsewhere.
-CACHE_VARIABLE = "CONFORMANCE_PUBLIC"
+CACHE_VARIABLE = "CONFORMANCE_PUBLISHED"
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ PACKAGES = (
 
 def cache() -> Path:
     """The folder of all installed packages, below the current directory unless a variable says otherwise."""
-    return Path(os.environ.get(CACHE_VARIABLE, Path.cwd() / ".cache" / "public"))
+    return Path(os.environ.get(CACHE_VARIABLE, Path.cwd() / ".cache" / "published"))
 
 
 def package(key: str) -> Package:

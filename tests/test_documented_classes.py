@@ -8,7 +8,7 @@ from published.packages import Unreachable, install, package
 from published.result import Row, rows
 from published.run import judged
 from published.table import Entry, entries
-from tests.test_public import RESULTS
+from tests.test_published import RESULTS
 
 DOCUMENTED = (
     ("torchlogix", "grad_factor", "GradFactor"),

@@ -59,7 +59,7 @@ class OnDevices(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Make the tables."""
         registry = self.env.app.clause_record.registry  # type: ignore[attr-defined]
-        found = [_device(path, registry) for path in _noted(self, DATA, "public-*.json")]
+        found = [_device(path, registry) for path in _noted(self, DATA, "published-*.json")]
         return [render("on-devices.html", self.env.docname, devices=found)]
 
 

@@ -1,7 +1,7 @@
 """``.. published::``, ``.. published-collectives::`` and ``.. package::``: what became of other people's Functions.
 
-Everything is read from ``docs/data/public.json``. Each package has a page, which is written before Sphinx looks for
-pages; ``docs/public`` holds what was written by hand: a note for a package, and scripts that show a failure.
+Everything is read from ``docs/data/published.json``. Each package has a page, which is written before Sphinx looks for
+pages; ``docs/failures`` holds what was written by hand: a note for a package, and scripts that show a failure.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from clause_pages.record import DOCS, PUBLISHED, Record
 from clause_pages.suite import SUBJECT_VERDICTS, Clause, badge_of
 from clause_pages.template import render
 
-NOTES = DOCS / "public"
+NOTES = DOCS / "failures"
 SCRIPTS = NOTES / "scripts.toml"
 PAGES = DOCS / "published"
 LONGEST = 1500
@@ -38,7 +38,7 @@ orphan: true
 NOTE = """
 ## What was found
 
-```{{include}} ../public/{name}.md
+```{{include}} ../failures/{name}.md
 ```
 """
 

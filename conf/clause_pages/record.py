@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 ENGINE = "PyTorch"
 REFERENCE = "spec_impl."
-PUBLISHED = DOCS / "data" / "public.json"
+PUBLISHED = DOCS / "data" / "published.json"
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Record:
     scripts: Sequence[Mapping[str, Any]]
     #: The findings of ``conformance scan`` that somebody judged, and the packages they are from.
     scanned: Mapping[str, Any]
-    #: A row for each class of a published package, as ``docs/data/public.json`` has it.
+    #: A row for each class of a published package, as ``docs/data/published.json`` has it.
     published: Sequence[Mapping[str, Any]]
     #: The files it was read from: data of the proof and of published packages, and reports.
     data: Sequence[Path] = field(default=())

@@ -89,7 +89,7 @@ class FormulaWithManySettings(Function):
         return (None, None, None, None, *gradients)
 
 
-# known: Function.backward.count docs/public/snntorch_leaky_spike.py
+# known: Function.backward.count docs/failures/snntorch_leaky_spike.py
 class LeakySpike(Function):
     @staticmethod
     def forward(ctx, potential, slope):
@@ -104,7 +104,7 @@ class LeakySpike(Function):
         return ((1 - fired) * ctx.slope + fired) * handed
 
 
-# known: Function.backward.count docs/public/geometric_invertible.py
+# known: Function.backward.count docs/failures/geometric_invertible.py
 class InvertsWithoutWeights(Function):
     @staticmethod
     def forward(ctx, run, count, *everything):

@@ -98,7 +98,7 @@ class GathersStrided(Function):
         return mine
 
 
-# known: Function.backward.any-layout docs/public/torch_all_gather.py
+# known: Function.backward.any-layout docs/failures/torch_all_gather.py
 class SwapsStrided(Function):
     @staticmethod
     def forward(ctx, local):
@@ -114,7 +114,7 @@ class SwapsStrided(Function):
         return torch.stack(received).sum(0)
 
 
-# known: Function.backward.double docs/public/plain_collective.py
+# known: Function.backward.double docs/failures/plain_collective.py
 class SumsStacked(Function):
     @staticmethod
     def forward(ctx, local):
@@ -129,7 +129,7 @@ class SumsStacked(Function):
         return stacked[dist.get_rank()]
 
 
-# known: Function.backward.double docs/data/public.json: towhee.models 1.1.3, AllGather2
+# known: Function.backward.double docs/data/published.json: towhee.models 1.1.3, AllGather2
 class SumsConcatenated(Function):
     @staticmethod
     def forward(ctx, local, settings):
@@ -145,7 +145,7 @@ class SumsConcatenated(Function):
         return summed[ctx.rank * ctx.rows : (ctx.rank + 1) * ctx.rows], None
 
 
-# known: Function.backward.double docs/data/public.json: megatron-core 0.16.1, _GatherFromSequenceParallelRegion
+# known: Function.backward.double docs/data/published.json: megatron-core 0.16.1, _GatherFromSequenceParallelRegion
 class SumsByAHelper(Function):
     @staticmethod
     def forward(ctx, local, group):
@@ -159,7 +159,7 @@ class SumsByAHelper(Function):
         return own_rows(handed, ctx.group), None
 
 
-# known: Function.backward.any-input docs/public/fairscale_gather.py
+# known: Function.backward.any-input docs/failures/fairscale_gather.py
 class SplitsTheLastDimension(Function):
     @staticmethod
     def forward(ctx, local):

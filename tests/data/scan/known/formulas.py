@@ -36,7 +36,7 @@ class IntermediateSaved(Function):
         return handed * inner
 
 
-# known: Function.backward.double docs/public/memcnn_additive.py
+# known: Function.backward.double docs/failures/memcnn_additive.py
 class Recomputes(Function):
     @staticmethod
     def forward(ctx, values, run, *weights):
@@ -55,7 +55,7 @@ class Recomputes(Function):
         return found[0], None, *found[1:]
 
 
-# known: Function.backward.gradient docs/public/memcnn_inverse.py
+# known: Function.backward.gradient docs/failures/memcnn_inverse.py
 class SwapsTheHalves(Function):
     @staticmethod
     def forward(ctx, values):
@@ -68,7 +68,7 @@ class SwapsTheHalves(Function):
         return torch.cat([second, first - second], dim=1)
 
 
-# known: Function.backward.double docs/public/entmax_double.py
+# known: Function.backward.double docs/failures/entmax_double.py
 class RootOfZero(Function):
     @staticmethod
     def forward(ctx, values):
@@ -82,7 +82,7 @@ class RootOfZero(Function):
         return handed * 2 * result.sqrt()
 
 
-# known: Function.backward.gradient docs/public/torch_function_db.py: CubeGenVmap
+# known: Function.backward.gradient docs/failures/torch_function_db.py: CubeGenVmap
 class AddsTheSecondDerivative(Function):
     generate_vmap_rule = True
 
@@ -100,7 +100,7 @@ class AddsTheSecondDerivative(Function):
         return handed * slope + 6 * slope
 
 
-# known: Function.backward.gradient docs/public/torch_function_db.py: NumpyCubeNotComposable
+# known: Function.backward.gradient docs/failures/torch_function_db.py: NumpyCubeNotComposable
 # also: Function.backward.double
 class CubeByNumbers(Function):
     @staticmethod
@@ -118,7 +118,7 @@ class CubeByNumbers(Function):
         return 3 * torch.square(values)
 
 
-# known: Function.backward.gradient docs/public/torch_function_db.py: NumpySort
+# known: Function.backward.gradient docs/failures/torch_function_db.py: NumpySort
 class SortsNothing(Function):
     @staticmethod
     def forward(values: Tensor, dim: int):
@@ -137,7 +137,7 @@ class SortsNothing(Function):
         return torch.empty_like(handed).scatter(ctx.dim, order, handed), None
 
 
-# known: Function.backward.any-input docs/data/public.json: torchlogix 0.1.1, LearnableConnectionFunction
+# known: Function.backward.any-input docs/data/published.json: torchlogix 0.1.1, LearnableConnectionFunction
 class ReshapesTheEmpty(Function):
     @staticmethod
     def forward(ctx, values, weight):

@@ -45,7 +45,7 @@ class CrossEntropyByKernel(Function):
         return kernels.scale(logits, handed), None
 
 
-# known: Function.mark_dirty.complete docs/public/brevitas_clamp.py
+# known: Function.mark_dirty.complete docs/failures/brevitas_clamp.py
 class ClampsItsInput(Function):
     @staticmethod
     def forward(ctx, values, low, high):
@@ -56,7 +56,7 @@ class ClampsItsInput(Function):
         return handed, None, None
 
 
-# known: Function.backward.grads-untouched docs/public/towhee_inplace_shift.py
+# known: Function.backward.grads-untouched docs/failures/towhee_inplace_shift.py
 # also: Function.mark_dirty.complete Function.backward.double
 class ShiftsThroughData(Function):
     @staticmethod
@@ -101,7 +101,7 @@ class GatedByKernel(Function):
         return gate, values
 
 
-# known: Function.backward.gradient docs/public/torchdiffeq_assign.py
+# known: Function.backward.gradient docs/failures/torchdiffeq_assign.py
 # also: Function.mark_dirty.complete
 class AssignsUnchecked(Function):
     @staticmethod

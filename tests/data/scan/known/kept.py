@@ -103,7 +103,7 @@ class ReversibleChain(Function):
         return handed, None
 
 
-# known: Function.backward.repeatable docs/data/public.json: revtorch 0.2.4, _ReversibleModuleFunction
+# known: Function.backward.repeatable docs/data/published.json: revtorch 0.2.4, _ReversibleModuleFunction
 class ReversibleOnce(Function):
     @staticmethod
     def forward(ctx, values, blocks):
@@ -117,7 +117,7 @@ class ReversibleOnce(Function):
         return ctx.blocks.pull_back(state, handed), None
 
 
-# known: Function.forward.no-tensor-on-ctx docs/data/public.json: torch-geometric 2.8.1, InvertibleFunction
+# known: Function.forward.no-tensor-on-ctx docs/data/published.json: torch-geometric 2.8.1, InvertibleFunction
 class InvertibleOutputs(Function):
     @staticmethod
     def forward(ctx, run, passes, *inputs):
@@ -132,7 +132,7 @@ class InvertibleOutputs(Function):
         return (None, None, *ctx.run.pull_back(ctx.outputs.pop(), handed))
 
 
-# known: Function.forward.no-tensor-on-ctx docs/data/public.json: entmax 1.3, EntmaxBisectFunction
+# known: Function.forward.no-tensor-on-ctx docs/data/published.json: entmax 1.3, EntmaxBisectFunction
 class PowerOrNumber(Function):
     @classmethod
     def forward(cls, ctx, values, power=1.5, steps=50):
@@ -150,7 +150,7 @@ class PowerOrNumber(Function):
         return handed * result ** (2 - ctx.power), None, None
 
 
-# known: Function.forward.no-tensor-on-ctx docs/data/public.json: pot 0.9.7.post1, ValFunction
+# known: Function.forward.no-tensor-on-ctx docs/data/published.json: pot 0.9.7.post1, ValFunction
 class GivenDerivatives(Function):
     @staticmethod
     def forward(ctx, value, derivatives, *inputs):

@@ -21,7 +21,7 @@ from published.result import Row, merge
 from published.table import Entry, adapter_file, entries
 
 ENTRIES = entries()
-RESULTS = Path("docs/data/public.json")
+RESULTS = Path("docs/data/published.json")
 
 
 def test_every_package_is_pinned_and_has_subjects():
@@ -66,7 +66,7 @@ def test_every_adapter_is_in_the_table():
 def test_a_note_says_why_a_subject_fails():
     for row in Row.read(RESULTS):
         if row.verdict == "fails":
-            note = Path("docs/public", f"{row.package}.md")
+            note = Path("docs/failures", f"{row.package}.md")
             assert row.subject in note.read_text(encoding="utf-8"), (
                 f"{row.reference} fails, and {note} does not say why"
             )
@@ -79,8 +79,8 @@ def test_every_subject_has_a_verdict_on_record():
 def test_runs_that_write_at_the_same_time_lose_no_row(tmp_path):
     names = [entry.reference for entry in ENTRIES[:12]]
     with ProcessPoolExecutor(6) as writers:
-        list(writers.map(_record, [tmp_path / "public.json"] * len(names), names))
-    assert [row.reference for row in Row.read(tmp_path / "public.json")] == names
+        list(writers.map(_record, [tmp_path / "published.json"] * len(names), names))
+    assert [row.reference for row in Row.read(tmp_path / "published.json")] == names
 
 
 def _record(file, reference):
@@ -91,7 +91,7 @@ def test_records_hold_no_path_of_the_machine_they_were_made_on():
     assert not re.search(r"/(home|work|root|Users)/", json.dumps(RESULTS.read_text(encoding="utf-8")))
 
 
-@pytest.mark.parametrize("script", sorted(Path("docs/public").glob("*.py")), ids=lambda script: script.stem)
+@pytest.mark.parametrize("script", sorted(Path("docs/failures").glob("*.py")), ids=lambda script: script.stem)
 def test_scripts_read_as_python(script):
     tree = ast.parse(script.read_text(encoding="utf-8"))
     assert ast.get_docstring(tree)
@@ -106,7 +106,7 @@ def pool():
     forkserver.close()
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.reference.partition("public.")[2])
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.reference.partition("published.")[2])
 def test_a_subject_whose_package_is_installed_can_be_loaded(entry: Entry, pool: Pool):
     if not entry.package.installed:
         pytest.skip(f"python -m published {entry.package.key} installs it")
