@@ -10,75 +10,14 @@ import torch
 
 from conformance.kit.deviations import Deviation
 from conformance.kit.diagnosis import likely_cause
-from conformance.kit.tensors import dense, differentiable, double_dtype, freed
+from conformance.kit.display import alike_in_double, beyond_start, shown, shown_apart, where_apart
+from conformance.kit.tensors import dense, differentiable
 
 __all__ = ["beyond_start", "close", "equal", "no_error", "raises", "shown", "shown_apart", "that"]
 
-#: Elements of a tensor that a message shows, and the digits of each: more where fewer do not tell two tensors apart.
-ELEMENTS, DIGITS = 6, (6, 9, 12, 17)
 #: How many times the machine epsilon two ways to compute the same may be apart.
 _MARGIN = 64
 _STILL_RUNNING = "asynchronous work is left running, which changes it: wait for it"
-
-
-def shown(value: object, digits: int = DIGITS[0], start: int = 0) -> str:
-    """A short text for a value: tensors with shape, dtype and some elements.
-
-    Args:
-        value: anything.
-        digits: significant digits of each number.
-        start: the first element that is shown, of a tensor laid out flat.
-
-    >>> shown(torch.tensor([1.0, 2.0]))
-    'tensor[2] float32 [1, 2]'
-    """
-    if not isinstance(value, torch.Tensor):
-        return _safe_repr(value)
-    shape = "x".join(str(size) for size in value.shape) or "0-d"
-    head = f"tensor[{shape}] {str(value.dtype).removeprefix('torch.')}"
-    if freed(value):
-        return f"{head}, whose memory was given back"
-    try:
-        flat = dense(value.detach()).cpu().reshape(-1)
-        some = flat[start : start + ELEMENTS]
-        numbers = ", ".join(_number(item, digits) for item in some.tolist())
-    except (RuntimeError, NotImplementedError, TypeError):
-        return head
-    return f"{head} [{'..., ' if start else ''}{numbers}{', ...' if flat.numel() > start + ELEMENTS else ''}]"
-
-
-def shown_apart(actual: torch.Tensor, expected: torch.Tensor) -> tuple[str, str]:
-    """Texts for ``actual`` and ``expected``, with the elements and the digits in which they differ.
-
-    >>> shown_apart(torch.tensor(1.0 + 1e-7), torch.tensor(1.0))
-    ('tensor[0-d] float32 [1.00000012]', 'tensor[0-d] float32 [1]')
-    """
-    for start in dict.fromkeys((_telling(actual, expected), 0)):
-        for digits in DIGITS:
-            one, other = shown(actual, digits, start), shown(expected, digits, start)
-            if one != other:
-                return one, other
-    return shown(actual), shown(expected)
-
-
-def _telling(actual: torch.Tensor, expected: torch.Tensor) -> int:
-    """From where on two tensors are shown: from the start where they differ there too, else from where they do most."""
-    if actual.shape != expected.shape or actual.numel() == 0:
-        return 0
-    gap = _gap(actual, expected).reshape(-1)
-    return int(gap.argmax()) if gap[:ELEMENTS].max() < gap.max() / 10 else 0
-
-
-def _number(value: Any, digits: int) -> str:
-    return f"{value:.{digits}g}" if isinstance(value, float | complex) else str(value)
-
-
-def _safe_repr(value: object) -> str:
-    try:
-        text = repr(value)
-    except BaseException as error:
-        text = f"<{type(value).__name__}, whose repr raised {type(error).__name__}>"
-    return text if len(text) <= 400 else text[:400] + "..."
 
 
 def that(condition: object, what: str, actual: object = None, expected: object = None, likely: str = "") -> None:
@@ -162,12 +101,12 @@ def close(
     that(isinstance(actual, torch.Tensor), f"{what} is a tensor", actual, expected)
     that(actual.shape == expected.shape, f"{what}: shape", tuple(actual.shape), tuple(expected.shape))
     tolerance = max(_tolerance(actual.dtype), _tolerance(expected.dtype))
-    one, other = _alike_in_double(actual, expected)
+    one, other = alike_in_double(actual, expected)
     rtol, atol = rtol or tolerance, atol or tolerance
     if precision:
         atol = max(atol, _MARGIN * precision * _largest(other))
     if not torch.allclose(one, other, rtol=rtol, atol=atol, equal_nan=True):
-        now = _alike_in_double(actual, expected)
+        now = alike_in_double(actual, expected)
         if torch.allclose(*now, rtol=rtol, atol=atol, equal_nan=True):
             raise Deviation(
                 f"{what} differed when it was compared, and changed since", actual, expected, _STILL_RUNNING
@@ -262,42 +201,4 @@ def _deviate(
     tolerance: str = "",
 ) -> None:
     likely = (cause() if callable(cause) else cause) or likely_cause(actual, expected, alternatives or {})
-    raise Deviation(f"{what} differs{_where(actual, expected)}{tolerance}", *shown_apart(actual, expected), likely)
-
-
-def _alike_in_double(actual: torch.Tensor, expected: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Both tensors in one dtype, of double precision, on one device."""
-    wide = double_dtype(actual.dtype, expected.dtype)
-    return dense(actual.detach()).to(wide), dense(expected.detach()).to(actual.device, wide)
-
-
-def _gap(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
-    one, other = _alike_in_double(actual, expected)
-    return torch.nan_to_num((one - other).abs(), nan=float("inf"))
-
-
-def beyond_start(actual: torch.Tensor, expected: torch.Tensor) -> str:
-    """Where two tensors differ most, for a message that shows them from there on; nothing where it shows their start.
-
-    Args:
-        actual: a tensor of any shape and dtype.
-        expected: what it should be, a tensor of the same shape.
-
-    >>> beyond_start(torch.arange(9.0), torch.tensor([0.0, 1, 2, 3, 4, 5, 6, 8, 8]))
-    ', most at [7]'
-    """
-    start = _telling(actual, expected)
-    return f", most at {_position(actual.shape, start)}" if start else ""
-
-
-def _position(shape: torch.Size, element: int) -> list[int]:
-    return [int(index) for index in torch.unravel_index(torch.tensor(element), shape)]
-
-
-def _where(actual: torch.Tensor, expected: torch.Tensor) -> str:
-    gap = _gap(actual, expected)
-    if gap.dim() == 0:
-        return ""
-    position = _position(gap.shape, int(gap.argmax()))
-    wrong = int((gap > 0).sum())
-    return f" in {wrong} of {gap.numel()} elements, most at {position}"
+    raise Deviation(f"{what} differs{where_apart(actual, expected)}{tolerance}", *shown_apart(actual, expected), likely)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from conformance.kit.deviations import Deviation, need
-from conformance.kit.expect import shown
+from conformance.kit.display import shown
 from conformance.kit.marks import cases, clause, deadline, ranks
 from conformance.kit.process_groups import all_ranks, among, group_of, orders_groups, world_group
 from conformance.kit.spmd.claims import (

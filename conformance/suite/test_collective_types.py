@@ -8,7 +8,7 @@ import torch
 
 from conformance.core.signatures import Signature, Type, strongest
 from conformance.kit.deviations import Deviation, NotApplicable, need
-from conformance.kit.expect import shown, shown_apart
+from conformance.kit.display import shown, shown_apart
 from conformance.kit.marks import cases, clause, ranks
 from conformance.kit.process_groups import world_group
 from conformance.kit.spmd.claims import (

@@ -11,7 +11,7 @@ from conformance.kit import seeds
 from conformance.kit.calls import BACKWARD_SEED, Run
 from conformance.kit.declared import Formula
 from conformance.kit.deviations import NotApplicable, Skipped
-from conformance.kit.expect import shown
+from conformance.kit.display import shown
 from conformance.kit.frames import place_of
 
 

@@ -1,0 +1,111 @@
+"""Texts for the values in a message: tensors with shape, dtype, and the elements in which they differ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from conformance.kit.tensors import dense, double_dtype, freed
+
+#: Elements of a tensor that a message shows, and the digits of each: more where fewer do not tell two tensors apart.
+ELEMENTS, DIGITS = 6, (6, 9, 12, 17)
+
+
+def shown(value: object, digits: int = DIGITS[0], start: int = 0) -> str:
+    """A short text for a value: tensors with shape, dtype and some elements.
+
+    Args:
+        value: anything.
+        digits: significant digits of each number.
+        start: the first element that is shown, of a tensor laid out flat.
+
+    >>> shown(torch.tensor([1.0, 2.0]))
+    'tensor[2] float32 [1, 2]'
+    """
+    if not isinstance(value, torch.Tensor):
+        return _safe_repr(value)
+    shape = "x".join(str(size) for size in value.shape) or "0-d"
+    head = f"tensor[{shape}] {str(value.dtype).removeprefix('torch.')}"
+    if freed(value):
+        return f"{head}, whose memory was given back"
+    try:
+        flat = dense(value.detach()).cpu().reshape(-1)
+        some = flat[start : start + ELEMENTS]
+        numbers = ", ".join(_number(item, digits) for item in some.tolist())
+    except (RuntimeError, NotImplementedError, TypeError):
+        return head
+    return f"{head} [{'..., ' if start else ''}{numbers}{', ...' if flat.numel() > start + ELEMENTS else ''}]"
+
+
+def shown_apart(actual: torch.Tensor, expected: torch.Tensor) -> tuple[str, str]:
+    """Texts for ``actual`` and ``expected``, with the elements and the digits in which they differ.
+
+    >>> shown_apart(torch.tensor(1.0 + 1e-7), torch.tensor(1.0))
+    ('tensor[0-d] float32 [1.00000012]', 'tensor[0-d] float32 [1]')
+    """
+    for start in dict.fromkeys((_telling(actual, expected), 0)):
+        for digits in DIGITS:
+            one, other = shown(actual, digits, start), shown(expected, digits, start)
+            if one != other:
+                return one, other
+    return shown(actual), shown(expected)
+
+
+def beyond_start(actual: torch.Tensor, expected: torch.Tensor) -> str:
+    """Where two tensors differ most, for a message that shows them from there on; nothing where it shows their start.
+
+    Args:
+        actual: a tensor of any shape and dtype.
+        expected: what it should be, a tensor of the same shape.
+
+    >>> beyond_start(torch.arange(9.0), torch.tensor([0.0, 1, 2, 3, 4, 5, 6, 8, 8]))
+    ', most at [7]'
+    """
+    start = _telling(actual, expected)
+    return f", most at {_position(actual.shape, start)}" if start else ""
+
+
+def where_apart(actual: torch.Tensor, expected: torch.Tensor) -> str:
+    """In how many elements two tensors of one shape differ, and where most, for a message; nothing for a number."""
+    gap = _gap(actual, expected)
+    if gap.dim() == 0:
+        return ""
+    position = _position(gap.shape, int(gap.argmax()))
+    wrong = int((gap > 0).sum())
+    return f" in {wrong} of {gap.numel()} elements, most at {position}"
+
+
+def alike_in_double(actual: torch.Tensor, expected: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Both tensors in one dtype, of double precision, on one device."""
+    wide = double_dtype(actual.dtype, expected.dtype)
+    return dense(actual.detach()).to(wide), dense(expected.detach()).to(actual.device, wide)
+
+
+def _telling(actual: torch.Tensor, expected: torch.Tensor) -> int:
+    """From where on two tensors are shown: from the start where they differ there too, else from where they do most."""
+    if actual.shape != expected.shape or actual.numel() == 0:
+        return 0
+    gap = _gap(actual, expected).reshape(-1)
+    return int(gap.argmax()) if gap[:ELEMENTS].max() < gap.max() / 10 else 0
+
+
+def _gap(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+    one, other = alike_in_double(actual, expected)
+    return torch.nan_to_num((one - other).abs(), nan=float("inf"))
+
+
+def _position(shape: torch.Size, element: int) -> list[int]:
+    return [int(index) for index in torch.unravel_index(torch.tensor(element), shape)]
+
+
+def _number(value: Any, digits: int) -> str:
+    return f"{value:.{digits}g}" if isinstance(value, float | complex) else str(value)
+
+
+def _safe_repr(value: object) -> str:
+    try:
+        text = repr(value)
+    except BaseException as error:
+        text = f"<{type(value).__name__}, whose repr raised {type(error).__name__}>"
+    return text if len(text) <= 400 else text[:400] + "..."
