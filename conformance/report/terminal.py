@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console
-from rich.text import Text
 
 from conformance.core.outcomes import TestOutcome
 from conformance.core.prose import counted, prose
@@ -19,19 +18,13 @@ from conformance.report.failures import (
     last_words,
     story,
 )
-from conformance.report.model import LEVELS, ClauseResult, Report, SubjectResult, overall
-from conformance.report.sheet import Sheet, listed, shown, terminal
+from conformance.report.model import ClauseResult, Report, SubjectResult
+from conformance.report.sheet import Sheet, listed, terminal
+from conformance.report.summary import STYLES, summarize
 from conformance.report.text import address, one_line
 
 __all__ = ["STYLES", "show", "terminal"]
 
-STYLES = {
-    "conforms": "bold green",
-    "deviates": "bold yellow",
-    "incomplete": "bold magenta",
-    "fails": "bold red",
-}
-_WIDEST = max(map(len, STYLES))
 _MANY = 3  # failures of one clause told in full
 
 
@@ -47,101 +40,10 @@ def show(report: Report, console: Console, verbose: bool = False) -> None:
     sheet.blank()
     if report.interrupted:
         sheet.say("The run was interrupted; what had not been run by then counts as skipped.", "bold magenta")
-    if any(clause.was_selected for clause in report.engine):
-        sheet.say(_engine_line(report), STYLES[overall(filter(_asked, report.engine))])
-    for subject in _asked_of(report):
-        _subject_line(sheet, subject)
-    _not_selected(sheet, report)
+    summarize(sheet, report)
     for part in report.parts:
         _part(sheet, part, verbose)
     _closing(sheet, report)
-
-
-def _engine_line(report: Report) -> str:
-    kept, applicable = _kept(report.engine)
-    torch = f"PyTorch {report.environment.get('torch', '')}"
-    skipped = [clause.reason for clause in report.engine if clause.was_selected and clause.verdict == "skipped"]
-    if skipped and len(skipped) == applicable:
-        return f"{torch} was not judged: {one_line(skipped[0])}"
-    return f"{torch} keeps {kept} of {applicable} engine clauses"
-
-
-def _asked_of(report: Report) -> tuple[SubjectResult, ...]:
-    """The subjects that a selected test is of; all of them where there is none."""
-    asked = tuple(subject for subject in report.subjects if any(map(_was_asked, subject.clauses)))
-    return asked or report.subjects
-
-
-def _was_asked(clause: ClauseResult) -> bool:
-    """Whether a test of a clause was selected, even if others, without which it has no verdict, were not."""
-    return clause.was_selected or any(test.outcome != "skip" for test in clause.tests)
-
-
-def _not_selected(sheet: Sheet, report: Report) -> None:
-    """One line for all that ``-k`` left out: what is shown is what was asked."""
-    engine = sum(not clause.was_selected for clause in report.engine)
-    asked = _asked_of(report)
-    others = len(report.subjects) - len(asked)
-    own = sum(not clause.was_selected for subject in asked for clause in subject.clauses)
-    left_out = [f"{counted(engine, 'clause')} of PyTorch itself"] * bool(engine)
-    left_out += [counted(others, "subject")] * bool(others)
-    number = f"{own}" if engine and not others else counted(own, "clause")
-    of_whom = ("other " if others else "") + ("subject" if len(asked) == 1 else "subjects")
-    left_out += [f"{number} of the {of_whom}"] * bool(own)
-    if left_out:
-        *first, last = left_out
-        sheet.say(f"Not selected: {', '.join(first)}{' and ' * bool(first)}{last}.", "dim")
-        _selected(sheet, report)
-
-
-def _selected(sheet: Sheet, report: Report) -> None:
-    """Say that no selected test fails, where that is so: a clause whose other tests were left out has no verdict."""
-    every = [test.outcome for part in report.parts for clause in part.clauses for test in clause.tests]
-    ran = [outcome for outcome in every if outcome != "skip"]
-    if ran and set(ran) <= {"pass", "not-applicable"}:
-        passed = ran.count("pass")
-        sheet.say(
-            f"Of the selected tests {passed} passed, and {len(ran) - passed} did not apply: nothing broken.", "dim"
-        )
-
-
-def _subject_line(sheet: Sheet, subject: SubjectResult) -> None:
-    """The verdict, and how many clauses of each level were kept of those that were asked for and apply."""
-    verdict = (f"{subject.verdict:<{_WIDEST}}  ", STYLES[subject.verdict])
-    name = (shown(f"{subject.subject} ({subject.spec})", 300), "bold")
-    counts = [_count(level, [clause for clause in subject.clauses if clause.level == level]) for level in LEVELS]
-    other = sum(clause.verdict == "not-applicable" for clause in subject.clauses)
-    counts += [Text(f"not applicable {other}", "dim")] if other else []
-    sheet.pair(Text.assemble(verdict, name), Text("  ").join(filter(None, counts)), indent=_WIDEST + 2)
-    if why := shown(subject.no_gradient, 200):
-        sheet.say(f"no gradient was judged: {why}", "yellow", _WIDEST + 2)
-    if found := _types_found(subject):
-        sheet.say(f"{found}; say which you mean with --types", "yellow", _WIDEST + 2)
-
-
-def _types_found(subject: SubjectResult) -> str:
-    """What types a collective was judged by that claims none: it may keep others than those that are meant."""
-    reasons = (clause.reason for clause in subject.clauses if clause.id == "Collective.forward.types")
-    return next((shown(reason, 200) for reason in reasons if reason.startswith("no types were given")), "")
-
-
-def _count(level: str, clauses: Sequence[ClauseResult]) -> Text:
-    kept, applicable = _kept(clauses)
-    if not applicable:
-        return Text()
-    short = "magenta" if kept < applicable else ""
-    style = "red" if any(clause.affects_verdict for clause in clauses) else short
-    return Text(f"{level} {kept}/{applicable}", style)
-
-
-def _asked(clause: ClauseResult) -> bool:
-    return clause.was_selected
-
-
-def _kept(clauses: Iterable[ClauseResult]) -> tuple[int, int]:
-    """How many clauses passed, and of how many that were asked for and apply."""
-    verdicts = [clause.verdict for clause in clauses if clause.was_selected and clause.verdict != "not-applicable"]
-    return verdicts.count("pass"), len(verdicts)
 
 
 def _part(sheet: Sheet, part: SubjectResult, verbose: bool) -> None:
