@@ -43,7 +43,7 @@ class Version(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         """Called by argparse."""
-        from conformance.run.session import suite_version
+        from conformance.run.reporting import suite_version
 
         print(f"autograd-conformance {suite_version()}")
         parser.exit()

@@ -23,7 +23,8 @@ from conformance.report.model import Report
 from conformance.run import arguments
 from conformance.run.in_process import device_of, in_process
 from conformance.run.kept import kept_forkserver
-from conformance.run.session import Session, environment_of, report_on
+from conformance.run.reporting import environment_of, report_on
+from conformance.run.session import Session
 
 __all__ = ["ConformanceError", "check"]
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -27,19 +26,12 @@ from conformance.ranks.settings import Settings, search_path
 from conformance.run.emulation import emulated_library
 from conformance.run.entry_points import registered
 from conformance.run.references import reference_subjects
+from conformance.run.reporting import environment_of, report_on
 
 if TYPE_CHECKING:
     from conformance.core.outcomes import TestOutcome
     from conformance.ranks.cluster.leader import Cluster
     from conformance.report.model import Report
-
-
-def suite_version() -> str:
-    """The installed version of this package."""
-    try:
-        return version("autograd-conformance")
-    except PackageNotFoundError:
-        return "0"
 
 
 def promised_tests() -> tuple[SuiteTest, ...]:
@@ -256,50 +248,6 @@ def outcomes_of(
     for test in tests:
         if wanted(test):
             yield pool.run(test)
-
-
-def report_on(
-    tests: Sequence[PlannedTest],
-    outcomes: Sequence[TestOutcome],
-    subjects: Sequence[SubjectRef],
-    environment: Mapping[str, Any],
-    *,
-    selected: Collection[str] | None = None,
-    **more: Any,
-) -> Report:
-    """The verdicts on what was planned.
-
-    Args:
-        tests: everything that was owed; one without an outcome counts as not run.
-        outcomes: what came of them.
-        subjects: what was under test.
-        environment: where the run took place.
-        selected: the node ids that were to be run at all, where that was not everything.
-        **more: what :func:`~conformance.report.verdicts.judge` takes besides.
-    """
-    from conformance.report.verdicts import judge
-
-    return judge(
-        outcomes,
-        tests,
-        subjects,
-        clauses.registry(),
-        environment,
-        suite={"version": suite_version(), "clauses_sha256": clauses.digest()},
-        selected=selected,
-        **more,
-    )
-
-
-def environment_of(backend: str, device: str, ranks: Sequence[int]) -> dict[str, Any]:
-    """Where a run took place, for the report: what is known without PyTorch."""
-    return {
-        "python": sys.version.split()[0],
-        "platform": sys.platform,
-        "backend": backend,
-        "device": device,
-        "ranks": list(ranks),
-    }
 
 
 def _described(hardware: Hardware, kind: str) -> dict[str, str]:

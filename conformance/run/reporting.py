@@ -1,0 +1,67 @@
+"""The report of a run: what was planned, what came of it, and where the run took place."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from conformance.core import clauses
+from conformance.core.plan import PlannedTest, SubjectRef
+
+if TYPE_CHECKING:
+    from conformance.core.outcomes import TestOutcome
+    from conformance.report.model import Report
+
+
+def suite_version() -> str:
+    """The installed version of this package."""
+    try:
+        return version("autograd-conformance")
+    except PackageNotFoundError:
+        return "0"
+
+
+def report_on(
+    tests: Sequence[PlannedTest],
+    outcomes: Sequence[TestOutcome],
+    subjects: Sequence[SubjectRef],
+    environment: Mapping[str, Any],
+    *,
+    selected: Collection[str] | None = None,
+    **more: Any,
+) -> Report:
+    """The verdicts on what was planned.
+
+    Args:
+        tests: everything that was owed; one without an outcome counts as not run.
+        outcomes: what came of them.
+        subjects: what was under test.
+        environment: where the run took place.
+        selected: the node ids that were to be run at all, where that was not everything.
+        **more: what :func:`~conformance.report.verdicts.judge` takes besides.
+    """
+    from conformance.report.verdicts import judge
+
+    return judge(
+        outcomes,
+        tests,
+        subjects,
+        clauses.registry(),
+        environment,
+        suite={"version": suite_version(), "clauses_sha256": clauses.digest()},
+        selected=selected,
+        **more,
+    )
+
+
+def environment_of(backend: str, device: str, ranks: Sequence[int]) -> dict[str, Any]:
+    """Where a run took place, for the report: what is known without PyTorch."""
+    return {
+        "python": sys.version.split()[0],
+        "platform": sys.platform,
+        "backend": backend,
+        "device": device,
+        "ranks": list(ranks),
+    }
