@@ -22,7 +22,7 @@ class NotedRanks(RankGroup):
 
     def __init__(self, noted: list[float], size: int) -> None:
         self.noted, self.size = noted, size
-        self.usable, self.knows_transforms = True, False
+        self.usable, self.refuses, self.knows_transforms = True, False, False
 
     def request(self, message: dict[str, Any] | None, deadline: float) -> list[RankOutcome]:
         if message is not None and message["op"] == "test":

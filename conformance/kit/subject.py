@@ -40,6 +40,8 @@ Inputs = Callable[[], Iterable[tuple[Any, ...]]] | Iterable[tuple[Any, ...]] | s
 Call = Callable[Concatenate[Any, ...], Any]
 #: What torch.distributed says where a collective finds no process group.
 NO_GROUP = "process group has not been initialized"
+#: The subjects of which a call has come back in this process: of any other, every call so far has raised.
+ANSWERED: set[str] = set()
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,9 @@ class Subject:
             joins = "joins" if self.form == "joined" else "stacks"
             raise NotApplicable(f"it {joins} along dimension {self.dim}, which the tensor does not have")
         with self.asking_for_its_group():
-            return self.called(*args)
+            found = self.called(*args)
+        ANSWERED.add(self.label)
+        return found
 
     @property
     def called(self) -> Callable[..., Any]:

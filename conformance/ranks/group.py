@@ -41,6 +41,8 @@ NOT_BROKEN = {*OUTCOMES} - {*BROKEN}
 class RankGroup(Owner):
     """A number of ranks, forked together; good for many tests until one of them leaves it unusable.
 
+    It ``refuses`` where in the last test every rank raised at once, and no call of the subject has ever come back.
+
     Close it, or use it as a context manager; its ranks end with it.
     """
 
@@ -58,6 +60,7 @@ class RankGroup(Owner):
         self.place = place
         self.size = size
         self.usable = True
+        self.refuses = False
         self.knows_transforms = forkserver.knows_transforms
         self.ranks: list[RankProcess] = []
         self.stillness = Stillness()
@@ -108,8 +111,15 @@ class RankGroup(Owner):
         late = self._wait(deadline)
         outcomes = self._outcomes(deadline, late)
         changed = any(rank.reply and rank.reply.get("changed") for rank in self.ranks)
-        self.usable = not (late or changed) and in_step(outcomes)
+        whole = not (late or changed or any(rank.gone for rank in self.ranks))
+        self.usable = whole and in_step(outcomes)
+        self.refuses = whole and not self.answered and all(map(_raised_at_once, outcomes))
         return outcomes
+
+    @property
+    def answered(self) -> bool:
+        """Whether a call of the subject may have come back on some rank: a rank that says nothing of it may know."""
+        return any(reply.get("answered") is not False for reply in self.details())
 
     def _wait(self, deadline: float) -> Literal["", "timeout", "left alone"]:
         """Serve the ranks until all are finished; return why some are not, if so."""
@@ -248,6 +258,11 @@ def in_step(outcomes: list[RankOutcome]) -> bool:
     if len(outcomes) == 1:
         return words <= NOT_BROKEN | {"fail", "error"}
     return words <= NOT_BROKEN | {"fail"} and matching(outcomes)
+
+
+def _raised_at_once(outcome: RankOutcome) -> bool:
+    """Whether a rank raised before it entered any collective: nothing of its is on the way to another one."""
+    return outcome.outcome == "error" and not outcome.collectives
 
 
 def _connected(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[list[Any], list[int]]:

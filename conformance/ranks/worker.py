@@ -23,7 +23,7 @@ from conformance.kit.frames import place_of
 from conformance.kit.loading import check_subject, load_for, resolve
 from conformance.kit.process import isolation
 from conformance.kit.process.growth import Growth
-from conformance.kit.subject import Subject
+from conformance.kit.subject import ANSWERED, Subject
 from conformance.kit.world import SPOILED, LeftAlone, World, alone
 from conformance.ranks import collectives
 from conformance.ranks.call_log import Log
@@ -194,7 +194,8 @@ class Rank:
         done["changed"] += ["memory that is not its own"] if self.world.known.pop(SPOILED, False) else []
         done["changed"] += [] if device.outcome == "pass" else ["the device, which no longer answers"]
         isolation.settle()
-        self.channel.send({"event": "done", "serial": request["serial"], **done})
+        answered = bool(ANSWERED)  # by now; ranks that still refuse every call are good for the next test
+        self.channel.send({"event": "done", "serial": request["serial"], "answered": answered, **done})
 
 
 def set_current_device(device: str) -> None:

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
-from conformance.core.outcomes import BROKEN, RankOutcome, TestOutcome
+from conformance.core.accidents import ON_IMPORT, Accident, accident_of, without_numbers
+from conformance.core.outcomes import BROKEN, TestOutcome
 from conformance.report.model import LEVELS, ClauseResult
 from conformance.report.text import first_line
 
@@ -36,25 +36,6 @@ _TOLD_BY_PYTORCH = (
     (re.compile("Expected the vmap staticmethod to have two returns"), "Function.vmap.out-dims"),
     (re.compile(r"vmap staticmethod returned an incompatible \(output, out_dims\) tuple"), "Function.vmap.out-dims"),
 )
-_ON_IMPORT = "while the subject was imported: "
-_IN_A_COLLECTIVE = "; the last collective it entered: "
-_FRAME = re.compile(r'^ *File "(.+)", line (\d+)', re.MULTILINE)
-_NUMBER = re.compile(r"(?:\b(?:b?float|complex|u?int))?\d+")  # or a dtype
-_SUITE = str(Path(__file__).parents[1])
-
-
-@dataclass(frozen=True)
-class Accident:
-    """How a rank ended without judging the clause: the outcome, its words, and where in the code."""
-
-    outcome: str
-    words: str
-    place: tuple[tuple[str, str], ...]
-
-    @property
-    def telling(self) -> bool:
-        """Whether another accident that is equal has the same cause; a bare signal may have many."""
-        return bool(self.place) or self.words.startswith(_ON_IMPORT) or _IN_A_COLLECTIVE in self.words
 
 
 def with_consequences(clauses: Sequence[ClauseResult]) -> tuple[ClauseResult, ...]:
@@ -100,7 +81,7 @@ def cannot_be_judged(clauses: Sequence[ClauseResult]) -> str:
     others = sum(clause.verdict == "consequence" for clause in clauses)
     if len(causes) != 1 or not others or any(clause.verdict == "pass" for clause in clauses):
         return ""
-    if any(accident.words.startswith(_ON_IMPORT) for test in causes[0].tests for accident in _accidents(test)):
+    if any(accident.words.startswith(ON_IMPORT) for test in causes[0].tests for accident in _accidents(test)):
         return "cannot be imported, so nothing could be judged"
     return "cannot be called with its samples, so nothing could be judged" if not _asserted(causes[0]) else ""
 
@@ -127,7 +108,7 @@ def _names(accident: Accident, clause: str) -> bool:
 def _quotes(messages: Iterable[str], accident: Accident) -> bool:
     if accident.outcome != "error":
         return False
-    return any(accident.words in _plain(message) for message in messages)
+    return any(accident.words in without_numbers(message) for message in messages)
 
 
 def _asserted(clause: ClauseResult) -> bool:
@@ -143,20 +124,4 @@ def _accidents(test: TestOutcome) -> Iterator[Accident]:
     """How the ranks ended that decided the outcome; none for an assertion, nor where no rank can be asked."""
     for rank in test.ranks:
         if rank.outcome == test.outcome != "fail" and not rank.bystander:
-            yield Accident(rank.outcome, _plain(first_line(rank.message)), _place(rank))
-
-
-def _plain(words: str) -> str:
-    """Words without the numbers and dtypes of one case."""
-    return _NUMBER.sub("#", words)
-
-
-def _place(rank: RankOutcome) -> tuple[tuple[str, str], ...]:
-    """Where the user's code ended: the frames of a traceback, or the innermost one of a stack.
-
-    An exception that no line of the user's raised shows every frame, of which only the innermost one says something.
-    """
-    frames = tuple(_FRAME.findall(rank.message))
-    if frames and frames[0][0].startswith(_SUITE):
-        return frames[-1:]
-    return frames or tuple(_FRAME.findall(rank.stack)[:1])
+            yield accident_of(rank, first_line(rank.message))

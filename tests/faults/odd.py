@@ -50,3 +50,59 @@ class Doubles(Good):
     @staticmethod
     def backward(ctx, *grads):
         return Good.backward(ctx, *grads) * 2
+
+
+class Refuses(Good):
+    """Refuses every call, before any rank has entered a collective."""
+
+    @staticmethod
+    def forward(ctx, x):
+        raise TypeError(f"{x.numel()} elements are not what it takes")
+
+
+class RefusesLate(Good):
+    @staticmethod
+    def forward(ctx, x):
+        Good.forward(ctx, x)
+        raise TypeError("not what it takes")
+
+
+class RefusesOnce(Good):
+    """The first call of a process is refused, and no other."""
+
+    calls = 0
+
+    @classmethod
+    def refuse(cls):
+        cls.calls += 1
+        if cls.calls == 1:
+            raise TypeError("not the first one")
+
+    @staticmethod
+    def forward(ctx, x):
+        RefusesOnce.refuse()
+        return Good.forward(ctx, x)
+
+
+class RefusesAnew(Good):
+    """Every call is refused, and none for the reason that the call before it was."""
+
+    calls = 0
+
+    @staticmethod
+    def forward(ctx, x):
+        RefusesAnew.calls += 1
+        raise TypeError("not after " + "one " * RefusesAnew.calls)
+
+
+class RefusesLater(Good):
+    """A process may call it once."""
+
+    calls = 0
+
+    @staticmethod
+    def forward(ctx, x):
+        RefusesLater.calls += 1
+        if RefusesLater.calls > 1:
+            raise TypeError("not again")
+        return (x.clone(),)

@@ -1,0 +1,59 @@
+"""How a rank ended that learnt nothing of its clause: two endings that are equal have one cause."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from conformance.core.outcomes import RankOutcome
+
+ON_IMPORT = "while the subject was imported: "
+IN_A_COLLECTIVE = "; the last collective it entered: "
+_FRAME = re.compile(r'^ *File "(.+)", line (\d+)', re.MULTILINE)
+_NUMBER = re.compile(r"(?:\b(?:b?float|complex|u?int))?\d+")  # or a dtype
+_SUITE = str(Path(__file__).parents[1])
+
+
+@dataclass(frozen=True)
+class Accident:
+    """How a rank ended without judging the clause: the outcome, its words, and where in the code."""
+
+    outcome: str
+    words: str
+    place: tuple[tuple[str, str], ...]
+
+    @property
+    def telling(self) -> bool:
+        """Whether another accident that is equal has the same cause; a bare signal may have many."""
+        return bool(self.place) or self.words.startswith(ON_IMPORT) or IN_A_COLLECTIVE in self.words
+
+
+def accident_of(rank: RankOutcome, line: str) -> Accident:
+    """How a rank ended.
+
+    Args:
+        rank: what it gave.
+        line: the line of its message that says what happened.
+    """
+    return Accident(rank.outcome, without_numbers(line), place(rank))
+
+
+def without_numbers(words: str) -> str:
+    """Words without the numbers and dtypes of one case.
+
+    >>> without_numbers("expected float64, got 3 values of int8")
+    'expected #, got # values of #'
+    """
+    return _NUMBER.sub("#", words)
+
+
+def place(rank: RankOutcome) -> tuple[tuple[str, str], ...]:
+    """Where the user's code ended: the frames of a traceback, or the innermost one of a stack.
+
+    An exception that no line of the user's raised shows every frame, of which only the innermost one says something.
+    """
+    frames = tuple(_FRAME.findall(rank.message))
+    if frames and frames[0][0].startswith(_SUITE):
+        return frames[-1:]
+    return frames or tuple(_FRAME.findall(rank.stack)[:1])
