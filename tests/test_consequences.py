@@ -104,6 +104,12 @@ def test_another_exception_is_another_accusation(other):
     assert [found[name][0] for name in (COUNT, SUM)] == ["error", "error"]
 
 
+def test_where_an_object_lies_in_memory_makes_no_other_exception():
+    raised = [RAISED.replace("not today", f"not <Group object at 0x7f66{at}>") for at in ("8a74c430", "973d1f0a")]
+    found = verdicts(outcome(COUNT, "error", message=raised[0]), outcome(SUM, "error", message=raised[1]))
+    assert {found[name][0] for name in (COUNT, SUM)} == {"error", "consequence"}
+
+
 @pytest.mark.parametrize("word", ["crash", "timeout"])
 def test_ranks_that_died_in_the_same_way_may_have_died_of_different_things(word):
     found = verdicts(outcome(COUNT, word, message="killed"), outcome(SUM, word, message="killed"))

@@ -11,7 +11,7 @@ from conformance.core.outcomes import RankOutcome
 ON_IMPORT = "while the subject was imported: "
 IN_A_COLLECTIVE = "; the last collective it entered: "
 _FRAME = re.compile(r'^ *File "(.+)", line (\d+)', re.MULTILINE)
-_NUMBER = re.compile(r"(?:\b(?:b?float|complex|u?int))?\d+")  # or a dtype
+_NUMBER = re.compile(r"\b0x[0-9a-f]+|(?:\b(?:b?float|complex|u?int))?\d+")  # or an address, or a dtype
 _SUITE = str(Path(__file__).parents[1])
 
 
@@ -40,7 +40,7 @@ def accident_of(rank: RankOutcome, line: str) -> Accident:
 
 
 def without_numbers(words: str) -> str:
-    """Words without the numbers and dtypes of one case.
+    """Words without the numbers, dtypes and addresses of one case.
 
     >>> without_numbers("expected float64, got 3 values of int8")
     'expected #, got # values of #'
