@@ -170,6 +170,18 @@ def test_tests_that_failed_alike_are_told_once():
     assert f"  alike in   t.py::t[3]\n{' ' * 13}t.py::t[4]\n" in text
 
 
+def test_where_an_object_lies_in_memory_makes_no_second_failure():
+    words = ("TypeError: <Group object at 0x7fa8> is no group", "TypeError: <Group object at 0x71bd6> is no group")
+    ranks = tuple(RankOutcome(rank, "error", text) for rank, text in enumerate(words))
+    tests = [
+        replace(outcome(SUM, "error", node=f"suite/t.py::{name}"), ranks=found)
+        for name, found in (("t", ranks), ("u", ranks[::-1]))
+    ]
+    own = next(own for own in made(*tests).subjects[0].clauses if own.id == SUM)
+    (failure,) = failures(own)
+    assert [who.named(2) for who in failure.accused] == ["both ranks"]
+
+
 def test_one_accident_that_breaks_every_clause_is_told_once():
     names = ("Function.backward.count", "Function.save_for_backward.once", SUM)
     report = made(*(outcome(name, "error", message="cannot import mypkg") for name in names))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from conformance.core.accidents import without_addresses
 from conformance.core.outcomes import BROKEN, TELLING, RankOutcome, TestOutcome
 from conformance.report.model import ClauseResult
 from conformance.report.text import first_line, one_line, visible
@@ -54,7 +55,7 @@ class Failure:
         said: dict[tuple[bool, str, str], list[RankOutcome]] = {}
         for rank in self.test.ranks:
             if rank.outcome in BROKEN:
-                said.setdefault((rank.bystander, rank.outcome, rank.message), []).append(rank)
+                said.setdefault((rank.bystander, rank.outcome, without_addresses(rank.message)), []).append(rank)
         groups = [Accused(tuple(rank.rank for rank in ranks), ranks[0]) for ranks in said.values()]
         return tuple(sorted(groups, key=lambda group: (group.bystanders, TELLING.index(group.witness.outcome))))
 
@@ -160,7 +161,7 @@ def _signature(test: TestOutcome) -> tuple[str, str, str]:
 
 def _alike(words: str) -> str:
     """Words without the numbers of one case or rank."""
-    return re.sub(r"\d+", "#", words)
+    return re.sub(r"\d+", "#", without_addresses(words))
 
 
 def _message(test: TestOutcome) -> str:
