@@ -140,8 +140,10 @@ def test_gradients_are_those_owed(subject: Subject, world: World, dtype: str) ->
         why = wrong_gradient(claim, world)
         need("does not count by its sum" not in why, "an argument of type P is not used in its sum; see forward.types")
         if why:
-            likely = WAIT if are_left_behind(claim, world) else instead(claim, world)
-            raise Deviation(f"{claim.signature} is not kept with {claim.call.label}: {why}", likely=likely)
+            declared = claim.call.is_declared  # of another signature the formula says nothing
+            likely = WAIT if are_left_behind(claim, world) else "" if declared else instead(claim, world)
+            by = ", by the formula that is declared," if declared else ""
+            raise Deviation(f"{claim.signature}{by} is not kept with {claim.call.label}: {why}", likely=likely)
 
 
 @clause("Collective.backward.types")
