@@ -54,6 +54,7 @@ def test_right_in_a_subgroup(subject: Subject, world: World, kind: str) -> None:
         signature_of(claim)
         plain = world.exchange([value for value in claim.call.values if isinstance(value, bool | int | float | str)])
         need(all(each == plain[0] for each in plain) and not claim.call.counts, OF_THE_WORLD)
+        need(not (claim.call.uneven and _is_one_for_each(claim, world)), OF_THE_WORLD)
         alike = tuple(range(len(members)))
         fitting = _fitting(claim, alike, world) if len(members) < world.size else claim
         world.exchange(None)
@@ -110,13 +111,18 @@ def _may_count_ranks(claim: Claim, world: World) -> bool:
     numbers = [value for value in claim.call.values if isinstance(value, int) and not isinstance(value, bool)]
     counts = [number for number in (*numbers, math.prod(numbers)) if number > 1]
     sizes = [[tensor.numel(), *tensor.shape] for tensor in claim.call.tensors]
-    if any(len(part) == world.size for part in claim.call.containers()):
+    if _is_one_for_each(claim, world):
         return True
     everyones = zip(*world.exchange([size for row in sizes for size in row]), strict=False)
     totals = [sum(each) for each in everyones]
     return any(
         count % world.size == 0 or any(total - world.size < count <= total for total in totals) for count in counts
     )
+
+
+def _is_one_for_each(claim: Claim, world: World) -> bool:
+    """Whether a list or tuple has as many entries as there are ranks."""
+    return any(len(part) == world.size for part in claim.call.containers())
 
 
 def _is_refused(claim: Claim, members: Ranks, group: Any) -> bool:

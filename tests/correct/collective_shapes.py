@@ -335,3 +335,26 @@ class GatherThatIsToldEveryShape(Function):
         total = dense(grad)
         dist.all_reduce(total, group=ctx.group)
         return total.split([rows for rows, _ in ctx.shapes])[dist.get_rank(ctx.group)].clone(), None, None
+
+
+class GatherOfKnownRows(GatherOfUnevenRows):
+    """Is told how many rows every rank has, which is another number on each, in the order of the ranks."""
+
+    TYPES = "V -> R"
+
+    @staticmethod
+    def inputs():
+        started = dist.is_initialized()
+        rank, size = (dist.get_rank(), dist.get_world_size()) if started else (0, 1)
+        yield torch.randn(1 + rank, 2, dtype=torch.float64, requires_grad=True), tuple(range(1, size + 1)), GROUP
+
+    @staticmethod
+    def forward(ctx, x, counts, group):
+        if len(x) != counts[dist.get_rank(group)]:
+            raise ValueError(f"{counts[dist.get_rank(group)]} rows are expected, and there are {len(x)}")
+        return GatherOfUnevenRows.forward(ctx, x, group)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return GatherOfUnevenRows.backward(ctx, grad)[0], None, None
