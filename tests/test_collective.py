@@ -119,6 +119,32 @@ def test_a_subject_that_is_judged_among_several_ranks_is_not_asked_to_work_alone
     assert not found.reason or "it is judged among 2 ranks alone" in found.reason
 
 
+class TinyOfItsOwn(torch.autograd.Function):
+    """Another tiny number on every rank, such as memory holds that nothing was written to."""
+
+    @staticmethod
+    def forward(ctx, x, group):
+        return torch.full_like(x, 1e-310 * (1 + dist.get_rank(group)))
+
+    @staticmethod
+    def backward(ctx, grad):
+        return torch.zeros_like(grad), None
+
+
+def test_tiny_numbers_that_differ_are_no_rounding():
+    with pytest.raises(ConformanceError) as error:
+        check(
+            TinyOfItsOwn,
+            (matrix(), GROUP),
+            spec="Collective",
+            types="P -> I",
+            ranks=2,
+            only="Collective.forward.types",
+        )
+    assert "as on rank 0, bit for bit" in _flat(error)
+    assert "rounding alone" not in _flat(error)
+
+
 class MeanHandingOn(torch.autograd.Function):
     """A mean over ranks, but for the gradient."""
 
