@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from conformance.kit.typed_samples import typed
 from conformance.kit.world import World
 from conformance.run.references import reference_subjects
 from tests.correct import collective as right
+from tests.correct import collective_declared as right_declared
 from tests.correct import collective_hooks as right_hooks
 from tests.planted import collective as wrong
 from tests.planted import collective_compiled as wrong_compiled
@@ -64,6 +66,83 @@ def test_without_types_the_signature_is_found():
     )
     clause = report.subjects[0].clause("Collective.forward.types")
     assert (clause.verdict, clause.reason) == ("not-applicable", "no types were given; it keeps V -> I")
+
+
+def _own_rows(args, grads):
+    x, group = args
+    return grads[0][dist.get_rank(group) * len(x) :][: len(x)], None
+
+
+def test_a_declared_gradient_takes_the_place_of_the_derivative():
+    given = {"types": "V -> R", "formula": _own_rows}
+    assert gradient_of(right.GatherForOneLoss, **given).verdict == "pass"
+    with pytest.raises(ConformanceError) as error:
+        gradient_of(right.RingGather, **given)
+    assert "V -> R, by the formula that is declared, is not kept with sample 0: on rank 0 the gradient" in _flat(error)
+
+
+@pytest.mark.parametrize("name", ["scaled_up", "scaled_down", "mean", "clipped"])
+def test_what_is_not_the_declared_gradient_is_found_by_any_type(name):
+    subject = getattr(right_declared, name)
+    wrong = replace(subject, formula=lambda args, grads: (2 * subject.formula(args, grads)[0],))
+    with pytest.raises(ConformanceError) as error:
+        check(wrong, ranks=2, only="Collective.backward.gradient")
+    assert "is 0.5 times the expected one" in _flat(error)
+
+
+def test_a_declared_gradient_needs_types():
+    with pytest.raises(UsageError, match="a declared gradient of a collective needs types="):
+        gradient_of(right.RingGather, formula=_own_rows)
+
+
+class SumWithOthers(torch.autograd.Function):
+    """A sum that has to be one of several ranks."""
+
+    @staticmethod
+    def forward(ctx, x, group):
+        if dist.get_world_size(group) == 1:
+            raise ValueError("there is no other rank")
+        return right.AllReduce.forward(ctx, x, group)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return right.AllReduce.backward(ctx, grad)
+
+
+@pytest.mark.parametrize(
+    "clause", ["Collective.group.subgroup", "Collective.group.two-at-once", "Collective.forward.one-rank"]
+)
+def test_a_subject_that_is_judged_among_several_ranks_is_not_asked_to_work_alone(clause):
+    subject = Subject(SumWithOthers, spec="Collective", types="P -> R", inputs=[(matrix(), GROUP)], ranks=(2,))
+    found = check(subject, ranks=2, only=clause).subjects[0].clause(clause)
+    assert found.verdict == "pass" if clause.endswith("subgroup") else "not-applicable"  # of two, in another order
+    assert not found.reason or "it is judged among 2 ranks alone" in found.reason
+
+
+class TinyOfItsOwn(torch.autograd.Function):
+    """Another tiny number on every rank, such as memory holds that nothing was written to."""
+
+    @staticmethod
+    def forward(ctx, x, group):
+        return torch.full_like(x, 1e-310 * (1 + dist.get_rank(group)))
+
+    @staticmethod
+    def backward(ctx, grad):
+        return torch.zeros_like(grad), None
+
+
+def test_tiny_numbers_that_differ_are_no_rounding():
+    with pytest.raises(ConformanceError) as error:
+        check(
+            TinyOfItsOwn,
+            (matrix(), GROUP),
+            spec="Collective",
+            types="P -> I",
+            ranks=2,
+            only="Collective.forward.types",
+        )
+    assert "as on rank 0, bit for bit" in _flat(error)
+    assert "rounding alone" not in _flat(error)
 
 
 class MeanHandingOn(torch.autograd.Function):
@@ -206,7 +285,7 @@ def test_types_are_those_of_the_worlds_that_a_subject_is_judged_in():
     report = check(subject, ranks=2, only="Collective.forward.one-rank")
     clause = report.subjects[0].clause("Collective.forward.one-rank")
     assert clause.verdict == "not-applicable"
-    assert clause.reason == "its types are those of another world, and it is judged in worlds of 2 ranks alone"
+    assert clause.reason == "it is judged among 2 ranks alone"
 
 
 def test_a_command_with_types_that_name_more_results_than_come_is_bad_usage(tmp_path, capsys, monkeypatch):

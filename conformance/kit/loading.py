@@ -120,6 +120,8 @@ def check_subject(subject: Subject) -> Subject:
         raise UsageError(f"{reference!r}: gradient is 'numeric', 'declared' or 'spec', not {subject.gradient!r}")
     if subject.gradient_kind == "declared" and subject.formula is None:
         raise UsageError(f"{reference!r}: gradient='declared' needs formula=, a function of (args, grads)")
+    if subject.gradient_kind == "declared" and subject.is_typed and subject.types is None:
+        raise UsageError(f"{reference!r}: a declared gradient of a collective needs types=, such as 'V -> I'")
     if subject.types is not None:
         parse(subject.types)
         if not subject.is_typed:

@@ -28,7 +28,7 @@ from conformance.kit.process_groups import GROUP
 from conformance.kit.results import Form, assembled, entries_of, has_place
 from conformance.kit.samples import Sample, expect_matching, prepared, samples_from
 from conformance.kit.specs import SPECS, GradientKind, Spec, SpecName
-from conformance.kit.typed_samples import typed
+from conformance.kit.typed_samples import of_first_rank, typed
 
 __all__ = ["Subject"]
 
@@ -263,7 +263,7 @@ class Subject:
         if not self.is_typed and any(leaf is GROUP for sample in found for leaf in pytree.tree_leaves(sample.args)):
             raise UsageError(f"{self.label}: GROUP among the arguments is for spec Collective, not for {self.spec}")
         expect_matching(found, world)
-        return found
+        return of_first_rank(found, world) if self.is_typed and world.size > 1 else found
 
 
 @lru_cache(maxsize=256)

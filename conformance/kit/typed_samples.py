@@ -4,19 +4,64 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from zlib import crc32
 
 import torch
 from torch.utils import _pytree as pytree
 
 from conformance.core.signatures import Signature, Type, parse
-from conformance.kit.process_groups import placed, world_group
+from conformance.kit.process_groups import all_ranks, placed, world_group
 from conformance.kit.samples import Sample
-from conformance.kit.tensors import differentiable, that_differ, told_apart
+from conformance.kit.tensors import differentiable, is_strided, that_differ, told_apart
 from conformance.kit.typed_values import argument
 from conformance.kit.world import World
 
 #: Under this name a world knows which tensors of its samples are each rank's own.
 OWN = "tensors of each rank"
+#: Under this one, the first rank's numbers where inputs drew others on other ranks.
+FIRST = "numbers of the first rank"
+
+
+def of_first_rank(samples: Sequence[Sample], world: World) -> list[Sample]:
+    """The samples with the first rank's numbers in tensors that have one shape and dtype on all ranks.
+
+    Inputs may draw others on every rank. By their type they are made to differ, or are to be the same.
+    """
+    if FIRST not in world.known:
+        told = world.exchange([[_digest(tensor) for tensor in _tensors(sample)] for sample in samples])
+        world.known[FIRST] = [
+            [_first(tensor, ranks, world) for tensor, *ranks in zip(_tensors(sample), *digests, strict=True)]
+            for sample, *digests in zip(samples, *told, strict=True)
+        ]
+    return [_holding(sample, numbers) for sample, numbers in zip(samples, world.known[FIRST], strict=True)]
+
+
+def _digest(tensor: torch.Tensor) -> list[object]:
+    """What a rank says of a tensor: its shape and dtype, and what tells its numbers from others."""
+    if not differentiable(tensor) or not is_strided(tensor):
+        return []
+    plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous().view(-1)
+    data = bytes(plain.view(torch.uint8).tolist()) if plain.numel() else b""
+    return [list(tensor.shape), str(tensor.dtype), crc32(data)]
+
+
+def _first(tensor: torch.Tensor, ranks: Sequence[list[object]], world: World) -> torch.Tensor | None:
+    """The first rank's numbers, where there is one shape and dtype and numbers are others; every rank asks."""
+    if any(told[:2] != ranks[0][:2] for told in ranks) or all(told == ranks[0] for told in ranks):
+        return None
+    return all_ranks(world).agreed([tensor])[0].detach()
+
+
+def _holding(sample: Sample, numbers: Sequence[torch.Tensor | None]) -> Sample:
+    if not any(number is not None for number in numbers):
+        return sample
+    values, structure = pytree.tree_flatten(sample.args)
+    places = [at for at, value in enumerate(values) if isinstance(value, torch.Tensor)]
+    for at, number in zip(places, numbers, strict=True):
+        if number is not None:
+            own = values[at]
+            values[at] = torch.empty_like(own).copy_(number).detach().requires_grad_(own.requires_grad)
+    return replace(sample, args=tuple(pytree.tree_unflatten(values, structure)))
 
 
 def typed(samples: Iterable[Sample], types: str | None, world: World) -> list[Sample]:

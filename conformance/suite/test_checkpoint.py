@@ -23,7 +23,7 @@ def test_gradients_are_the_same_under_checkpoint(subject: Subject, world: World)
     """Run again in backward, forward leads to the same gradients, or an error comes."""
     compared = 0
     for sample, _ in differentiated(subject, world):
-        if draws(sample, world) or works_in_place(sample) or not set(sample.active) <= sample.top:
+        if draws(sample, world) or works_in_place(sample, world) or not set(sample.active) <= sample.top:
             continue
         run = sample.run()
         if not isinstance(run.result, torch.Tensor | tuple):

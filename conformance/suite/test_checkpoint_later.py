@@ -24,7 +24,7 @@ def test_gradients_are_the_same_where_forward_runs_again_later(subject: Subject,
     """In a checkpoint that is not reentrant gradients are the same, or an error comes."""
     compared = 0
     for sample, _ in differentiated(subject, world):
-        if draws(sample, world) or works_in_place(sample):
+        if draws(sample, world) or works_in_place(sample, world):
             continue
         run = sample.run()
         cotangents = run.cotangents(world)

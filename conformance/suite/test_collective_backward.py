@@ -89,6 +89,7 @@ def test_second_derivative_is_right_or_refused(subject: Subject, world: World) -
         assert look is not None
         asked = [at for at, tensor in enumerate(claim.call.tensors) if tensor.requires_grad]
         need(look.differentiable, "no result has a gradient")
+        need(not claim.call.is_declared, "its gradient is a declared one, and what its derivative is nothing says")
         need(not wrong_gradient(claim, world), "its gradient is wrong, and backward.gradient says so")
         need(_one_shape_each(look), "a result has other shapes on other ranks")
         drawn, call = _incoming(look, world), claim.call.along_two()

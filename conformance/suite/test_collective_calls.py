@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from conformance.core.signatures import BadTypes, Signature
+from conformance.core.signatures import Signature
 from conformance.kit import expect
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import cases, clause, deadline, ranks
 from conformance.kit.observation.collectives import counted
 from conformance.kit.process_groups import all_ranks, world_group
-from conformance.kit.spmd.claims import Claim, by_types, claims, signature_of, wrong_gradient
+from conformance.kit.spmd.claims import Claim, by_types, claims, need_judged_on, signature_of, wrong_gradient
 from conformance.kit.spmd.late import LATE, WAIT, are_near, gradients_with_late
 from conformance.kit.spmd.observation import Observation
 from conformance.kit.spmd.owed import Cotangents, backward
@@ -172,18 +172,9 @@ def test_gradients_can_be_read_at_once(subject: Subject, world: World) -> None:
 @deadline(10)
 def test_one_rank_is_a_group(subject: Subject, world: World) -> None:
     """In a group of one rank it returns, and its gradient is the derivative."""
-    for claim in _claims_of_one_rank(subject, world):
+    need_judged_on(subject, 1)
+    for claim in claims(subject, world):
         if claim.signature is None:
             raise Deviation(f"signatures that {claim.call.label} keeps on one rank", "none", "all")
         why = wrong_gradient(claim, world)
         expect.that(not why, f"{claim.call.label} in a group of one rank: {why}")
-
-
-def _claims_of_one_rank(subject: Subject, world: World) -> list[Claim]:
-    try:
-        return claims(subject, world)
-    except BadTypes:  # there may be a result for each rank
-        own = subject.ranks or (1,)
-        worlds = ", ".join(map(str, own))
-        need(1 in own, f"its types are those of another world, and it is judged in worlds of {worlds} ranks alone")
-        raise

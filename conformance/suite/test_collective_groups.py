@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,10 +21,11 @@ from conformance.kit.spmd.claims import (
     in_smaller_group,
     kept_of,
     moved,
+    need_judged_on,
     signature_of,
     wrong_gradient,
 )
-from conformance.kit.spmd.owed import backward
+from conformance.kit.spmd.owed import Run, backward
 from conformance.kit.spmd.tensor_calls import tangents
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import differentiable
@@ -32,7 +34,7 @@ from conformance.kit.world import World
 
 NO_GROUP = "GROUP is not among its arguments: it works in the group of all ranks alone"
 OF_THE_WORLD = "its samples pass numbers that differ from rank to rank, such as lengths, which fit no other group"
-OF_AS_MANY = "its samples pass a number that may be tied to how many ranks there are, and it refuses fewer"
+OF_AS_MANY = "its samples pass what may be tied to how many ranks there are, and it refuses fewer"
 #: What a call gave: what each tensor is, and every rank's tensors, in the order of a group.
 Seen = tuple[list[str], list[list[torch.Tensor | None]]]
 
@@ -45,20 +47,20 @@ def test_right_in_a_subgroup(subject: Subject, world: World, kind: str) -> None:
     """A group gives what the first ranks of the world give in its place, and its gradients keep the types."""
     members = _members(kind, world.size)
     need(members, "needs three ranks")
+    need_judged_on(subject, len(members))
     need(kind != "in another order" or orders_groups(), "this PyTorch sorts the ranks of every group")
     for claim in claims(subject, world):
         need(claim.call.takes_a_group, NO_GROUP)
         signature_of(claim)
         plain = world.exchange([value for value in claim.call.values if isinstance(value, bool | int | float | str)])
         need(all(each == plain[0] for each in plain) and not claim.call.counts, OF_THE_WORLD)
+        need(not (claim.call.uneven and _is_one_for_each(claim, world)), OF_THE_WORLD)
         alike = tuple(range(len(members)))
-        if len(members) < world.size and _may_count_ranks(claim, world):
-            refused = world.exchange(among(world, alike, partial(_is_refused, claim)))
-            need(not any(refused), OF_AS_MANY)
+        fitting = _fitting(claim, alike, world) if len(members) < world.size else claim
         world.exchange(None)
-        expected = among(world, alike, partial(_seen, claim))
-        actual = among(world, members, partial(_seen, claim))
-        why = among(world, members, partial(_why_not, claim))
+        expected = among(world, alike, partial(_seen, fitting))
+        actual = among(world, members, partial(_seen, fitting))
+        why = among(world, members, partial(_why_not, fitting))
         shapes = world.exchange([tuple(tensor.shape) for tensor in claim.call.tensors])
         if all(shape == shapes[0] for shape in shapes):  # otherwise the first ranks have other arguments
             _compare(claim, members, world, actual, expected)
@@ -79,15 +81,38 @@ def _named(members: Sequence[int]) -> str:
     return ", ".join(map(str, members))
 
 
-def _may_count_ranks(claim: Claim, world: World) -> bool:
-    """Whether a whole number may say how many ranks there are, or how much they hold together.
+def _fitting(claim: Claim, alike: Sequence[int], world: World) -> Claim:
+    """The claim with tensors that fit a smaller group: what is as long as the world has ranks may be one for each.
 
-    It is as many as there are ranks, or several times as many, such as parts, rows or columns in all; or what all
-    ranks hold, which padding may make longer by less than one for each rank. A shape counts by its product too.
+    Raises:
+        NotApplicable: the first ranks refuse it, and its samples may be tied to how many ranks there are.
+    """
+    shorter = replace(claim, call=claim.call.cut(world.size, len(alike)))
+    if not _refuses(claim, alike, world):
+        return claim
+    if not _refuses(shorter, alike, world):
+        return shorter
+    need(not _may_count_ranks(claim, world), OF_AS_MANY)
+    return claim
+
+
+def _refuses(claim: Claim, members: Sequence[int], world: World) -> bool:
+    """Whether a call in a group of some ranks raises on one of them, or its backward does. Every rank has to ask."""
+    return any(world.exchange(among(world, members, partial(_is_refused, claim))))
+
+
+def _may_count_ranks(claim: Claim, world: World) -> bool:
+    """Whether an argument may say how many ranks there are, or how much they hold together.
+
+    A whole number is as many as there are ranks, or several times as many, such as parts, rows or columns in all; or
+    what all ranks hold, which padding may make longer by less than one for each rank. A shape counts by its product
+    too. A list or tuple has an entry for each rank.
     """
     numbers = [value for value in claim.call.values if isinstance(value, int) and not isinstance(value, bool)]
     counts = [number for number in (*numbers, math.prod(numbers)) if number > 1]
     sizes = [[tensor.numel(), *tensor.shape] for tensor in claim.call.tensors]
+    if _is_one_for_each(claim, world):
+        return True
     everyones = zip(*world.exchange([size for row in sizes for size in row]), strict=False)
     totals = [sum(each) for each in everyones]
     return any(
@@ -95,14 +120,23 @@ def _may_count_ranks(claim: Claim, world: World) -> bool:
     )
 
 
+def _is_one_for_each(claim: Claim, world: World) -> bool:
+    """Whether a list or tuple has as many entries as there are ranks."""
+    return any(len(part) == world.size for part in claim.call.containers())
+
+
 def _is_refused(claim: Claim, members: Ranks, group: Any) -> bool:
-    """Whether a call in a group raises on this rank."""
+    """Whether a call in a group, or its backward, raises on this rank."""
     mine = by_types(members.agreed(claim.call.samples()), signature_of(claim), members.rank)
     try:
-        claim.call.in_group(group)(mine)
+        _forth_and_back(claim.call.in_group(group), mine)
     except Exception:  # whatever it refuses with
         return True
     return False
+
+
+def _forth_and_back(run: Run, mine: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
+    return backward(run, mine, [torch.ones_like(y) if differentiable(y) else None for y in run(mine)])
 
 
 def _seen(claim: Claim, members: Ranks, group: Any) -> Seen:
@@ -166,12 +200,13 @@ def _near(actual: torch.Tensor | None, expected: torch.Tensor | None) -> bool:
 @deadline(10)
 def test_two_groups_at_once(subject: Subject, world: World) -> None:
     """A call among all ranks and one in a group of this rank alone, with backward later, are as one after the other."""
+    need_judged_on(subject, 1)
     for claim in claims(subject, world):
         need(claim.call.takes_a_group, NO_GROUP)
         signature = signature_of(claim)
         mine = by_types(all_ranks(world).agreed(claim.call.samples()), signature, world.rank)
         alone = [group_of(world, (rank,)) for rank in range(world.size)][world.rank]
-        if world.try_call(claim.call.in_group(alone), mine) is None:
+        if world.try_call(_forth_and_back, claim.call.in_group(alone), mine) is None:
             need(False, "it refuses a group of one rank")
         groups = [world_group(), alone]
         apart = [_Begun(claim, mine, group, world).ended() for group in groups]

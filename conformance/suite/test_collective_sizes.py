@@ -59,7 +59,7 @@ def test_alike_gradients_of_longer_tensors(subject: Subject, world: World) -> No
     for claim in claims(subject, world):
         signature = signature_of(claim)
         alike = [at for at, kind in enumerate(signature.arguments) if kind in (Type.I, Type.P)]
-        call = claim.call.lengthened() if alike else None
+        call = _lengthened(claim, world) if alike else None
         found = world.try_call(_whole_gradients, call, signature, world) if call else None
         everyones = all_ranks(world).tensors(found) if call and found else []
         for at, (rank, gradients) in itertools.product(alike, enumerate(everyones)):
@@ -82,9 +82,15 @@ def _whole_gradients(call: TensorCall, signature: Signature, world: World) -> li
     )
 
 
+def _lengthened(claim: Claim, world: World) -> TensorCall | None:
+    """The call with longer tensors; None on every rank where there is none on one: numbers may differ from it."""
+    call = claim.call.lengthened()
+    return call if all(world.exchange(call is not None)) else None
+
+
 def _longer(claim: Claim, signature: Signature, world: World) -> Claim | None:
     """The same claim about longer tensors; None where they are refused."""
-    call = claim.call.lengthened()
+    call = _lengthened(claim, world)
     if call is None or world.try_call(_along_directions, call, signature, world) is None:
         return None
     everyone = all_ranks(world)

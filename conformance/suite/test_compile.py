@@ -54,7 +54,7 @@ def _steady(subject: Subject, world: World) -> list[SampleCall]:
     """The samples, and each one made longer where the subject takes that."""
     found = []
     for sample, _ in differentiated(subject, world):
-        if draws(sample, world) or works_in_place(sample):
+        if draws(sample, world) or works_in_place(sample, world):
             continue
         other = longer(sample)
         takes_it = other is not None and world.try_call(draws, other, world) is False

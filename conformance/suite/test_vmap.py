@@ -114,7 +114,7 @@ def test_a_batch_is_left_as_it_is(subject: Subject, world: World) -> None:
     need(subject.defines("vmap"), "PyTorch makes its vmap rule" if subject.generates_vmap else NO_RULE)
     compared = 0
     for batch in batches(subject, world):
-        need(not works_in_place(batch.sample), "it works in place")
+        need(not works_in_place(batch.sample, world), "it works in place")
         whole = batch.whole
         before = {at: value.clone() for at, value in whole.items()}
         if world.try_call(batch.map, partial(apart, batch.sample), whole) is None:

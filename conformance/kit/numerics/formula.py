@@ -31,12 +31,11 @@ def declared_gradients(run: Run, cotangents: Sequence[torch.Tensor]) -> dict[int
         raise NotApplicable("no formula is declared: the gradient is judged by differences")
     given = dict(zip(run.places, cotangents, strict=True))
     seeds.seed(BACKWARD_SEED, sample.holders)
-    declared = _asked(formula, sample.arguments(), tuple(given.get(place) for place in range(len(run.tensors))))
-    values = declared if isinstance(declared, tuple | list) else (declared,)
+    declared = asked(formula, sample.arguments(), tuple(given.get(place) for place in range(len(run.tensors))))
     found = {}
     for at in (at for at in sample.active if at in sample.top):
         index = sample.arguments_of[at]
-        value = values[index] if index < len(values) else None
+        value = declared[index] if index < len(declared) else None
         found[at] = torch.zeros_like(sample.values[at]).detach() if value is None else value
         if not isinstance(value, torch.Tensor | None) or found[at].shape != sample.values[at].shape:
             shape = tuple(sample.values[at].shape)
@@ -44,13 +43,19 @@ def declared_gradients(run: Run, cotangents: Sequence[torch.Tensor]) -> dict[int
     return found
 
 
-def _asked(formula: Formula, args: tuple[Any, ...], grads: tuple[torch.Tensor | None, ...]) -> Any:
+def asked(formula: Formula, args: tuple[Any, ...], grads: tuple[torch.Tensor | None, ...]) -> Sequence[Any]:
+    """What a formula gives for each argument; those that it leaves out at the end have nothing.
+
+    Raises:
+        Skipped: it raises.
+    """
     try:
-        return formula(args, grads)
+        said = formula(args, grads)
     except Exception as error:  # it is the caller's, and no fault of the Function
         where = place_of(error)
-        said = f"formula(args, grads) raises {type(error).__name__}: {error}{where and f' (at {where})'}"
-        raise Skipped(said) from error
+        raised = f"formula(args, grads) raises {type(error).__name__}: {error}{where and f' (at {where})'}"
+        raise Skipped(raised) from error
+    return said if isinstance(said, tuple | list) else (said,)
 
 
 def is_linear(run: Run, cotangents: Sequence[torch.Tensor]) -> bool:

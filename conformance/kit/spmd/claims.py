@@ -83,6 +83,12 @@ def claims(subject: Subject, world: World, dtype: str = "float64") -> list[Claim
     return found
 
 
+def need_judged_on(subject: Subject, ranks: int) -> None:
+    """End the test as not applicable where the subject says that it is judged among other numbers of ranks alone."""
+    own = subject.ranks or (ranks,)
+    need(ranks in own, f"it is judged among {' or '.join(map(str, own))} ranks alone")
+
+
 def expect_fitting_types(subject: Subject, world: World) -> None:
     """Call a subject with each sample, and count the tensors that come.
 

@@ -8,6 +8,8 @@ A loss has one part on each rank. With cotangents *g*, what a result *y* adds to
 - type I: one loss that all ranks share, so each rank has the N-th part of it.
 
 An argument of type V or P is moved on one rank at a time, one of type R or I on all ranks at once.
+
+Where a subject declares what its gradients are, its formula takes the place of the differences.
 """
 
 from __future__ import annotations
@@ -26,6 +28,25 @@ Run = Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]
 #: A cotangent for each result; None where the loss does not use it.
 Cotangents = Sequence[torch.Tensor | None]
 
+
+@dataclass(frozen=True)
+class DeclaredRun:
+    """A :data:`Run` whose gradients are declared: they are no derivatives.
+
+    Attributes:
+        run: the Function.
+        gradients: what the formula gives on this rank for each argument, for such cotangents; None where it says
+            nothing. All ranks ask it at the same time.
+    """
+
+    run: Run
+    gradients: Callable[[Sequence[torch.Tensor], Cotangents], list[torch.Tensor | None]]
+
+    def __call__(self, arguments: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        """The results."""
+        return self.run(arguments)
+
+
 #: What double precision keeps. Say more to differentiate a Function that works in a lower one inside.
 DOUBLE = torch.finfo(torch.float64).eps
 
@@ -40,11 +61,13 @@ class Slopes:
             it is PyTorch's: by the real part, plus i times that by the imaginary part.
         noise: the error that rounding leaves in any element.
         precision: the machine epsilon that the differences were made for.
+        is_declared: whether a formula says so, and not differences: then ``table[m, m]`` is the gradient on rank m.
     """
 
     table: torch.Tensor
     noise: float
     precision: float
+    is_declared: bool = False
 
     def gradient(self, rank: int) -> torch.Tensor:
         """The derivative of the whole loss by the argument: moved on this rank, or on all at once."""
@@ -59,8 +82,8 @@ class Slopes:
         return bool((actual - expected).abs().max() <= allowed)
 
     def scaled(self, factor: float) -> Slopes:
-        """Those of a multiple of the loss."""
-        return Slopes(self.table * factor, self.noise * abs(factor), self.precision)
+        """Those of a multiple of the loss. What is declared is so for the gradients that come in, whatever the loss."""
+        return self if self.is_declared else Slopes(self.table * factor, self.noise * abs(factor), self.precision)
 
 
 def owed(
@@ -84,6 +107,8 @@ def owed(
         cotangents: this rank's, by the types of the signature.
         precision: the machine epsilon that the Function works with.
     """
+    if isinstance(run, DeclaredRun):
+        return _declared(ranks, run, arguments, cotangents, precision)
     parts = [_part(kind, g, ranks.size) for kind, g in zip(signature.results, cotangents, strict=True)]
     moves = [kind.differs for kind in signature.arguments]
     (slopes,) = differences(ranks, run, arguments, moves, [parts], precision)
@@ -108,6 +133,8 @@ def differences(
         losses: cotangents, in each loss one for each result; this rank's part of the loss is their inner product.
         precision: the machine epsilon that the Function works with.
     """
+    if isinstance(run, DeclaredRun):
+        return [_declared(ranks, run, arguments, loss, precision) for loss in losses]
     steps = [precision ** (1 / 3) * _typical(x) if differentiable(x) else 0.0 for x in arguments]
     points = [arguments, *_moved(ranks, arguments, alone, steps)]
     seen = [[_inner(loss, results) for loss in losses] for results in map(run, points)]
@@ -133,6 +160,25 @@ def backward(run: Run, arguments: Sequence[torch.Tensor], cotangents: Cotangents
     results, given = zip(*pairs, strict=True)
     found = iter(torch.autograd.grad(results, asked, given, allow_unused=True))
     return [next(found) if x.requires_grad else None for x in inputs]
+
+
+def _declared(
+    ranks: Ranks, run: DeclaredRun, arguments: Sequence[torch.Tensor], cotangents: Cotangents, precision: float
+) -> tuple[Slopes | None, ...]:
+    """The gradients that the formula gives on every rank, each as that of a loss of its own."""
+    found: list[Slopes | None] = []
+    everyones = ranks.tensors(run.gradients(arguments, cotangents))
+    for at, x in enumerate(arguments):
+        said = [rank[at] for rank in everyones]
+        known = [gradient for gradient in said if gradient is not None]
+        if not differentiable(x) or len(known) < len(said):
+            found.append(None)
+            continue
+        table = torch.zeros(ranks.size, ranks.size, *x.shape, dtype=to_double(x).dtype)
+        for rank, gradient in enumerate(known):
+            table[rank, rank] = gradient
+        found.append(Slopes(table, 0.0, precision, is_declared=True))
+    return tuple(found)
 
 
 def _part(kind: Type, cotangent: torch.Tensor | None, size: int) -> torch.Tensor | None:

@@ -26,14 +26,15 @@ def problem(kind: Type, slopes: Slopes, gradients: Sequence[torch.Tensor | None]
     """
     shape = slopes.table.shape[2:]
     actual = [torch.zeros(shape, dtype=slopes.table.dtype) if g is None else g.to(slopes.table) for g in gradients]
-    if kind is Type.P:
+    own_losses = own_losses and not slopes.is_declared
+    if kind is Type.P and not slopes.is_declared:
         for rank in range(1, len(actual)):
             if not slopes.near(slopes.gradient(rank), slopes.gradient(0)):
                 return f"the argument does not count by its sum: moved on rank {rank} it does not act as on rank 0"
     if kind is Type.R:
         total = torch.stack(actual).sum(0)
         name = f"the sum of the ranks' gradients{what.removeprefix('the gradient')}"
-        return _difference(total, slopes, slopes.table[0], name, own_losses, "")
+        return _difference(total, slopes, slopes.table.sum(0), name, own_losses, "")
     for rank, gradient in enumerate(actual):
         parts = slopes.table[rank if len(slopes.table) > 1 else 0]
         mistake = _mistake(rank, kind, actual, slopes, what)

@@ -11,9 +11,12 @@ import torch.autograd.forward_ad as fwd
 from torch.utils import _pytree as pytree
 
 from conformance.kit import seeds
+from conformance.kit.deviations import Skipped
+from conformance.kit.expect import shown
+from conformance.kit.numerics.formula import asked
 from conformance.kit.process_groups import GROUP, placed
 from conformance.kit.samples import Sample
-from conformance.kit.spmd.owed import Run
+from conformance.kit.spmd.owed import Cotangents, DeclaredRun, Run
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import differentiable, is_strided, that_differ, to_double, told_apart
 from conformance.kit.variations.sizes import LONG
@@ -89,6 +92,22 @@ class TensorCall:
         ]
         return replace(self, label=f"{self.label}, made longer", values=tuple(longer))
 
+    def cut(self, size: int, new: int) -> TensorCall:
+        """The same call with tensors that are shorter wherever they are of one size."""
+        values = [_cut(value, size, new) if isinstance(value, torch.Tensor) else value for value in self.values]
+        return replace(self, values=tuple(values))
+
+    def containers(self) -> list[Sequence[Any]]:
+        """The lists and tuples among the arguments, however nested."""
+        found: list[Sequence[Any]] = []
+        waiting = list(pytree.tree_unflatten(list(self.values), self.structure))
+        while waiting:
+            part = waiting.pop()
+            if isinstance(part, list | tuple):
+                found.append(part)
+                waiting += part
+        return found
+
     @property
     def tensors(self) -> list[torch.Tensor]:
         """The tensor arguments."""
@@ -156,7 +175,39 @@ class TensorCall:
         def run(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
             return self.called([self._converted(at, given) for at, given in enumerate(tensors)], group)
 
-        return run
+        def gradients(tensors: Sequence[torch.Tensor], cotangents: Cotangents) -> list[torch.Tensor | None]:
+            return self._declared(tensors, cotangents, group)
+
+        return DeclaredRun(run, gradients) if self.is_declared else run
+
+    @property
+    def is_declared(self) -> bool:
+        """Whether its gradients are those that the subject declares, and no derivatives."""
+        return self.subject.gradient_kind == "declared"
+
+    def _declared(
+        self, tensors: Sequence[torch.Tensor], cotangents: Cotangents, group: Any
+    ) -> list[torch.Tensor | None]:
+        """What the formula gives on this rank, for :meth:`samples` and the cotangents of the results.
+
+        Raises:
+            Skipped: it raises, or gives what is no gradient of an argument.
+        """
+        assert self.subject.formula is not None
+        given = [x.detach().requires_grad_(own.requires_grad) for x, own in zip(tensors, self.tensors, strict=True)]
+        exact = [self._converted(at, x) for at, x in enumerate(given)]
+        values = list(self.values)
+        for at, tensor in zip(self.places, exact, strict=True):
+            values[at] = tensor.detach().requires_grad_(tensor.requires_grad)
+        args = placed(tuple(pytree.tree_unflatten(values, self.structure)), group)
+        said = asked(self.subject.formula, args, tuple(None if g is None else g.clone() for g in cotangents))
+        found: list[torch.Tensor | None] = [None] * len(given)
+        for index, arg in enumerate(args):
+            for at, place in enumerate(self.places):
+                if values[place] is arg and exact[at].requires_grad:  # autograd does not look into containers
+                    gradient = _gradient(said[index] if index < len(said) else None, exact[at], f"argument {at}")
+                    (found[at],) = torch.autograd.grad(exact[at], given[at], gradient)
+        return found
 
     def called(self, tensors: Sequence[torch.Tensor], group: Any) -> list[torch.Tensor]:
         """Call the subject with other tensors; the tensors of its result."""
@@ -189,12 +240,31 @@ def tangents(run: Run, values: Sequence[torch.Tensor], moving: Mapping[int, torc
         return [torch.zeros_like(y) if tangent is None else tangent.detach().clone() for y, tangent in parts]
 
 
+def _gradient(said: Any, tensor: torch.Tensor, name: str) -> torch.Tensor:
+    """What a formula says of a tensor: zeros where it says None.
+
+    Raises:
+        Skipped: it is no gradient of the tensor.
+    """
+    found = torch.zeros_like(tensor) if said is None else said
+    if not isinstance(found, torch.Tensor) or found.shape != tensor.shape:
+        raise Skipped(f"its formula gives {shown(said)} for {name}, which has the shape {tuple(tensor.shape)}")
+    return found.detach().to(tensor.dtype)
+
+
 def _is_untied(value: Any) -> bool:
     """Whether a value would mean the same next to longer tensors."""
     if isinstance(value, torch.Tensor):
         return differentiable(value) and is_strided(value)
     is_small = isinstance(value, int) and value in (0, 1)
     return value is None or value is GROUP or is_small or isinstance(value, (float, str))
+
+
+def _cut(tensor: torch.Tensor, size: int, new: int) -> torch.Tensor:
+    found = tensor.detach()
+    for dim in (dim for dim, own in enumerate(tensor.shape) if own == size):
+        found = found.narrow(dim, 0, new)
+    return found.clone().requires_grad_(tensor.requires_grad)
 
 
 def _repeated(tensor: torch.Tensor, times: int) -> torch.Tensor:

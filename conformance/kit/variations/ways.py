@@ -11,6 +11,7 @@ import torch
 
 from conformance.kit.calls import SampleCall
 from conformance.kit.tensors import same_values
+from conformance.kit.world import World
 
 
 def by_way_of(sample: SampleCall, way: Callable[..., Any]) -> SampleCall:
@@ -30,7 +31,8 @@ def under(sample: SampleCall, mode: Callable[[], AbstractContextManager[Any]]) -
     return by_way_of(sample, way)
 
 
-def works_in_place(sample: SampleCall) -> bool:
-    """Whether a call changes its arguments: run again, it would start from what it left."""
+def works_in_place(sample: SampleCall, world: World) -> bool:
+    """Whether a call changes its arguments on some rank: run again, it would start from what it left."""
     pairs = zip(sample.values, sample.run().values, strict=True)
-    return any(isinstance(old, torch.Tensor) and not same_values(old.detach(), new) for old, new in pairs)
+    changed = any(isinstance(old, torch.Tensor) and not same_values(old.detach(), new) for old, new in pairs)
+    return any(world.exchange(changed))

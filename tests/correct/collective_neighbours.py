@@ -1,0 +1,71 @@
+"""Collectives between two ranks: rings, pairs, and what one rank hands to all others in their own memory."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from tests.correct._collectives import dense, matrix_and_group, summed
+
+SPEC = "Collective"
+
+
+def inputs():
+    return matrix_and_group()
+
+
+class BroadcastInPlace(Function):
+    """Overwrites the tensors of all ranks but the first; the first one's is as it was."""
+
+    TYPES = "V -> R"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.group = group
+        ctx.mark_dirty(x)
+        whole = dense(x)
+        dist.broadcast(whole, group=group, group_src=0)
+        return x.copy_(whole)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        total = summed(grad, ctx.group)
+        return total if dist.get_rank(ctx.group) == 0 else torch.zeros_like(total), None
+
+
+def _passed(x, to, source):
+    """This rank's tensor to one rank, and that of another one in return."""
+    if to == dist.get_rank():
+        return dense(x)
+    received = torch.empty_like(dense(x))
+    works = dist.batch_isend_irecv([dist.P2POp(dist.isend, dense(x), to), dist.P2POp(dist.irecv, received, source)])
+    for work in works:
+        work.wait()
+    return received
+
+
+class RingOfNumberedRanks(Function):
+    """Is told by number to whom it sends and from whom it gets: numbers that are small on some ranks alone."""
+
+    TYPES = "V -> V"
+
+    @staticmethod
+    def inputs():
+        started = dist.is_initialized()
+        rank, size = (dist.get_rank(), dist.get_world_size()) if started else (0, 1)
+        generator = torch.Generator().manual_seed(730)
+        x = torch.randn(3, 2, dtype=torch.float64, generator=generator, requires_grad=True)
+        yield x, (rank + 1) % size, (rank - 1) % size
+
+    @staticmethod
+    def forward(ctx, x, to, source):
+        ctx.to, ctx.source = to, source
+        return _passed(x, to, source)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return _passed(grad, ctx.source, ctx.to), None, None
