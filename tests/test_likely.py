@@ -9,7 +9,7 @@ import torch
 from torch.autograd import Function
 
 from conformance import GROUP, ConformanceError, Subject, check
-from tests.planted import alike, collective, modes, vmap_generated
+from tests.planted import alike, collective, modes, numbers, vmap_generated
 from tests.planted._square import Square
 
 REMEMBERED: dict[str, Any] = {}
@@ -488,3 +488,41 @@ def test_an_input_that_is_changed_once_is_not_laid_to_an_alias(function, said):
     assert "not given to mark_dirty" in text
     assert said in text
     assert ("looks like" in text) is bool(said)
+
+
+class Mean(Function):
+    """The mean over the second dimension, whose gradient is that of the sum."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.shape = x.shape
+        return x.mean(1)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.unsqueeze(1).expand(ctx.shape)
+
+
+class MeanOfSome(Mean):
+    """The same, and wrong in another way in the first row."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        gradient = Mean.backward(ctx, grad).clone()
+        gradient[0] *= 0.5
+        return gradient
+
+
+@pytest.mark.parametrize(("function", "said"), [(Mean, True), (MeanOfSome, False)])
+def test_a_factor_is_told_of_a_gradient_too_large_to_be_shown(function, said):
+    x = torch.linspace(0.3, 1.7, 160, dtype=torch.float64).reshape(40, 4).requires_grad_()
+    with pytest.raises(ConformanceError) as caught:
+        check(function, (x,), only="test_gradient_is_the_derivative")
+    assert ("the right value times 4" in str(caught.value)) is said
+
+
+def test_a_gradient_wrong_for_other_numbers_is_not_laid_to_an_earlier_call():
+    with pytest.raises(ConformanceError) as caught:
+        check(Subject(numbers.TopWithoutItsGate, inputs=numbers.TopWithoutItsGate.inputs))
+    assert "earlier call" not in str(caught.value)
+    assert "with other numbers in" in str(caught.value)

@@ -15,7 +15,7 @@ from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause
 from conformance.kit.numerics.derivatives import slope_along
 from conformance.kit.numerics.nearby import direction
-from conformance.kit.numerics.slopes import epsilon
+from conformance.kit.numerics.slopes import Comparison, epsilon
 from conformance.kit.numerics.triangles import kept_symmetric
 from conformance.kit.observation.unwritten import told_unwritten
 from conformance.kit.subject import Subject
@@ -60,9 +60,15 @@ def _pairs(subject: Subject, world: World) -> Iterator[tuple[SampleCall, SampleC
 
 def _other_numbers(sample: SampleCall) -> SampleCall | None:
     """The sample with other fractions among its arguments. Whole numbers may be sizes, which it may not check."""
-    values = tuple(value * 1.5 + 0.25 if type(value) is float else value for value in sample.values)
+    values = tuple(_other(value) if type(value) is float else value for value in sample.values)
     changed = any(type(value) is float for value in values)
     return replace(sample, values=values, label=f"{sample.label} with other numbers") if changed else None
+
+
+def _other(number: float) -> float:
+    """Half as much again and a quarter, or, where that is the same number, half of it."""
+    other = number * 1.5 + 0.25
+    return other if other != number else number / 2
 
 
 def _results(run: Run, world: World) -> list[torch.Tensor]:
@@ -142,6 +148,55 @@ def test_a_gradient_follows_the_numbers(subject: Subject, world: World) -> None:
 
     It may be the same where forward is linear. Elsewhere it was made of what an earlier call kept.
     """
+    for stale in _stale(subject, world):
+        if not _is_its_own(stale, world):
+            raise Deviation(
+                f"gradient of {stale.name} after a call with other numbers in {stale.moved_name}",
+                f"{expect.shown(stale.gradient)}, as in the earlier call",
+                "another one, as differences of forward show",
+                "something is kept from an earlier call and read again",
+            )
+
+
+@clause("Function.backward.gradient")
+def test_gradient_is_right_for_other_numbers(subject: Subject, world: World) -> None:
+    """A gradient that is the same for other numbers is theirs too, where no call has to come first for it.
+
+    A mask that backward forgets shows only where it masks something.
+    """
+    for stale in _stale(subject, world):
+        if _is_its_own(stale, world):
+            raise Deviation(
+                f"gradient of {stale.name} with other numbers in {stale.moved_name}",
+                f"{expect.shown(stale.gradient)}, as before; its slope along a random direction is "
+                f"{stale.slope.analytic:.9g}",
+                f"another one: the slope is {stale.slope.by_differences} by differences of forward",
+            )
+
+
+@dataclass(frozen=True)
+class _Stale:
+    """A gradient that stayed the same to the last bit, and is right for the first numbers alone."""
+
+    sample: SampleCall
+    at: int
+    gradient: torch.Tensor
+    moved_at: int
+    moved: SampleCall
+    cotangents: list[torch.Tensor]
+    slope: Comparison
+
+    @property
+    def name(self) -> str:
+        return self.sample.name(self.at)
+
+    @property
+    def moved_name(self) -> str:
+        return self.sample.name(self.moved_at)
+
+
+def _stale(subject: Subject, world: World) -> Iterator[_Stale]:
+    """Every gradient that was right, and is no longer for other numbers, for which it is the same to the last bit."""
     need(world.size == 1, "checked on one rank only: what a call keeps, it keeps on each")
     need(subject.gradient_kind == "numeric", "its gradient is a declared one, or its spec says what it is")
     compared = 0
@@ -161,14 +216,23 @@ def test_a_gradient_follows_the_numbers(subject: Subject, world: World) -> None:
                 if not same_values(gradient, before[at]):
                     continue
                 then, now = (_compared(world, one, cotangents, at, gradient) for one in (run, later.run))
-                if (then, now) == ("agrees", "differs"):
-                    raise Deviation(
-                        f"gradient of {sample.name(at)} after a call with other numbers in {sample.name(moved_at)}",
-                        f"{expect.shown(gradient)}, as in the earlier call",
-                        "another one, as differences of forward show",
-                        "something is kept from an earlier call and read again",
-                    )
+                if then and now and (then.verdict, now.verdict) == ("agrees", "differs"):
+                    yield _Stale(sample, at, gradient, moved_at, moved, cotangents, now)
     need(compared, "it draws random numbers, or takes no other ones")
+
+
+def _is_its_own(stale: _Stale, world: World) -> bool:
+    """Whether a call right after one that gave another gradient gives it too: then it was made of that call's numbers.
+
+    What was kept for good gives no other gradient, and what was kept of the last call does not give this one again.
+    """
+    for _, between in _with_one_moved(stale.sample):
+        other = world.try_call(_with, between, stale.cotangents)
+        if other is None or same_values(other.gradients[stale.at], stale.gradient):
+            continue
+        again = _with(stale.moved, stale.cotangents)
+        return same_values(again.gradients[stale.at], stale.gradient)
+    return False
 
 
 def _with_one_moved(sample: SampleCall) -> Iterator[tuple[int, SampleCall]]:
@@ -193,10 +257,12 @@ def _with(sample: SampleCall, cotangents: list[torch.Tensor]) -> _Later:
     return _Later(run, dict(zip(run.leaves, run.filled(run.gradients(cotangents)), strict=True)))
 
 
-def _compared(world: World, run: Run, cotangents: list[torch.Tensor], at: int, gradient: torch.Tensor) -> str:
-    """What differences say of a gradient, by steps as long as single precision inside needs."""
+def _compared(
+    world: World, run: Run, cotangents: list[torch.Tensor], at: int, gradient: torch.Tensor
+) -> Comparison | None:
+    """What differences say of a gradient, by steps as long as single precision inside needs; None where nothing."""
     if at not in run.sample.top:
-        return "unclear"  # autograd does not look into containers
+        return None  # autograd does not look into containers
     along = kept_symmetric(run, at, direction(world, run.sample.values[at].detach()), gradient)
     eps = max(epsilon([*run.outputs, *run.leaves.values()]), torch.finfo(torch.float32).eps)
-    return slope_along(world, run, cotangents, at, gradient, along, eps).verdict
+    return slope_along(world, run, cotangents, at, gradient, along, eps)

@@ -37,6 +37,26 @@ class FactorOnTheClass(Function):
         return grad * FactorOnTheClass.factor, None
 
 
+class HalfOnTheClass(Function):
+    """Keeps its number on the class, and is called with one that half as much again and a quarter leave as it is.
+
+    Breaks: Function.forward.calls-independent
+    """
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(3, dtype=torch.float64, requires_grad=True), -0.5
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        HalfOnTheClass.factor = factor
+        return x * factor
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * HalfOnTheClass.factor, None
+
+
 class LengthOnTheClass(Function):
     """Keeps the length that it averages over on the class.
 

@@ -109,3 +109,32 @@ class WeightsWithoutTheMaximum(Function):
         (x,) = ctx.saved_tensors
         powers = x.exp()
         return grad.unsqueeze(-1) * powers / powers.sum(-1, keepdim=True)
+
+
+class TopWithoutItsGate(Function):
+    """Passes the gradient on to the largest sum, below zero too: it keeps nothing, and is wrong for some numbers.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        yield (
+            torch.tensor([-4.0, -3.0], dtype=torch.float64, requires_grad=True),
+            torch.tensor([3.9, 3.5], dtype=torch.float64, requires_grad=True),
+        )
+
+    @staticmethod
+    def forward(ctx, x, bias):
+        if x.shape != (2,):
+            raise ValueError("two numbers are compared")
+        top = (x + bias).argmax()
+        ctx.save_for_backward(top)
+        return (x + bias)[top].relu()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (top,) = ctx.saved_tensors
+        passed = grad.new_zeros(2).index_fill(0, top, 1.0) * grad
+        return passed, passed.clone()

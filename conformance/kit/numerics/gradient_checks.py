@@ -9,6 +9,7 @@ import torch
 from conformance.kit import expect
 from conformance.kit.calls import Run, SampleCall, differentiate
 from conformance.kit.deviations import Deviation
+from conformance.kit.diagnosis import likely_cause
 from conformance.kit.numerics.derivatives import by_differences, likely_mistake, slope_along
 from conformance.kit.numerics.nearby import directions, nearby, shaken
 from conformance.kit.numerics.slopes import Comparison, epsilon
@@ -43,6 +44,7 @@ def expect_derivative(sample: SampleCall, world: World, is_derived: bool = False
                 f"derivative of the loss along a random direction of {point.name(at)}",
                 wrong and f"{wrong.analytic:.9g} by backward",
                 wrong and f"{wrong.by_differences}, by differences of forward",
+                _told_by_slopes(slopes) if wrong and gradients[at] is not None and world.size == 1 else "",
             )
             told[at] = told.get(at, False) or any(slope.verdict == "agrees" for slope in slopes)
             if any(slope.verdict == "unclear" for slope in slopes):
@@ -70,6 +72,15 @@ def _slopes(
         return found
 
     return [along(kept_symmetric(run, at, direction, gradient)) for direction in directions(world, value)]
+
+
+def _told_by_slopes(slopes: list[Comparison]) -> str:
+    """The mistake that all directions show alike, such as a factor; one direction alone tells none."""
+    wrong = [slope for slope in slopes if slope.verdict == "differs"]
+    if len(wrong) < 2 or any(slope.verdict == "agrees" for slope in slopes):
+        return ""
+    actual, expected = ([getattr(slope, name) for slope in wrong] for name in ("analytic", "numeric"))
+    return likely_cause(torch.tensor(actual, dtype=torch.float64), torch.tensor(expected, dtype=torch.float64), {})
 
 
 def gradients_of(sample: SampleCall, cotangents: list[torch.Tensor]) -> list[torch.Tensor]:
