@@ -136,7 +136,7 @@ class ClusterGroup(Owner):
         self.launched, self.post, self.epoch = launched, launched.post, epoch
         self.size: int = opening["size"]
         self.usable = True
-        self.refuses = False  # whether a call came back on other ranks does not travel
+        self.refuses, self.answered = False, True  # as far as one knows: what other ranks say of that does not travel
         self.knows_transforms = forkserver.knows_transforms
         self.number = 0
         host = launched.address if len(set(launched.machines[: self.size])) > 1 else LOOPBACK
