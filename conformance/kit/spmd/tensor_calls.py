@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 
 from conformance.kit import seeds
 from conformance.kit.deviations import Skipped
-from conformance.kit.expect import shown
+from conformance.kit.display import shown
 from conformance.kit.numerics.formula import asked
 from conformance.kit.process_groups import GROUP, placed
 from conformance.kit.samples import Sample
