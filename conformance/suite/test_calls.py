@@ -224,10 +224,13 @@ def _stale(subject: Subject, world: World) -> Iterator[_Stale]:
 def _is_its_own(stale: _Stale, world: World) -> bool:
     """Whether a call right after one that gave another gradient gives it too: then it was made of that call's numbers.
 
-    What was kept for good gives no other gradient, and what was kept of the last call does not give this one again.
+    What was kept for good gives no other gradient, whatever the numbers of the same input are, and what was kept of the
+    last call does not give this one again. Other inputs may be read while this one is not.
     """
-    for _, between in _with_one_moved(stale.sample):
-        other = world.try_call(_with, between, stale.cotangents)
+    value = stale.sample.values[stale.moved_at].detach()
+    turned = [value.flip(tuple(range(value.dim())))] if is_strided(value) else []
+    for number in [value * 0.75, *turned, -value, value * 3]:
+        other = world.try_call(_with, stale.sample.having({stale.moved_at: number}), stale.cotangents)
         if other is None or same_values(other.gradients[stale.at], stale.gradient):
             continue
         again = _with(stale.moved, stale.cotangents)
