@@ -13,11 +13,12 @@ from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause, deadline, ranks
 from conformance.kit.observation.collectives import counted
 from conformance.kit.process_groups import all_ranks, world_group
-from conformance.kit.spmd.claims import Claim, by_types, claims, kept_of, signature_of, wrong_gradient
+from conformance.kit.spmd.claims import Claim, by_types, claims, kept_of, signature_of
 from conformance.kit.spmd.observation import Observation
 from conformance.kit.spmd.owed import Cotangents, Run, backward, owed
 from conformance.kit.spmd.reasons import problem
 from conformance.kit.spmd.tensor_calls import TensorCall
+from conformance.kit.spmd.wrong_gradients import wrong_gradient
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import to_double
 from conformance.kit.typed_values import cotangent

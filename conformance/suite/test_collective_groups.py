@@ -14,19 +14,10 @@ from conformance.kit.deviations import Deviation, need
 from conformance.kit.display import shown
 from conformance.kit.marks import cases, clause, deadline, ranks
 from conformance.kit.process_groups import all_ranks, among, group_of, orders_groups, world_group
-from conformance.kit.spmd.claims import (
-    Claim,
-    by_types,
-    claims,
-    in_smaller_group,
-    kept_of,
-    moved,
-    need_judged_on,
-    signature_of,
-    wrong_gradient,
-)
+from conformance.kit.spmd.claims import Claim, by_types, claims, in_smaller_group, kept_of, need_judged_on, signature_of
 from conformance.kit.spmd.owed import Run, backward
 from conformance.kit.spmd.tensor_calls import tangents
+from conformance.kit.spmd.wrong_gradients import moved, wrong_gradient
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import differentiable
 from conformance.kit.typed_values import Ranks, cotangent

@@ -13,10 +13,11 @@ from conformance.kit import expect
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause, deadline, ranks
 from conformance.kit.process_groups import all_ranks, world_group
-from conformance.kit.spmd.claims import Claim, by_types, claims, signature_of, wrong_gradient
+from conformance.kit.spmd.claims import Claim, by_types, claims, signature_of
 from conformance.kit.spmd.observation import differs, observe
 from conformance.kit.spmd.owed import Run, backward
 from conformance.kit.spmd.tensor_calls import TensorCall
+from conformance.kit.spmd.wrong_gradients import wrong_gradient
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import differentiable
 from conformance.kit.typed_values import cotangent

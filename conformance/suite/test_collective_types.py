@@ -11,18 +11,10 @@ from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.display import shown, shown_apart
 from conformance.kit.marks import cases, clause, ranks
 from conformance.kit.process_groups import world_group
-from conformance.kit.spmd.claims import (
-    SINGLE,
-    Claim,
-    claims,
-    held,
-    in_other_shares,
-    instead,
-    signature_of,
-    wrong_gradient,
-)
+from conformance.kit.spmd.claims import SINGLE, Claim, claims, held, in_other_shares, instead, signature_of
 from conformance.kit.spmd.late import WAIT, are_left_behind
 from conformance.kit.spmd.tensor_calls import tensor_calls
+from conformance.kit.spmd.wrong_gradients import wrong_gradient
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import to_double
 from conformance.kit.world import World

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
@@ -12,12 +11,11 @@ from conformance.core.signatures import Signature, Type, strongest
 from conformance.kit.deviations import NotApplicable, Skipped, need
 from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.hooks import declared, has_hook
-from conformance.kit.spmd.keeps import Finding, find, judge
+from conformance.kit.spmd.keeps import Finding, find
 from conformance.kit.spmd.observation import Observation, differs, observe
 from conformance.kit.spmd.owed import Run
 from conformance.kit.spmd.tensor_calls import TensorCall, tensor_calls
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import to_double
 from conformance.kit.typed_samples import claimed
 from conformance.kit.typed_values import Ranks, argument, direction, reshared
 from conformance.kit.world import World
@@ -26,8 +24,6 @@ from conformance.kit.world import World
 FEW = 3
 #: What a Function that is called in double precision may work in inside.
 SINGLE = float(torch.finfo(torch.float32).eps)
-#: A result in a lower precision is that in double if it is so near, in units of the precision.
-ROUNDED = 8
 
 
 @dataclass(frozen=True)
@@ -201,70 +197,6 @@ def instead(claim: Claim, world: World) -> str:
     if len(best) > FEW:
         return ""  # numbers too coarse to tell them apart
     return f"it keeps {' and '.join(map(str, best))} instead" if best else "it keeps no signature at all"
-
-
-def wrong_gradient(claim: Claim, world: World) -> str:
-    """What is wrong with the gradients, in a sentence; empty where nothing is, or where differences cannot tell."""
-    assert claim.signature is not None
-    assert claim.look is not None
-    why = judge(claim.signature, {differs(claim.signature): claim.look}).why
-    ranks, run = all_ranks(world), claim.call.in_group(world_group())
-    if not why:
-        return ""
-    samples = ranks.agreed(claim.call.samples())
-    # Before it accuses: as one that works in single precision inside, and away from where a kink may be.
-    again = [(samples, max(claim.call.precision, SINGLE)), (moved(samples), claim.call.precision)]
-    for values, precision in again:
-        (second,) = find(ranks, run, values, claim.results, [claim.signature], precision)
-        if second.kept:
-            return ""
-    if claim.call.dtype != torch.float64 and any(_is_right_by_double(claim, values, world) for values, _ in again):
-        return ""
-    return claim.call.told(why)
-
-
-def _is_right_by_double(claim: Claim, samples: Sequence[torch.Tensor], world: World) -> bool:
-    """Whether a call in a lower precision gives what the same call gives in double precision, and that is right.
-
-    The steps of its own differences are wide, in half precision a fifth of the numbers, and go past many a kink.
-    """
-    signature, ranks = signature_of(claim), all_ranks(world)
-    exact, coarse = claim.call.converted(torch.float64), claim.call.precision
-    mine = by_types(samples, signature, world.rank)
-    if coarse <= exact.precision or world.try_call(exact.in_group(world_group()), mine) is None:
-        return False
-    own, fine = (
-        observe(ranks, call.in_group(world_group()), samples, differs(signature), call.precision)
-        for call in (claim.call, exact)
-    )
-    pairs = zip(itertools.chain(*own.results), itertools.chain(*fine.results), strict=True)
-    if own.differentiable != fine.differentiable or not all(_is_rounded(one, other, coarse) for one, other in pairs):
-        return False
-    slopes = {
-        loss: tuple(one and replace(one, precision=coarse) for one in everyones)
-        for loss, everyones in fine.slopes.items()
-    }
-    return judge(signature, {differs(signature): replace(own, slopes=slopes)}).kept
-
-
-def _is_rounded(one: torch.Tensor | None, exact: torch.Tensor | None, precision: float) -> bool:
-    """Whether a result is another one but for a little rounding."""
-    if one is None or exact is None or one.shape != exact.shape:
-        return one is exact
-    wide, other = to_double(one), to_double(exact)
-    return not wide.numel() or bool((wide - other).abs().max() <= ROUNDED * precision * other.abs().max())
-
-
-def moved(samples: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Other samples, not far away; whole numbers stay as they are."""
-    return [_moved(sample, at) if sample.requires_grad else sample for at, sample in enumerate(samples)]
-
-
-def _moved(sample: torch.Tensor, at: int) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(at)
-    drawn = torch.randn(sample.shape, dtype=sample.dtype, generator=generator, device="cpu").to(sample.device)
-    size = sample.detach().abs().square().mean().sqrt() or 1.0
-    return (sample.detach() + 0.05 * size * drawn).requires_grad_()
 
 
 def in_other_shares(claim: Claim, world: World) -> list[list[torch.Tensor | None]] | None:
