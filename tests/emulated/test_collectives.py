@@ -83,6 +83,16 @@ def test_scatters_give_each_rank_its_part(rank, size):
 
 
 @on_ranks(1, 2, 3)
+def test_uneven_gathers_and_scatters_work_as_on_nccl(rank, size):
+    places = [torch.empty(s + 1, 2, device="emulated") for s in range(size)]
+    dist.all_gather(places, torch.full((rank + 1, 2), rank, device="emulated", dtype=torch.float32))
+    assert [place.tolist() for place in places] == [[[s, s]] * (s + 1) for s in range(size)]
+    mine = torch.empty(rank + 1, device="emulated")
+    dist.reduce_scatter(mine, [torch.full((s + 1,), float(s + 1), device="emulated") for s in range(size)])
+    assert mine.tolist() == [size * (rank + 1)] * (rank + 1)
+
+
+@on_ranks(1, 2, 3)
 def test_all_to_all_gives_each_rank_what_is_its(rank, size):
     given = torch.arange(size, device="emulated") + 10 * rank
     arrived = torch.empty_like(given)

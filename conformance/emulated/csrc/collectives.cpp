@@ -1,5 +1,6 @@
 #include "collectives.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <numeric>
@@ -118,6 +119,10 @@ void end_process(int rank, OpType kind, const std::string& why) {
               << std::endl;
     std::abort();
   }
+}
+
+bool uneven(const Tensors& tensors) {
+  return std::any_of(tensors.begin(), tensors.end(), [&](const auto& each) { return each.sizes() != tensors.front().sizes(); });
 }
 
 class LateWork final : public c10d::Work {
@@ -271,6 +276,11 @@ Collectives::Work Collectives::allgather(
   const auto& targets = single(outputs);
   const auto device = checked(targets, {single(inputs)}, size_);
   auto own = staged(inputs);
+  if (uneven(targets)) { // Gloo takes one size alone, NCCL any
+    const Tensors copies(size_, own[0].flatten());
+    const std::vector<int64_t> lengths(size_, own[0].numel());
+    return exchanged(OpType::ALLGATHER, targets, copies, lengths, device);
+  }
   std::vector<Tensors> values{staged(targets)};
   return late(OpType::ALLGATHER, transport_->allgather(values, own, options), targets, values[0], device);
 }
@@ -306,17 +316,17 @@ Collectives::Work Collectives::reduce_scatter(
   const auto& output = single(outputs);
   const auto& parts = single(inputs);
   const auto device = checked(outputs, parts, size_);
-  for (const auto& part : parts) {
-    TORCH_CHECK(part.numel() == output.numel(), "each part of a reduce_scatter must be as large as its result");
-  }
+  TORCH_CHECK(parts[rank_].numel() == output.numel(), "a rank's part of a reduce_scatter must be as large as its result");
   c10d::AllreduceOptions inner;
   inner.reduceOp = transported(options.reduceOp, output);
   Tensors flat;
+  std::vector<int64_t> lengths;
   for (const auto& part : staged(parts)) {
+    lengths.push_back(part.numel());
     flat.push_back(part.flatten());
   }
   Tensors all{at::cat(flat)};
-  Tensors own{all[0].chunk(size_)[rank_].view(output.sizes())};
+  Tensors own{all[0].split_with_sizes(lengths)[rank_].view(output.sizes())};
   return late(
       OpType::REDUCE_SCATTER, transport_->allreduce(all, inner), outputs, own, device, averaging(options.reduceOp));
 }
@@ -332,25 +342,30 @@ Collectives::Work Collectives::_reduce_scatter_base(
 
 Collectives::Work Collectives::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) {
   const auto device = checked(outputs, inputs, size_);
-  std::vector<int64_t> output_sizes;
-  std::vector<int64_t> input_sizes;
-  Tensors parts;
+  std::vector<int64_t> lengths;
   Tensors flat;
-  for (const auto& output : outputs) {
-    output_sizes.push_back(output.numel());
-  }
   for (const auto& input : staged(inputs)) {
-    input_sizes.push_back(input.numel());
+    lengths.push_back(input.numel());
     flat.push_back(input.flatten());
   }
+  return exchanged(OpType::ALLTOALL, outputs, flat, lengths, device, options);
+}
+
+Collectives::Work Collectives::exchanged(
+    OpType kind, const Tensors& outputs, const Tensors& flat, std::vector<int64_t> lengths, c10::Device device,
+    const c10d::AllToAllOptions& options) {
+  std::vector<int64_t> expected;
+  for (const auto& output : outputs) {
+    expected.push_back(output.numel());
+  }
   auto all = at::cat(flat);
-  auto arrived = at::empty(std::accumulate(output_sizes.begin(), output_sizes.end(), int64_t(0)), all.options());
-  auto values = arrived.split_with_sizes(output_sizes);
-  auto sent = transport_->alltoall_base(arrived, all, output_sizes, input_sizes, options);
+  auto arrived = at::empty(std::accumulate(expected.begin(), expected.end(), int64_t(0)), all.options());
+  auto values = arrived.split_with_sizes(expected);
+  auto sent = transport_->alltoall_base(arrived, all, expected, lengths, options);
   for (size_t i = 0; i < values.size(); ++i) {
     values[i] = values[i].view(outputs[i].sizes());
   }
-  return late(OpType::ALLTOALL, sent, outputs, values, device);
+  return late(kind, sent, outputs, values, device);
 }
 
 Collectives::Work Collectives::alltoall_base(

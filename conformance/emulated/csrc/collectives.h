@@ -58,6 +58,10 @@ class Collectives final : public c10d::Backend {
   Work late(
       c10d::OpType kind, Work sent, Tensors outputs, Tensors values, c10::Device device,
       std::function<void(Tensors&)> finish = nullptr);
+  // Send to each rank what of `flat` is its, in pieces of `lengths`, and write what arrives into `outputs`, one of each rank.
+  Work exchanged(
+      c10d::OpType kind, const Tensors& outputs, const Tensors& flat, std::vector<int64_t> lengths, c10::Device device,
+      const c10d::AllToAllOptions& options = c10d::AllToAllOptions());
   // What turns sums into averages where `op` asks for these.
   std::function<void(Tensors&)> averaging(const c10d::ReduceOp& op) const;
   c10::Stream stream_on(c10::Device device);
