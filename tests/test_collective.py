@@ -115,7 +115,8 @@ class SumWithOthers(torch.autograd.Function):
 def test_a_subject_that_is_judged_among_several_ranks_is_not_asked_to_work_alone(clause):
     subject = Subject(SumWithOthers, spec="Collective", types="P -> R", inputs=[(matrix(), GROUP)], ranks=(2,))
     found = check(subject, ranks=2, only=clause).subjects[0].clause(clause)
-    assert found.verdict == "pass" if clause.endswith("subgroup") else "not-applicable"  # of two, in another order
+    # There is a group of two in another order.
+    assert found.verdict == ("pass" if clause.endswith("subgroup") else "not-applicable")
     assert not found.reason or "it is judged among 2 ranks alone" in found.reason
 
 
