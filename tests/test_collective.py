@@ -120,6 +120,34 @@ def test_a_subject_that_is_judged_among_several_ranks_is_not_asked_to_work_alone
     assert not found.reason or "it is judged among 2 ranks alone" in found.reason
 
 
+class SumFromRankZero(torch.autograd.Function):
+    """A sum whose backward needs rank 0 of all ranks, which is not in every group."""
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.group = group
+        return right.AllReduce.forward(ctx, x, group)
+
+    @staticmethod
+    def backward(ctx, grad):
+        dist.get_group_rank(ctx.group, 0)
+        return right.AllReduce.backward(ctx, grad)
+
+
+def test_a_backward_that_raises_in_the_group_of_one_rank_alone_is_told():
+    with pytest.raises(ConformanceError) as error:
+        check(
+            SumFromRankZero,
+            (matrix(), GROUP),
+            spec="Collective",
+            types="P -> R",
+            ranks=2,
+            only="Collective.group.two-at-once",
+            strict=True,
+        )
+    assert "Global rank 0 is not part of group" in _flat(error)
+
+
 class TinyOfItsOwn(torch.autograd.Function):
     """Another tiny number on every rank, such as memory holds that nothing was written to."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from zlib import crc32
 
 import torch
 from torch.utils import _pytree as pytree
@@ -12,7 +11,7 @@ from torch.utils import _pytree as pytree
 from conformance.core.signatures import Signature, Type, parse
 from conformance.kit.process_groups import all_ranks, placed, world_group
 from conformance.kit.samples import Sample
-from conformance.kit.tensors import differentiable, is_strided, that_differ, told_apart
+from conformance.kit.tensors import differentiable, digest, is_strided, that_differ, told_apart
 from conformance.kit.typed_values import argument
 from conformance.kit.world import World
 
@@ -28,7 +27,7 @@ def of_first_rank(samples: Sequence[Sample], world: World) -> list[Sample]:
     Inputs may draw others on every rank. By their type they are made to differ, or are to be the same.
     """
     if FIRST not in world.known:
-        told = world.exchange([[_digest(tensor) for tensor in _tensors(sample)] for sample in samples])
+        told = world.exchange([[_told(tensor) for tensor in _tensors(sample)] for sample in samples])
         world.known[FIRST] = [
             [_first(tensor, ranks, world) for tensor, *ranks in zip(_tensors(sample), *digests, strict=True)]
             for sample, *digests in zip(samples, *told, strict=True)
@@ -36,13 +35,11 @@ def of_first_rank(samples: Sequence[Sample], world: World) -> list[Sample]:
     return [_holding(sample, numbers) for sample, numbers in zip(samples, world.known[FIRST], strict=True)]
 
 
-def _digest(tensor: torch.Tensor) -> list[object]:
+def _told(tensor: torch.Tensor) -> list[object]:
     """What a rank says of a tensor: its shape and dtype, and what tells its numbers from others."""
     if not differentiable(tensor) or not is_strided(tensor):
         return []
-    plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous().view(-1)
-    data = bytes(plain.view(torch.uint8).tolist()) if plain.numel() else b""
-    return [list(tensor.shape), str(tensor.dtype), crc32(data)]
+    return [list(tensor.shape), str(tensor.dtype), digest(tensor)]
 
 
 def _first(tensor: torch.Tensor, ranks: Sequence[list[object]], world: World) -> torch.Tensor | None:

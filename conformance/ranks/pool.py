@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from conformance.core.accidents import accident_of
 from conformance.core.clauses import CONTRACT, specs
 from conformance.core.errors import ForkserverDied, StartFailed
 from conformance.core.joining import at_odds, joined
@@ -20,14 +19,13 @@ from conformance.ranks.giving_up import GiveUpRule
 from conformance.ranks.group import RankGroup
 from conformance.ranks.owner import Owner
 from conformance.ranks.preloads import TRANSFORMS
+from conformance.ranks.refusals import Refusals
 from conformance.ranks.second_look import STILL_COMPILING, annotated, due_to_earlier_calls, still_compiling
 from conformance.ranks.settings import Settings
 from conformance.ranks.starter import IMPORTING, Key, Starter, cannot_be_tested, described
 
 #: How long the second look at a failure may take (seconds).
 SECOND_LOOK = 3.0
-#: How a test may end that has no call of the subject to judge.
-CALLED_NOTHING = {"pass", "skip", "not-applicable"}
 #: What the groups that a test makes may take to start, by NCCL and its like: a second or two each (seconds).
 GROUPS_ON_DEVICES = 10.0
 
@@ -56,9 +54,7 @@ class Pool(Owner):
         self.starting = False
         self.tests_run = 0  # by the present ranks
         self.fail_alone: set[tuple[str, str]] = set()  # subjects with clauses that fresh ranks break
-        self.refusals: set[tuple[object, ...]] = set()  # subjects, and how fresh ranks refused every call of them
-        self.refused = False  # whether the last test was, in one of these ways
-        self.kept = False  # whether the present ranks are, although tests were refused there
+        self.refusals = Refusals()
         self.unloadable: dict[tuple[str, int], list[RankOutcome]] = {}
         self.give_up = GiveUpRule()
 
@@ -98,7 +94,7 @@ class Pool(Owner):
         came_to_an_end = {rank.outcome for rank in outcome.ranks} <= {"pass", "fail", "error"}
         if outcome.outcome not in {"fail", "error"} or not came_to_an_end or self.tests_run < 2:
             return False
-        if self.refused or broken in self.fail_alone or self._known(item):
+        if self.refusals.known or broken in self.fail_alone or self._known(item):
             return False
         self.close()
         passes = all(rank.outcome == "pass" for rank in self._put_back(self._attempted(item)))
@@ -199,7 +195,7 @@ class Pool(Owner):
         self.close()
         self.unloadable.clear()
         self.fail_alone.clear()
-        self.refusals.clear()
+        self.refusals = Refusals()
         self.starter.failed.clear()
         self.give_up = GiveUpRule()
 
@@ -214,7 +210,7 @@ class Pool(Owner):
         key = Key(item.subject, *item.world)
         known = self._known(item)
         self.starting = known is None
-        self.refused = False
+        self.refusals.known = False
         if item.test.transforms and not (self.group and self.group.knows_transforms):
             self.forkserver.preload(TRANSFORMS)
             self.key = None
@@ -226,7 +222,7 @@ class Pool(Owner):
             return known
         assert self.group is not None
         self.starting = False
-        self.kept |= not self.group.usable
+        self.refusals.kept |= not self.group.usable
         request = {
             "op": "test",
             "module": item.test.module,
@@ -237,28 +233,10 @@ class Pool(Owner):
         self.tests_run += 1
         outcomes = self.group.request(request, self._deadline(item.test.deadline))
         self.forkserver.expect_alive()
-        if self._says_of_fresh_ranks(self.group, outcomes):
+        if self.refusals.believes(self.group, self.key, outcomes, first=self.tests_run == 1):
             return outcomes
         self.close()
         return self._outcomes(item)
-
-    def _says_of_fresh_ranks(self, group: RankGroup, outcomes: list[RankOutcome]) -> bool:
-        """Whether fresh ranks would have said the same.
-
-        Ranks that refuse every call are kept from test to test, for a subject that takes other arguments is refused in
-        a hundred. What else happens there may come of what those calls left behind.
-        """
-        refusal = self._refusal(group, outcomes)
-        if refusal and self.tests_run == 1:
-            self.refusals.add(refusal)
-        self.refused = refusal in self.refusals
-        untouched = not group.answered and all(outcome.outcome in CALLED_NOTHING for outcome in outcomes)
-        return not self.kept or self.refused or (untouched and group.usable)
-
-    def _refusal(self, group: RankGroup, outcomes: list[RankOutcome]) -> tuple[object, ...]:
-        """Which subject these ranks refused, with what words and where; empty where they did not."""
-        accidents = [accident_of(outcome, outcome.message.partition("\n")[0]) for outcome in outcomes]
-        return (self.key, *((each.words, each.place[-1:]) for each in accidents)) if group.refuses else ()
 
     def _deadline(self, own: float | None) -> float:
         """How long a test may take: its own deadline where that is shorter than the run's, with what groups take.
@@ -283,7 +261,7 @@ class Pool(Owner):
                     self.unloadable[_name(key.subject), key.size] = outcomes
                     return outcomes
             undo.pop_all()
-        self.group, self.key, self.tests_run, self.kept = group, key, 0, False
+        self.group, self.key, self.tests_run, self.refusals.kept = group, key, 0, False
         return None
 
     def _second_look(self, item: PlannedTest, outcomes: list[RankOutcome]) -> list[RankOutcome]:

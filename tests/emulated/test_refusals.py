@@ -64,6 +64,13 @@ REFUSED = {
         "dtype|type",
         lambda n: dist.all_gather([torch.ones(2, device="emulated").double()] * n, torch.ones(2, device="emulated")),
     ),
+    "an uneven place of a wrong size": (
+        Exception,
+        "as large as|size",
+        lambda n: dist.all_gather(
+            [torch.empty(s + 3, device="emulated") for s in range(n)], torch.ones(2, device="emulated")
+        ),
+    ),
     "a wrong size": (
         Exception,
         "size",

@@ -277,6 +277,7 @@ Collectives::Work Collectives::allgather(
   const auto device = checked(targets, {single(inputs)}, size_);
   auto own = staged(inputs);
   if (uneven(targets)) { // Gloo takes one size alone, NCCL any
+    TORCH_CHECK(own[0].numel() == targets[rank_].numel(), "a rank's place in an all_gather must be as large as its tensor");
     const Tensors copies(size_, own[0].flatten());
     const std::vector<int64_t> lengths(size_, own[0].numel());
     return exchanged(OpType::ALLGATHER, targets, copies, lengths, device);
