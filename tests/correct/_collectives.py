@@ -14,6 +14,11 @@ def matrix_and_group():
     return [(torch.randn(6, 2, dtype=torch.float64, generator=generator, requires_grad=True), GROUP)]
 
 
+def rank_and_size():
+    """This rank, and how many there are; a rank alone where there is no group, as where inputs are looked at."""
+    return (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+
+
 def dense(x):
     """Elements in order, in memory of their own."""
     return x.detach().clone(memory_format=torch.contiguous_format)

@@ -7,7 +7,7 @@ import torch.distributed as dist
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from tests.correct._collectives import dense, matrix_and_group, summed
+from tests.correct._collectives import dense, matrix_and_group, rank_and_size, summed
 
 SPEC = "Collective"
 
@@ -54,8 +54,7 @@ class RingOfNumberedRanks(Function):
 
     @staticmethod
     def inputs():
-        started = dist.is_initialized()
-        rank, size = (dist.get_rank(), dist.get_world_size()) if started else (0, 1)
+        rank, size = rank_and_size()
         generator = torch.Generator().manual_seed(730)
         x = torch.randn(3, 2, dtype=torch.float64, generator=generator, requires_grad=True)
         yield x, (rank + 1) % size, (rank - 1) % size

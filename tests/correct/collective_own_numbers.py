@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import torch
-import torch.distributed as dist
 
 from conformance import GROUP
 from tests.correct import collective as right
+from tests.correct._collectives import rank_and_size
 
 SPEC = "Collective"
 
 
 def inputs():
-    rank = dist.get_rank() if dist.is_initialized() else 0
+    rank, _ = rank_and_size()
     generator = torch.Generator().manual_seed(740 + rank)
     yield torch.randn(6, 2, dtype=torch.float64, generator=generator, requires_grad=True), GROUP
 

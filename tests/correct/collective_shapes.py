@@ -12,7 +12,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from conformance import GROUP
-from tests.correct._collectives import dense, matrix_and_group
+from tests.correct._collectives import dense, matrix_and_group, rank_and_size
 
 SPEC = "Collective"
 
@@ -103,7 +103,7 @@ class GatherOfUnevenRows(Function):
 
     @staticmethod
     def inputs():
-        rank = dist.get_rank() if dist.is_initialized() else 0
+        rank, _ = rank_and_size()
         yield torch.randn(1 + rank, 2, dtype=torch.float64, requires_grad=True), GROUP
 
     @staticmethod
@@ -133,7 +133,7 @@ class GatherOfRowsThatSomeLack(GatherOfUnevenRows):
 
     @staticmethod
     def inputs():
-        rank = dist.get_rank() if dist.is_initialized() else 0
+        rank, _ = rank_and_size()
         yield torch.randn(0 if rank % 2 else 2, 2, dtype=torch.float64, requires_grad=True), GROUP
 
 
@@ -144,7 +144,7 @@ class GatherOfASquareAmongOthers(GatherOfUnevenRows):
 
     @staticmethod
     def inputs():
-        rank = dist.get_rank() if dist.is_initialized() else 0
+        rank, _ = rank_and_size()
         yield (torch.randn(2 + rank, 3, dtype=torch.float64, requires_grad=True),)
 
     @staticmethod
@@ -164,7 +164,7 @@ class GatherThatKnowsHowManyRows(GatherOfUnevenRows):
 
     @staticmethod
     def inputs():
-        size = dist.get_world_size() if dist.is_initialized() else 1
+        _, size = rank_and_size()
         yield torch.randn(2, 3, dtype=torch.float64, requires_grad=True), 2 * size, GROUP
 
     @staticmethod
@@ -187,7 +187,7 @@ class GatherOfAPaddedParameter(Function):
 
     @staticmethod
     def inputs():
-        size = dist.get_world_size() if dist.is_initialized() else 1
+        _, size = rank_and_size()
         length = -(-GatherOfAPaddedParameter.SHAPE[0] // size)
         yield torch.randn(length, dtype=torch.float64, requires_grad=True), GatherOfAPaddedParameter.SHAPE, GROUP
 
@@ -216,8 +216,7 @@ class JoinOfSharedOutRows(GatherOfUnevenRows):
 
     @staticmethod
     def inputs():
-        started = dist.is_initialized()
-        rank, size = (dist.get_rank(), dist.get_world_size()) if started else (0, 1)
+        rank, size = rank_and_size()
         rows = torch.arange(JoinOfSharedOutRows.ROWS).tensor_split(size)[rank]
         yield torch.randn(len(rows), 2, dtype=torch.float64, requires_grad=True), JoinOfSharedOutRows.ROWS, GROUP
 
@@ -241,8 +240,7 @@ class ExchangeOfUnevenParts(Function):
 
     @staticmethod
     def inputs():
-        started = dist.is_initialized()
-        rank, size = (dist.get_rank(), dist.get_world_size()) if started else (0, 1)
+        rank, size = rank_and_size()
         sent = [1 + (rank + 2 * other) % 3 for other in range(size)]
         got = [1 + (other + 2 * rank) % 3 for other in range(size)]
         yield torch.randn(sum(sent), 2, dtype=torch.float64, requires_grad=True), sent, got, GROUP
@@ -285,76 +283,3 @@ def _exchanged(x, sent, got, group):
     received = x.new_empty(sum(got), *x.shape[1:])
     dist.all_to_all_single(received, dense(x), got, sent, group=group)
     return received
-
-
-class SumOfOneForEachRank(Function):
-    """Has a row for every rank, and gives each the sum of those that are meant for it."""
-
-    TYPES = "P -> V"
-
-    @staticmethod
-    def inputs():
-        size = dist.get_world_size() if dist.is_initialized() else 1
-        yield torch.randn(size, 2, dtype=torch.float64, requires_grad=True), GROUP
-
-    @staticmethod
-    def forward(ctx, x, group):
-        ctx.group = group
-        mine = x.new_empty(x.shape[1:])
-        dist.reduce_scatter(mine, list(dense(x)), group=group)
-        return mine
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, grad):
-        rows = grad.new_empty(dist.get_world_size(ctx.group), *grad.shape)
-        dist.all_gather(list(rows), dense(grad), group=ctx.group)
-        return rows, None
-
-
-class GatherThatIsToldEveryShape(Function):
-    """Is told the shapes that all ranks hold, and takes the gradient apart by them."""
-
-    TYPES = "V -> R"
-
-    @staticmethod
-    def inputs():
-        size = dist.get_world_size() if dist.is_initialized() else 1
-        yield torch.randn(2, 3, dtype=torch.float64, requires_grad=True), [[2, 3]] * size, GROUP
-
-    @staticmethod
-    def forward(ctx, x, shapes, group):
-        ctx.shapes, ctx.group = shapes, group
-        parts = [x.new_empty(shapes[rank]) for rank in range(dist.get_world_size(group))]
-        dist.all_gather(parts, dense(x), group=group)
-        return torch.cat(parts)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, grad):
-        total = dense(grad)
-        dist.all_reduce(total, group=ctx.group)
-        return total.split([rows for rows, _ in ctx.shapes])[dist.get_rank(ctx.group)].clone(), None, None
-
-
-class GatherOfKnownRows(GatherOfUnevenRows):
-    """Is told how many rows every rank has, which is another number on each, in the order of the ranks."""
-
-    TYPES = "V -> R"
-
-    @staticmethod
-    def inputs():
-        started = dist.is_initialized()
-        rank, size = (dist.get_rank(), dist.get_world_size()) if started else (0, 1)
-        yield torch.randn(1 + rank, 2, dtype=torch.float64, requires_grad=True), tuple(range(1, size + 1)), GROUP
-
-    @staticmethod
-    def forward(ctx, x, counts, group):
-        if len(x) != counts[dist.get_rank(group)]:
-            raise ValueError(f"{counts[dist.get_rank(group)]} rows are expected, and there are {len(x)}")
-        return GatherOfUnevenRows.forward(ctx, x, group)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, grad):
-        return GatherOfUnevenRows.backward(ctx, grad)[0], None, None

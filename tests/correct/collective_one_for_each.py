@@ -1,0 +1,86 @@
+"""Collectives whose samples fit one number of ranks alone: what they hold or are told is one for each rank."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from conformance import GROUP
+from tests.correct import collective_shapes as uneven
+from tests.correct._collectives import dense, rank_and_size
+
+SPEC = "Collective"
+
+
+class SumOfOneForEachRank(Function):
+    """Has a row for every rank, and gives each the sum of those that are meant for it."""
+
+    TYPES = "P -> V"
+
+    @staticmethod
+    def inputs():
+        _, size = rank_and_size()
+        yield torch.randn(size, 2, dtype=torch.float64, requires_grad=True), GROUP
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.group = group
+        mine = x.new_empty(x.shape[1:])
+        dist.reduce_scatter(mine, list(dense(x)), group=group)
+        return mine
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        rows = grad.new_empty(dist.get_world_size(ctx.group), *grad.shape)
+        dist.all_gather(list(rows), dense(grad), group=ctx.group)
+        return rows, None
+
+
+class GatherThatIsToldEveryShape(Function):
+    """Is told the shapes that all ranks hold, and takes the gradient apart by them."""
+
+    TYPES = "V -> R"
+
+    @staticmethod
+    def inputs():
+        _, size = rank_and_size()
+        yield torch.randn(2, 3, dtype=torch.float64, requires_grad=True), [[2, 3]] * size, GROUP
+
+    @staticmethod
+    def forward(ctx, x, shapes, group):
+        ctx.shapes, ctx.group = shapes, group
+        parts = [x.new_empty(shapes[rank]) for rank in range(dist.get_world_size(group))]
+        dist.all_gather(parts, dense(x), group=group)
+        return torch.cat(parts)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        total = dense(grad)
+        dist.all_reduce(total, group=ctx.group)
+        return total.split([rows for rows, _ in ctx.shapes])[dist.get_rank(ctx.group)].clone(), None, None
+
+
+class GatherOfKnownRows(uneven.GatherOfUnevenRows):
+    """Is told how many rows every rank has, which is another number on each, in the order of the ranks."""
+
+    TYPES = "V -> R"
+
+    @staticmethod
+    def inputs():
+        rank, size = rank_and_size()
+        yield torch.randn(1 + rank, 2, dtype=torch.float64, requires_grad=True), tuple(range(1, size + 1)), GROUP
+
+    @staticmethod
+    def forward(ctx, x, counts, group):
+        if len(x) != counts[dist.get_rank(group)]:
+            raise ValueError(f"{counts[dist.get_rank(group)]} rows are expected, and there are {len(x)}")
+        return uneven.GatherOfUnevenRows.forward(ctx, x, group)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return uneven.GatherOfUnevenRows.backward(ctx, grad)[0], None, None
