@@ -18,6 +18,7 @@ from conformance.core.options import RunOptions
 from conformance.core.output import complain
 from conformance.ranks.cluster.store import Launch, launcher, pop_launch
 from conformance.run.emulation import emulated_library
+from conformance.run.engine_record import engine_record
 from conformance.run.interrupts import interruptible
 from conformance.run.journal import Journal, begun_by
 from conformance.run.session import Session
@@ -121,7 +122,7 @@ def _run(session: Session, passed_on: Sequence[str], journal: Journal | None) ->
     recorder = Recorder(session, progress.start, progress.advance, journal)
     try:
         session.plan()  # whatever is wrong with the subjects is said before pytest starts
-        status, said = _run_pytest(session.options, recorder, passed_on)
+        status, said = _run_tests(session, recorder, passed_on)
     except KeyboardInterrupt:
         session.name_subjects_unchecked()
         status, said = pytest.ExitCode.INTERRUPTED, ""
@@ -142,6 +143,18 @@ def _run(session: Session, passed_on: Sequence[str], journal: Journal | None) ->
         complain(problem)
     interrupted = status == pytest.ExitCode.INTERRUPTED
     return finish(session, recorder.report(interrupted), expected, broken=bool(broken))
+
+
+def _run_tests(session: Session, recorder: Recorder, passed_on: Sequence[str]) -> tuple[int, str]:
+    """As :func:`_run_pytest`; what an earlier run found of PyTorch itself is taken, or kept for the next run."""
+    anew = recorder.earlier or session.cluster
+    record = None if anew else engine_record(session.options, passed_on)
+    if record is not None and (session.options.subjects or session.options.packages):
+        recorder.know(*record.read(session.tests))
+    ended = _run_pytest(session.options, recorder, passed_on)
+    if record is not None and not recorder.engine_tested:
+        record.write(session.tests, recorder.outcomes.values(), recorder.started)
+    return ended
 
 
 def _run_pytest(options: RunOptions, recorder: Recorder, passed_on: Sequence[str]) -> tuple[int, str]:

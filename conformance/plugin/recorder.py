@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -35,11 +35,18 @@ class Recorder:
         self.journal = journal
         self.outcomes = {outcome.nodeid: outcome for outcome in (journal.outcomes if journal else ())}
         self.earlier = list(self.outcomes)
+        self.engine_tested = ""
         self.workers_lost = 0
         self.selected: set[str] | None = None
         self.broken = ""
         self.began = time.time()
         self.output_lost = False
+
+    def know(self, tested: str, outcomes: Iterable[TestOutcome]) -> None:
+        """Take what an earlier run found of PyTorch itself, and when: those tests are not run again."""
+        self.engine_tested = tested
+        self.outcomes |= {outcome.nodeid: outcome for outcome in outcomes}
+        self.earlier = list(self.outcomes)
 
     def pytest_configure(self, config: pytest.Config) -> None:
         """Called at start: the suite's collector takes this session and makes no other."""
@@ -131,6 +138,11 @@ class Recorder:
         """How many tests that were to be run have no outcome."""
         return len((self.selected or set()) - set(self.outcomes))
 
+    @property
+    def started(self) -> str:
+        """When the run began, in ISO 8601."""
+        return datetime.fromtimestamp(self.began, UTC).isoformat(timespec="seconds")
+
     def report(self, interrupted: bool) -> Report:
         """The verdicts on everything that was planned."""
         tests = self.session.tests
@@ -140,7 +152,8 @@ class Recorder:
             [outcome for name, outcome in self.outcomes.items() if name in owed],
             selected=self.selected,
             missing="not run: interrupted" if interrupted else "not run",
-            started=datetime.fromtimestamp(self.began, UTC).isoformat(timespec="seconds"),
+            started=self.started,
+            engine_tested=self.engine_tested,
             seconds=round(time.time() - self.began, 3),
             interrupted=interrupted,
         )

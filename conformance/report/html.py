@@ -145,7 +145,8 @@ def _alike(sections: Iterable[Section]) -> list[tuple[str, list[Section]]]:
 
 def _facts(report: Report) -> list[tuple[str, str]]:
     """What is known of the run; what is empty is left out."""
-    facts = {"started": report.started, **report.environment, "suite": report.suite["version"]}
+    tested = {"started": report.started, "PyTorch itself tested": report.engine_tested}
+    facts = {**tested, **report.environment, "suite": report.suite["version"]}
     shown = [(name, ", ".join(map(str, fact)) if isinstance(fact, list) else str(fact)) for name, fact in facts.items()]
     return [(name, text) for name, text in shown if text]
 

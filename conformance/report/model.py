@@ -168,6 +168,9 @@ class Report:
     subjects: Annotated[tuple[SubjectResult, ...], Meta(description="What was under test.")]
     schema: Annotated[Literal[2], Meta(description="Version of this format.")] = SCHEMA
     started: Annotated[str, Meta(description="When the run began, ISO 8601.")] = ""
+    engine_tested: Annotated[
+        str, Meta(description="When PyTorch itself was tested, ISO 8601, where an earlier run did; else empty.")
+    ] = ""
     seconds: Annotated[Seconds, Meta(description="How long the run took.")] = 0.0
     interrupted: Annotated[bool, Meta(description="Whether somebody stopped the run.")] = False
 

@@ -35,7 +35,8 @@ def _engine_line(report: Report) -> str:
     skipped = [clause.reason for clause in report.engine if clause.was_selected and clause.verdict == "skipped"]
     if skipped and len(skipped) == applicable:
         return f"{torch} was not judged: {one_line(skipped[0])}"
-    return f"{torch} keeps {kept} of {applicable} engine clauses"
+    tested = f" (tested {report.engine_tested.partition('T')[0]})" if report.engine_tested else ""
+    return f"{torch} keeps {kept} of {applicable} engine clauses{tested}"
 
 
 def _asked_of(report: Report) -> tuple[SubjectResult, ...]:

@@ -45,6 +45,7 @@ def judge(
     selected: Collection[str] | None = None,
     missing: str = "not run",
     started: str = "",
+    engine_tested: str = "",
     seconds: float = 0.0,
     interrupted: bool = False,
 ) -> Report:
@@ -61,6 +62,7 @@ def judge(
         selected: the node ids that were to be run at all, where that was not everything.
         missing: why a selected test without an outcome was not run.
         started: when, in ISO 8601.
+        engine_tested: when PyTorch itself was, where an earlier run did that.
         seconds: how long it took.
         interrupted: whether somebody stopped the run.
 
@@ -92,6 +94,7 @@ def judge(
         engine=results(("", ""), about_engine),
         subjects=tuple(map(result, dict.fromkeys(subjects))),
         started=started,
+        engine_tested=engine_tested,
         seconds=seconds,
         interrupted=interrupted,
     )
