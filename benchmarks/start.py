@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from benchmarks.measure import ROOT, figures, in_turn, ratios
+from conformance.run.engine_record import FRESH
 
 PYTHON = sys.executable
 #: What may end with another status than 0: a class that breaks a clause, and pytest where it finds no test.
@@ -16,7 +17,10 @@ WHOLE = "of a whole run against import torch"
 
 
 def measure(rounds: int) -> dict[str, Any]:
-    """What needs no torch against ``python -c pass``, what does and whole runs against ``import torch``."""
+    """What needs no torch against ``python -c pass``, what does and whole runs against ``import torch``.
+
+    Whole runs know from the uncounted one what PyTorch itself keeps, as all but a user's first one do.
+    """
     light = {
         "python -c pass": [PYTHON, "-c", "pass"],
         "conformance --help": [PYTHON, "-m", "conformance", "--help"],
@@ -41,6 +45,7 @@ def measure(rounds: int) -> dict[str, Any]:
         "import torch": heavy["import torch"],
         "a Function": [*RUN, "benchmarks.subjects:function"],
         "a Function, not compiled": [*RUN, "benchmarks.subjects:function", bare],
+        "a Function, and PyTorch itself": ["env", f"{FRESH}=1", *RUN, "benchmarks.subjects:function"],
         "a collective, 1 to 3 ranks": [*RUN, "benchmarks.subjects:collective"],
         "a collective, 1 to 3 ranks, not compiled": [*RUN, "benchmarks.subjects:collective", bare],
         "a published gather, 1 to 3 ranks": [*RUN, "published.torch_distributed:all_gather", "--ranks", "1,2,3"],
