@@ -186,3 +186,21 @@ def test_a_type_error_inside_forward_is_no_matter_of_arguments():
     _, text = broken(AddsText, spec="GradFactor")
     assert "takes other arguments" not in text
     assert 'return x + "1"' in text
+
+
+class RefusesFives(Double):
+    """Takes every width but one."""
+
+    @staticmethod
+    def forward(ctx, x):
+        if x.numel() == 5:
+            raise ValueError("a bad width")
+        return x * 2
+
+
+@pytest.mark.parametrize("few", ["Function.apply.accepts"], indirect=True, ids=["few"])
+def test_the_sample_that_is_refused_is_told_where_others_are_taken(few):
+    several = [(X.clone().requires_grad_(),), (torch.ones(5, requires_grad=True),)]
+    with pytest.raises(ConformanceError) as caught:
+        check(Subject(RefusesFives, spec="Function", inputs=lambda: several))
+    assert "sample 1 is refused, which is (tensor[5] float32)" in str(caught.value)

@@ -20,18 +20,28 @@ from conformance.kit.world import World
 @clause("Function.apply.accepts")
 def test_it_takes_its_samples(subject: Subject, world: World) -> None:
     """No sample is refused; where forward or setup_context has other parameters than PyTorch's, that is said."""
-    for sample in every_sample(subject, world):
+    samples = every_sample(subject, world)
+    for sample in samples:
         try:
             sample.run()
-        except TypeError as error:
-            if why := _misfit(sample, error):
+        except Exception as error:
+            is_call = isinstance(error, TypeError)
+            if is_call and (why := _misfit(sample, error)):
                 raise Deviation(f"apply, {sample.label}", f"TypeError: {error}", "a result", why) from error
-            if note := _counted(sample, error):
+            if is_call and (note := _counted(sample, error)):
                 error.add_note(note)
+            elif len(samples) > 1:
+                error.add_note(f"{sample.label} is refused, which is ({_given(sample)})")
             raise
 
 
-def _misfit(sample: SampleCall, error: TypeError) -> str:
+def _given(sample: SampleCall) -> str:
+    """The arguments of a sample, tensors without their values."""
+    shown = ((value, expect.shown(value)) for value in sample.arguments())
+    return ", ".join(text.partition(" [" if isinstance(value, torch.Tensor) else "\n")[0] for value, text in shown)
+
+
+def _misfit(sample: SampleCall, error: Exception) -> str:
     """What is wrong with the parameters of a Function that is called in PyTorch's own way; empty where nothing is."""
     function, args = sample.subject.function, sample.arguments()
     call = sample.subject.call
@@ -54,7 +64,7 @@ def _misfit(sample: SampleCall, error: TypeError) -> str:
     return ""
 
 
-def _counted(sample: SampleCall, error: TypeError) -> str:
+def _counted(sample: SampleCall, error: Exception) -> str:
     """How many arguments a sample has, and what takes another number of them; empty where the numbers are right."""
     subject, args = sample.subject, sample.arguments()
     function = subject.function
@@ -66,8 +76,7 @@ def _counted(sample: SampleCall, error: TypeError) -> str:
         return ""
     parameters = list(inspect.signature(taken).parameters.values())[len(ctx) :]
     takes = f"({', '.join(map(str, parameters))})" + (" after ctx" if ctx else "")
-    given = [expect.shown(value).partition(" [" if isinstance(value, torch.Tensor) else "\n")[0] for value in args]
-    return f"{sample.label} is ({', '.join(given)}); {getattr(taken, '__name__', 'it')} takes {takes}"
+    return f"{sample.label} is ({_given(sample)}); {getattr(taken, '__name__', 'it')} takes {takes}"
 
 
 def _names_ctx(forward: Callable[..., Any]) -> bool:
