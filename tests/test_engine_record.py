@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -110,20 +110,36 @@ def test_another_environment_has_no_record_yet(
     assert record().read(tests) == ("", [])
 
 
-def test_a_changed_file_of_the_suite_leaves_no_record(
+@pytest.mark.parametrize("name", ["lib/libtorch_cpu.so", "_functorch/apis.py", "version.py"])
+def test_a_changed_file_of_torch_leaves_no_record(
     tests: list[PlannedTest],
     record: Callable[[], EngineRecord],
     monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    name: str,
 ) -> None:
+    for each in ("__init__.py", "version.py", "lib/libtorch_cpu.so", "_functorch/apis.py", "share/notes.txt"):
+        (tmp_path / "torch" / each).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "torch" / each).touch()
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "cache").mkdir()  # beside torch, as nothing in a user's environment is
     record().write(tests, passed(tests), TODAY)
-    changed = tests[0].test.file
-    stat = Path.stat
+    (tmp_path / "torch" / "share" / "notes.txt").write_text("no code")
+    assert record().read(tests)[0] == TODAY
+    (tmp_path / "torch" / name).write_text("changed")
+    assert record().read(tests) == ("", [])
 
-    def later(self: Path, **how: Any) -> os.stat_result:
-        found = stat(self, **how)
-        return os.stat_result((*found[:6], found[6] + 1, *found[7:])) if self == changed else found
 
-    monkeypatch.setattr(Path, "stat", later)
+def test_a_changed_file_of_the_suite_leaves_no_record(
+    tests: list[PlannedTest], record: Callable[[], EngineRecord], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "conformance" / "run").mkdir(parents=True)
+    (tmp_path / "conformance" / "suite").mkdir()
+    monkeypatch.setattr("conformance.run.engine_record.__file__", str(tmp_path / "conformance/run/engine_record.py"))
+    record().write(tests, passed(tests), TODAY)
+    assert record().read(tests)[0] == TODAY
+    (tmp_path / "conformance" / "suite" / "test_new.py").touch()
     assert record().read(tests) == ("", [])
 
 
@@ -157,6 +173,8 @@ def test_a_folder_that_cannot_be_written_to_does_no_harm(
         (replace(OPTIONS, expression="Scale"), (), ""),
         (OPTIONS, ("-x",), ""),
         (OPTIONS, (), "1"),
+        (replace(OPTIONS, device="cuda"), (), ""),
+        (replace(OPTIONS, device="emulated"), (), ""),
     ],
 )
 def test_a_run_that_is_not_like_others_has_no_record(
@@ -164,11 +182,3 @@ def test_a_run_that_is_not_like_others_has_no_record(
 ) -> None:
     monkeypatch.setenv(FRESH, fresh)
     assert engine_record(options, passed_on) is None
-
-
-def test_each_device_has_a_record_of_its_own(record: object) -> None:
-    other = RunOptions(device="cuda").checked(clauses.specs())
-    cpu, cuda = engine_record(OPTIONS, ()), engine_record(other, ())
-    assert cpu is not None
-    assert cuda is not None
-    assert cpu.path != cuda.path

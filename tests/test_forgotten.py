@@ -203,4 +203,4 @@ def test_the_sample_that_is_refused_is_told_where_others_are_taken(few):
     several = [(X.clone().requires_grad_(),), (torch.ones(5, requires_grad=True),)]
     with pytest.raises(ConformanceError) as caught:
         check(Subject(RefusesFives, spec="Function", inputs=lambda: several))
-    assert "sample 1 is refused, which is (tensor[5] float32)" in str(caught.value)
+    assert "sample 1 is refused: (tensor[5] float32)" in str(caught.value)

@@ -140,6 +140,11 @@ def test_a_summary_line_for_each_subject_and_one_for_the_engine():
     assert "must 2/2  should 1/1  quality 0/1" in text
 
 
+def test_an_engine_that_an_earlier_run_tested_is_told_with_the_day():
+    text = on_terminal(replace(made(), engine_tested="2026-11-24T04:00:00+00:00"))
+    assert "keeps 1 of 1 engine clauses (tested 2026-11-24)\n" in text
+
+
 def test_broken_engine_clauses_are_told_too():
     text = on_terminal(made(outcome("Function.backward.receives", "fail", subject=None, message="got 3")))
     assert "keeps 0 of 1 engine clauses" in text

@@ -16,6 +16,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from conformance.core.caches import user_cache
+
 SOURCES = Path(__file__).parent / "csrc"
 
 _LIBRARY = "_emulated.so"
@@ -54,13 +56,12 @@ def build(say: Callable[[str], object] = lambda message: None) -> Path:
 
 def cache_folder() -> Path:
     """Where the library for this PyTorch, this Python and these sources lies, or will lie."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     digest = hashlib.sha256()
     for source in sorted(SOURCES.iterdir()):
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
     torch = importlib.metadata.version("torch")
     name = f"torch-{torch}-{sysconfig.get_config_var('SOABI')}-{digest.hexdigest()[:16]}"
-    return cache / "autograd-conformance" / "emulated" / name
+    return user_cache() / "emulated" / name
 
 
 def _compiler() -> str:

@@ -12,12 +12,13 @@ import json
 import os
 import platform
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from conformance.core.caches import user_cache
+from conformance.core.errors import UsageError
 from conformance.core.options import RunOptions
 from conformance.core.outcomes import TestOutcome
 from conformance.core.plan import PlannedTest
@@ -26,14 +27,8 @@ from conformance.core.plan import PlannedTest
 FRESH = "CONFORMANCE_FRESH"
 #: Variables that begin so change what PyTorch does.
 VARIABLES = ("ATEN_", "CUDA_", "GLOO_", "KMP_", "LD_", "MKL_", "NCCL_", "OMP_", "PYTHON", "PYTORCH", "TORCH")
-#: Files of PyTorch that are others wherever it was installed anew, or changed where its promises are kept.
-OF_TORCH = (
-    "version.py",
-    "autograd/function.py",
-    "_functorch/autograd_function.py",
-    "lib/libtorch_cpu.so",
-    "lib/libtorch_python.so",
-)
+#: Folders of a package that hold no code that runs.
+LEFT_OUT = {"__pycache__", "include", "share"}
 
 
 @dataclass(frozen=True)
@@ -70,29 +65,29 @@ class EngineRecord:
             return
         head = json.dumps({"environment": self.environment, "tested": tested})
         text = "\n".join([head, *(good[name].to_text() for name in wanted)])
-        with suppress(OSError):
+        from conformance.report import files
+
+        with suppress(OSError, UsageError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=self.path.parent, delete=False) as file:
-                file.write(text)
-            os.replace(file.name, self.path)
+            files.write(self.path, text)
 
 
 def engine_record(options: RunOptions, passed_on: Sequence[str]) -> EngineRecord | None:
     """The record for a run; None where it may not count.
 
-    It does not where the user's own code runs first, where tests are picked out, and where pytest was given arguments,
-    which may do either.
+    It does not where the user's own code runs first, where tests are picked out, where pytest was given arguments,
+    which may do either, and on an accelerator, whose driver and model cannot be known here.
     """
-    if options.setup or options.expression or passed_on or os.environ.get(FRESH):
+    if options.setup or options.expression or passed_on or options.device != "cpu" or os.environ.get(FRESH):
         return None
     torch = importlib.util.find_spec("torch")
     if torch is None or torch.origin is None:
         return None
-    environment = hashlib.sha256("\n".join(_environment(options, Path(torch.origin).parent)).encode()).hexdigest()
-    place = hashlib.sha256(f"{sys.prefix} {options.backend} {options.device}".encode()).hexdigest()[:16]
-    with suppress(RuntimeError):  # there is no home
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        return EngineRecord(cache / "autograd-conformance" / "engine" / f"{place}.jsonl", environment)
+    place = hashlib.sha256(os.fsencode(sys.prefix)).hexdigest()[:16]
+    with suppress(OSError, RuntimeError):  # a folder cannot be read, or there is no home
+        environment = "\n".join(_environment(options, Path(torch.origin).parent))
+        digest = hashlib.sha256(environment.encode("utf-8", "surrogateescape")).hexdigest()
+        return EngineRecord(user_cache() / "engine" / f"{place}.jsonl", digest)
     return None
 
 
@@ -102,11 +97,21 @@ def _to_run(tests: Iterable[PlannedTest]) -> list[str]:
 
 def _environment(options: RunOptions, torch: Path) -> Iterator[str]:
     """Everything that PyTorch's outcomes hang on, as far as it can be known without importing it."""
-    yield f"{sys.version} {platform.platform()} {options.backend} {options.device} {options.timeout}"
+    # The node too: several may share a home, and not a processor.
+    yield f"{sys.version} {platform.platform()} {platform.node()} {options.backend}"
     yield from sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith(VARIABLES))
-    suite = Path(__file__).parents[1]
     # A package that comes or goes changes the folder that PyTorch lies in; some are loaded by PyTorch itself.
-    for path in (torch.parent, *(torch / name for name in OF_TORCH), *sorted(suite.rglob("*.py"))):
-        with suppress(FileNotFoundError):
-            own = path.stat()
-            yield f"{path} {own.st_size} {own.st_mtime_ns}"
+    yield f"{torch.parent} {torch.parent.stat().st_mtime_ns}"
+    yield from sorted(_code(torch))
+    yield from sorted(_code(Path(__file__).parents[1]))
+
+
+def _code(folder: str | Path) -> Iterator[str]:
+    """Every file of code below a folder, with its size and when it was changed: 2,300 of PyTorch's take 15 ms."""
+    for entry in os.scandir(folder):
+        if entry.is_dir(follow_symlinks=False):
+            if entry.name not in LEFT_OUT:
+                yield from _code(entry.path)
+        elif entry.name.endswith(".py") or ".so" in entry.name:
+            own = entry.stat()
+            yield f"{entry.path} {own.st_size} {own.st_mtime_ns}"

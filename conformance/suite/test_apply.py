@@ -31,7 +31,7 @@ def test_it_takes_its_samples(subject: Subject, world: World) -> None:
             if is_call and (note := _counted(sample, error)):
                 error.add_note(note)
             elif len(samples) > 1:
-                error.add_note(f"{sample.label} is refused, which is ({_given(sample)})")
+                error.add_note(f"{sample.label} is refused: ({_given(sample)})")
             raise
 
 
