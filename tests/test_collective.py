@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -172,6 +173,32 @@ def test_tiny_numbers_that_differ_are_no_rounding():
         )
     assert "as on rank 0, bit for bit" in _flat(error)
     assert "rounding alone" not in _flat(error)
+
+
+class LeftBehind(torch.autograd.Function):
+    """Rank 0 returns before the others have begun, with what it had itself."""
+
+    @staticmethod
+    def forward(ctx, x, group):
+        total = x.clone()
+        if dist.get_rank(group) == 0:
+            dist.all_reduce(total, group=group, async_op=True)
+        else:
+            time.sleep(0.02)
+            dist.all_reduce(total, group=group)
+        return total
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, None
+
+
+def test_a_result_that_is_not_waited_for_is_the_cause_of_wrong_types():
+    with pytest.raises(ConformanceError) as error:
+        check(
+            LeftBehind, (matrix(), GROUP), spec="Collective", types="P -> I", ranks=2, only="Collective.forward.types"
+        )
+    assert "asynchronous work is left behind in forward: wait for it" in _flat(error)
 
 
 class MeanHandingOn(torch.autograd.Function):

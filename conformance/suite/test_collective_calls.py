@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Sequence
 
 import torch
@@ -15,7 +14,15 @@ from conformance.kit.marks import cases, clause, deadline, ranks
 from conformance.kit.observation.collectives import counted
 from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.claims import Claim, by_types, claims, need_judged_on, signature_of
-from conformance.kit.spmd.late import LATE, WAIT, are_near, gradients_with_late
+from conformance.kit.spmd.late import (
+    WAIT_IN_BACKWARD,
+    WAIT_IN_FORWARD,
+    are_near,
+    copies,
+    gradients_with_late,
+    results_with_late,
+    settle,
+)
 from conformance.kit.spmd.observation import Observation
 from conformance.kit.spmd.owed import Cotangents, backward
 from conformance.kit.spmd.tensor_calls import TensorCall
@@ -87,40 +94,22 @@ def _incoming(
 def test_results_can_be_read_at_once(subject: Subject, world: World) -> None:
     """Where one rank comes late, the others wait for it before they return; arguments may be overwritten then."""
     for claim in claims(subject, world):
-        mine = by_types(all_ranks(world).agreed(claim.call.samples()), signature_of(claim), world.rank)
-        exact = claim.call.as_called(mine)
-        expected = _settled(claim, exact, world)
+        _, results, _ = results_with_late(claim, None, world)
+        settle(world)
+        expected = copies(results)
         for late in {0, world.size - 1}:
-            given = [x.clone() for x in exact]
-            world.exchange(None)
-            if world.rank == late:
-                time.sleep(LATE)
-            results = claim.call.called(given, world_group())
-            at_once = [result.detach().clone() for result in results]
+            given, results, at_once = results_with_late(claim, late, world)
             for x in given:
                 x.zero_()
-            world.exchange(None)
+            settle(world)
             in_the_end = [right if _shares(y, given) else y for y, right in zip(results, expected, strict=True)]
-            settled = all(world.exchange(all(map(_near, in_the_end, expected))))
-            left = "asynchronous work is left behind: wait for it" if settled else ""
-            _expect_same(claim, at_once, expected, "read at once", left, world)
+            settled = all(world.exchange(are_near(in_the_end, expected)))
+            _expect_same(claim, at_once, expected, "read at once", WAIT_IN_FORWARD if settled else "", world)
             kept = [y if _shares(y, given) else y.detach().clone() for y in results]
             pairs = [(y, right) for y, right in zip(kept, expected, strict=True) if not _shares(y, given)]
             actual, right = [y for y, _ in pairs], [one for _, one in pairs]
             what = "read after the arguments were overwritten"
             _expect_same(claim, actual, right, what, "the memory of the arguments is still in use", world)
-
-
-def _settled(claim: Claim, exact: Sequence[torch.Tensor], world: World) -> list[torch.Tensor]:
-    """The results once every rank has long returned."""
-    results = claim.call.called([x.clone() for x in exact], world_group())
-    world.exchange(None)
-    time.sleep(LATE / 5)
-    return [result.detach().clone() for result in results]
-
-
-def _near(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return bool(torch.allclose(one, other, equal_nan=True))
 
 
 def _shares(result: torch.Tensor, given: Sequence[torch.Tensor]) -> bool:
@@ -130,7 +119,7 @@ def _shares(result: torch.Tensor, given: Sequence[torch.Tensor]) -> bool:
 def _expect_same(
     claim: Claim, actual: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], what: str, likely: str, world: World
 ) -> None:
-    alike = world.exchange([_near(a, b) for a, b in zip(actual, expected, strict=True)])
+    alike = world.exchange([are_near([a], [b]) for a, b in zip(actual, expected, strict=True)])
     for rank, fine in enumerate(alike):
         if not all(fine):
             at = fine.index(False)
@@ -163,7 +152,7 @@ def test_gradients_can_be_read_at_once(subject: Subject, world: World) -> None:
                         f"once where rank {late} comes late to backward",
                         expect.shown(at_once[at]) if rank == world.rank else "something else",
                         expect.shown(expected[at]) if rank == world.rank else "what it is where no rank is late",
-                        WAIT if settled else "",
+                        WAIT_IN_BACKWARD if settled else "",
                     )
     need(tried, "no argument has a gradient")
 

@@ -12,7 +12,12 @@ from conformance.kit.display import shown, shown_apart
 from conformance.kit.marks import cases, clause, ranks
 from conformance.kit.process_groups import world_group
 from conformance.kit.spmd.claims import SINGLE, Claim, claims, held, in_other_shares, instead, signature_of
-from conformance.kit.spmd.late import WAIT, are_left_behind
+from conformance.kit.spmd.late import (
+    WAIT_IN_BACKWARD,
+    WAIT_IN_FORWARD,
+    are_gradients_left_behind,
+    are_results_left_behind,
+)
 from conformance.kit.spmd.tensor_calls import tensor_calls
 from conformance.kit.spmd.wrong_gradients import wrong_gradient
 from conformance.kit.subject import Subject
@@ -63,7 +68,7 @@ def test_alike_results_are_alike(subject: Subject, world: World) -> None:
                 f"on rank {other} of {world.size}",
                 actual,
                 f"{expected}, as on rank {one}, bit for bit",
-                ROUNDED if rounded else instead(claim, world),
+                ROUNDED if rounded else _of_results(claim, world) or instead(claim, world),
             )
 
 
@@ -80,8 +85,13 @@ def test_shares_count_by_their_sum(subject: Subject, world: World) -> None:
             tried = True
             broken = _told_apart(claim, signature, claim.look.results, others)
             if broken:
-                raise broken
+                raise Deviation(*broken, likely=_of_results(claim, world))
     need(tried, "no argument is of type P")
+
+
+def _of_results(claim: Claim, world: World) -> str:
+    """Whether the results only were not ready yet, in words; empty where they were."""
+    return WAIT_IN_FORWARD if are_results_left_behind(claim, world) else ""
 
 
 def _is_rounding(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -100,8 +110,8 @@ def _need_types(subject: Subject, world: World) -> None:
 
 def _told_apart(
     claim: Claim, signature: Signature, before: Sequence[Sequence[object]], after: Sequence[Sequence[object]]
-) -> Deviation | None:
-    """How results differ between two ways to deal out the same sums."""
+) -> tuple[str, str, str] | None:
+    """How results differ between two ways to deal out the same sums: what was compared, actual and expected."""
     for result, kind in enumerate(signature.results):
         one, other = ([_wide(rank[result]) for rank in ranks] for ranks in (before, after))
         if kind is Type.P:
@@ -112,7 +122,7 @@ def _told_apart(
             # Many add up in single precision, whatever they are given.
             near = NEAR * max(claim.call.precision, SINGLE) * (1 + largest)
             if not torch.allclose(actual, expected, rtol=0, atol=near):
-                return Deviation(
+                return (
                     f"result {result} of {claim.call.label} {where}, after the ranks' shares of an argument of type P "
                     "were dealt out anew with the same sum",
                     shown(actual),
@@ -139,7 +149,8 @@ def test_gradients_are_those_owed(subject: Subject, world: World, dtype: str) ->
         need("does not count by its sum" not in why, "an argument of type P is not used in its sum; see forward.types")
         if why:
             declared = claim.call.is_declared  # of another signature the formula says nothing
-            likely = WAIT if are_left_behind(claim, world) else "" if declared else instead(claim, world)
+            behind = are_gradients_left_behind(claim, world)
+            likely = WAIT_IN_BACKWARD if behind else "" if declared else instead(claim, world)
             by = ", by the formula that is declared," if declared else ""
             raise Deviation(f"{claim.signature}{by} is not kept with {claim.call.label}: {why}", likely=likely)
 

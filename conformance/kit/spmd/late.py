@@ -1,4 +1,4 @@
-"""Gradients where one rank comes late to backward: what they are at once, and in the end."""
+"""Results and gradients where one rank comes late: what they are at once, and in the end."""
 
 from __future__ import annotations
 
@@ -16,9 +16,47 @@ from conformance.kit.world import World
 
 #: How late one rank comes: long enough for the others to return without it, if they do not wait (seconds).
 LATE = 0.05
-#: What to do about a gradient that changes once backward has returned it.
-WAIT = "asynchronous work is left behind in backward: wait for it"
+#: What to do about a result or a gradient that changes once it was returned.
+WAIT_IN_FORWARD = "asynchronous work is left behind in forward: wait for it"
+WAIT_IN_BACKWARD = "asynchronous work is left behind in backward: wait for it"
 Gradients = list[torch.Tensor | None]
+
+
+def results_with_late(
+    claim: Claim, late: int | None, world: World
+) -> tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]:
+    """Call it on every rank: this rank's arguments, its results, and a copy of them as they were at once.
+
+    Args:
+        claim: the call.
+        late: the rank that comes late to it, or None.
+        world: the ranks; each of them asks.
+    """
+    mine = by_types(all_ranks(world).agreed(claim.call.samples()), signature_of(claim), world.rank)
+    given = [x.clone() for x in claim.call.as_called(mine)]
+    world.exchange(None)
+    if world.rank == late:
+        time.sleep(LATE)
+    results = claim.call.called(given, world_group())
+    return given, results, copies(results)
+
+
+def settle(world: World) -> None:
+    """Let every rank return, and what it left running end."""
+    world.exchange(None)
+    time.sleep(LATE / 5)
+
+
+def are_results_left_behind(claim: Claim, world: World) -> bool:
+    """Whether a result changes on some rank once it was returned; every rank asks."""
+    _, results, at_once = results_with_late(claim, world.size - 1, world)
+    settle(world)
+    return not all(world.exchange(are_near(at_once, results)))
+
+
+def copies(results: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """What tensors hold now."""
+    return [result.detach().clone() for result in results]
 
 
 def gradients_with_late(claim: Claim, late: int | None, world: World) -> tuple[Gradients, Gradients]:
@@ -47,19 +85,18 @@ def gradients_with_late(claim: Claim, late: int | None, world: World) -> tuple[G
 
     gradients = backward(run, exact, given)
     at_once = [None if g is None else g.detach().clone() for g in gradients]
-    world.exchange(None)
-    time.sleep(LATE / 5)
+    settle(world)
     return at_once, [None if g is None else g.detach().clone() for g in gradients]
 
 
-def are_left_behind(claim: Claim, world: World) -> bool:
+def are_gradients_left_behind(claim: Claim, world: World) -> bool:
     """Whether a gradient changes on some rank once backward has returned it; every rank asks."""
     at_once, in_the_end = gradients_with_late(claim, world.size - 1, world)
     return not all(world.exchange(are_near(at_once, in_the_end)))
 
 
-def are_near(some: Gradients, others: Gradients) -> bool:
-    """Whether gradients are the same but for rounding."""
+def are_near(some: Sequence[torch.Tensor | None], others: Sequence[torch.Tensor | None]) -> bool:
+    """Whether tensors are the same but for rounding."""
     return all(
         one is other if one is None or other is None else torch.allclose(one, other, equal_nan=True)
         for one, other in zip(some, others, strict=True)
