@@ -184,7 +184,7 @@ class LeftBehind(torch.autograd.Function):
         if dist.get_rank(group) == 0:
             dist.all_reduce(total, group=group, async_op=True)
         else:
-            time.sleep(0.02)
+            time.sleep(0.1)
             dist.all_reduce(total, group=group)
         return total
 

@@ -1,14 +1,24 @@
-"""The classes that the specification was written from: installed, pinned, and judged in every run of the tests."""
+"""Published classes at hand: those the specification was written from are installed and judged in every run.
+
+Whatever is installed can be loaded; that is asked last, and here, so that it never depends on when another file's tests
+installed something.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from conformance.core.plan import SubjectRef
+from conformance.ranks.client import Forkserver
+from conformance.ranks.pool import Pool
+from conformance.ranks.settings import Settings
 from published.packages import Unreachable, install, package
 from published.result import Row, rows
 from published.run import judged
 from published.table import Entry, entries
-from tests.test_published import RESULTS
+from tests.test_published import ENTRIES, RESULTS
 
 DOCUMENTED = (
     ("torchlogix", "grad_factor", "GradFactor"),
@@ -36,3 +46,19 @@ def test_a_documented_class_keeps_the_spec_that_was_written_from_it(documented: 
     (row,) = rows(found)
     assert row.verdict in {"conforms", "deviates"}, row.findings
     assert row.summary == recorded.summary
+
+
+@pytest.fixture(scope="module")
+def pool():
+    forkserver = Forkserver()
+    ranks = Pool(forkserver, Settings(path=(str(Path.cwd()),), timeout=60))
+    yield ranks
+    ranks.close()
+    forkserver.close()
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.reference.partition("published.")[2])
+def test_a_subject_whose_package_is_installed_can_be_loaded(entry: Entry, pool: Pool):
+    if not entry.package.installed:
+        pytest.skip(f"python -m published {entry.package.key} installs it")
+    assert pool.preflight(SubjectRef(entry.reference, ""))[:2] == ("pass", entry.spec)

@@ -68,7 +68,7 @@ def test_alike_results_are_alike(subject: Subject, world: World) -> None:
                 f"on rank {other} of {world.size}",
                 actual,
                 f"{expected}, as on rank {one}, bit for bit",
-                ROUNDED if rounded else _of_results(claim, world) or instead(claim, world),
+                ROUNDED if rounded else _if_not_waited_for(claim, world) or instead(claim, world),
             )
 
 
@@ -85,12 +85,12 @@ def test_shares_count_by_their_sum(subject: Subject, world: World) -> None:
             tried = True
             broken = _told_apart(claim, signature, claim.look.results, others)
             if broken:
-                raise Deviation(*broken, likely=_of_results(claim, world))
+                raise Deviation(*broken, likely=_if_not_waited_for(claim, world))
     need(tried, "no argument is of type P")
 
 
-def _of_results(claim: Claim, world: World) -> str:
-    """Whether the results only were not ready yet, in words; empty where they were."""
+def _if_not_waited_for(claim: Claim, world: World) -> str:
+    """What to do where results were only not ready yet; empty where that is not why."""
     return WAIT_IN_FORWARD if are_results_left_behind(claim, world) else ""
 
 

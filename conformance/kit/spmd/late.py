@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import TypeVar
 
 import torch
 
@@ -20,6 +21,7 @@ LATE = 0.05
 WAIT_IN_FORWARD = "asynchronous work is left behind in forward: wait for it"
 WAIT_IN_BACKWARD = "asynchronous work is left behind in backward: wait for it"
 Gradients = list[torch.Tensor | None]
+AnyTensor = TypeVar("AnyTensor", torch.Tensor, torch.Tensor | None)
 
 
 def results_with_late(
@@ -34,11 +36,16 @@ def results_with_late(
     """
     mine = by_types(all_ranks(world).agreed(claim.call.samples()), signature_of(claim), world.rank)
     given = [x.clone() for x in claim.call.as_called(mine)]
+    _come(late, world)
+    results = claim.call.called(given, world_group())
+    return given, results, copies(results)
+
+
+def _come(late: int | None, world: World) -> None:
+    """Let all ranks arrive together, but for the one that comes late."""
     world.exchange(None)
     if world.rank == late:
         time.sleep(LATE)
-    results = claim.call.called(given, world_group())
-    return given, results, copies(results)
 
 
 def settle(world: World) -> None:
@@ -54,9 +61,9 @@ def are_results_left_behind(claim: Claim, world: World) -> bool:
     return not all(world.exchange(are_near(at_once, results)))
 
 
-def copies(results: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+def copies(tensors: Sequence[AnyTensor]) -> list[AnyTensor]:
     """What tensors hold now."""
-    return [result.detach().clone() for result in results]
+    return [None if tensor is None else tensor.detach().clone() for tensor in tensors]
 
 
 def gradients_with_late(claim: Claim, late: int | None, world: World) -> tuple[Gradients, Gradients]:
@@ -78,15 +85,13 @@ def gradients_with_late(claim: Claim, late: int | None, world: World) -> tuple[G
 
     def run(tensors: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
         found = claim.call.called([x.clone() for x in tensors], world_group())
-        world.exchange(None)
-        if world.rank == late:
-            time.sleep(LATE)
+        _come(late, world)
         return found
 
     gradients = backward(run, exact, given)
-    at_once = [None if g is None else g.detach().clone() for g in gradients]
+    at_once = copies(gradients)
     settle(world)
-    return at_once, [None if g is None else g.detach().clone() for g in gradients]
+    return at_once, copies(gradients)
 
 
 def are_gradients_left_behind(claim: Claim, world: World) -> bool:
