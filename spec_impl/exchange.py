@@ -59,6 +59,13 @@ def agree(x: torch.Tensor, group: Any) -> list[torch.Tensor]:
     Raises:
         ValueError: on every rank, where two ranks differ; the message says what each one has.
     """
+    # The compiler traces no collective. It would find that out last, and trace all that comes before it once more in
+    # every function on the way here.
+    exchange = torch.compiler.disable(_agree) if torch.compiler.is_compiling() else _agree
+    return exchange(x, group)
+
+
+def _agree(x: torch.Tensor, group: Any) -> list[torch.Tensor]:
     rank, size = place(group)
     sizes = [*x.shape, *[0] * _SIZES][:_SIZES]
     description = torch.tensor([_DTYPES.index(x.dtype), x.dim(), *sizes], device=x.device).view(torch.uint8)
@@ -90,12 +97,12 @@ def gather_into(places: Sequence[torch.Tensor], x: torch.Tensor, starts: Sequenc
         group: The process group; None is the default one.
     """
     rank, _ = place(group)
-    if x.nbytes <= _START:
+    if _bytes(x) <= _START:
         for target, start in zip(places, starts, strict=True):
-            _raw(target).copy_(start[: x.nbytes])
+            _raw(target).copy_(start[: _bytes(x)])
     elif x.device.type != "cpu":
         dist.all_gather([_raw(target) for target in places], _raw(x), group=group)
-    elif x.nbytes <= _SMALL:
+    elif _bytes(x) <= _SMALL:
         for target, part in zip(places, _exchange([x.view(-1)] * len(places), group), strict=True):
             target.copy_(part.view_as(target))
     else:
@@ -117,7 +124,7 @@ def sum_parts(parts: Sequence[torch.Tensor], group: Any) -> torch.Tensor:
         dist.reduce_scatter(_real(total), [_real(part) for part in outgoing], group=group)
         return total
     flat, sums = [part.view(-1) for part in outgoing], total.view(-1)
-    if total.nbytes <= _SMALL:
+    if _bytes(total) <= _SMALL:
         return _sum(_exchange(flat, group), sums).view_as(total)
     step = max(1, _PIECE // total.element_size())
     received = [torch.empty_like(sums[:step]) for _ in range(size)]
@@ -155,6 +162,10 @@ def _send_and_receive(outgoing: Sequence[torch.Tensor], incoming: Sequence[torch
         works.append(dist.isend(_raw(outgoing[to]), group=group, group_dst=to, tag=_TAG))
     for work in works:
         work.wait()
+
+
+def _bytes(x: torch.Tensor) -> int:
+    return x.numel() * x.element_size()  # nbytes, which the compiler cannot trace where a shape may vary
 
 
 def _raw(x: torch.Tensor) -> torch.Tensor:

@@ -333,6 +333,29 @@ def test_a_function_is_compiled_where_that_is_asked_for(asked, verdict):
     assert report.subjects[0].verdict == "conforms"
 
 
+class ByBytes(torch.autograd.Function):
+    """Asks for what the compiler cannot trace once a shape has varied."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2 if x.nbytes else x * 3
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+def test_a_pass_says_with_what_the_compiled_call_raises():
+    def said(function):
+        report = check(function, (torch.ones(2, 3, dtype=torch.float64, requires_grad=True),), compile=True)
+        found = report.subjects[0].clause("Function.compile.agrees")
+        assert found.verdict == "pass"
+        return found.reason
+
+    assert said(ByBytes) == "compiled, the call raises with sample 0 made longer"
+    assert said(Square) == ""
+
+
 class OnlyForward(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
