@@ -24,7 +24,7 @@ import time
 import traceback
 import types
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import is_
 from typing import Any
 
@@ -75,7 +75,7 @@ class Names:
 
     def __init__(self, places: Sequence[Any]) -> None:
         self.places = places
-        self.held = [dict(vars(place)) for place in places]
+        self.held = list(map(_held, places))
 
     def patched(self, after: Names) -> bool:
         """Whether some name holds something else now."""
@@ -87,9 +87,25 @@ def held_modules() -> list[Any]:
     return list(map(sys.modules.get, MODULES))
 
 
+#: What each place held when it was last looked at.
+_LAST: dict[int, dict[str, Any]] = {}
+
+
+def _held(place: Any) -> dict[str, Any]:
+    """A copy of a place's names: the last one, where nothing has changed since, for most tests change nothing."""
+    last, now = _LAST.get(id(place)), vars(place)
+    if last is None or not _same(last, now):
+        last = _LAST[id(place)] = dict(now)
+    return last
+
+
+def _same(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    return len(before) == len(after) and all(map(is_, before.values(), after.values()))
+
+
 def _patched(place: Any, before: dict[str, Any], after: dict[str, Any]) -> bool:
     """Whether a name holds something else now. A lazy import only adds names, and is no patch."""
-    if len(before) == len(after) and all(map(is_, before.values(), after.values())):
+    if before is after or _same(before, after):
         return False  # the usual case, and quickly told
     added = after.keys() - before.keys() if isinstance(place, type) else ()
     if any(name in vars(base) for name in added for base in place.__mro__[1:]):
