@@ -30,6 +30,8 @@ from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser
 from sybil.parsers.myst.lexers import DirectiveLexer
 from sybil.parsers.rest import DocTestParser
 
+from conformance.emulated import build
+
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 LONGEST = 120
 ROOT = Path(__file__).parents[1]
@@ -102,6 +104,8 @@ VOLATILE = {
 
 def run_commands(example: Example) -> str | None:
     """Run the commands of a block one by one, and compare what each prints."""
+    if "--device emulated" in example.parsed:
+        build()  # the first run on a machine compiles the device, which takes long, and says so
     for command, expected in commands(str(example.parsed)):
         actual = run(command, folder_of(example))
         if lasting(actual) != lasting(expected):
