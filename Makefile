@@ -2,6 +2,8 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
+# Only one at a time, whatever else runs side by side.
+PIP := flock $(VENV)/.installing $(BIN)/python -m pip
 
 QUICK := $(addprefix tests/test_,$(addsuffix .py,check clause_ids clauses cli compare consequences expectations gates \
 	joining report report_ci report_page report_terminal session slope subject verdict verify witness))
@@ -71,15 +73,15 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: conf/requirements.txt conf/requirements-run.txt pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet -r conf/requirements.txt
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	$(PIP) install --quiet -r conf/requirements.txt
+	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/.test: conf/requirements-test.txt conf/requirements-plugins.txt $(VENV)/.run
-	$(BIN)/python -m pip install --quiet -r conf/requirements-test.txt
-	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target $(VENV)/plugins -r conf/requirements-plugins.txt
+	$(PIP) install --quiet -r conf/requirements-test.txt
+	$(PIP) install --quiet --no-deps --upgrade --target $(VENV)/plugins -r conf/requirements-plugins.txt
 	@touch $@
 
 $(VENV)/.docs: conf/requirements-docs.txt $(VENV)/.run
-	$(BIN)/python -m pip install --quiet -r conf/requirements-docs.txt
+	$(PIP) install --quiet -r conf/requirements-docs.txt
 	@touch $@
