@@ -12,6 +12,7 @@ from conformance.kit.marks import cases, clause
 from conformance.kit.numerics.derivatives import slope_along
 from conformance.kit.numerics.gradient_checks import expect_derivative, result_epsilon
 from conformance.kit.numerics.nearby import nearby, typical
+from conformance.kit.numerics.triangles import kept_symmetric
 from conformance.kit.numerics.zeros import contradicted_by, is_affine
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import dense, is_strided
@@ -94,13 +95,18 @@ def test_gradient_is_right_at_a_zero(subject: Subject, world: World) -> None:
 
 def _wrong_at_a_zero(sample: SampleCall, at: int, world: World) -> tuple[str, ...] | None:
     """What is wrong with the gradient of an input's zero, in words; empty where nothing is."""
-    gradient = _by_place(sample.run(), world)[at]
+    here = sample.run()
+    gradient = _by_place(here, world)[at]
     zero = with_number(sample, at, gradient, 0.0)
     run, gradients = _taken_finitely(zero, world) or (None, {}) if zero else (None, {})
     there = gradients.get(at)
     if run is None or gradient is None or there is None or there.dtype.is_complex:
         return None
     element = int(gradient.detach().abs().reshape(-1).argmax())
+    along = torch.zeros_like(gradient, memory_format=torch.contiguous_format)
+    along.view(-1)[element] = 1.0
+    if kept_symmetric(here, at, along, gradient) is not along:
+        return None
     claimed = float(dense(there.detach()).reshape(-1)[element])
     if not math.isfinite(claimed):
         return ()

@@ -269,7 +269,7 @@ class Either(Function):
 
     @staticmethod
     def inputs():
-        yield torch.randn(3, 2, dtype=torch.float64, requires_grad=True), "mean"
+        yield torch.randn(3, 2, dtype=torch.float64, requires_grad=True), "sum"
 
     @staticmethod
     def forward(x, reduction):

@@ -10,7 +10,7 @@ import torch
 from conformance.kit.calls import Run
 from conformance.kit.numerics.derivatives import outputs_at
 from conformance.kit.numerics.nearby import typical
-from conformance.kit.numerics.slopes import ROUNDINGS, paired
+from conformance.kit.numerics.slopes import GRADCHECK_ATOL, ROUNDINGS, paired, reach
 
 #: Steps, next to the size of the input, that show a kink, each a tenth as long as the one before.
 BENDING = (1e-2, 1e-3, 1e-4)
@@ -37,7 +37,7 @@ def contradicted_by(
     """The derivative of the loss by an element that is zero, where it is clearly not the gradient; otherwise NaN.
 
     It is told where steps of several sizes, forward and back, say the same: not at a kink, a jump or an infinite slope,
-    and not where forward itself treats small numbers in another way.
+    and not where forward itself treats small numbers in another way. What gradcheck forgives is no contradiction.
 
     Args:
         run: the call.
@@ -58,7 +58,8 @@ def contradicted_by(
     values = [slope.value for slope in fine]
     is_clear = bending[-1].bend <= WRONG * scale and max(values) - min(values) <= ALIKE * scale
     derivative = bending[-1].value
-    return derivative if is_clear and abs(gradient - derivative) > WRONG * scale else float("nan")
+    least = max(WRONG * scale, GRADCHECK_ATOL * reach(cotangents, [torch.ones(())]))
+    return derivative if is_clear and abs(gradient - derivative) > least else float("nan")
 
 
 def _slopes(run: Run, cotangents: list[torch.Tensor], at: int, element: int, eps: float) -> list[_Slope]:
