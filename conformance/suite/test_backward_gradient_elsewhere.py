@@ -22,9 +22,7 @@ from conformance.kit.world import World
 
 #: What a gradient may come from that is not finite, or not right, at a zero or at large numbers.
 DIVIDED = "backward divides by what may be zero, or takes its logarithm"
-GUARDED = (
-    "backward has a case of its own for a zero, such as a guard against dividing by it, that is not the derivative"
-)
+GUARDED = "backward takes a zero for a case of its own, as a guard against dividing by it does"
 LEFT_RANGE = "backward computes what leaves the range of the dtype, such as an exponential, where forward does not"
 
 

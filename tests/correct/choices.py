@@ -75,6 +75,22 @@ class ClippedOnDemand(Function):
         return grad, None
 
 
+class HardOnDemand(Function):
+    """Gives the largest share alone where it is told to, with the gradient of all shares."""
+
+    @staticmethod
+    def forward(ctx, x, hard):
+        share = x.softmax(-1)
+        ctx.save_for_backward(share)
+        return share * (share == share.amax(-1, keepdim=True)) if hard else share.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (share,) = ctx.saved_tensors
+        return share * (grad - (grad * share).sum(-1, keepdim=True)), None
+
+
 class PrunedOnDemand(Function):
     """Multiplies many rows, without small weights where it is told to; those have a gradient all the same."""
 

@@ -37,7 +37,8 @@ def contradicted_by(
     """The derivative of the loss by an element that is zero, where it is clearly not the gradient; otherwise NaN.
 
     It is told where steps of several sizes, forward and back, say the same: not at a kink, a jump or an infinite slope,
-    and not where forward itself treats small numbers in another way. What gradcheck forgives is no contradiction.
+    not where forward itself treats small numbers in another way, and not where it does not follow the element at all.
+    What gradcheck forgives is no contradiction.
 
     Args:
         run: the call.
@@ -48,6 +49,8 @@ def contradicted_by(
         eps: the machine epsilon that forward computes in.
     """
     slopes = _slopes(run, cotangents, at, element, eps)
+    if not any(slope.value or slope.bend for slope in slopes):  # outside of its domain, or rounded
+        return float("nan")
     scale = max(abs(gradient), *(abs(slope.value) for slope in slopes[: len(BENDING)]))
     fine = [slope for slope in slopes if slope.noise <= ALIKE * scale]
     bending = [slope for slope in fine if slope in slopes[: len(BENDING)]]

@@ -10,14 +10,15 @@ import inspect
 import re
 from dataclasses import replace
 from enum import Enum
+from itertools import pairwise
 from types import NoneType
 from typing import Any
 
 import torch
 
 from conformance.kit.calls import Run, SampleCall
-from conformance.kit.numerics.nearby import typical
-from conformance.kit.tensors import dense, is_strided, same_values
+from conformance.kit.numerics.nearby import direction, typical
+from conformance.kit.tensors import dense, is_strided, same_values, to_double
 from conformance.kit.variations.variants import draws
 from conformance.kit.variations.words import members_named, words_compared
 from conformance.kit.world import World
@@ -27,6 +28,8 @@ NONE = "no sample has a flag, a word that its source compares with, or a member 
 MOST, IN_PLACE_OF_ONE = 6, 3
 #: So many elements of an input are moved to find one that forward does not follow, and how far.
 MOVED, STEP = 24, 1e-5
+#: How long the way is along which a jump is looked for, next to the size of the input, its parts, and their halvings.
+FAR, PARTS, HALVINGS = 3.0, 32, 30
 #: A flag with such a word in its name says something of the other arguments, which is not so when it is turned on.
 CLAIMS = re.compile(
     r"(?:^|_)(?:assumes?|coalesced|contiguous|hermitian|known|normalized|ordered|positive|sorted|symmetric|unique|valid)"
@@ -67,6 +70,37 @@ def has_meant_derivative(sample: SampleCall, other: SampleCall, world: World) ->
     if any(_is_something(before[at]) and not _is_something(after[at]) for at in after):
         return False
     return not any(_is_surrogate(there, at, gradient) for at, gradient in after.items() if gradient is not None)
+
+
+def jumps_newly(sample: SampleCall, other: SampleCall, world: World) -> bool:
+    """Whether results jump on a way along which they do not with the first choice, as those of a hard decision do.
+
+    A gradient there may be that of the soft one on purpose.
+    """
+    return _jumps(other, world) and not _jumps(sample, world)
+
+
+def _jumps(sample: SampleCall, world: World) -> bool:
+    """Whether results change as much over the smallest part of a long way as over a part of it."""
+    values = {at: sample.values[at].detach() for at in sample.active if is_strided(sample.values[at])}
+    steps = {at: FAR * direction(world, value, "far", at) for at, value in values.items()}
+
+    def after(part: float) -> torch.Tensor:
+        run = sample.having({at: value + part * steps[at] for at, value in values.items()}).run()
+        return torch.cat([to_double(dense(output.detach())).reshape(-1) for output in run.outputs])
+
+    def change(start: float, end: float) -> float:
+        return float((after(end) - after(start)).abs().max())
+
+    try:
+        low, high = max(pairwise(torch.linspace(0, 1, PARTS + 1).tolist()), key=lambda ends: change(*ends))
+        first = change(low, high)
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            low, high = max((low, middle), (middle, high), key=lambda ends: change(*ends))
+        return change(low, high) > first / 10
+    except Exception:  # it does not take what lies on the way
+        return False
 
 
 def _same_results(one: Run, other: Run) -> bool:

@@ -17,6 +17,7 @@ from conformance.kit.calls import Run, SampleCall, differentiated, in_double
 from conformance.kit.deviations import need
 from conformance.kit.numerics.gradient_checks import gradients_of, result_epsilon
 from conformance.kit.numerics.nearby import nearby, shaken
+from conformance.kit.numerics.triangles import is_symmetric
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_arrangeable, is_strided, to_double
 from conformance.kit.world import World
@@ -102,12 +103,17 @@ def moved_apart(sample: SampleCall, world: World) -> SampleCall | None:
 
 
 def with_number(sample: SampleCall, at: int, gradient: torch.Tensor | None, number: float) -> SampleCall | None:
-    """The sample with a number in one input, where its gradient is largest; None where it has no such place."""
+    """The sample with a number in one input, where its gradient is largest; None where it has no such place.
+
+    A symmetric matrix stays one: it has the number in two places.
+    """
     value = sample.values[at].detach()
     if gradient is None or not value.numel() or not is_strided(value) or not is_strided(gradient):
         return None
     changed = value.clone(memory_format=torch.contiguous_format)
-    changed.view(-1)[gradient.detach().abs().reshape(-1).argmax()] = number
+    place = torch.zeros_like(changed, dtype=torch.bool)
+    place.view(-1)[gradient.detach().abs().reshape(-1).argmax()] = True
+    changed[place | place.mT if is_symmetric(value) else place] = number
     return replace(sample.having({at: changed}), label=f"{sample.label} with {number:g} in {sample.names[at]}")
 
 
