@@ -94,6 +94,28 @@ class MeanOfWordsWithoutItsCount(Function):
         return 2 * grad * x, None
 
 
+class ExactForAnApproximation(Function):
+    """The word is compared under another name, and the one of the sample is none that is compared with.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(3, 2, dtype=torch.float64, requires_grad=True), "none"
+
+    @staticmethod
+    def forward(ctx, x, approximate):
+        ctx.save_for_backward(x)
+        ctx.how = approximate
+        return x.atan() if ctx.how == "rough" else x.tanh()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * (1 - x.tanh().square()), None
+
+
 class _Kind(Enum):
     SINE = "sine"
     EXPONENTIAL = "exponential"

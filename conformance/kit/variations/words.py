@@ -39,8 +39,8 @@ def members_named(target: object) -> frozenset[str]:
 @lru_cache(maxsize=64)
 def _words(target: type | FunctionType) -> list[tuple[str, tuple[str, ...]]]:
     named: dict[str, list[str]] = defaultdict(list)
-    unnamed = []
-    for node in _nodes(target):
+    unnamed, nodes = [], list(_nodes(target))
+    for node in nodes:
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
             for name in filter(None, map(_called, sides)):
@@ -51,7 +51,18 @@ def _words(target: type | FunctionType) -> list[tuple[str, tuple[str, ...]]]:
             ]
         elif isinstance(node, ast.Dict) and None not in node.keys:
             unnamed.append(("", tuple(word for key in node.keys for word in _constants(key))))
+    for kept, name in [pair for node in nodes if isinstance(node, ast.Assign) for pair in _kept(node)]:
+        named[name] += named[kept] if kept != name else []
     return [*((name, tuple(words)) for name, words in named.items() if words), *unnamed]
+
+
+def _kept(node: ast.Assign) -> Iterator[tuple[str, str]]:
+    """Under which name a value of another name is kept: ``how`` for ``approximate`` in ``ctx.how = approximate``."""
+    for target in node.targets:
+        pairs = [(target, node.value)]
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            pairs = list(zip(target.elts, node.value.elts, strict=False))
+        yield from ((_called(one), other.id) for one, other in pairs if isinstance(other, ast.Name) and _called(one))
 
 
 @lru_cache(maxsize=64)
