@@ -85,7 +85,10 @@ def _backward(how):
         "zeros": (torch.zeros_like, "all zeros"),
         "transposed": (lambda right: right.t(), "transposed"),
         "symmetric": (lambda right: (right + right.t()) / 2, "the symmetric part"),
-        "off by one": (lambda right: right.roll(1, 0), "shifted by one or more entries"),
+        "off by one": (lambda right: right.roll(1, 0), "shifted by one or more entries along dimension 0"),
+        "off by one in each row": (lambda right: right.roll(2, 1), "shifted by one or more entries along dimension 1"),
+        "rows from last to first": (lambda right: right.flip(0), "in reverse order along dimension 0"),
+        "columns from last to first": (lambda right: right.flip(1), "in reverse order along dimension 1"),
         "not a number": (lambda right: right * float("nan"), "not a number"),
         "half precision": (lambda right: right.half().double(), "float16 on the way"),
     }.values(),
@@ -103,6 +106,75 @@ def test_a_gradient_that_is_wrong_is_named_as_what_it_looks_like(how, said):
     ]
     assert said in test.likely
     assert "looks like" in str(caught.value)
+
+
+class _TwoOutputs(torch.autograd.Function):
+    """The sine and the square of a tensor."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin(), x.square()
+
+    @staticmethod
+    def backward(ctx, of_sine, of_square):
+        (x,) = ctx.saved_tensors
+        return of_sine * x.cos() + 2 * of_square * x
+
+
+class _IgnoresTheFirst(_TwoOutputs):
+    @staticmethod
+    def backward(ctx, of_sine, of_square):
+        return _TwoOutputs.backward(ctx, torch.zeros_like(of_sine), of_square)
+
+
+class _IgnoresTheSecond(_TwoOutputs):
+    @staticmethod
+    def backward(ctx, of_sine, of_square):
+        return _TwoOutputs.backward(ctx, of_sine, torch.zeros_like(of_square))
+
+
+class _ExchangesBoth(_TwoOutputs):
+    @staticmethod
+    def backward(ctx, of_sine, of_square):
+        return _TwoOutputs.backward(ctx, of_square, of_sine)
+
+
+class _HalvesTheSecond(_TwoOutputs):
+    @staticmethod
+    def backward(ctx, of_sine, of_square):
+        return _TwoOutputs.backward(ctx, of_sine, of_square / 2)
+
+
+@pytest.mark.parametrize("size", [5, 200])
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (_IgnoresTheFirst, "the incoming gradient of output 0 is ignored"),
+        (_IgnoresTheSecond, "the incoming gradient of output 1 is ignored"),
+        (_ExchangesBoth, "the incoming gradients of outputs 0 and 1 are exchanged"),
+        (_HalvesTheSecond, ""),
+    ],
+)
+def test_what_became_of_the_gradient_of_one_of_several_outputs_is_named(function, said, size):
+    x = torch.linspace(0.3, 1.7, size, dtype=torch.float64, requires_grad=True)
+    with pytest.raises(ConformanceError) as caught:
+        check(function, (x,), only="test_gradient_is_the_derivative")
+    (likely,) = {
+        test.likely
+        for clause in caught.value.report.subjects[0].clauses
+        for test in clause.tests
+        if test.outcome == "fail"
+    }
+    assert likely == said
+
+
+def test_entries_out_of_place_along_any_dimension_are_named():
+    right = torch.arange(24.0, dtype=torch.float64).reshape(2, 3, 4) ** 1.5
+    assert likely_cause(right.roll(1, 2), right, {}) == "shifted by one or more entries along dimension 2"
+    assert likely_cause(right.flip(1), right, {}) == "in reverse order along dimension 1"
+    assert likely_cause(right[0, 0].flip(0), right[0, 0], {}) == "in reverse order"
+    assert likely_cause(right.flip(1, 2), right, {}) == ""
 
 
 def test_every_matrix_of_a_batch_may_be_transposed():

@@ -56,8 +56,9 @@ def _generic(actual: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype) -
         return (
             "the symmetric part of the expected value: if the matrix is meant to be symmetric, symmetrize it in call="
         )
-    if actual.dim() and _is_roll(actual, expected):
-        return "shifted by one or more entries"
+    moved = _moved(actual, expected)
+    if moved:
+        return moved
     if torch.allclose(actual, expected, rtol=1e-2, atol=1e-3):
         rounding = _rounding(actual, expected, dtype, torch.float16, torch.bfloat16)
         return f"right to a few digits{rounding}" if rounding else ""
@@ -104,9 +105,15 @@ def _is_matrix(tensor: torch.Tensor) -> bool:
     return tensor.dim() >= 2 and tensor.shape[-1] == tensor.shape[-2]
 
 
-def _is_roll(actual: torch.Tensor, expected: torch.Tensor) -> bool:
-    size = actual.shape[0]
-    return size <= 64 and any(_near(actual, expected.roll(step, 0)) for step in range(1, size))
+def _moved(actual: torch.Tensor, expected: torch.Tensor) -> str:
+    """How entries are out of place along a dimension, where all of them are."""
+    for dim, size in enumerate(expected.shape):
+        along = f" along dimension {dim}" if expected.dim() > 1 else ""
+        if size <= 64 and any(_near(actual, expected.roll(step, dim)) for step in range(1, size)):
+            return f"shifted by one or more entries{along}"
+        if _near(actual, expected.flip(dim)):
+            return f"in reverse order{along}"
+    return ""
 
 
 def _wide(value: torch.Tensor) -> torch.Tensor:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from conformance.kit.calls import Run, SampleCall
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import cases, clause
 from conformance.kit.numerics.derivatives import slope_along
-from conformance.kit.numerics.gradient_checks import expect_derivative, gradients_of, result_epsilon
-from conformance.kit.numerics.nearby import shaken, typical
+from conformance.kit.numerics.gradient_checks import expect_derivative, result_epsilon
+from conformance.kit.numerics.nearby import nearby, typical
+from conformance.kit.numerics.triangles import kept_symmetric
+from conformance.kit.numerics.zeros import contradicted_by, is_affine
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import dense, is_strided
 from conformance.kit.variations.sizes import GROWN, is_read, sized_otherwise
-from conformance.kit.variations.variants import farthest, steady, with_number
+from conformance.kit.variations.variants import is_stable, steady, with_number
 from conformance.kit.world import World
 
-#: How far a gradient may move next to its size, where steps as long as those of the differences are taken.
-STABLE = 0.001
-#: What a gradient that is not finite may come from, at zero and at large numbers.
+#: What a gradient may come from that is not finite, or not right, at a zero or at large numbers.
 DIVIDED = "backward divides by what may be zero, or takes its logarithm"
+GUARDED = "backward takes a zero for a case of its own, as a guard against dividing by it does"
 LEFT_RANGE = "backward computes what leaves the range of the dtype, such as an exponential, where forward does not"
 
 
@@ -43,7 +46,7 @@ def test_gradient_at_other_sizes(subject: Subject, world: World, size: str) -> N
     told = 0
     pairs = [(sample, other) for sample in right for other in world.try_call(sized_otherwise, sample, size) or ()]
     for sample, other in pairs:
-        if not world.try_call(_is_stable, other, world):
+        if not world.try_call(is_stable, other, world):
             continue
         if size in GROWN and not world.try_call(lambda one, two: is_read(one, two) or None, sample, other):
             continue
@@ -63,6 +66,53 @@ def test_gradient_is_finite_at_a_zero(subject: Subject, world: World) -> None:
     need(subject.gradient_kind == "numeric", "its gradient is a declared one")
     taken = [_expect_finite_with(0.0, sample, world, DIVIDED) for sample in found]
     need(any(taken), "it takes no sample with a zero")
+
+
+@clause("Function.backward.gradient")
+def test_gradient_is_right_at_a_zero(subject: Subject, world: World) -> None:
+    """With a zero in an input, a finite gradient is the derivative, where forward is smooth there.
+
+    Where results grow evenly with an input, gradients of zero may be meant: weights that are pruned stay so.
+    """
+    need(world.size == 1, "checked on one rank only: an element is moved by itself")
+    found = steady(subject, world)
+    need(subject.gradient_kind == "numeric", "its gradient is a declared one")
+    right = [sample for sample in found if world.try_call(expect_derivative, sample, world) is not None]
+    need(right, "its gradient is already wrong for the samples themselves")
+    taken = 0
+    for sample in right:
+        for at in sorted(sample.top.intersection(sample.active)):
+            points = nearby(sample, world, tries=1)
+            here, there = (world.try_call(_wrong_at_a_zero, point, at, world) for point in points)
+            taken += here is not None
+            if here and there:
+                what, actual, expected = here
+                raise Deviation(what, actual, expected, GUARDED)
+    need(taken, "it takes no sample with a zero")
+
+
+def _wrong_at_a_zero(sample: SampleCall, at: int, world: World) -> tuple[str, ...] | None:
+    """What is wrong with the gradient of an input's zero, in words; empty where nothing is."""
+    here = sample.run()
+    gradient = _by_place(here, world)[at]
+    zero = with_number(sample, at, gradient, 0.0)
+    run, gradients = _taken_finitely(zero, world) or (None, {}) if zero else (None, {})
+    there = gradients.get(at)
+    if run is None or gradient is None or there is None or there.dtype.is_complex:
+        return None
+    element = int(gradient.detach().abs().reshape(-1).argmax())
+    along = torch.zeros_like(gradient, memory_format=torch.contiguous_format)
+    along.view(-1)[element] = 1.0
+    if kept_symmetric(here, at, along, gradient) is not along:
+        return None
+    claimed = float(dense(there.detach()).reshape(-1)[element])
+    if not math.isfinite(claimed):
+        return ()
+    right = contradicted_by(run, run.cotangents(world), at, element, claimed, result_epsilon(world, run))
+    if math.isnan(right) or (claimed == 0 and there.numel() > 1 and is_affine(run, at)):
+        return ()
+    place = [int(each) for each in torch.unravel_index(torch.tensor(element), there.shape)]
+    return f"gradient of {run.sample.name(at)}", f"{claimed:.6g} at {place}", f"{right:.6g} by differences of forward"
 
 
 @clause("Function.backward.large-numbers")
@@ -128,16 +178,3 @@ def _first_not_finite(gradient: torch.Tensor) -> int | None:
 
 def _by_place(run: Run, world: World) -> dict[int, torch.Tensor | None]:
     return dict(zip(run.leaves, run.gradients(run.cotangents(world)), strict=True))
-
-
-def _is_stable(sample: SampleCall, world: World) -> bool | None:
-    """Whether steps as long as those of the differences leave the gradients nearly as they are; None where not.
-
-    Among many elements some are so near a kink, such as a tie of a sort, that no differences tell a derivative.
-    """
-    run = sample.run()
-    cotangents = run.cotangents(world)
-    right = run.filled(run.gradients(cotangents))
-    step = result_epsilon(world, run) ** (1 / 3)
-    moved = [gradients_of(point, cotangents) for point in shaken(sample, world, step)]
-    return all(farthest(gradients, right)[0] <= STABLE for gradients in moved) or None

@@ -20,6 +20,7 @@ from conformance.kit.numerics.triangles import kept_symmetric
 from conformance.kit.observation.unwritten import told_unwritten
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import freed, is_strided, same_values, share_memory
+from conformance.kit.variations.choices import other_choices
 from conformance.kit.variations.variants import draws, longer, moved_apart
 from conformance.kit.world import World
 
@@ -30,7 +31,7 @@ BY_IDENTITY = "something is kept by the tensor's address or on the tensor, and f
 
 @clause("Function.forward.calls-independent")
 def test_calls_that_differ_do_not_mix(subject: Subject, world: World) -> None:
-    """Two calls that differ in shapes or numbers, both forwards first, give the results and gradients of each alone."""
+    """Two calls that differ in shapes, numbers or flags, both forwards first, give what each gives alone."""
     compared = 0
     for one, other in _pairs(subject, world):
         pair = (one, other)
@@ -56,6 +57,16 @@ def _pairs(subject: Subject, world: World) -> Iterator[tuple[SampleCall, SampleC
             results = world.try_call(lambda other: _results(other.run(), world), other)
             if results:
                 yield sample, other
+        for other in other_choices(sample) if world.size == 1 else ():
+            if world.try_call(lambda one, other: _are_repeatable(one, other, world) or None, sample, other):
+                yield sample, other
+
+
+def _are_repeatable(sample: SampleCall, other: SampleCall, world: World) -> bool:
+    """Whether calls that are over before the next one give the same again: no choice changes something for good."""
+    first, second = ([_results(each.run(), world) for each in (sample, other)] for _ in range(2))
+    pairs = [pair for one, two in zip(first, second, strict=True) for pair in zip(one, two, strict=True)]
+    return all(same_values(one, two) for one, two in pairs)
 
 
 def _other_numbers(sample: SampleCall) -> SampleCall | None:
@@ -80,7 +91,7 @@ def _results(run: Run, world: World) -> list[torch.Tensor]:
 
 def _names(run: Run) -> Iterator[str]:
     yield from (f"output {index}" for index, tensor in enumerate(run.tensors) if not freed(tensor))
-    yield from (f"gradient of {run.sample.names[at]}" for at in run.leaves)
+    yield from (f"gradient of {run.sample.names[at]}" for at in run.leaves if run.outputs)
 
 
 @clause("Function.forward.calls-independent")

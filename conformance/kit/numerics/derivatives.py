@@ -55,8 +55,11 @@ def by_differences(run: Run, cotangents: list[torch.Tensor], at: int) -> torch.T
 def likely_mistake(
     run: Run, cotangents: list[torch.Tensor], at: int, gradient: torch.Tensor, expected: torch.Tensor
 ) -> str:
-    """What the wrong gradient of one input may be: another input's, a surrogate, or the right one in another form."""
-    others = _of_other_inputs(run, cotangents, at)
+    """What the wrong gradient of one input may be: another input's, a surrogate, or the right one in another form.
+
+    It may also be that of some outputs alone, or of their incoming gradients exchanged.
+    """
+    others = _of_other_inputs(run, cotangents, at) | _of_other_cotangents(run, cotangents, at)
     return likely_cause(gradient, expected, others) or _made_on_purpose(run, at, gradient, expected)
 
 
@@ -66,6 +69,26 @@ def _of_other_inputs(run: Run, cotangents: list[torch.Tensor], at: int) -> dict[
     others = [place for place, leaf in plain.items() if place != at and leaf.shape == run.leaves[at].shape]
     found = {f"the gradient of {run.sample.names[place]}": by_differences(run, cotangents, place) for place in others}
     return {name: gradient for name, gradient in found.items() if bool(gradient.any())}
+
+
+def _of_other_cotangents(run: Run, cotangents: list[torch.Tensor], at: int) -> dict[str, torch.Tensor]:
+    """The gradients, by differences, of a backward that ignores an incoming gradient, or takes one for another."""
+    mistaken = mistaken_cotangents(run, cotangents)
+    found = {name: by_differences(run, others, at) for name, others in mistaken.items()}
+    return {name: gradient for name, gradient in found.items() if bool(gradient.any())}
+
+
+def mistaken_cotangents(run: Run, cotangents: list[torch.Tensor]) -> dict[str, list[torch.Tensor]]:
+    """What a backward may make of the incoming gradients of several outputs, by the mistake that leads to it."""
+    found = {}
+    for one, place in enumerate(run.places if len(cotangents) > 1 else ()):
+        without = [torch.zeros_like(each) if other == one else each for other, each in enumerate(cotangents)]
+        found[f"the incoming gradient of output {place} is ignored"] = without
+        for other in (other for other in range(one) if cotangents[other].shape == cotangents[one].shape):
+            exchanged = list(cotangents)
+            exchanged[other], exchanged[one] = cotangents[one], cotangents[other]
+            found[f"the incoming gradients of outputs {run.places[other]} and {place} are exchanged"] = exchanged
+    return found
 
 
 def _made_on_purpose(run: Run, at: int, gradient: torch.Tensor, expected: torch.Tensor) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import torch
@@ -10,7 +11,7 @@ from conformance.kit import expect
 from conformance.kit.calls import Run, SampleCall, differentiate
 from conformance.kit.deviations import Deviation
 from conformance.kit.diagnosis import likely_cause
-from conformance.kit.numerics.derivatives import by_differences, likely_mistake, slope_along
+from conformance.kit.numerics.derivatives import by_differences, likely_mistake, mistaken_cotangents, slope_along
 from conformance.kit.numerics.nearby import directions, nearby, shaken
 from conformance.kit.numerics.slopes import Comparison, epsilon
 from conformance.kit.numerics.triangles import kept_symmetric
@@ -44,7 +45,7 @@ def expect_derivative(sample: SampleCall, world: World, is_derived: bool = False
                 f"derivative of the loss along a random direction of {point.name(at)}",
                 wrong and f"{wrong.analytic:.9g} by backward",
                 wrong and f"{wrong.by_differences}, by differences of forward",
-                _told_by_slopes(slopes) if wrong and gradients[at] is not None and world.size == 1 else "",
+                _told_by_slopes(world, run, cotangents, at, gradients[at], slopes) if wrong else "",
             )
             told[at] = told.get(at, False) or any(slope.verdict == "agrees" for slope in slopes)
             if any(slope.verdict == "unclear" for slope in slopes):
@@ -61,7 +62,6 @@ def _slopes(
 
     What differs at a derived sample is asked again with the long steps that single precision inside takes.
     """
-    value = run.sample.values[at].detach()
     eps = result_epsilon(world, run)
 
     def along(direction: torch.Tensor) -> Comparison:
@@ -71,16 +71,40 @@ def _slopes(
             return again if again.verdict == "agrees" else found
         return found
 
-    return [along(kept_symmetric(run, at, direction, gradient)) for direction in directions(world, value)]
+    return [along(direction) for direction in _directions(world, run, at, gradient)]
 
 
-def _told_by_slopes(slopes: list[Comparison]) -> str:
+def _directions(world: World, run: Run, at: int, gradient: torch.Tensor | None) -> list[torch.Tensor]:
+    value = run.sample.values[at].detach()
+    return [kept_symmetric(run, at, direction, gradient) for direction in directions(world, value)]
+
+
+def _told_by_slopes(
+    world: World,
+    run: Run,
+    cotangents: list[torch.Tensor],
+    at: int,
+    gradient: torch.Tensor | None,
+    slopes: list[Comparison],
+) -> str:
     """The mistake that all directions show alike, such as a factor; one direction alone tells none."""
-    wrong = [slope for slope in slopes if slope.verdict == "differs"]
-    if len(wrong) < 2 or any(slope.verdict == "agrees" for slope in slopes):
+    pairs = zip(_directions(world, run, at, gradient), slopes, strict=True)
+    wrong = [(direction, slope) for direction, slope in pairs if slope.verdict == "differs"]
+    is_alone = gradient is not None and world.size == 1
+    if not is_alone or len(wrong) < 2 or any(slope.verdict == "agrees" for slope in slopes):
         return ""
-    actual, expected = ([getattr(slope, name) for slope in wrong] for name in ("analytic", "numeric"))
-    return likely_cause(torch.tensor(actual, dtype=torch.float64), torch.tensor(expected, dtype=torch.float64), {})
+    eps = result_epsilon(world, run)
+
+    def by(others: list[torch.Tensor]) -> torch.Tensor:
+        return _row(slope_along(world, run, others, at, gradient, direction, eps).numeric for direction, _ in wrong)
+
+    actual, expected = (_row(getattr(slope, name) for _, slope in wrong) for name in ("analytic", "numeric"))
+    mistaken = mistaken_cotangents(run, cotangents)
+    return likely_cause(actual, expected, {name: by(others) for name, others in mistaken.items()})
+
+
+def _row(numbers: Iterable[float]) -> torch.Tensor:
+    return torch.tensor(list(numbers), dtype=torch.float64)
 
 
 def gradients_of(sample: SampleCall, cotangents: list[torch.Tensor]) -> list[torch.Tensor]:

@@ -24,7 +24,7 @@ def kept_symmetric(run: Run, at: int, direction: torch.Tensor, gradient: torch.T
     and is held to it.
     """
     value = run.sample.values[at].detach()
-    if not _is_symmetric(value) or gradient is None or _is_triangular(gradient) or not _reads_half(run, at, value):
+    if not is_symmetric(value) or gradient is None or _is_triangular(gradient) or not _reads_half(run, at, value):
         return direction
     return (direction + direction.mH) / 2
 
@@ -33,7 +33,12 @@ def _is_triangular(gradient: torch.Tensor) -> bool:
     return is_strided(gradient) and gradient.dim() >= 2 and bool(gradient.triu(1).any() != gradient.tril(-1).any())
 
 
-def _is_symmetric(value: torch.Tensor) -> bool:
+def is_symmetric(value: torch.Tensor) -> bool:
+    """Whether a tensor is a symmetric or Hermitian matrix, or several.
+
+    >>> is_symmetric(torch.eye(2)), is_symmetric(torch.ones(2, 2).triu())
+    (True, False)
+    """
     is_matrix = is_strided(value) and value.dim() >= 2 and value.shape[-1] == value.shape[-2] > 1
     return is_matrix and value.numel() > 0 and torch.equal(value, value.mH)
 

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from conformance.kit.calls import SampleCall
+from conformance.kit.numerics.triangles import is_symmetric
 from conformance.kit.tensors import is_strided
 
 #: More elements than the blocks of kernels have, and no multiple of four.
@@ -122,10 +123,13 @@ def _is_tied(value: Any, sizes: set[int]) -> bool:
 
 
 def _sized(value: torch.Tensor, old: int, new: int) -> torch.Tensor:
+    """Another size in place of one, wherever a tensor has it; a symmetric matrix stays one, to the last bit."""
+    made = value
     for dim, size in enumerate(value.shape):
         if size == old:
-            value = value.narrow(dim, 0, new) if new < old else _stretched(value, dim, new)
-    return value.clone(memory_format=torch.contiguous_format)
+            made = made.narrow(dim, 0, new) if new < old else _stretched(made, dim, new)
+    made = (made + made.mH) / 2 if is_symmetric(value) else made
+    return made.clone(memory_format=torch.contiguous_format)
 
 
 def _stretched(value: torch.Tensor, dim: int, size: int) -> torch.Tensor:

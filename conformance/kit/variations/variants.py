@@ -15,7 +15,9 @@ import torch
 
 from conformance.kit.calls import Run, SampleCall, differentiated, in_double
 from conformance.kit.deviations import need
-from conformance.kit.numerics.nearby import nearby
+from conformance.kit.numerics.gradient_checks import gradients_of, result_epsilon
+from conformance.kit.numerics.nearby import nearby, shaken
+from conformance.kit.numerics.triangles import is_symmetric
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_arrangeable, is_strided, to_double
 from conformance.kit.world import World
@@ -24,6 +26,8 @@ Found = TypeVar("Found")
 
 #: How far gradients may be apart, next to their size: wide, since what is looked for is wrong and not imprecise.
 NEAR = {torch.float64: 0.01, torch.float32: 0.05, torch.float16: 0.1, torch.bfloat16: 0.1}
+#: How far a gradient may move next to its size, where steps as long as those of the differences are taken.
+STABLE = 0.001
 OWN = "its spec says what the gradient is, and has clauses for it"
 
 
@@ -99,12 +103,17 @@ def moved_apart(sample: SampleCall, world: World) -> SampleCall | None:
 
 
 def with_number(sample: SampleCall, at: int, gradient: torch.Tensor | None, number: float) -> SampleCall | None:
-    """The sample with a number in one input, where its gradient is largest; None where it has no such place."""
+    """The sample with a number in one input, where its gradient is largest; None where it has no such place.
+
+    A symmetric matrix stays one: it has the number in two places.
+    """
     value = sample.values[at].detach()
     if gradient is None or not value.numel() or not is_strided(value) or not is_strided(gradient):
         return None
     changed = value.clone(memory_format=torch.contiguous_format)
-    changed.view(-1)[gradient.detach().abs().reshape(-1).argmax()] = number
+    place = torch.zeros_like(changed, dtype=torch.bool)
+    place.view(-1)[gradient.detach().abs().reshape(-1).argmax()] = True
+    changed[place | place.mT if is_symmetric(value) else place] = number
     return replace(sample.having({at: changed}), label=f"{sample.label} with {number:g} in {sample.names[at]}")
 
 
@@ -134,6 +143,19 @@ def draws(sample: SampleCall, world: World) -> bool:
         a.shape == b.shape and _gap(a, b) == 0 for a, b in zip(one, other, strict=True)
     )
     return any(world.exchange(not alike))
+
+
+def is_stable(sample: SampleCall, world: World) -> bool | None:
+    """Whether steps as long as those of the differences leave the gradients nearly as they are; None where not.
+
+    Among many elements some are so near a kink, such as a tie of a sort, that no differences tell a derivative.
+    """
+    run = sample.run()
+    cotangents = run.cotangents(world)
+    right = run.filled(run.gradients(cotangents))
+    step = result_epsilon(world, run) ** (1 / 3)
+    moved = [gradients_of(point, cotangents) for point in shaken(sample, world, step)]
+    return all(farthest(gradients, right)[0] <= STABLE for gradients in moved) or None
 
 
 def everywhere(sample: SampleCall, world: World, look: Callable[[SampleCall], Found | None]) -> Found | None:

@@ -1,0 +1,95 @@
+"""The derivative by one element that is zero, where forward is smooth there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+
+from conformance.kit.calls import Run
+from conformance.kit.numerics.derivatives import outputs_at
+from conformance.kit.numerics.nearby import typical
+from conformance.kit.numerics.slopes import GRADCHECK_ATOL, ROUNDINGS, paired, reach
+
+#: Steps, next to the size of the input, that show a kink, each a tenth as long as the one before.
+BENDING = (1e-2, 1e-3, 1e-4)
+#: Finer ones, since forward may treat small numbers in another way.
+STEPS = (*BENDING, 1e-6, 1e-8, 1e-10, 1e-12, 1e-15, 1e-20)
+#: How far slopes by different steps may be apart, next to the largest; by how much a gradient has to be off at least.
+ALIKE, WRONG = 0.01, 0.1
+#: How much of its bend a smooth function has left, at most, over a tenth of a step.
+LEFT = 0.25
+
+
+@dataclass(frozen=True)
+class _Slope:
+    """The slope by one step in both directions, how far it bends between them, and how far rounding moves both."""
+
+    value: float
+    bend: float
+    noise: float
+
+
+def contradicted_by(
+    run: Run, cotangents: list[torch.Tensor], at: int, element: int, gradient: float, eps: float
+) -> float:
+    """The derivative of the loss by an element that is zero, where it is clearly not the gradient; otherwise NaN.
+
+    It is told where steps of several sizes, forward and back, say the same: not at a kink, a jump or an infinite slope,
+    not where forward itself treats small numbers in another way, and not where it does not follow the element at all.
+    What gradcheck forgives is no contradiction.
+
+    Args:
+        run: the call.
+        cotangents: the gradient of each output.
+        at: which input.
+        element: which element of it.
+        gradient: what backward says of the element.
+        eps: the machine epsilon that forward computes in.
+    """
+    slopes = _slopes(run, cotangents, at, element, eps)
+    if not any(slope.value or slope.bend for slope in slopes):  # outside of its domain, or rounded
+        return float("nan")
+    scale = max(abs(gradient), *(abs(slope.value) for slope in slopes[: len(BENDING)]))
+    fine = [slope for slope in slopes if slope.noise <= ALIKE * scale]
+    bending = [slope for slope in fine if slope in slopes[: len(BENDING)]]
+    if len(bending) < 2 or any(
+        later.bend > LEFT * slope.bend + later.noise + ALIKE**2 * scale for slope, later in pairwise(bending)
+    ):
+        return float("nan")
+    values = [slope.value for slope in fine]
+    is_clear = bending[-1].bend <= WRONG * scale and max(values) - min(values) <= ALIKE * scale
+    derivative = bending[-1].value
+    least = max(WRONG * scale, GRADCHECK_ATOL * reach(cotangents, [torch.ones(())]))
+    return derivative if is_clear and abs(gradient - derivative) > least else float("nan")
+
+
+def _slopes(run: Run, cotangents: list[torch.Tensor], at: int, element: int, eps: float) -> list[_Slope]:
+    value = run.sample.values[at].detach().clone(memory_format=torch.contiguous_format)
+
+    def loss(step: float) -> torch.Tensor:
+        moved = value.clone()
+        moved.view(-1)[element] += step
+        return paired(cotangents, outputs_at(run, at, moved))
+
+    here, size = loss(0.0), typical(value)
+    moves = (loss(BENDING[0] * size) != here) | (loss(-BENDING[0] * size) != here)
+    found = []
+    for step in (relative * size for relative in STEPS):
+        right, left = loss(step)[moves], loss(-step)[moves]
+        noise = ROUNDINGS * eps * float(torch.cat([right, left, here[moves]]).square().sum().sqrt()) / step
+        bend = float((right + left - 2 * here[moves]).abs().sum()) / step
+        found.append(_Slope(float((right - left).sum()) / (2 * step), bend, noise))
+    return found
+
+
+def is_affine(run: Run, at: int) -> bool:
+    """Whether results change evenly as an input grows, as those of a product with it do."""
+    value = run.sample.values[at].detach()
+    none, twice = (outputs_at(run, at, factor * value) for factor in (0, 2))
+    triples = zip(none, run.outputs, twice, strict=True)
+    return all(
+        low.shape == high.shape == middle.shape and torch.allclose(low + high, 2 * middle.detach(), rtol=1e-4)
+        for low, middle, high in triples
+    )

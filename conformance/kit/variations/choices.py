@@ -1,0 +1,159 @@
+"""Samples with another choice: a flag turned over, a word or a member of an enumeration exchanged for another.
+
+Words are those that the subject's source compares with. A subject need not take them, and what it computes with them
+need not have a derivative: a flag may ask for rounding with a gradient that goes straight through.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import replace
+from enum import Enum
+from itertools import pairwise
+from types import NoneType
+from typing import Any
+
+import torch
+
+from conformance.kit.calls import Run, SampleCall
+from conformance.kit.numerics.nearby import direction, typical
+from conformance.kit.tensors import dense, is_strided, same_values, to_double
+from conformance.kit.variations.variants import draws
+from conformance.kit.variations.words import members_named, words_compared
+from conformance.kit.world import World
+
+NONE = "no sample has a flag, a word that its source compares with, or a member of an enumeration"
+#: So many other choices are tried for a sample, and so many in place of one value.
+MOST, IN_PLACE_OF_ONE = 6, 3
+#: So many elements of an input are moved to find one that forward does not follow, and how far.
+MOVED, STEP = 24, 1e-5
+#: How long the way is along which a jump is looked for, next to the size of the input, its parts, and their halvings.
+FAR, PARTS, HALVINGS = 3.0, 32, 30
+#: A flag with such a word in its name says something of the other arguments, which is not so when it is turned on.
+CLAIMS = re.compile(
+    r"(?:^|_)(?:assumes?|coalesced|contiguous|hermitian|known|normalized|ordered|positive|sorted|symmetric|unique|valid)"
+    r"(?:_|$)"
+)
+#: What a sample may hold besides: objects may be changed for good by what a flag turns on.
+_PLAIN = (torch.Tensor, bool, int, float, complex, str, NoneType, torch.dtype, torch.device, Enum)
+
+
+def other_choices(sample: SampleCall) -> list[SampleCall]:
+    """The sample with one choice made otherwise; none where an object is among its arguments."""
+    if not all(isinstance(value, _PLAIN) for value in sample.values):
+        return []
+    found = [
+        replace(
+            sample,
+            values=(*sample.values[:at], other, *sample.values[at + 1 :]),
+            label=f"{sample.label} with {other if isinstance(other, Enum) else repr(other)} in {sample.names[at]}",
+        )
+        for at, value in enumerate(sample.values)
+        for other in _others(sample, at, value)
+    ]
+    return found[:MOST]
+
+
+def has_meant_derivative(sample: SampleCall, other: SampleCall, world: World) -> bool:
+    """Whether a gradient at another choice can be expected to be the derivative.
+
+    Where results stay the same, the choice may be about the gradient alone, as that of a reversal is. Where no gradient
+    is left, or one for what forward does not follow, as in rounding, it is not meant to be one.
+    """
+    here, there = sample.run(), other.run()
+    if not there.outputs or not all(bool(dense(output.detach()).isfinite().all()) for output in there.outputs):
+        return False
+    if _same_results(here, there) or draws(other, world):
+        return False
+    before, after = (dict(zip(run.leaves, run.gradients(run.cotangents(world)), strict=True)) for run in (here, there))
+    if any(_is_something(before[at]) and not _is_something(after[at]) for at in after):
+        return False
+    return not any(_is_surrogate(there, at, gradient) for at, gradient in after.items() if gradient is not None)
+
+
+def jumps_newly(sample: SampleCall, other: SampleCall, world: World) -> bool:
+    """Whether results jump on a way along which they do not with the first choice, as those of a hard decision do.
+
+    A gradient there may be that of the soft one on purpose.
+    """
+    return _jumps(other, world) and not _jumps(sample, world)
+
+
+def _jumps(sample: SampleCall, world: World) -> bool:
+    """Whether results change as much over the smallest part of a long way as over a part of it."""
+    values = {at: sample.values[at].detach() for at in sample.active if is_strided(sample.values[at])}
+    steps = {at: FAR * direction(world, value, "far", at) for at, value in values.items()}
+
+    def after(part: float) -> torch.Tensor:
+        run = sample.having({at: value + part * steps[at] for at, value in values.items()}).run()
+        return torch.cat([to_double(dense(output.detach())).reshape(-1) for output in run.outputs])
+
+    def change(start: float, end: float) -> float:
+        return float((after(end) - after(start)).abs().max())
+
+    try:
+        low, high = max(pairwise(torch.linspace(0, 1, PARTS + 1).tolist()), key=lambda ends: change(*ends))
+        first = change(low, high)
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            low, high = max((low, middle), (middle, high), key=lambda ends: change(*ends))
+        return change(low, high) > first / 10
+    except Exception:  # it does not take what lies on the way
+        return False
+
+
+def _same_results(one: Run, other: Run) -> bool:
+    pairs = list(zip(one.tensors, other.tensors, strict=False))
+    return len(one.tensors) == len(other.tensors) and all(same_values(a.detach(), b.detach()) for a, b in pairs)
+
+
+def _is_something(gradient: torch.Tensor | None) -> bool:
+    return gradient is not None and bool(dense(gradient).any())
+
+
+def _is_surrogate(run: Run, at: int, gradient: torch.Tensor) -> bool:
+    """Whether an element has a gradient that forward does not follow at all."""
+    value = run.sample.values[at].detach()
+    if not is_strided(value) or not value.numel():
+        return False
+    places = torch.linspace(0, value.numel() - 1, min(value.numel(), MOVED)).round().long().tolist()
+    claimed = [place for place in places if bool(dense(gradient).reshape(-1)[place] != 0)]
+    return any(all(_is_same_moved(run, at, place, sign * STEP) for sign in (1, -1)) for place in claimed)
+
+
+def _is_same_moved(run: Run, at: int, place: int, step: float) -> bool:
+    moved = run.sample.values[at].detach().clone(memory_format=torch.contiguous_format)
+    moved.view(-1)[place] += step * typical(moved)
+    there = run.sample.having({at: moved}).run(needed=run.leaves).tensors
+    return all(same_values(run.tensors[output].detach(), there[output].detach()) for output in run.places)
+
+
+def _others(sample: SampleCall, at: int, value: Any) -> list[Any]:
+    if isinstance(value, bool):
+        claims = not value and CLAIMS.search(_name(sample, at))
+        return [] if claims else [not value]
+    if isinstance(value, Enum):
+        others = [other for other in type(value) if other is not value]
+        names = members_named(sample.subject.target)
+        return ([other for other in others if other.name in names] or others)[:IN_PLACE_OF_ONE]
+    if isinstance(value, str):
+        groups, called = words_compared(sample.subject.target), _name(sample, at)
+        own = [word for name, words in groups if value in words or name == called != "" for word in words]
+        return [word for word in dict.fromkeys(own) if word != value][:IN_PLACE_OF_ONE]
+    return []
+
+
+def _name(sample: SampleCall, at: int) -> str:
+    """What forward calls an argument, or the last key of what is inside one; nothing where nobody knows."""
+    owner, path = sample.arguments_of[at], sample.names[at]
+    if at not in sample.top:
+        return path.rpartition("['")[2].removesuffix("']")
+    subject = sample.subject
+    called: Any = subject.function.forward if subject.function else subject.target
+    try:
+        names = [] if subject.call else list(inspect.signature(called).parameters)
+    except (TypeError, ValueError):  # nobody knows
+        return ""
+    skipped = int(subject.function is not None and not subject.separate)
+    return names[owner + skipped] if owner + skipped < len(names) else ""

@@ -1,0 +1,279 @@
+"""Bugs that show where a flag, a word or a member of an enumeration is another one than in the sample."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import torch
+from torch.autograd import Function
+
+SPEC = "Function"
+
+
+def inputs():
+    yield torch.randn(3, 2, dtype=torch.float64, requires_grad=True), False
+
+
+class _Mean(Function):
+    """The sum of the elements, or their mean."""
+
+    @staticmethod
+    def forward(x, mean):
+        return x.mean() if mean else x.sum()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, ctx.mean = inputs
+        ctx.shape, ctx.count = x.shape, x.numel()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return (grad / ctx.count if ctx.mean else grad).expand(ctx.shape).clone(), None
+
+    @staticmethod
+    def jvp(ctx, tangent, _):
+        return tangent.mean() if ctx.mean else tangent.sum()
+
+    @staticmethod
+    def vmap(info, in_dims, x, mean):
+        rows = x.movedim(in_dims[0], 0).reshape(info.batch_size, -1)
+        return (rows.mean(1) if mean else rows.sum(1)), 0
+
+
+class MeanWithoutItsCount(_Mean):
+    """A flag turns a sum into a mean; backward does not look at it.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.expand(ctx.shape).clone(), None
+
+
+class SquaredWithoutItsTwo(Function):
+    """Backward has a mistake in the branch of the other flag alone.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def forward(ctx, x, squared):
+        ctx.save_for_backward(x)
+        ctx.squared = squared
+        return x * x if squared else 3 * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * x if ctx.squared else 3 * grad, None
+
+
+class MeanOfWordsWithoutItsCount(Function):
+    """A word says what becomes of a loss's elements; backward knows two of three.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(3, 2, dtype=torch.float64, requires_grad=True), "sum"
+
+    @staticmethod
+    def forward(ctx, x, reduction):
+        ctx.save_for_backward(x)
+        ctx.reduction = reduction
+        loss = x * x
+        if reduction == "mean":
+            return loss.mean()
+        return loss.sum() if reduction == "sum" else loss
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * grad * x, None
+
+
+class ExactForAnApproximation(Function):
+    """The word is compared under another name, and the one of the sample is none that is compared with.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(3, 2, dtype=torch.float64, requires_grad=True), "none"
+
+    @staticmethod
+    def forward(ctx, x, approximate):
+        ctx.save_for_backward(x)
+        ctx.how = approximate
+        return x.atan() if ctx.how == "rough" else x.tanh()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * (1 - x.tanh().square()), None
+
+
+class _Kind(Enum):
+    SINE = "sine"
+    EXPONENTIAL = "exponential"
+
+
+class ExponentialLikeASine(Function):
+    """A member of an enumeration names the function; the derivative of one is that of the other.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(3, 2, dtype=torch.float64, requires_grad=True), _Kind.SINE
+
+    @staticmethod
+    def forward(ctx, x, kind):
+        ctx.save_for_backward(x)
+        return x.sin() if kind is _Kind.SINE else x.exp()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * x.cos(), None
+
+
+class OptionsInADict(Function):
+    """The flag is in a dict, and backward does not ask for it.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(3, 2, dtype=torch.float64, requires_grad=True), {"negated": False}
+
+    @staticmethod
+    def forward(ctx, x, options):
+        ctx.save_for_backward(x)
+        return -x.exp() if options["negated"] else x.exp()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * x.exp(), None
+
+
+class LastFlagKeptOnTheClass(_Mean):
+    """The flag is kept on the class, where the next call puts its own.
+
+    Breaks: Function.forward.calls-independent
+    """
+
+    mean = False
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        _Mean.setup_context(ctx, inputs, output)
+        LastFlagKeptOnTheClass.mean = ctx.mean
+
+    @staticmethod
+    def backward(ctx, grad):
+        ctx.mean = LastFlagKeptOnTheClass.mean
+        return _Mean.backward(ctx, grad)
+
+
+class FirstFlagKeptInACache(_Mean):
+    """What backward multiplies with is kept for each shape, whatever the flag was.
+
+    Breaks: Function.backward.gradient
+    """
+
+    kept: dict[torch.Size, float] = {}
+
+    @staticmethod
+    def backward(ctx, grad):
+        factor = FirstFlagKeptInACache.kept.setdefault(ctx.shape, 1 / ctx.count if ctx.mean else 1.0)
+        return (factor * grad).expand(ctx.shape).clone(), None
+
+
+class TangentWithoutItsCount(_Mean):
+    """jvp does not look at the flag.
+
+    Breaks: Function.jvp.tangent
+    """
+
+    @staticmethod
+    def jvp(ctx, tangent, _):
+        return tangent.sum()
+
+
+class TangentOfAnotherWord(Function):
+    """jvp knows one of two words.
+
+    Breaks: Function.jvp.tangent
+    """
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(3, 2, dtype=torch.float64, requires_grad=True), "sine"
+
+    @staticmethod
+    def forward(ctx, x, kind):
+        ctx.save_for_backward(x)
+        ctx.save_for_forward(x)
+        ctx.kind = kind
+        match kind:
+            case "sine":
+                return x.sin()
+            case "exponential":
+                return x.exp()
+        raise ValueError(kind)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * (x.cos() if ctx.kind == "sine" else x.exp()), None
+
+    @staticmethod
+    def jvp(ctx, tangent, _):
+        (x,) = ctx.saved_tensors
+        return tangent * x.cos()
+
+
+class BatchWithoutItsCount(_Mean):
+    """vmap does not look at the flag.
+
+    Breaks: Function.vmap.batched
+    """
+
+    @staticmethod
+    def vmap(info, in_dims, x, mean):
+        return _Mean.vmap(info, in_dims, x, False)
+
+
+class BatchOfAnotherWord(Function):
+    """vmap knows one of two words.
+
+    Breaks: Function.vmap.batched
+    """
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(3, 2, dtype=torch.float64, requires_grad=True), "sum"
+
+    @staticmethod
+    def forward(x, reduction):
+        return {"sum": torch.sum, "mean": torch.mean}[reduction](x)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, reduction = inputs
+        ctx.shape, ctx.factor = x.shape, 1 / x.numel() if reduction == "mean" else 1.0
+
+    @staticmethod
+    def backward(ctx, grad):
+        return (ctx.factor * grad).expand(ctx.shape).clone(), None
+
+    @staticmethod
+    def vmap(info, in_dims, x, reduction):
+        return x.movedim(in_dims[0], 0).reshape(info.batch_size, -1).sum(1), 0

@@ -1,0 +1,97 @@
+"""Bugs in the gradient at a zero: a finite number, and not the derivative."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+SPEC = "Function"
+
+
+def inputs():
+    yield (torch.randn(3, 4, dtype=torch.float64, requires_grad=True),)
+
+
+class ValueForTheDerivative(Function):
+    """The cardinal sine is one at zero, where its derivative is zero; both are given the same guard.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.where(x == 0, torch.ones_like(x), x.sin() / x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        slope = (x * x.cos() - x.sin()) / x.square()
+        return grad * torch.where(x == 0, torch.ones_like(x), slope)
+
+
+class GuardedWithZero(Function):
+    """The product of rows: where a factor is zero, its gradient is zero instead of the product of the others.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        product = x.prod(-1)
+        ctx.save_for_backward(x, product)
+        return product
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, product = ctx.saved_tensors
+        return torch.where(x == 0, torch.zeros_like(x), (grad * product).unsqueeze(-1) / x)
+
+
+class GuardedWithASmallNumber(Function):
+    """Divides what forward gave by the argument; a small number keeps that finite, and far from right.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x.exp()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        value = x * x.exp()
+        return grad * (value + value / (x + 1e-12))
+
+
+class SkipsAnEmptyGate(Function):
+    """A gate of zero spares the work of backward, and never opens.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        yield (
+            torch.randn(3, 4, dtype=torch.float64, requires_grad=True),
+            torch.tensor(0.5, dtype=torch.float64, requires_grad=True),
+        )
+
+    @staticmethod
+    def forward(ctx, x, gate):
+        ctx.save_for_backward(x, gate)
+        return x + gate * x.sin()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, gate = ctx.saved_tensors
+        if gate == 0:
+            return grad, torch.zeros_like(gate)
+        return grad * (1 + gate * x.cos()), (grad * x.sin()).sum()
