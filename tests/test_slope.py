@@ -10,7 +10,7 @@ import torch
 from conformance.kit.numerics.slopes import compare
 from conformance.kit.world import World
 
-DOUBLE = 2.2e-16
+DOUBLE, SINGLE = 2.2e-16, 1.2e-7
 
 
 def terms(*numbers):
@@ -39,6 +39,13 @@ def along(function):
 )
 def test_a_slope_agrees_differs_or_is_unclear(function, slope, verdict):
     assert compare(World(), along(function), slope, DOUBLE).verdict == verdict
+
+
+def test_no_change_at_all_agrees_with_no_slope_that_noise_would_hide():
+    """As of a rounding, whose results fit in single precision, so that two steps alone are taken."""
+    flat = along(lambda step: 1.0)
+    assert compare(World(), flat, 0.01, SINGLE).verdict == "unclear"
+    assert compare(World(), flat, 0.0, SINGLE).verdict == "agrees"
 
 
 def test_single_precision_inside_is_not_accused():

@@ -114,7 +114,7 @@ class CardinalSine(_OfItsInput):
 
 
 class Flickering(_OfItsInput):
-    """Goes to and fro ever faster towards zero, where its slope is chosen."""
+    """Swings ever faster towards zero, where its slope is chosen."""
 
     @staticmethod
     def value(x):

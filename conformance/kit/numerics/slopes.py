@@ -105,7 +105,8 @@ def _compared(world: World, loss: Loss, analytic: float, eps: float) -> Comparis
             if flat == 2:
                 return replace(seen, verdict="differs", numeric=0.0)
         elif seen.verdict == "agrees":
-            return seen
+            # Still no change, and noise that would hide the slope: that is no agreement.
+            return replace(seen, verdict="unclear") if flat and seen.numeric == 0 else seen
         elif seen.verdict == "differs" and flat == 0:
             return _confirmed(world, loss, seen, precision)
     return Comparison("unclear", slope)

@@ -32,16 +32,20 @@ MOVED, STEP = 24, 1e-5
 FAR, PARTS, HALVINGS = 3.0, 32, 30
 #: A flag with such a word in its name says something of the other arguments, which is not so when it is turned on.
 CLAIMS = re.compile(
-    r"(?:^|_)(?:assumes?|coalesced|contiguous|hermitian|known|normalized|ordered|positive|sorted|symmetric|unique|valid)"
-    r"(?:_|$)"
+    r"(?:^|_)(?:assumes?|centered|coalesced|contiguous|definite|disjoint|hermitian|known|monotone|nonnegative|nonzero|"
+    r"normalized|ordered|orthogonal|orthonormal|positive|presorted|psd|sorted|spd|symmetric|unique|valid)(?:_|$)"
 )
 #: What a sample may hold besides: objects may be changed for good by what a flag turns on.
 _PLAIN = (torch.Tensor, bool, int, float, complex, str, NoneType, torch.dtype, torch.device, Enum)
 
 
 def other_choices(sample: SampleCall) -> list[SampleCall]:
-    """The sample with one choice made otherwise; none where an object is among its arguments."""
-    if not all(isinstance(value, _PLAIN) for value in sample.values):
+    """The sample with one choice made otherwise; none where an object is among its arguments, or where it communicates.
+
+    A flag of a collective may leave its result to be waited for.
+    """
+    communicates = sample.subject.is_typed or sample.subject.gathers
+    if communicates or not all(isinstance(value, _PLAIN) for value in sample.values):
         return []
     found = [
         replace(
