@@ -134,7 +134,7 @@ class SkipsGradientsOfZeros(right.Copy):
 class WorkLeftBehind(right.Reduce):
     """Starts the sum, and gives it a moment: a rank that comes late is not waited for.
 
-    Breaks: Collective.forward.complete
+    Breaks: Collective.forward.types
     """
 
     TYPES = "P -> I"
