@@ -114,6 +114,12 @@ def test_the_ranks_of_each_group_are_compared_with_one_another(calls, said):
     assert said in told if said else "differ" not in told
 
 
+def test_ranks_outside_a_group_leave_nothing_out_that_is_called_in_it():
+    late = [RankOutcome(rank, "timeout", collectives=calls) for rank, calls in enumerate([("barrier()",), ()])]
+    told = joined(plan("Collective.group.subgroup"), late, 0.5).likely
+    assert told == "rank 0 called barrier on the default group, in a call with another: pass `group=` there"
+
+
 @pytest.mark.parametrize("word", ["pass", "not-applicable"])
 @pytest.mark.parametrize("heard", [(), (0,), (1,), (0, 0), (0, 2)])
 def test_what_some_rank_never_said_is_an_error(word, heard):

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 #: How a test ended whose clause does not apply on some ranks.
 DISAGREE = "ranks disagree on whether the clause applies"
+#: Clauses of which a test makes calls that some ranks alone take part in.
+OF_GROUPS = "Collective.group."
 
 
 def joined(item: PlannedTest, outcomes: Sequence[RankOutcome], seconds: float) -> TestOutcome:
@@ -30,7 +32,7 @@ def joined(item: PlannedTest, outcomes: Sequence[RankOutcome], seconds: float) -
         seconds=round(seconds, 6),
         message=message if broken else "",
         reason="" if broken else message,
-        likely=_likely(outcomes),
+        likely=_likely(outcomes, in_a_group=item.test.clause.startswith(OF_GROUPS)),
         reproduce=item.reproduce if broken else "",
         # What ranks print and call is of use where something broke; a long run cannot keep all of it.
         ranks=tuple(outcomes if broken else (replace(found, output="", collectives=()) for found in outcomes)),
@@ -72,10 +74,10 @@ def _disagree(outcomes: Sequence[RankOutcome]) -> bool:
     )
 
 
-def _likely(outcomes: Sequence[RankOutcome]) -> str:
+def _likely(outcomes: Sequence[RankOutcome], in_a_group: bool) -> str:
     """The likely cause: what a rank found, or else what the collectives of all ranks show."""
     found_by_a_rank = next((found.likely for found in outcomes if found.likely), "")
-    return found_by_a_rank or _group_left_out(outcomes) or _collective_left_out(outcomes)
+    return found_by_a_rank or _group_left_out(outcomes) or _collective_left_out(outcomes, in_a_group)
 
 
 def _group_left_out(outcomes: Sequence[RankOutcome]) -> str:
@@ -91,8 +93,11 @@ def _group_left_out(outcomes: Sequence[RankOutcome]) -> str:
     return ""
 
 
-def _collective_left_out(outcomes: Sequence[RankOutcome]) -> str:
-    """Say so where ranks hang in a collective of all ranks that others do not enter, whatever else these did."""
+def _collective_left_out(outcomes: Sequence[RankOutcome], in_a_group: bool) -> str:
+    """Say so where ranks hang in a collective of all ranks that others do not enter, whatever else these did.
+
+    Where the call was made in a group, of which the others are no members, they had no reason to enter it.
+    """
     calls = [call for found in outcomes for call in found.collectives]
     if not any(found.outcome == "timeout" for found in outcomes) or any(map(_is_of_some, calls)):
         return ""
@@ -103,6 +108,11 @@ def _collective_left_out(outcomes: Sequence[RankOutcome]) -> str:
     absent = [rank for rank, name in names.items() if name == NOTHING_MORE]
     if len(called) != 1 or not absent:
         return ""
+    if in_a_group:
+        name = called.pop()
+        return (
+            f"{_ranks(waiting)} called {name} on the default group, in a call that is in another: pass `group=` there"
+        )
     return f"{_ranks(absent)} left out {called.pop()}, in which {_ranks(waiting)} waited"
 
 

@@ -106,10 +106,11 @@ class Pool(Owner):
     def _passes_where_nothing_is_left_behind(self, item: PlannedTest, outcome: TestOutcome) -> bool:
         """Whether a test that failed passes with every collective ended at once, and nobody waited for one of them.
 
-        It is asked of a clause until one fails there too.
+        It is asked of a clause until one fails there too; and of a subject that hangs, until it hangs there too.
         """
-        broken = (_name(item.subject), item.test.clause)
-        is_told = outcome.outcome == "fail" or outcome.message.startswith(DISAGREE)
+        hangs = outcome.outcome == "timeout"
+        broken = (_name(item.subject), "" if hangs else item.test.clause)
+        is_told = hangs or outcome.outcome == "fail" or outcome.message.startswith(DISAGREE)
         if not is_told or not item.group or outcome.likely in NOT_WAITED_FOR:
             return False
         if broken in self.fail_at_once or item.test.compiles or self.refusals.known or self._known(item):
@@ -271,7 +272,8 @@ class Pool(Owner):
             "ended_at_once": ended_at_once,
         }
         self.tests_run += not ended_at_once
-        outcomes = self.group.request(request, self._deadline(item.test.deadline))
+        deadline = self._deadline(item.test.deadline)
+        outcomes = self.group.request(request, min(deadline, SECOND_LOOK) if ended_at_once else deadline)
         self.forkserver.expect_alive()
         if self.refusals.believes(self.group, self.key, outcomes, first=self.tests_run == 1):
             return outcomes

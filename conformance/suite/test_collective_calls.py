@@ -40,13 +40,14 @@ POINT_TO_POINT = re.compile(r"send|recv")
 DATA: dict[str, Data] = {
     "zeros": torch.zeros_like,
     "negated": torch.neg,
+    "large numbers": lambda x: 1e4 * x,
     "not a number": lambda x: torch.full_like(x, torch.nan),
 }
 
 
 @clause("Collective.forward.same-calls")
 @ranks(2, 3)
-@cases(data=["zeros", "negated", "not a number"])
+@cases(data=["zeros", "negated", "large numbers", "not a number"])
 @deadline(10)
 def test_data_decide_no_collective(subject: Subject, world: World, data: str) -> None:
     """With unusual numbers and gradients, on one rank or on all by the types, every rank calls the same collectives."""

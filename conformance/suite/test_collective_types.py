@@ -187,6 +187,7 @@ def test_alike_gradients_are_alike(subject: Subject, world: World) -> None:
     for claim in claims(subject, world):
         signature, look = signature_of(claim), claim.look
         assert look is not None
+        need(not wrong_gradient(claim, world), "its gradient is wrong, and backward.gradient says so")
         for result in look.differentiable:
             everyones = look.gradients[result, signature.results[result].loss_differs]
             for at, kind in enumerate(signature.arguments):
