@@ -176,6 +176,25 @@ def test_what_breaks_for_another_reason_too_is_no_consequence_of_it():
     assert [found[name][0] for name in (SUM, COUNT)] == ["fail", "fail"]
 
 
+def _of_a_collective(*tests):
+    subject = subject_ref("mypkg.dist:Sum", "Collective")
+    names = ("Collective.backward.gradient", "Collective.forward.one-rank")
+    levels = {"Collective.backward.gradient": "must", "Collective.forward.one-rank": "quality"}
+    known = {name: clause(name, level=levels[name], spec="Collective") for name in names}
+    found = [outcome(name, word, subject=subject, message=name) for name, word in tests]
+    report = made(*found, subjects=(subject,), clauses=CLAUSES | known)
+    return {own.id.partition(".")[2]: own.verdict for own in report.subjects[0].clauses if own.id in names}
+
+
+@pytest.mark.parametrize(
+    ("among_several", "alone", "verdict"),
+    [("fail", "fail", "consequence"), ("fail", "error", "error"), ("error", "fail", "fail"), ("pass", "fail", "fail")],
+)
+def test_a_gradient_that_is_wrong_among_several_ranks_is_not_told_again_of_one(among_several, alone, verdict):
+    found = _of_a_collective(("Collective.backward.gradient", among_several), ("Collective.forward.one-rank", alone))
+    assert found == {"backward.gradient": among_several, "forward.one-rank": verdict}
+
+
 def test_a_stricter_clause_is_never_excused_by_a_laxer_one():
     found = verdicts(outcome(LAYOUT, "fail", message=f"raises {RAISED}"), outcome(SUM, "error", message=RAISED))
     assert [found[name][0] for name in (LAYOUT, SUM)] == ["fail", "error"]

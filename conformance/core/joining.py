@@ -110,9 +110,7 @@ def _collective_left_out(outcomes: Sequence[RankOutcome], in_a_group: bool) -> s
         return ""
     if in_a_group:
         name = called.pop()
-        return (
-            f"{_ranks(waiting)} called {name} on the default group, in a call that is in another: pass `group=` there"
-        )
+        return f"{_ranks(waiting)} called {name} on the default group, in a call with another: pass `group=` there"
     return f"{_ranks(absent)} left out {called.pop()}, in which {_ranks(waiting)} waited"
 
 

@@ -106,11 +106,10 @@ class Pool(Owner):
     def _passes_where_nothing_is_left_behind(self, item: PlannedTest, outcome: TestOutcome) -> bool:
         """Whether a test that failed passes with every collective ended at once, and nobody waited for one of them.
 
-        It is asked of a clause until one fails there too; and of a subject that hangs, until it hangs there too.
+        It is asked of a clause until one fails there too.
         """
-        hangs = outcome.outcome == "timeout"
-        broken = (_name(item.subject), "" if hangs else item.test.clause)
-        is_told = hangs or outcome.outcome == "fail" or outcome.message.startswith(DISAGREE)
+        broken = (_name(item.subject), item.test.clause)
+        is_told = outcome.outcome == "fail" or outcome.message.startswith(DISAGREE)
         if not is_told or not item.group or outcome.likely in NOT_WAITED_FOR:
             return False
         if broken in self.fail_at_once or item.test.compiles or self.refusals.known or self._known(item):

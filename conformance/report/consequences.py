@@ -7,10 +7,10 @@ the same subject explains that ending, the clause is a consequence and accuses n
 - an assertion that failed and quotes the very exception;
 - the same ending, at the same line of code, while the subject was imported, or in the same collective.
 
-An assertion that failed is no consequence, but for one mistake: where work is left behind that nobody waits for,
-whatever is compared may differ. It was seen to be the only reason if nothing differs once every collective ends before
-it returns; then it is told once. A cause is of the same level or a stricter one: so a consequence never makes the
-verdict on a subject better.
+An assertion that failed is no consequence, but for two mistakes. Where work is left behind that nobody waits for,
+whatever is compared may differ; it was seen to be the only reason if nothing differs once every collective ends before
+it returns. And a gradient that is wrong among several ranks says nothing new where it is wrong on one. A cause is of
+the same level or a stricter one: so a consequence never makes the verdict on a subject better.
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ _TOLD_BY_PYTORCH = (
     (re.compile("Expected the vmap staticmethod to have two returns"), "Function.vmap.out-dims"),
     (re.compile(r"vmap staticmethod returned an incompatible \(output, out_dims\) tuple"), "Function.vmap.out-dims"),
 )
+
+#: Clauses that judge in a group of one rank what others judge among several.
+_ALONE = {"Collective.forward.one-rank": "Collective.backward.gradient"}
 
 
 def with_consequences(clauses: Sequence[ClauseResult]) -> tuple[ClauseResult, ...]:
@@ -92,6 +95,8 @@ def _cause_of(clause: ClauseResult, causes: Sequence[ClauseResult]) -> ClauseRes
     """The first cause that explains how a test of this clause ended, where causes explain all of them."""
     if _is_left_behind(clause):
         return next((cause for cause in causes if any(map(_shows_what_is_left_behind, _broken(cause)))), None)
+    if clause.id in _ALONE and clause.verdict == "fail":
+        return next((cause for cause in causes if cause.id == _ALONE[clause.id] and _asserted(cause)), None)
     accidents = {accident for test in _broken(clause) for accident in _accidents(test)}
     if _asserted(clause) or not accidents:
         return None

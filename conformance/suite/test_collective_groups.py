@@ -169,8 +169,8 @@ def test_two_groups_at_once(subject: Subject, world: World) -> None:
 
 
 def _overwritten(claim: Claim, mine: list[torch.Tensor], right: list[torch.Tensor | None], world: World) -> str:
-    """Name the cause, where another call in the same group does no harm. Every rank has to ask."""
-    first, second = [_Begun(claim, mine, world_group(), world) for _ in range(2)]
+    """Name the cause, where a call with other numbers in the same group does no harm. Every rank has to ask."""
+    first, second = [_Begun(claim, given, world_group(), world) for given in (mine, moved(mine))]
     actual = first.ended()
     second.ended()
     fine = all(_near(a, b) for a, b in zip(actual, right, strict=True))
