@@ -87,7 +87,8 @@ def _backward(how):
         "symmetric": (lambda right: (right + right.t()) / 2, "the symmetric part"),
         "off by one": (lambda right: right.roll(1, 0), "shifted by one or more entries"),
         "not a number": (lambda right: right * float("nan"), "not a number"),
-        "half precision": (lambda right: right.half().double(), "float16 on the way"),
+        "half precision": (lambda right: right.half().double(), ": float16 on the way"),
+        "brain floats": (lambda right: right.bfloat16().double(), ": bfloat16 on the way"),
     }.values(),
 )
 def test_a_gradient_that_is_wrong_is_named_as_what_it_looks_like(how, said):

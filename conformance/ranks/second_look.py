@@ -29,13 +29,14 @@ def still_compiling(item: PlannedTest, outcomes: Sequence[RankOutcome]) -> bool:
 
 def due_to(cause: str, outcome: TestOutcome) -> TestOutcome:
     """The outcome of a test that passes where this cause is taken away. What its ranks took for the cause is none."""
-    guessed = f"\nlooks like: {outcome.likely}"
-    return replace(
-        outcome,
-        likely=cause,
-        message=outcome.message.replace(guessed, ""),
-        ranks=tuple(replace(rank, likely="", message=rank.message.removesuffix(guessed)) for rank in outcome.ranks),
+    message = outcome.message
+    for guess in {outcome.likely, *(rank.likely for rank in outcome.ranks)}:
+        message = message.replace(f"\nlooks like: {guess}", "")
+    ranks = (
+        replace(rank, likely="", message=rank.message.removesuffix(f"\nlooks like: {rank.likely}"))
+        for rank in outcome.ranks
     )
+    return replace(outcome, likely=cause, message=message, ranks=tuple(ranks))
 
 
 def annotated(outcomes: Sequence[RankOutcome], again: Sequence[RankOutcome]) -> list[RankOutcome]:
