@@ -514,7 +514,9 @@ def test_what_is_wrong_in_double_precision_is_told_in_the_same_words_of_every_dt
     with pytest.raises(ConformanceError) as error:
         gradient_of(wrong.GatherWithNeighboursSlice, types="V -> I")
     clause = error.value.report.subjects[0].clause("Collective.backward.gradient")
-    broken = [test for test in clause.tests if test.outcome == "fail" and "test_gradients_are_those_owed" in test.nodeid]
+    broken = [
+        test for test in clause.tests if test.outcome == "fail" and "test_gradients_are_those_owed" in test.nodeid
+    ]
     assert len(broken) > 1
     assert {test.message for test in broken} == {broken[0].message}
     assert "on rank 0 the gradient is the one that rank 1 must have" in broken[0].message

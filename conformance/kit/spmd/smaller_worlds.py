@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 from conformance.core.errors import UsageError
 from conformance.kit.deviations import need
-from conformance.kit.process_groups import among
+from conformance.kit.process_groups import all_ranks, among
 from conformance.kit.samples import Sample, samples_from
 from conformance.kit.spmd.claims import Claim, by_types, signature_of
 from conformance.kit.spmd.owed import Run, backward
@@ -49,7 +49,19 @@ def made_for(claim: Claim, at: int, members: Sequence[int], world: World) -> Cla
     call = TensorCall.of(claim.call.subject, sample).converted(claim.call.dtype)
     told = world.exchange([told_apart(tensor) for tensor in call.tensors])
     need(all(len(each) == len(claim.call.tensors) for each in told), OTHER_TENSORS)
-    return replace(claim, call=with_own(call, [told[member] for member in members]))
+    return replace(claim, call=_with_numbers_of_first(with_own(call, [told[member] for member in members]), world))
+
+
+def _with_numbers_of_first(call: TensorCall, world: World) -> TensorCall:
+    """The call with the first rank's numbers in what has one shape everywhere: inputs may draw others on every rank.
+
+    Rank 0 stands for the first rank of any smaller group.
+    """
+    first, values = all_ranks(world).agreed(call.tensors), list(call.values)
+    for number, at in enumerate(call.places):
+        if number not in call.uneven and differentiable(values[at]):
+            values[at] = first[number]
+    return replace(call, values=tuple(values))
 
 
 def _sample_in_world(claim: Claim, at: int, rank: int, size: int, device: str) -> Sample | None:
