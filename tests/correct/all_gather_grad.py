@@ -6,9 +6,7 @@ import torch
 import torch.distributed as dist
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
-from torch.distributed._functional_collectives import all_gather_tensor_autograd
 
-from conformance import Subject
 from tests.correct._gathers import agree, dense, gathered, rank, size, stack, summed
 
 SPEC = "AllGatherGradAutograd"
@@ -322,14 +320,3 @@ def unstacked(x):
 def with_own_entry_attached(x):
     """A plain callable around a Function."""
     return tuple(entry * 1 if entry.is_floating_point() else entry for entry in StackedAllReduce.apply(x))
-
-
-def _functional(x):
-    """A functional collective, whose parts are handed on before it is done: whoever reads them waits."""
-    if not dist.is_initialized():
-        return (x.clone(),)
-    whole = all_gather_tensor_autograd(x.contiguous().unsqueeze(0), 0, dist.group.WORLD)
-    return tuple(whole.unbind(0))
-
-
-FUNCTIONAL = Subject(_functional, spec="AllGatherGradAutograd")
