@@ -508,3 +508,15 @@ def test_every_reference_collective_is_a_subject_with_its_types():
 def _flat(error: pytest.ExceptionInfo[ConformanceError]) -> str:
     lines = (line.strip().removeprefix("|").strip() for line in str(error.value).splitlines())
     return " ".join(" ".join(lines).split())
+
+
+def test_what_is_wrong_in_double_precision_is_told_in_the_same_words_of_every_dtype():
+    with pytest.raises(ConformanceError) as error:
+        gradient_of(wrong.GatherWithNeighboursSlice, types="V -> I")
+    clause = error.value.report.subjects[0].clause("Collective.backward.gradient")
+    broken = [
+        test for test in clause.tests if test.outcome == "fail" and "test_gradients_are_those_owed" in test.nodeid
+    ]
+    assert len(broken) > 1
+    assert {test.message for test in broken} == {broken[0].message}
+    assert "on rank 0 the gradient is the one that rank 1 must have" in broken[0].message

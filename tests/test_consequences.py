@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conformance.core.clauses import registry
-from conformance.core.outcomes import BROKEN, OUTCOMES, RankOutcome
+from conformance.core.outcomes import BROKEN, LEFT_BEHIND, NOT_WAITED_FOR, OUTCOMES, RankOutcome
 from conformance.report.consequences import _TOLD_BY_PYTORCH
 from conformance.report.model import LEVELS, ClauseResult, overall
 from conformance.report.verdicts import clause_verdict
@@ -159,13 +159,57 @@ def test_an_assertion_that_failed_on_one_rank_is_no_consequence_of_an_error_on_a
     assert found[COUNT][0] == "error"
 
 
+@pytest.mark.parametrize("cause", NOT_WAITED_FOR)
+def test_what_work_that_is_left_behind_breaks_is_told_once(cause):
+    found = verdicts(
+        outcome(SUM, "fail", message="gradient of x", likely=cause),
+        outcome(COUNT, "fail", message="actual: 1", likely=LEFT_BEHIND),
+        outcome(LAYOUT, "error", message="ranks disagree", likely=LEFT_BEHIND),
+    )
+    assert found[SUM][0] == "fail"
+    assert found[COUNT] == found[LAYOUT] == ("consequence", SUM)
+
+
+def test_what_breaks_for_another_reason_too_is_no_consequence_of_it():
+    tests = [outcome(SUM, "fail", likely=LEFT_BEHIND), outcome(COUNT, "fail", likely=LEFT_BEHIND)]
+    found = verdicts(*tests, outcome(COUNT, "fail", node="other", message="actual: 1"))
+    assert [found[name][0] for name in (SUM, COUNT)] == ["fail", "fail"]
+
+
+def _of_a_collective(*tests):
+    subject = subject_ref("mypkg.dist:Sum", "Collective")
+    names = ("Collective.backward.gradient", "Collective.forward.one-rank")
+    levels = {"Collective.backward.gradient": "must", "Collective.forward.one-rank": "quality"}
+    known = {name: clause(name, level=levels[name], spec="Collective") for name in names}
+    found = [outcome(name, word, subject=subject, message=name) for name, word in tests]
+    report = made(*found, subjects=(subject,), clauses=CLAUSES | known)
+    return {own.id.partition(".")[2]: own.verdict for own in report.subjects[0].clauses if own.id in names}
+
+
+@pytest.mark.parametrize(
+    ("among_several", "alone", "verdict"),
+    [("fail", "fail", "consequence"), ("fail", "error", "error"), ("error", "fail", "fail"), ("pass", "fail", "fail")],
+)
+def test_a_gradient_that_is_wrong_among_several_ranks_is_not_told_again_of_one(among_several, alone, verdict):
+    found = _of_a_collective(("Collective.backward.gradient", among_several), ("Collective.forward.one-rank", alone))
+    assert found == {"backward.gradient": among_several, "forward.one-rank": verdict}
+
+
 def test_a_stricter_clause_is_never_excused_by_a_laxer_one():
     found = verdicts(outcome(LAYOUT, "fail", message=f"raises {RAISED}"), outcome(SUM, "error", message=RAISED))
     assert [found[name][0] for name in (LAYOUT, SUM)] == ["fail", "error"]
 
 
 messages = st.sampled_from([RAISED, PYTORCH, f"raises {RAISED}", "while the subject was imported: no", ""])
-tests = st.builds(outcome, st.sampled_from(OWED), st.sampled_from(OUTCOMES), message=messages, node=st.text(max_size=3))
+likely = st.sampled_from(["", *NOT_WAITED_FOR])
+tests = st.builds(
+    outcome,
+    st.sampled_from(OWED),
+    st.sampled_from(OUTCOMES),
+    message=messages,
+    node=st.text(max_size=3),
+    likely=likely,
+)
 
 
 @settings(deadline=None)

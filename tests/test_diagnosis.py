@@ -90,7 +90,8 @@ def _backward(how):
         "rows from last to first": (lambda right: right.flip(0), "in reverse order along dimension 0"),
         "columns from last to first": (lambda right: right.flip(1), "in reverse order along dimension 1"),
         "not a number": (lambda right: right * float("nan"), "not a number"),
-        "half precision": (lambda right: right.half().double(), "float16 on the way"),
+        "half precision": (lambda right: right.half().double(), ": float16 on the way"),
+        "brain floats": (lambda right: right.bfloat16().double(), ": bfloat16 on the way"),
     }.values(),
 )
 def test_a_gradient_that_is_wrong_is_named_as_what_it_looks_like(how, said):

@@ -80,6 +80,46 @@ def test_who_leaves_out_a_collective_is_named_where_others_wait_in_it(calls, sai
     assert not joined(plan(SUM), [replace(rank, outcome="fail") for rank in late], 0.5).likely
 
 
+IN_PAIRS = [
+    ("reduce([2 float32]) among ranks 0,1", "allreduce([2 float32]) among ranks 0,2"),
+    ("reduce([2 float32]) among ranks 0,1",),
+    ("allreduce([2 float32]) among ranks 0,2",),
+]
+
+
+@pytest.mark.parametrize(
+    ("calls", "said"),
+    [
+        ([("allreduce([2 float32])",), ("barrier()",)], "collectives differ at number 1: rank 0 called allreduce"),
+        ([("send([2 float32])",), ("recv([2 float32])",)], ""),
+        (
+            [("send([2 float32])",), ()],
+            "collectives differ at number 1: rank 0 called send([2 float32]); rank 1 called",
+        ),
+        (
+            [("send([2 float32])", "barrier()"), ("recv([2 float32])",)],
+            "collectives differ at number 1: rank 0 called barrier(); rank 1 called nothing more",
+        ),
+        (IN_PAIRS, ""),
+        (
+            [*IN_PAIRS[:2], ()],
+            "collectives among ranks 0,2 differ at number 1: rank 0 called allreduce([2 float32]) among ranks 0,2; "
+            "rank 2 called nothing more",
+        ),
+    ],
+)
+def test_the_ranks_of_each_group_are_compared_with_one_another(calls, said):
+    broken = [RankOutcome(rank, "fail", "x", collectives=called) for rank, called in enumerate(calls)]
+    told = joined(plan(SUM), broken, 0.5).message
+    assert said in told if said else "differ" not in told
+
+
+def test_ranks_outside_a_group_leave_nothing_out_that_is_called_in_it():
+    late = [RankOutcome(rank, "timeout", collectives=calls) for rank, calls in enumerate([("barrier()",), ()])]
+    told = joined(plan("Collective.group.subgroup"), late, 0.5).likely
+    assert told == "rank 0 called barrier on the default group, in a call with another: pass `group=` there"
+
+
 @pytest.mark.parametrize("word", ["pass", "not-applicable"])
 @pytest.mark.parametrize("heard", [(), (0,), (1,), (0, 0), (0, 2)])
 def test_what_some_rank_never_said_is_an_error(word, heard):

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from conformance.core.disagreement import NOTHING_MORE, POINT_TO_POINT, first_difference, name_of
 from conformance.core.outcomes import AMONG, BROKEN, TELLING, Outcome, RankOutcome, TestOutcome, worst
 
 if TYPE_CHECKING:
     from conformance.core.plan import PlannedTest
 
-NOTHING_MORE = "nothing more"
-#: Calls that one rank issues and another answers.
-POINT_TO_POINT = ("send", "recv", "recv_anysource")
-#: How collectives begin in which every rank may send parts of other sizes.
-EXCHANGES = ("all_to_all", "alltoall")
-ROOT_ONLY = re.compile(r",? ?\[\[.*?\]\],? ?|,? ?\[\],? ?")
+#: How a test ended whose clause does not apply on some ranks.
+DISAGREE = "ranks disagree on whether the clause applies"
+#: Clauses of which a test makes calls that some ranks alone take part in.
+OF_GROUPS = "Collective.group."
 
 
 def joined(item: PlannedTest, outcomes: Sequence[RankOutcome], seconds: float) -> TestOutcome:
@@ -34,7 +32,7 @@ def joined(item: PlannedTest, outcomes: Sequence[RankOutcome], seconds: float) -
         seconds=round(seconds, 6),
         message=message if broken else "",
         reason="" if broken else message,
-        likely=_likely(outcomes),
+        likely=_likely(outcomes, in_a_group=item.test.clause.startswith(OF_GROUPS)),
         reproduce=item.reproduce if broken else "",
         # What ranks print and call is of use where something broke; a long run cannot keep all of it.
         ranks=tuple(outcomes if broken else (replace(found, output="", collectives=()) for found in outcomes)),
@@ -49,7 +47,7 @@ def join(outcomes: Sequence[RankOutcome], world: int) -> tuple[Outcome, str]:
     """
     if _disagree(outcomes):
         each = ", ".join(f"rank {outcome.rank} {outcome.outcome}" for outcome in outcomes)
-        return "error", f"ranks disagree on whether the clause applies: {each}"
+        return "error", f"{DISAGREE}: {each}"
     outcome = worst(cause.outcome for cause in _deciding(outcomes))
     silent = sorted(set(range(world)) - {found.rank for found in outcomes})
     if silent and outcome in {"pass", "not-applicable"}:
@@ -62,7 +60,7 @@ def join(outcomes: Sequence[RankOutcome], world: int) -> tuple[Outcome, str]:
         return outcome, firsts[outcome].message
     named = [firsts[word] for word in TELLING if word in firsts and word in {outcome, "fail"}]
     said = [f"rank {found.rank} of {len(outcomes)}: {found.message}" for found in named]
-    return outcome, "\n".join(filter(None, [*said, _disagreement(outcomes)]))
+    return outcome, "\n".join(filter(None, [*said, str(first_difference(outcomes) or "")]))
 
 
 def _disagree(outcomes: Sequence[RankOutcome]) -> bool:
@@ -76,10 +74,10 @@ def _disagree(outcomes: Sequence[RankOutcome]) -> bool:
     )
 
 
-def _likely(outcomes: Sequence[RankOutcome]) -> str:
+def _likely(outcomes: Sequence[RankOutcome], in_a_group: bool) -> str:
     """The likely cause: what a rank found, or else what the collectives of all ranks show."""
     found_by_a_rank = next((found.likely for found in outcomes if found.likely), "")
-    return found_by_a_rank or _group_left_out(outcomes) or _collective_left_out(outcomes)
+    return found_by_a_rank or _group_left_out(outcomes) or _collective_left_out(outcomes, in_a_group)
 
 
 def _group_left_out(outcomes: Sequence[RankOutcome]) -> str:
@@ -95,18 +93,24 @@ def _group_left_out(outcomes: Sequence[RankOutcome]) -> str:
     return ""
 
 
-def _collective_left_out(outcomes: Sequence[RankOutcome]) -> str:
-    """Say so where ranks hang in a collective of all ranks that others do not enter, whatever else these did."""
+def _collective_left_out(outcomes: Sequence[RankOutcome], in_a_group: bool) -> str:
+    """Say so where ranks hang in a collective of all ranks that others do not enter, whatever else these did.
+
+    Where the call was made in a group, of which the others are no members, they had no reason to enter it.
+    """
     calls = [call for found in outcomes for call in found.collectives]
     if not any(found.outcome == "timeout" for found in outcomes) or any(map(_is_of_some, calls)):
         return ""
-    here, _ = _first_difference(outcomes)
-    names = {rank: text.partition("(")[0] for rank, text in here.items()}
+    found = first_difference(outcomes)
+    names = {rank: name_of(text) for rank, text in found.called.items()} if found else {}
     called = {name for name in names.values() if name != NOTHING_MORE}
     waiting = [rank for rank, name in names.items() if name != NOTHING_MORE]
     absent = [rank for rank, name in names.items() if name == NOTHING_MORE]
     if len(called) != 1 or not absent:
         return ""
+    if in_a_group:
+        name = called.pop()
+        return f"{_ranks(waiting)} called {name} on the default group, in a call with another: pass `group=` there"
     return f"{_ranks(absent)} left out {called.pop()}, in which {_ranks(waiting)} waited"
 
 
@@ -116,44 +120,9 @@ def _ranks(numbers: Sequence[int]) -> str:
 
 def _is_of_some(call: str) -> bool:
     """Whether a call is not one that all ranks make: within a group, or from one rank to another."""
-    return AMONG in call or call.partition("(")[0] in POINT_TO_POINT
+    return AMONG in call or name_of(call) in POINT_TO_POINT
 
 
 def _deciding(outcomes: Sequence[RankOutcome]) -> Sequence[RankOutcome]:
     """The ranks that decide the outcome: those that broke it, or all if each one only waited."""
     return [outcome for outcome in outcomes if not outcome.bystander] or outcomes
-
-
-def _disagreement(outcomes: Sequence[RankOutcome]) -> str:
-    """Name the first collective in which the ranks' calls differ; empty where they agree."""
-    here, place = _first_difference(outcomes)
-    each = "; ".join(f"rank {rank} called {text}" for rank, text in here.items())
-    return f"the ranks' collectives differ at number {place + 1}: {each}" if here else ""
-
-
-def at_odds(outcomes: Sequence[RankOutcome]) -> bool:
-    """Whether two ranks issued different collectives, rather than one rank issuing none."""
-    here, _ = _first_difference(outcomes)
-    return len(set(here.values()) - {NOTHING_MORE}) > 1
-
-
-def _first_difference(outcomes: Sequence[RankOutcome]) -> tuple[Mapping[int, str], int]:
-    calls = {outcome.rank: outcome.collectives for outcome in outcomes}
-    for place in range(max((len(called) for called in calls.values()), default=0)):
-        here = {rank: called[place] if place < len(called) else NOTHING_MORE for rank, called in calls.items()}
-        if len({_compared(text) for text in here.values()}) > 1:
-            return here, place
-    return {}, 0
-
-
-def _compared(call: str) -> str:
-    """A collective as every rank sees it: without the list that only a root passes, and without parts that are uneven.
-
-    >>> _compared("scatter([2 float32], [[2 float32, 2 float32]])") == _compared("scatter([2 float32], [])")
-    True
-    >>> _compared("all_to_all_single(3 float32, 2 float32, [], [])")
-    'all_to_all_single'
-    """
-    if call.startswith(EXCHANGES):
-        return call.partition("(")[0] + "".join(call.partition(AMONG)[1:])
-    return ROOT_ONLY.sub("", call) if call.startswith(("scatter(", "gather(")) else call

@@ -28,6 +28,15 @@ EARLIER_CALLS = (
     "what earlier calls left behind, or a race, as with work that nobody waits for: "
     "on ranks that had run nothing else, this test passed"
 )
+#: What to do about a result or a gradient that changes once it was returned.
+WAIT_IN_FORWARD = "asynchronous work is left behind in forward: wait for it"
+WAIT_IN_BACKWARD = "asynchronous work is left behind in backward: wait for it"
+#: The cause of a failure that is gone where nothing is left behind.
+LEFT_BEHIND = (
+    "asynchronous work is left behind: where every collective ends before it returns, this test passes; wait for it"
+)
+#: One mistake, by each of its names.
+NOT_WAITED_FOR = (WAIT_IN_FORWARD, WAIT_IN_BACKWARD, LEFT_BEHIND)
 
 #: What comes before the ranks of a group that is not the whole world, at the end of a collective's line.
 AMONG = " among ranks "

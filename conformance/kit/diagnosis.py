@@ -60,7 +60,7 @@ def _generic(actual: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype) -
     if moved:
         return moved
     if torch.allclose(actual, expected, rtol=1e-2, atol=1e-3):
-        rounding = _rounding(actual, expected, dtype, torch.float16, torch.bfloat16)
+        rounding = _rounding(actual, expected, dtype, torch.bfloat16, torch.float16)  # what fits the first may fit both
         return f"right to a few digits{rounding}" if rounding else ""
     return ""
 

@@ -239,6 +239,7 @@ class Subject:
             world: the ranks.
 
         Raises:
+            NotApplicable: the types do not fit them in this world, and it is judged in others.
             UsageError: the types do not fit the tensors of a sample.
         """
         if not self.is_typed:
@@ -246,6 +247,9 @@ class Subject:
         try:
             return typed(self.examples(world), self.types, world)
         except BadTypes as error:
+            if self.ranks and world.size not in self.ranks:  # such as a list with a tensor for each rank
+                own = " or ".join(map(str, self.ranks))
+                raise NotApplicable(f"it is judged among {own} ranks alone; among {world.size}, {error}") from None
             raise UsageError(f"{self.label}: {error}") from None
 
     def examples(self, world: Any) -> list[Sample]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, Protocol, TypeVar
 from zlib import crc32
@@ -19,6 +20,11 @@ Result = TypeVar("Result")
 
 #: Under this name a test notes that memory may be damaged, and that its ranks are good for no other test.
 SPOILED = "spoiled"
+
+
+def _stays(key: object) -> bool:
+    """Whether a name is that of a process group, or says that memory may be damaged."""
+    return key == SPOILED or (isinstance(key, tuple) and key[0] == "group")
 
 
 class LeftAlone(Exception):
@@ -87,6 +93,20 @@ class World:
                 ) from error
             return None
         return None if any(self.exchange(result is None)) else result
+
+    @contextmanager
+    def forgetting(self) -> Iterator[None]:
+        """Know nothing in the block of what was seen before, nor after it of what was seen there. Groups stay."""
+        before = dict(self.known)
+        self._know({key: found for key, found in before.items() if _stays(key)})
+        try:
+            yield
+        finally:
+            self._know(before | {key: found for key, found in self.known.items() if _stays(key)})
+
+    def _know(self, found: dict[Any, Any]) -> None:
+        self.known.clear()
+        self.known.update(found)
 
     def seeded(self, rank: int, *key: object) -> torch.Generator:
         """A generator that depends on ``rank`` and ``key`` alone, so that any rank can compute what another one holds.

@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Sequence
 
-from conformance.core.joining import EXCHANGES, POINT_TO_POINT
+from conformance.core.disagreement import EXCHANGES, POINT_TO_POINT
 from conformance.core.outcomes import AMONG, RankOutcome
 
 #: Collectives to which ranks bring tensors of different shapes, or of which only the root has a list.

@@ -9,9 +9,19 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from conformance.core.clauses import CONTRACT, specs
+from conformance.core.disagreement import at_odds
 from conformance.core.errors import ForkserverDied, StartFailed
-from conformance.core.joining import at_odds, joined
-from conformance.core.outcomes import BAD_SUBJECT, BadSubject, Outcome, RankOutcome, TestOutcome
+from conformance.core.joining import DISAGREE, joined
+from conformance.core.outcomes import (
+    BAD_SUBJECT,
+    EARLIER_CALLS,
+    LEFT_BEHIND,
+    NOT_WAITED_FOR,
+    BadSubject,
+    Outcome,
+    RankOutcome,
+    TestOutcome,
+)
 from conformance.core.plan import PlannedTest, SubjectRef
 from conformance.core.worlds import are_world_sizes
 from conformance.ranks.client import Forkserver
@@ -20,7 +30,7 @@ from conformance.ranks.group import RankGroup
 from conformance.ranks.owner import Owner
 from conformance.ranks.preloads import TRANSFORMS
 from conformance.ranks.refusals import Refusals
-from conformance.ranks.second_look import STILL_COMPILING, annotated, due_to_earlier_calls, still_compiling
+from conformance.ranks.second_look import STILL_COMPILING, annotated, due_to, still_compiling
 from conformance.ranks.settings import Settings
 from conformance.ranks.starter import IMPORTING, Key, Starter, cannot_be_tested, described
 
@@ -54,6 +64,7 @@ class Pool(Owner):
         self.starting = False
         self.tests_run = 0  # by the present ranks
         self.fail_alone: set[tuple[str, str]] = set()  # subjects with clauses that fresh ranks break
+        self.fail_at_once: set[tuple[str, str]] = set()  # and those that break with every collective ended at once
         self.refusals = Refusals()
         self.unloadable: dict[tuple[str, int], list[RankOutcome]] = {}
         self.give_up = GiveUpRule()
@@ -86,7 +97,27 @@ class Pool(Owner):
             outcomes = _all_ranks(item, "skip", STILL_COMPILING)
         outcome = joined(item, outcomes, time.perf_counter() - start)
         self.give_up.note(item, outcome)
-        return due_to_earlier_calls(item, outcome) if self._passes_alone(item, outcome) else outcome
+        if self._passes_where_nothing_is_left_behind(item, outcome):
+            return due_to(LEFT_BEHIND, outcome)
+        if self._passes_alone(item, outcome):
+            return replace(due_to(EARLIER_CALLS, outcome), reproduce=item.reproduce_among_others)
+        return outcome
+
+    def _passes_where_nothing_is_left_behind(self, item: PlannedTest, outcome: TestOutcome) -> bool:
+        """Whether a test that failed passes with every collective ended at once, and nobody waited for one of them.
+
+        It is asked of a clause until one fails there too.
+        """
+        broken = (_name(item.subject), item.test.clause)
+        is_told = outcome.outcome == "fail" or outcome.message.startswith(DISAGREE)
+        if not is_told or not item.group or outcome.likely in NOT_WAITED_FOR:
+            return False
+        if broken in self.fail_at_once or item.test.compiles or self.refusals.known or self._known(item):
+            return False
+        again = self._put_back(self._attempted(item, ended_at_once=True))
+        passes = all(rank.outcome == "pass" for rank in again)
+        self.fail_at_once.update(() if passes else (broken,))
+        return passes and self.group is not None and any(told.get("left_behind") for told in self.group.details())
 
     def _passes_alone(self, item: PlannedTest, outcome: TestOutcome) -> bool:
         """Whether fresh ranks pass a test that failed after others; asked of a clause until one fails there too."""
@@ -101,14 +132,15 @@ class Pool(Owner):
         self.fail_alone.update(() if passes else (broken,))
         return passes
 
-    def _attempted(self, item: PlannedTest, again: bool = True) -> list[RankOutcome]:
+    def _attempted(self, item: PlannedTest, again: bool = True, ended_at_once: bool = False) -> list[RankOutcome]:
         """The outcomes of a test, whatever happens to the forkserver or in the controller itself."""
         try:
-            return self._second_look(item, self._outcomes(item))
+            outcomes = self._outcomes(item, ended_at_once)
+            return outcomes if ended_at_once else self._second_look(item, outcomes)
         except ForkserverDied as error:
             self._begin_again(error)
             if self.starting and again:  # nothing of this test's subject has run yet
-                return self._attempted(item, again=False)
+                return self._attempted(item, False, ended_at_once)
             self.give_up.killed(item)
             return _all_ranks(item, "crash", "the forkserver was killed, and this rank with it")
         except StartFailed as error:
@@ -137,11 +169,16 @@ class Pool(Owner):
     def preflight(self, subject: SubjectRef | None) -> Preflight:
         """Import a subject on one rank and take its samples; without one, only call what is to be set up.
 
-        Inputs of a spec that gathers may ask for their rank: where they raise, they are asked again in a group of one.
+        Inputs of a spec that gathers may ask for their rank: where they raise, they are asked again in a group of one,
+        or in the smallest world in which the subject is judged. They may be as many as there are ranks.
         """
-        found, details = self._first_look(subject, group=False)
-        if cannot_be_tested(found, details) and details.get("gathers") is True:
-            found, details = self._first_look(subject, group=True)
+        found, details = self._first_look(subject, Key(subject, 1, group=False))
+        is_unfit = cannot_be_tested(found, details) or found.outcome == "not-applicable"
+        if is_unfit and details.get("gathers") is True:
+            own = details.get("ranks", ())
+            size = min(own) if own and are_world_sizes(own) else 1
+            with contextlib.suppress(StartFailed):
+                found, details = self._first_look(subject, Key(subject, size, group=True))
         spec, ranks = details.get("spec", subject.spec if subject else CONTRACT), details.get("ranks", ())
         if found.outcome == "timeout":
             self.unloadable[_name(subject), 0] = [found]
@@ -152,14 +189,15 @@ class Pool(Owner):
         # What a rank says is the subject's word.
         return Preflight("pass", spec, details.get("types", ""), tuple(ranks) if are_world_sizes(ranks) else ())
 
-    def _first_look(self, subject: SubjectRef | None, *, group: bool) -> tuple[RankOutcome, dict[str, Any]]:
-        """What one rank said of a subject and its samples, and what else it answered."""
+    def _first_look(self, subject: SubjectRef | None, key: Key) -> tuple[RankOutcome, dict[str, Any]]:
+        """What a rank said of a subject and its samples, the first that could not take them, and its whole answer."""
         details: dict[str, Any] = {}
         self.forkserver.strays.note()
         try:
-            with self.starter.start(Key(subject, 1, group), self.settings) as ranks:
-                (found,) = self.starter.load(ranks, subject, self.settings, look="samples")
-                (details,) = ranks.details()
+            with self.starter.start(key, self.settings) as ranks:
+                outcomes = self.starter.load(ranks, subject, self.settings, look="samples")
+                answers = list(zip(outcomes, ranks.details(), strict=True))
+                found, details = next((answer for answer in answers if cannot_be_tested(*answer)), answers[0])
         except ForkserverDied as error:
             self._begin_again(error)
             found = RankOutcome(0, "crash", f"{IMPORTING}: the forkserver was killed")
@@ -195,6 +233,7 @@ class Pool(Owner):
         self.close()
         self.unloadable.clear()
         self.fail_alone.clear()
+        self.fail_at_once.clear()
         self.refusals = Refusals()
         self.starter.failed.clear()
         self.give_up = GiveUpRule()
@@ -206,7 +245,7 @@ class Pool(Owner):
             return [replace(hangs[0], rank=rank) for rank in range(item.size)]
         return self.unloadable.get((_name(item.subject), item.size))
 
-    def _outcomes(self, item: PlannedTest) -> list[RankOutcome]:
+    def _outcomes(self, item: PlannedTest, ended_at_once: bool = False) -> list[RankOutcome]:
         key = Key(item.subject, *item.world)
         known = self._known(item)
         self.starting = known is None
@@ -229,14 +268,16 @@ class Pool(Owner):
             "function": item.test.function,
             "arguments": item.test.arguments,
             "cases": dict(item.case),
+            "ended_at_once": ended_at_once,
         }
-        self.tests_run += 1
-        outcomes = self.group.request(request, self._deadline(item.test.deadline))
+        self.tests_run += not ended_at_once
+        deadline = self._deadline(item.test.deadline)
+        outcomes = self.group.request(request, min(deadline, SECOND_LOOK) if ended_at_once else deadline)
         self.forkserver.expect_alive()
         if self.refusals.believes(self.group, self.key, outcomes, first=self.tests_run == 1):
             return outcomes
         self.close()
-        return self._outcomes(item)
+        return self._outcomes(item, ended_at_once)
 
     def _deadline(self, own: float | None) -> float:
         """How long a test may take: its own deadline where that is shorter than the run's, with what groups take.

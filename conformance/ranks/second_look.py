@@ -1,4 +1,4 @@
-"""What is said of a failure once it was looked at again: on fresh ranks, or with PyTorch's distributed debugging."""
+"""What is said of a failure once it was looked at again: on fresh ranks, without overlap, or by PyTorch's debugging."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from conformance.core.outcomes import EARLIER_CALLS, RankOutcome, TestOutcome
+from conformance.core.outcomes import RankOutcome, TestOutcome
 from conformance.core.plan import PlannedTest
 
 #: Files of PyTorch's compiler that are on a stack while it compiles, and not while what it made is running.
@@ -27,16 +27,16 @@ def still_compiling(item: PlannedTest, outcomes: Sequence[RankOutcome]) -> bool:
     return item.test.compiles and any(_COMPILING.search(outcome.stack) for outcome in late)
 
 
-def due_to_earlier_calls(item: PlannedTest, outcome: TestOutcome) -> TestOutcome:
-    """The outcome of a test that passes on fresh ranks. What its ranks took for the cause is none."""
-    guessed = f"\nlooks like: {outcome.likely}"
-    return replace(
-        outcome,
-        likely=EARLIER_CALLS,
-        message=outcome.message.replace(guessed, ""),
-        reproduce=item.reproduce_among_others,
-        ranks=tuple(replace(rank, likely="", message=rank.message.removesuffix(guessed)) for rank in outcome.ranks),
+def due_to(cause: str, outcome: TestOutcome) -> TestOutcome:
+    """The outcome of a test that passes where this cause is taken away. What its ranks took for the cause is none."""
+    message = outcome.message
+    for guess in {outcome.likely, *(rank.likely for rank in outcome.ranks)}:
+        message = message.replace(f"\nlooks like: {guess}", "")
+    ranks = (
+        replace(rank, likely="", message=rank.message.removesuffix(f"\nlooks like: {rank.likely}"))
+        for rank in outcome.ranks
     )
+    return replace(outcome, likely=cause, message=message, ranks=tuple(ranks))
 
 
 def annotated(outcomes: Sequence[RankOutcome], again: Sequence[RankOutcome]) -> list[RankOutcome]:

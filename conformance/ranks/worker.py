@@ -29,6 +29,7 @@ from conformance.ranks import collectives
 from conformance.ranks.call_log import Log
 from conformance.ranks.channel import Channel
 from conformance.ranks.place import GLOO_INTERFACE
+from conformance.ranks.unwaited import Work, ended_at_once
 
 #: A group's own timeout: far beyond any test's deadline, which is the controller's to keep.
 GROUP_TIMEOUT = timedelta(hours=1)
@@ -183,7 +184,11 @@ class Rank:
             offered = {"subject": self.subject, "world": self.world, **request["cases"]}
             return call_body(request["module"], request["function"], request["arguments"], offered)
 
-        ended = attempted(running)
+        if request["ended_at_once"]:
+            with ended_at_once() as work, self.world.forgetting():
+                ended = attempted(running)
+        else:
+            work, ended = Work(), attempted(running)
         # What a kernel runs into belongs to the test that started it; a device that has failed is of no more use.
         device = attempted(lambda: synchronize(self.world.device))
         done = asdict(device if ended.outcome == "pass" != device.outcome else ended)
@@ -193,6 +198,7 @@ class Rank:
         done["changed"] = isolation.differences(before, self.around) + self.growth.differences()
         done["changed"] += ["memory that is not its own"] if self.world.known.pop(SPOILED, False) else []
         done["changed"] += [] if device.outcome == "pass" else ["the device, which no longer answers"]
+        done["left_behind"] = work.is_left
         isolation.settle()
         answered = bool(ANSWERED)  # by now; ranks that still refuse every call are good for the next test
         self.channel.send({"event": "done", "serial": request["serial"], "answered": answered, **done})

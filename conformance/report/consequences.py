@@ -7,8 +7,10 @@ the same subject explains that ending, the clause is a consequence and accuses n
 - an assertion that failed and quotes the very exception;
 - the same ending, at the same line of code, while the subject was imported, or in the same collective.
 
-An assertion that failed is never a consequence, and a cause is of the same level or a stricter one: so a
-consequence never makes the verdict on a subject better.
+An assertion that failed is no consequence, but for two mistakes. Where work is left behind that nobody waits for,
+whatever is compared may differ; it was seen to be the only reason if nothing differs once every collective ends before
+it returns. And a gradient that is wrong among several ranks says nothing new where it is wrong on one. A cause is of
+the same level or a stricter one: so a consequence never makes the verdict on a subject better.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from conformance.core.accidents import ON_IMPORT, Accident, accident_of, without_numbers
-from conformance.core.outcomes import BROKEN, TestOutcome
+from conformance.core.outcomes import BROKEN, NOT_WAITED_FOR, TestOutcome
 from conformance.report.model import LEVELS, ClauseResult
 from conformance.report.text import first_line
 
@@ -36,6 +38,9 @@ _TOLD_BY_PYTORCH = (
     (re.compile("Expected the vmap staticmethod to have two returns"), "Function.vmap.out-dims"),
     (re.compile(r"vmap staticmethod returned an incompatible \(output, out_dims\) tuple"), "Function.vmap.out-dims"),
 )
+
+#: Clauses that judge in a group of one rank what others judge among several.
+_ALONE = {"Collective.forward.one-rank": "Collective.backward.gradient"}
 
 
 def with_consequences(clauses: Sequence[ClauseResult]) -> tuple[ClauseResult, ...]:
@@ -88,6 +93,10 @@ def cannot_be_judged(clauses: Sequence[ClauseResult]) -> str:
 
 def _cause_of(clause: ClauseResult, causes: Sequence[ClauseResult]) -> ClauseResult | None:
     """The first cause that explains how a test of this clause ended, where causes explain all of them."""
+    if _is_left_behind(clause):
+        return next((cause for cause in causes if any(map(_shows_what_is_left_behind, _broken(cause)))), None)
+    if clause.id in _ALONE and clause.verdict == "fail":
+        return next((cause for cause in causes if cause.id == _ALONE[clause.id] and _asserted(cause)), None)
     accidents = {accident for test in _broken(clause) for accident in _accidents(test)}
     if _asserted(clause) or not accidents:
         return None
@@ -99,6 +108,15 @@ def _explains(cause: ClauseResult, accident: Accident) -> bool:
     known = {accident for test in _broken(cause) for accident in _accidents(test) if accident.telling}
     quoted = [test.message for test in _broken(cause) if test.outcome == "fail"]
     return accident in known or _names(accident, cause.id) or _quotes(quoted, accident)
+
+
+def _is_left_behind(clause: ClauseResult) -> bool:
+    """Whether every test that broke a clause did so because of work that nobody waits for."""
+    return all(map(_shows_what_is_left_behind, _broken(clause)))
+
+
+def _shows_what_is_left_behind(test: TestOutcome) -> bool:
+    return test.likely in NOT_WAITED_FOR
 
 
 def _names(accident: Accident, clause: str) -> bool:

@@ -41,6 +41,7 @@ def test_ranks_may_use_different_results(subject: Subject, world: World) -> None
     for claim in claims(subject, world):
         signature, look = signature_of(claim), claim.look
         assert look is not None
+        need(not wrong_gradient(claim, world), "its gradient is wrong, and backward.gradient says so")
         for losses in _partial_losses(signature, look, world) if len(look.differentiable) > 1 else ():
             tried = True
             _gradients_by(claim, signature, losses[world.rank], world)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,7 +13,15 @@ from conformance.kit.display import shown
 from conformance.kit.marks import cases, clause, deadline, ranks
 from conformance.kit.process_groups import all_ranks, among, group_of, orders_groups, world_group
 from conformance.kit.spmd.claims import Claim, by_types, claims, in_smaller_group, kept_of, need_judged_on, signature_of
-from conformance.kit.spmd.owed import Run, backward
+from conformance.kit.spmd.owed import backward
+from conformance.kit.spmd.smaller_worlds import (
+    OF_AS_MANY,
+    expect_alike_everywhere,
+    fitting,
+    forth_and_back,
+    made_for,
+    may_count_ranks,
+)
 from conformance.kit.spmd.tensor_calls import tangents
 from conformance.kit.spmd.wrong_gradients import moved, wrong_gradient
 from conformance.kit.subject import Subject
@@ -24,8 +30,6 @@ from conformance.kit.typed_values import Ranks, cotangent
 from conformance.kit.world import World
 
 NO_GROUP = "GROUP is not among its arguments: it works in the group of all ranks alone"
-OF_THE_WORLD = "its samples pass numbers that differ from rank to rank, such as lengths, which fit no other group"
-OF_AS_MANY = "its samples pass what may be tied to how many ranks there are, and it refuses fewer"
 #: What a call gave: what each tensor is, and every rank's tensors, in the order of a group.
 Seen = tuple[list[str], list[list[torch.Tensor | None]]]
 
@@ -40,20 +44,22 @@ def test_right_in_a_subgroup(subject: Subject, world: World, kind: str) -> None:
     need(members, "needs three ranks")
     need_judged_on(subject, len(members))
     need(kind != "in another order" or orders_groups(), "this PyTorch sorts the ranks of every group")
-    for claim in claims(subject, world):
+    alike = tuple(range(len(members)))
+    for at, claim in enumerate(claims(subject, world)):
         need(claim.call.takes_a_group, NO_GROUP)
         signature_of(claim)
-        plain = world.exchange([value for value in claim.call.values if isinstance(value, bool | int | float | str)])
-        need(all(each == plain[0] for each in plain) and not claim.call.counts, OF_THE_WORLD)
-        need(not (claim.call.uneven and _is_one_for_each(claim, world)), OF_THE_WORLD)
-        alike = tuple(range(len(members)))
-        fitting = _fitting(claim, alike, world) if len(members) < world.size else claim
+        is_smaller = len(members) < world.size
+        ours, theirs = (made_for(claim, at, group, world) if is_smaller else None for group in (members, alike))
+        if ours is None or theirs is None:
+            expect_alike_everywhere(claim, world)
+            ours = theirs = fitting(claim, alike, world) if is_smaller else claim
         world.exchange(None)
-        expected = among(world, alike, partial(_seen, fitting))
-        actual = among(world, members, partial(_seen, fitting))
-        why = among(world, members, partial(_why_not, fitting))
+        expected = among(world, alike, partial(_seen, theirs))
+        actual = among(world, members, partial(_seen, ours))
+        why = among(world, members, partial(_why_not, ours))
         shapes = world.exchange([tuple(tensor.shape) for tensor in claim.call.tensors])
-        if all(shape == shapes[0] for shape in shapes):  # otherwise the first ranks have other arguments
+        # Otherwise the first ranks have other arguments.
+        if ours is not theirs or all(shape == shapes[0] for shape in shapes):
             _compare(claim, members, world, actual, expected)
         known = any(world.exchange(why or "")) and wrong_gradient(claim, world)
         told = next(filter(None, world.exchange(why or "")), "")
@@ -70,64 +76,6 @@ def _members(kind: str, size: int) -> tuple[int, ...]:
 
 def _named(members: Sequence[int]) -> str:
     return ", ".join(map(str, members))
-
-
-def _fitting(claim: Claim, alike: Sequence[int], world: World) -> Claim:
-    """The claim with tensors that fit a smaller group: what is as long as the world has ranks may be one for each.
-
-    Raises:
-        NotApplicable: the first ranks refuse it, and its samples may be tied to how many ranks there are.
-    """
-    shorter = replace(claim, call=claim.call.cut(world.size, len(alike)))
-    if not _refuses(claim, alike, world):
-        return claim
-    if not _refuses(shorter, alike, world):
-        return shorter
-    need(not _may_count_ranks(claim, world), OF_AS_MANY)
-    return claim
-
-
-def _refuses(claim: Claim, members: Sequence[int], world: World) -> bool:
-    """Whether a call in a group of some ranks raises on one of them, or its backward does. Every rank has to ask."""
-    return any(world.exchange(among(world, members, partial(_is_refused, claim))))
-
-
-def _may_count_ranks(claim: Claim, world: World) -> bool:
-    """Whether an argument may say how many ranks there are, or how much they hold together.
-
-    A whole number is as many as there are ranks, or several times as many, such as parts, rows or columns in all; or
-    what all ranks hold, which padding may make longer by less than one for each rank. A shape counts by its product
-    too. A list or tuple has an entry for each rank.
-    """
-    numbers = [value for value in claim.call.values if isinstance(value, int) and not isinstance(value, bool)]
-    counts = [number for number in (*numbers, math.prod(numbers)) if number > 1]
-    sizes = [[tensor.numel(), *tensor.shape] for tensor in claim.call.tensors]
-    if _is_one_for_each(claim, world):
-        return True
-    everyones = zip(*world.exchange([size for row in sizes for size in row]), strict=False)
-    totals = [sum(each) for each in everyones]
-    return any(
-        count % world.size == 0 or any(total - world.size < count <= total for total in totals) for count in counts
-    )
-
-
-def _is_one_for_each(claim: Claim, world: World) -> bool:
-    """Whether a list or tuple has as many entries as there are ranks."""
-    return any(len(part) == world.size for part in claim.call.containers())
-
-
-def _is_refused(claim: Claim, members: Ranks, group: Any) -> bool:
-    """Whether a call in a group, or its backward, raises on this rank."""
-    mine = by_types(members.agreed(claim.call.samples()), signature_of(claim), members.rank)
-    try:
-        _forth_and_back(claim.call.in_group(group), mine)
-    except Exception:  # whatever it refuses with
-        return True
-    return False
-
-
-def _forth_and_back(run: Run, mine: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
-    return backward(run, mine, [torch.ones_like(y) if differentiable(y) else None for y in run(mine)])
 
 
 def _seen(claim: Claim, members: Ranks, group: Any) -> Seen:
@@ -199,8 +147,8 @@ def test_two_groups_at_once(subject: Subject, world: World) -> None:
         alone = [group_of(world, (rank,)) for rank in range(world.size)][world.rank]
         run = claim.call.in_group(alone)
         need(world.try_call(run, mine) is not None, "it refuses a group of one rank")
-        if _may_count_ranks(claim, world):
-            need(world.try_call(_forth_and_back, run, mine) is not None, OF_AS_MANY)
+        if may_count_ranks(claim, world):
+            need(world.try_call(forth_and_back, run, mine) is not None, OF_AS_MANY)
         groups = [world_group(), alone]
         apart = [_Begun(claim, mine, group, world).ended() for group in groups]
         begun = [_Begun(claim, mine, group, world) for group in groups]
@@ -221,8 +169,8 @@ def test_two_groups_at_once(subject: Subject, world: World) -> None:
 
 
 def _overwritten(claim: Claim, mine: list[torch.Tensor], right: list[torch.Tensor | None], world: World) -> str:
-    """Name the cause, where another call in the same group does no harm. Every rank has to ask."""
-    first, second = [_Begun(claim, mine, world_group(), world) for _ in range(2)]
+    """Name the cause, where a call with other numbers in the same group does no harm. Every rank has to ask."""
+    first, second = [_Begun(claim, given, world_group(), world) for given in (mine, moved(mine))]
     actual = first.ended()
     second.ended()
     fine = all(_near(a, b) for a, b in zip(actual, right, strict=True))

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import NoReturn
 
 import torch
 
+from conformance.core.outcomes import WAIT_IN_BACKWARD, WAIT_IN_FORWARD
 from conformance.core.signatures import Signature, Type, strongest
 from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.display import shown, shown_apart
 from conformance.kit.marks import cases, clause, ranks
-from conformance.kit.process_groups import world_group
+from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.claims import SINGLE, Claim, claims, held, in_other_shares, instead, signature_of
 from conformance.kit.spmd.late import (
-    WAIT_IN_BACKWARD,
-    WAIT_IN_FORWARD,
     are_gradients_left_behind,
     are_results_left_behind,
+    results_with_late,
 )
+from conformance.kit.spmd.observation import Observation
 from conformance.kit.spmd.tensor_calls import tensor_calls
 from conformance.kit.spmd.wrong_gradients import wrong_gradient
 from conformance.kit.subject import Subject
@@ -54,22 +57,31 @@ def test_alike_results_are_alike(subject: Subject, world: World) -> None:
     _need_types(subject, world)
     for claim in claims(subject, world):
         signature = signature_of(claim)
-        found = claim.ranks_that_differ()
-        if found:
-            result, (one, other) = found
-            everyones = claim.look.results if claim.look else []
-            here, there = everyones[other][result], everyones[one][result]
-            actual, expected, rounded = shown(here), shown(there), False
-            if here is not None and there is not None and here.shape == there.shape:
-                actual, expected = shown_apart(here, there)
-                rounded = _is_rounding(_wide(here), _wide(there))
-            raise Deviation(
-                f"result {result} of {claim.call.label}, of type {signature.results[result].value} in {signature}, "
-                f"on rank {other} of {world.size}",
-                actual,
-                f"{expected}, as on rank {one}, bit for bit",
-                ROUNDED if rounded else _if_not_waited_for(claim, world) or instead(claim, world),
-            )
+        late = _read_at_once(claim, world)
+        for look, when in ((claim.look, ""), (late, f", read at once where rank {world.size - 1} comes late")):
+            assert look is not None
+            found = replace(claim, look=look).ranks_that_differ()
+            if found:
+                result, (one, other) = found
+                here, there = look.results[other][result], look.results[one][result]
+                actual, expected, rounded = shown(here), shown(there), False
+                if here is not None and there is not None and here.shape == there.shape:
+                    actual, expected = shown_apart(here, there)
+                    rounded = _is_rounding(_wide(here), _wide(there))
+                raise Deviation(
+                    f"result {result} of {claim.call.label}, of type {signature.results[result].value} in {signature}, "
+                    f"on rank {other} of {world.size}{when}",
+                    actual,
+                    f"{expected}, as on rank {one}, bit for bit",
+                    ROUNDED if rounded else _if_not_waited_for(claim, world) or instead(claim, world),
+                )
+
+
+def _read_at_once(claim: Claim, world: World) -> Observation:
+    """The look at a claim with the results as they are when a call returns to which the last rank came late."""
+    assert claim.look is not None
+    _, _, at_once = results_with_late(claim, world.size - 1, world)
+    return replace(claim.look, results=all_ranks(world).tensors(at_once))
 
 
 @clause("Collective.forward.types")
@@ -141,18 +153,30 @@ def _wide(value: object) -> torch.Tensor:
 @cases(dtype=["float64", "float32", "bfloat16"])
 def test_gradients_are_those_owed(subject: Subject, world: World, dtype: str) -> None:
     """Every gradient is what differences over all ranks together say that its types owe."""
-    for claim in claims(subject, world, dtype):
+    for at, claim in enumerate(claims(subject, world, dtype)):
         if claim.signature is None:
             raise Deviation(f"signatures that {claim.call.label} keeps", "none", "some: give one with types=")
         need(not claim.ranks_that_differ(), "results do not have their types, and forward.types says so")
         why = wrong_gradient(claim, world)
         need("does not count by its sum" not in why, "an argument of type P is not used in its sum; see forward.types")
         if why:
-            declared = claim.call.is_declared  # of another signature the formula says nothing
-            behind = are_gradients_left_behind(claim, world)
-            likely = WAIT_IN_BACKWARD if behind else "" if declared else instead(claim, world)
-            by = ", by the formula that is declared," if declared else ""
-            raise Deviation(f"{claim.signature}{by} is not kept with {claim.call.label}: {why}", likely=likely)
+            _accuse(*(_in_double(claim, claims(subject, world)[at], world) or (claim, why)), world)
+
+
+def _in_double(claim: Claim, exact: Claim, world: World) -> tuple[Claim, str] | None:
+    """The same claim in double precision and what is wrong there, if it is: coarse numbers are near many others."""
+    if claim.call.dtype == exact.call.dtype or claim.signature != exact.signature or exact.ranks_that_differ():
+        return None
+    why = wrong_gradient(exact, world)
+    return (exact, why) if why and "does not count by its sum" not in why else None
+
+
+def _accuse(claim: Claim, why: str, world: World) -> NoReturn:
+    declared = claim.call.is_declared  # of another signature the formula says nothing
+    behind = are_gradients_left_behind(claim, world)
+    likely = WAIT_IN_BACKWARD if behind else "" if declared else instead(claim, world)
+    by = ", by the formula that is declared," if declared else ""
+    raise Deviation(f"{claim.signature}{by} is not kept with {claim.call.label}: {why}", likely=likely)
 
 
 @clause("Collective.backward.types")
@@ -163,6 +187,7 @@ def test_alike_gradients_are_alike(subject: Subject, world: World) -> None:
     for claim in claims(subject, world):
         signature, look = signature_of(claim), claim.look
         assert look is not None
+        need(not wrong_gradient(claim, world), "its gradient is wrong, and backward.gradient says so")
         for result in look.differentiable:
             everyones = look.gradients[result, signature.results[result].loss_differs]
             for at, kind in enumerate(signature.arguments):

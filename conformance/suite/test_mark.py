@@ -9,13 +9,13 @@ import torch
 import torch.distributed as dist
 
 from conformance.kit import expect
-from conformance.kit.calls import Run
+from conformance.kit.calls import Run, SampleCall
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause
-from conformance.kit.observation import collectives
+from conformance.kit.observation.collectives import unseen_change
 from conformance.kit.observation.looks import Look, early_phases, look_at, phases, steps
+from conformance.kit.observation.overlap import calls_without_overlap
 from conformance.kit.observation.witness import EARLY, LAST_COUNTS, TOO_LATE, Call
-from conformance.kit.observation.witnessing import witnessing
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_strided
 from conformance.kit.world import World
@@ -92,13 +92,8 @@ def _unmarked(looks: list[Look]) -> Iterator[tuple[Look, Call, int]]:
 
 def _changed_by_themselves(looks: list[Look], world: World) -> set[tuple[str, int]]:
     """The inputs that are changed even where no collective of an earlier Function is still filling them."""
-    functions = {call.function for look in looks for call in look.witness.calls}
-    found: set[tuple[str, int]] = set()
-    for look in looks:
-        with witnessing(*functions) as witness, collectives.EndedAtOnceMode():
-            world.try_call(look.sample.run)
-        found |= {(call.function.__qualname__, place) for call in witness.calls for place in call.changed}
-    return found
+    calls = calls_without_overlap(looks, SampleCall.run, world)
+    return {(call.function.__qualname__, place) for call in calls for place in call.changed}
 
 
 @clause("Function.mark_non_differentiable.once")
@@ -142,7 +137,7 @@ def test_set_materialize_grads_is_called_early(subject: Subject, world: World) -
 def _called_again(look: Look) -> tuple[str, str]:
     """Tell a change through an alias from one by a collective, neither of which is a new version; and one of shape."""
     runs: list[Run] = []
-    how = collectives.unseen_change(lambda: runs.append(look.sample.run()))
+    how = unseen_change(lambda: runs.append(look.sample.run()))
     moved = [_layout(value) for value in runs[0].values] != [_layout(value) for value in look.sample.values]
     return how, "its shape or strides were changed, as t_() and unsqueeze_() do" if moved else ""
 

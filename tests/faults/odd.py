@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+import torch
 import torch.distributed as dist
 from hostile import Good
 
@@ -45,6 +46,28 @@ class Counts(Good):
     def backward(ctx, *grads):
         Counts.calls += 1
         return Good.backward(ctx, *grads) * Counts.calls
+
+
+class LeavesBehind(Good):
+    """Adds up gradients, and nobody waits: a rank that comes late is not counted by the others."""
+
+    @staticmethod
+    def backward(ctx, *grads):
+        total = torch.stack(grads)
+        time.sleep(0.05 * dist.get_rank())
+        dist.all_reduce(total, async_op=True)
+        return total[dist.get_rank()]
+
+
+class WrongAtFirst(Good):
+    """The first gradient of a process is wrong, and no other; all work is waited for."""
+
+    calls = 0
+
+    @staticmethod
+    def backward(ctx, *grads):
+        WrongAtFirst.calls += 1
+        return Good.backward(ctx, *grads) * (2 if WrongAtFirst.calls == 1 else 1)
 
 
 class Doubles(Good):

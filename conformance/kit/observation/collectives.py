@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.kit.modes import carry_out
@@ -14,6 +16,14 @@ from conformance.kit.modes import carry_out
 #: Operators of these namespaces move data between ranks, those named here aside.
 NAMESPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd")
 LOCAL = ("wait_tensor", "_wrap_tensor_autograd")
+
+
+@dataclass(frozen=True)
+class Started:
+    """A collective that was started: the name of its operator, and the ranks of its group in the world."""
+
+    name: str
+    ranks: tuple[int, ...]
 
 
 @contextlib.contextmanager
@@ -29,9 +39,31 @@ def counted() -> Iterator[list[str]]:
     >>> calls
     []
     """
-    mode = _Counting()
-    with mode:
-        yield mode.calls
+    calls: list[str] = []
+    with _Counting(lambda name, args: calls.append(name)):
+        yield calls
+
+
+@contextlib.contextmanager
+def counted_in_groups() -> Iterator[list[Started]]:
+    """Collect the collectives started inside the block as :func:`counted` does, each with the ranks of its group."""
+    calls: list[Started] = []
+    with _Counting(lambda name, args: calls.append(Started(name, _ranks_among(args)))):
+        yield calls
+
+
+def _ranks_among(args: tuple[Any, ...]) -> tuple[int, ...]:
+    """The ranks of the process group among the arguments of an operator; of all ranks where there is none."""
+    groups = {str(group.group_name): group for group in dist.distributed_c10d._world.pg_map}
+    for value in args:
+        name = dist.ProcessGroup.unbox(value).group_name if _is_group(value) else value
+        if isinstance(name, str) and name in groups:
+            return tuple(dist.get_process_group_ranks(groups[name]))
+    return tuple(dist.get_process_group_ranks(dist.group.WORLD))
+
+
+def _is_group(value: object) -> bool:
+    return isinstance(value, torch.ScriptObject) and "ProcessGroup" in str(value._type())
 
 
 def unseen_change(action: Callable[[], object]) -> str:
@@ -61,9 +93,9 @@ class EndedAtOnceMode(TorchDispatchMode):
 
 
 class _Counting(TorchDispatchMode):
-    def __init__(self) -> None:
+    def __init__(self, note: Callable[[str, tuple[Any, ...]], object]) -> None:
         super().__init__()
-        self.calls: list[str] = []
+        self.note = note
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -73,5 +105,5 @@ class _Counting(TorchDispatchMode):
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), options: Any = None) -> Any:
         name = operator.overloadpacket.__name__
         if operator.namespace in NAMESPACES and name not in LOCAL:
-            self.calls.append(name.strip("_"))
+            self.note(name.strip("_"), args)
         return carry_out(operator, args, options)

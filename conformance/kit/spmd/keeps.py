@@ -54,7 +54,8 @@ def find(
     looks = sorted({differs(signature) for signature in asked})
     agreed = ranks.agreed(samples)
     seen = {look: observe(ranks, run, agreed, look, precision) for look in looks}
-    return [judge(signature, seen) for signature in asked]
+    found = [judge(signature, seen) for signature in asked]
+    return found if signatures is not None else [_if_summed(one, seen[differs(one.signature)]) for one in found]
 
 
 def judge(signature: Signature, seen: Mapping[tuple[bool, ...], Observation]) -> Finding:
@@ -71,6 +72,15 @@ def judge(signature: Signature, seen: Mapping[tuple[bool, ...], Observation]) ->
             if why:
                 return Finding(signature, why)
     return Finding(signature)
+
+
+def _if_summed(finding: Finding, look: Observation) -> Finding:
+    """What was found of a signature that nobody claims: results with other shapes on other ranks have no sum."""
+    for result, kind in enumerate(finding.signature.results):
+        shapes = {getattr(results[result], "shape", None) for results in look.results}
+        if finding.kept and kind is Type.P and len(shapes) > 1:
+            return Finding(finding.signature, f"result {result} has other shapes on other ranks, and so no sum")
+    return finding
 
 
 def _why(signature: Signature, look: Observation, argument: int, result: int) -> str:

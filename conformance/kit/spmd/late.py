@@ -17,9 +17,6 @@ from conformance.kit.world import World
 
 #: How late one rank comes: long enough for the others to return without it, if they do not wait (seconds).
 LATE = 0.05
-#: What to do about a result or a gradient that changes once it was returned.
-WAIT_IN_FORWARD = "asynchronous work is left behind in forward: wait for it"
-WAIT_IN_BACKWARD = "asynchronous work is left behind in backward: wait for it"
 Gradients = list[torch.Tensor | None]
 AnyTensor = TypeVar("AnyTensor", torch.Tensor, torch.Tensor | None)
 

@@ -284,9 +284,10 @@ def tensor_calls(subject: Subject, world: World) -> list[TensorCall]:
     """Every sample of a subject, the same on every rank, unless its inputs ask for the rank."""
     found = [TensorCall.of(subject, sample) for sample in subject.examples(world)]
     told = world.exchange([[told_apart(tensor) for tensor in call.tensors] for call in found])
-    return [_with_own(call, ranks) for call, *ranks in zip(found, *told, strict=True)]
+    return [with_own(call, ranks) for call, *ranks in zip(found, *told, strict=True)]
 
 
-def _with_own(call: TensorCall, ranks: Sequence[Sequence[Sequence[object]]]) -> TensorCall:
+def with_own(call: TensorCall, ranks: Sequence[Sequence[Sequence[object]]]) -> TensorCall:
+    """The call that knows which tensors are each rank's own, by what every rank told of its tensors."""
     uneven, shapes = that_differ(ranks), that_differ([[told[0] for told in rank] for rank in ranks])
     return replace(call, uneven=uneven, counts=uneven - shapes)

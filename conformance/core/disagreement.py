@@ -1,0 +1,94 @@
+"""Where the collectives that the ranks issued differ, each process group for itself."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from conformance.core.outcomes import AMONG, RankOutcome
+
+NOTHING_MORE = "nothing more"
+#: Calls that one rank issues and another answers.
+POINT_TO_POINT = ("send", "recv", "recv_anysource")
+#: How collectives begin in which every rank may send parts of other sizes.
+EXCHANGES = ("all_to_all", "alltoall")
+ROOT_ONLY = re.compile(r",? ?\[\[.*?\]\],? ?|,? ?\[\],? ?")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first collective of a group in which its ranks differ.
+
+    Attributes:
+        called: what each rank of the group called there.
+        place: how many collectives of the group they had called before.
+        group: the ranks of the group, as a collective's line names them; empty for all ranks.
+    """
+
+    called: Mapping[int, str]
+    place: int
+    group: str
+
+    def __str__(self) -> str:
+        each = "; ".join(f"rank {rank} called {text}" for rank, text in self.called.items())
+        return f"the ranks' collectives{self.group and AMONG}{self.group} differ at number {self.place + 1}: {each}"
+
+
+def first_difference(outcomes: Sequence[RankOutcome]) -> Difference | None:
+    """The first collective in which the ranks of a group differ, a group of all ranks first; None where they agree."""
+    groups = dict.fromkeys(_group(call) for found in outcomes for call in found.collectives)
+    differences = (_difference(outcomes, group) for group in sorted(groups, key=bool))
+    return next(filter(None, differences), None)
+
+
+def at_odds(outcomes: Sequence[RankOutcome]) -> bool:
+    """Whether two ranks issued different collectives, rather than one rank issuing none."""
+    found = first_difference(outcomes)
+    return found is not None and len(set(found.called.values()) - {NOTHING_MORE}) > 1
+
+
+def _difference(outcomes: Sequence[RankOutcome], group: str) -> Difference | None:
+    members = [found for found in outcomes if not group or str(found.rank) in group.split(",")]
+    answered = _is_answered(members, group)
+    calls = {found.rank: list(_calls(found, group, answered)) for found in members}
+    for place in range(max(map(len, calls.values()), default=0)):
+        here = {rank: called[place] if place < len(called) else NOTHING_MORE for rank, called in calls.items()}
+        if len({compared(text) for text in here.values()}) > 1:
+            return Difference(here, place, group)
+    return None
+
+
+def _calls(found: RankOutcome, group: str, answered: bool) -> Iterator[str]:
+    """What a rank called in a group, without sends and receives where each was answered: only their sum is alike."""
+    own = (call for call in found.collectives if _group(call) == group)
+    return (call for call in own if not (answered and name_of(call) in POINT_TO_POINT))
+
+
+def _is_answered(members: Sequence[RankOutcome], group: str) -> bool:
+    """Whether there is a receive for each send of a group."""
+    names = Counter(name_of(call) for found in members for call in found.collectives if _group(call) == group)
+    return 2 * names["send"] == sum(names[name] for name in POINT_TO_POINT)
+
+
+def _group(call: str) -> str:
+    return call.partition(AMONG)[2]
+
+
+def name_of(call: str) -> str:
+    """The name of a collective, of the line that was noted of it."""
+    return call.partition("(")[0]
+
+
+def compared(call: str) -> str:
+    """A collective as every rank sees it: without the list that only a root passes, and without parts that are uneven.
+
+    >>> compared("scatter([2 float32], [[2 float32, 2 float32]])") == compared("scatter([2 float32], [])")
+    True
+    >>> compared("all_to_all_single(3 float32, 2 float32, [], [])")
+    'all_to_all_single'
+    """
+    if call.startswith(EXCHANGES):
+        return name_of(call)
+    return ROOT_ONLY.sub("", call) if call.startswith(("scatter(", "gather(")) else call

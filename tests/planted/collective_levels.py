@@ -1,0 +1,50 @@
+"""Bugs in implementations of Collective: in the second of two levels."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch.autograd.function import once_differentiable
+
+from tests.correct import collective_levels as right
+from tests.correct._collectives import dense, summed
+
+SPEC = "Collective"
+
+
+def inputs():
+    yield (torch.randn(2, 3, dtype=torch.float64, requires_grad=True),)
+
+
+class GradientOfOneLevel(right.SumInTwoLevels):
+    """Adds up gradients in pairs alone: right where there is one pair.
+
+    Breaks: Collective.backward.gradient
+    """
+
+    TYPES = "V -> R"
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        _, pair, _ = right.pairs_and_leaders()
+        return summed(grad, pair)
+
+
+class SkipsZerosAmongLeaders(right.SumInTwoLevels):
+    """The first of a pair that has only zeros itself spares the pair the sum with the others, which wait for it.
+
+    Breaks: Collective.forward.same-calls
+    """
+
+    TYPES = "P -> R"
+
+    @staticmethod
+    def forward(ctx, x):
+        first, pair, leaders = right.pairs_and_leaders()
+        total = dense(x)
+        dist.reduce(total, first, group=pair)
+        if dist.get_rank() == first and bool(x.any()):
+            dist.all_reduce(total, group=leaders)
+        dist.broadcast(total, first, group=pair)
+        return total
