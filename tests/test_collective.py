@@ -1,9 +1,8 @@
-"""Spec Collective from outside: ``GROUP``, types, what is said of wrong ones, and work in subgroups."""
+"""Spec Collective from outside: ``GROUP``, types, and work in subgroups."""
 
 from __future__ import annotations
 
 import pickle
-import re
 import sys
 import time
 from dataclasses import replace
@@ -16,33 +15,21 @@ from torch.distributed import _functional_collectives as functional
 
 from conformance import GROUP, ConformanceError, Subject, check
 from conformance.cli.commands import main
-from conformance.core.errors import BAD_USAGE, UsageError
-from conformance.core.options import RunOptions
+from conformance.core.errors import UsageError
 from conformance.core.signatures import parse
 from conformance.kit.process_groups import placed
-from conformance.kit.samples import UNLIKE
 from conformance.kit.typed_samples import typed
 from conformance.kit.world import World
 from conformance.run.references import reference_subjects
 from tests.correct import collective as right
 from tests.correct import collective_declared as right_declared
 from tests.correct import collective_hooks as right_hooks
+from tests.one_gradient import flat, gradient_of, matrix
 from tests.planted import collective as wrong
 from tests.planted import collective_compiled as wrong_compiled
 from tests.planted import collective_hooks as wrong_hooks
 
 ROOT = Path(__file__).parents[1]
-SPECS = ("Function", "Collective")
-
-
-def matrix() -> torch.Tensor:
-    return torch.randn(6, 2, dtype=torch.float64, requires_grad=True)
-
-
-def gradient_of(function: object, **given: object):
-    """The verdict on Collective.backward.gradient, and its report."""
-    found = check(function, (matrix(), GROUP), spec="Collective", ranks=2, only="Collective.backward.gradient", **given)
-    return found.subjects[0].clause("Collective.backward.gradient")
 
 
 def test_the_group_is_the_same_object_after_a_journey():
@@ -57,8 +44,8 @@ def test_a_collective_that_keeps_its_types_conforms():
 def test_a_wrong_signature_is_refuted_and_the_right_one_named():
     with pytest.raises(ConformanceError) as error:
         gradient_of(right.GatherForOneLoss, types="V -> R")
-    assert "V -> R is not kept with sample 0: on rank 0 the gradient lacks what rank 1's loss says" in _flat(error)
-    assert "it keeps V -> I instead" in _flat(error)
+    assert "V -> R is not kept with sample 0: on rank 0 the gradient lacks what rank 1's loss says" in flat(error)
+    assert "it keeps V -> I instead" in flat(error)
 
 
 def test_without_types_the_signature_is_found():
@@ -79,7 +66,7 @@ def test_a_declared_gradient_takes_the_place_of_the_derivative():
     assert gradient_of(right.GatherForOneLoss, **given).verdict == "pass"
     with pytest.raises(ConformanceError) as error:
         gradient_of(right.RingGather, **given)
-    assert "V -> R, by the formula that is declared, is not kept with sample 0: on rank 0 the gradient" in _flat(error)
+    assert "V -> R, by the formula that is declared, is not kept with sample 0: on rank 0 the gradient" in flat(error)
 
 
 @pytest.mark.parametrize("name", ["scaled_up", "scaled_down", "mean", "clipped"])
@@ -88,7 +75,7 @@ def test_what_is_not_the_declared_gradient_is_found_by_any_type(name):
     wrong = replace(subject, formula=lambda args, grads: (2 * subject.formula(args, grads)[0],))
     with pytest.raises(ConformanceError) as error:
         check(wrong, ranks=2, only="Collective.backward.gradient")
-    assert "is 0.5 times the expected one" in _flat(error)
+    assert "is 0.5 times the expected one" in flat(error)
 
 
 def test_a_declared_gradient_needs_types():
@@ -146,7 +133,7 @@ def test_a_backward_that_raises_in_the_group_of_one_rank_alone_is_told():
             only="Collective.group.two-at-once",
             strict=True,
         )
-    assert "Global rank 0 is not part of group" in _flat(error)
+    assert "Global rank 0 is not part of group" in flat(error)
 
 
 class TinyOfItsOwn(torch.autograd.Function):
@@ -171,8 +158,8 @@ def test_tiny_numbers_that_differ_are_no_rounding():
             ranks=2,
             only="Collective.forward.types",
         )
-    assert "as on rank 0, bit for bit" in _flat(error)
-    assert "rounding alone" not in _flat(error)
+    assert "as on rank 0, bit for bit" in flat(error)
+    assert "rounding alone" not in flat(error)
 
 
 class LeftBehind(torch.autograd.Function):
@@ -198,7 +185,7 @@ def test_a_result_that_is_not_waited_for_is_the_cause_of_wrong_types():
         check(
             LeftBehind, (matrix(), GROUP), spec="Collective", types="P -> I", ranks=2, only="Collective.forward.types"
         )
-    assert "asynchronous work is left behind in forward: wait for it" in _flat(error)
+    assert "asynchronous work is left behind in forward: wait for it" in flat(error)
 
 
 class MeanHandingOn(torch.autograd.Function):
@@ -244,8 +231,8 @@ def test_types_are_read_from_the_hook_of_a_class():
 def test_a_hook_that_says_what_is_not_kept_is_refuted():
     with pytest.raises(ConformanceError) as error:
         gradient_of(wrong_hooks.GatherForOneLossTypedForMany)
-    assert "V -> R is not kept with sample 0" in _flat(error)
-    assert "it keeps V -> I instead" in _flat(error)
+    assert "V -> R is not kept with sample 0" in flat(error)
+    assert "it keeps V -> I instead" in flat(error)
 
 
 class TakesNothing(right.Copy):
@@ -293,89 +280,7 @@ def test_a_hundred_elements_are_moved_along_directions():
             ranks=2,
             only="test_gradients_are_those_owed",
         )
-    assert "0.5 times the expected one" in _flat(error)
-
-
-@pytest.mark.parametrize(
-    ("types", "said"),
-    [
-        ("V=>R", '"V=>R" has no arrow; write "V -> R"'),
-        (
-            "V, V -> R",
-            'collective:Copy: "V, V -> R" names 2 arguments, but the call has 1; '
-            'write one letter for each tensor: "V -> R"',
-        ),
-        (3, 'types are text such as "V, R -> V, I", not 3'),
-    ],
-)
-def test_bad_types_are_said_before_anything_runs(types, said):
-    with pytest.raises(UsageError) as error:
-        check(right.Copy, (matrix(), GROUP), spec="Collective", types=types, ranks=2)
-    assert said in str(error.value)
-
-
-ONE_RESULT = '"I -> R, R" names 2 results, but the call has 1; write one letter for each tensor: "I -> R"'
-
-
-def test_types_that_name_more_results_than_come_are_said_before_anything_is_judged():
-    with pytest.raises(UsageError) as error:
-        check(right.Copy, (matrix(), GROUP), spec="Collective", types="I -> R, R", ranks=2)
-    assert str(error.value) == f"tests.correct.collective:Copy in a world of 2 ranks: {ONE_RESULT}"
-
-
-class PartsOfAll(right.Copy):
-    """A tensor from every rank, each of them a result."""
-
-    @staticmethod
-    def forward(ctx, x, group):
-        ctx.group = group
-        parts = [torch.empty_like(x) for _ in range(dist.get_world_size(group))]
-        dist.all_gather(parts, x.contiguous(), group=group)
-        return tuple(parts)
-
-
-def test_types_are_those_of_the_worlds_that_a_subject_is_judged_in():
-    subject = Subject(
-        PartsOfAll, spec="Collective", types="V -> R, R", inputs=lambda: iter([(matrix(), GROUP)]), ranks=(2,)
-    )
-    report = check(subject, ranks=2, only="Collective.forward.one-rank")
-    clause = report.subjects[0].clause("Collective.forward.one-rank")
-    assert clause.verdict == "not-applicable"
-    assert clause.reason == "it is judged among 2 ranks alone"
-
-
-def test_a_command_with_types_that_name_more_results_than_come_is_bad_usage(tmp_path, capsys, monkeypatch):
-    (tmp_path / "layers.py").write_text(
-        "from conformance import GROUP, Subject\n"
-        "from tests.correct.collective import Copy, inputs\n"
-        "COPY = Subject(Copy, spec='Collective', types='I -> R, R', inputs=inputs)\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    assert main(["run", "layers:COPY", "--ranks", "2"]) == BAD_USAGE
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert f"layers:COPY in a world of 2 ranks: {ONE_RESULT}" in " ".join(said.err.split())
-
-
-def test_what_raises_in_a_call_is_no_matter_of_its_types():
-    with pytest.raises(ConformanceError, match="no copies today"):
-        gradient_of(NeverCopies, types="I -> R, R")
-
-
-class NeverCopies(torch.autograd.Function):
-    """Raises on one rank alone, before any collective."""
-
-    @staticmethod
-    def forward(ctx, x, group):
-        if torch.distributed.get_rank() == 1:
-            raise ValueError("no copies today")
-        torch.distributed.all_reduce(x.clone(), group=group)
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad, None
+    assert "0.5 times the expected one" in flat(error)
 
 
 def test_what_the_compiler_refuses_on_one_rank_alone_is_told_and_no_timeout():
@@ -389,10 +294,10 @@ def test_what_the_compiler_refuses_on_one_rank_alone_is_told_and_no_timeout():
             only="Function.compile.agrees",
             strict=True,
         )
-    assert "FAIL Function.compile.agrees" in _flat(error)
-    assert "rank 1 of 2" in _flat(error)
-    assert "this rank raised while other ranks were waiting in a collective" in _flat(error)
-    assert "TorchRuntimeError" in _flat(error)
+    assert "FAIL Function.compile.agrees" in flat(error)
+    assert "rank 1 of 2" in flat(error)
+    assert "this rank raised while other ranks were waiting in a collective" in flat(error)
+    assert "TorchRuntimeError" in flat(error)
 
 
 class FillsTheInputOfOthers(torch.autograd.Function):
@@ -432,63 +337,6 @@ def test_the_compiler_is_not_kept_from_collectives_by_the_notes_that_are_taken_o
     assert (clause.verdict, clause.reason) == ("pass", "")
 
 
-def test_bad_types_on_the_command_line():
-    with pytest.raises(UsageError, match='write "V -> R"'):
-        RunOptions(subjects=("a:b",), spec="Collective", types="v -> r").checked(SPECS)
-
-
-def test_types_belong_to_collectives():
-    with pytest.raises(UsageError, match="types are for spec Collective, not for spec Function"):
-        check(right.Copy, (matrix(), GROUP), types="I -> R")
-
-
-def test_a_collective_needs_samples():
-    with pytest.raises(UsageError, match="needs sample inputs"):
-        check(right.Copy, spec="Collective", types="I -> R")
-
-
-def only_on_the_first_rank():
-    """What torch.distributed.scatter takes: something on one rank, and nothing on the others."""
-    rank = dist.get_rank() if dist.is_initialized() else 0
-    yield None if rank else matrix(), GROUP
-
-
-def test_samples_that_some_ranks_lack_accuse_nobody():
-    with pytest.raises(ConformanceError) as error:
-        check(Subject(right.Copy, "Collective", inputs=only_on_the_first_rank, types="I -> R"), ranks=2)
-    (subject,) = error.value.report.subjects
-    assert subject.verdict == "incomplete"
-    assert {test.reason for clause in subject.clauses for test in clause.tests if test.outcome == "skip"} == {UNLIKE}
-
-
-def rows_by_rank():
-    yield torch.randn(1 + dist.get_rank(), 2, dtype=torch.float64, requires_grad=True), GROUP
-
-
-@pytest.mark.parametrize(
-    ("types", "status", "said"),
-    [("V -> R", 1, "nothing broken"), ("V, V -> R", 4, 'names 2 arguments, but the call has 1; .* "V -> R"')],
-)
-def test_inputs_on_the_command_line_may_ask_for_their_rank(monkeypatch, capfd, types, status, said):
-    monkeypatch.chdir(ROOT)
-    words = ("--spec", "Collective", "--types", types, "--inputs", "tests.test_collective:rows_by_rank")
-    few = ("--ranks", "2", "-k", "gradients_are_those_owed")
-    assert main(("run", "tests.correct.collective_shapes:GatherOfUnevenRows", *words, *few)) == status
-    assert re.search(said, "".join(capfd.readouterr()))
-
-
-def test_inputs_of_a_spec_that_does_not_gather_have_no_rank_to_ask_for(monkeypatch, capfd):
-    monkeypatch.chdir(ROOT)
-    named = "tests.test_collective:rows_by_rank"
-    assert main(("run", "tests.correct.collective_shapes:GatherOfUnevenRows", "--inputs", named)) == BAD_USAGE
-    assert "GatherOfUnevenRows raise ValueError: Default process group" in capfd.readouterr().err
-
-
-def test_types_that_do_not_fit_inputs_that_ask_for_their_rank_are_told_at_once():
-    with pytest.raises(UsageError, match=r'names 2 arguments, but the call has 1; .* "V -> R"'):
-        check(Subject(right.Copy, spec="Collective", types="V, V -> R", inputs=rows_by_rank), ranks=2)
-
-
 def test_ranks_hold_values_by_their_types():
     samples = Subject(right.Copy, spec="Collective", inputs=[(torch.ones(2), torch.ones(2), GROUP)]).examples(World())
     first, second = (typed(samples, "V, I -> V", World(rank, 2))[0].args for rank in (0, 1))
@@ -503,11 +351,6 @@ def test_every_reference_collective_is_a_subject_with_its_types():
     assert claimed["GatherReplicate"] == claimed["GatherReplicateSeparate"] == "V -> R"
     assert len(claimed) == 18
     assert all(parse(types) for types in claimed.values())
-
-
-def _flat(error: pytest.ExceptionInfo[ConformanceError]) -> str:
-    lines = (line.strip().removeprefix("|").strip() for line in str(error.value).splitlines())
-    return " ".join(" ".join(lines).split())
 
 
 def test_what_is_wrong_in_double_precision_is_told_in_the_same_words_of_every_dtype():
