@@ -13,13 +13,15 @@ from conformance.run.session import Session
 from tests import fixed
 
 ON_A_DEVICE = "Function.forward.device"
+#: Two numbers have one sum, in whatever order.
+ON_THREE_RANKS = "Collective.backward.types"
 
 
-def ran(clauses: list[str], device: str) -> dict[str, set[str]]:
+def ran(clauses: list[str], device: str = "cpu", ranks: tuple[int, ...] = (1, 2)) -> dict[str, set[str]]:
     """What became of the clause's own tests, for each subject of each clause; one that is broken needs no more."""
     subjects = {f"{fixed.__name__}:{fixed.name_of(name, which)}": name for name in clauses for which in fixed.WHICH}
     found: dict[str, set[str]] = defaultdict(set)
-    options = RunOptions(subjects=tuple(subjects), device=device, ranks=(1, 2), timeout=6)
+    options = RunOptions(subjects=tuple(subjects), device=device, ranks=ranks, timeout=6)
     with Session(options) as session:
         session.pool.look_ahead(session.tests)
         for test in session.tests:
@@ -33,8 +35,8 @@ def ran(clauses: list[str], device: str) -> dict[str, set[str]]:
 
 @pytest.fixture(scope="module")
 def found() -> dict[str, set[str]]:
-    on_cpu = [name for name in fixed.FIXES if name != ON_A_DEVICE]
-    return {**ran(on_cpu, "cpu"), **ran([ON_A_DEVICE], "emulated")}
+    others = [name for name in fixed.FIXES if name not in {ON_A_DEVICE, ON_THREE_RANKS}]
+    return {**ran(others), **ran([ON_A_DEVICE], "emulated"), **ran([ON_THREE_RANKS], ranks=(3,))}
 
 
 def test_every_must_has_a_fix():
