@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Only one at a time, whatever else runs side by side.
 PIP := flock $(VENV)/.installing $(BIN)/python -m pip
+# The tests start hundreds of processes, and each would compile this package anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 QUICK := $(addprefix tests/test_,$(addsuffix .py,check clause_ids clauses cli compare consequences expectations gates \
 	joining report report_ci report_page report_terminal session slope subject verdict verify witness))

@@ -8,7 +8,6 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from conformance.kit.observation.compiled import BACKEND, compiling
 from conformance.run.references import reference_subjects
 
 GATHERS = [subject.reference for subject in reference_subjects() if subject.spec == "Collective"]
@@ -24,6 +23,9 @@ def one_rank():
 
 @pytest.mark.parametrize("reference", GATHERS)
 def test_no_shape_is_refused(reference):
+    # Imports all of the compiler, which takes seconds: not in every process that collects this file.
+    from conformance.kit.observation.compiled import BACKEND, compiling
+
     module, _, name = reference.partition(":")
     function = getattr(importlib.import_module(module), name)
     rest = (0,) if "collectives_source" in module else ()

@@ -7,7 +7,6 @@ that socket closes, whatever was forked is killed: no rank outlives the controll
 
 from __future__ import annotations
 
-import gc
 import importlib
 import os
 import resource
@@ -26,7 +25,7 @@ from typing import Any
 
 from conformance.ranks import hardware
 from conformance.ranks.channel import RANK_BROKE, last_words, receive, send
-from conformance.ranks.preloads import OPTIONAL, PRELOAD, preload
+from conformance.ranks.preloads import OPTIONAL, PRELOAD, importing, preload
 from conformance.ranks.procfs import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, children, prctl
 
 #: How long what was forked may take to be gone once it is killed (seconds).
@@ -226,8 +225,7 @@ def main(descriptor: int, library: str = "") -> None:
     # Should the controller die while we are stopped, we go on, see its end of the connection closed, and end our ranks.
     prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the user's filters, such as PYTHONWARNINGS=error, are not for torch's imports
+    with importing():
         for name in PRELOAD:
             importlib.import_module(name)
         for name in OPTIONAL:
@@ -242,8 +240,6 @@ def main(descriptor: int, library: str = "") -> None:
     torch.set_num_threads(1)
     # Python 3.12 warns of every fork beside idle threads, such as those that NumPy's OpenBLAS keeps.
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
-    gc.collect()
-    gc.freeze()  # forks share these pages for as long as nobody's collector writes to them
     server = Server(primary)
     there = hardware.detect()
     facts = {"torch": torch.__version__, "cuda": torch.version.cuda or ""}

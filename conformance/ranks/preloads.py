@@ -7,7 +7,7 @@ import gc
 import importlib
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 PRELOAD = (
     "torch",
@@ -32,12 +32,28 @@ def preload(modules: Sequence[str]) -> None:
     """Import what ranks would import one by one, and take away the empty cache folder that torch.func makes."""
     cache = "TORCHINDUCTOR_CACHE_DIR"
     given = cache in os.environ
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what torch warns of while it is imported is not the user's
+    with importing():
         for name in modules:
             with contextlib.suppress(ImportError):  # a rank, which may find it elsewhere, says so if it cannot
                 importlib.import_module(name)
     if not given and cache in os.environ:
         with contextlib.suppress(OSError):
             os.rmdir(os.environ.pop(cache))
-    gc.freeze()
+
+
+@contextlib.contextmanager
+def importing() -> Iterator[None]:
+    """Around imports that every fork is to share.
+
+    What torch warns of while it is imported is not the user's, nor are the user's filters, such as
+    PYTHONWARNINGS=error, for torch. The garbage collector would go through all that is imported again and again, a
+    fifth of the time; afterwards it is to leave that alone, so that forks share the memory.
+    """
+    gc.disable()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        gc.freeze()
+        gc.enable()

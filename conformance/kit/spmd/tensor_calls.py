@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -274,10 +275,14 @@ def _repeated(tensor: torch.Tensor, times: int) -> torch.Tensor:
 
 
 def _directions(like: torch.Tensor, dtype: torch.dtype, count: int) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(0)
-    drawn = torch.randn(like.numel(), count, dtype=dtype, generator=generator, device="cpu")
     size = like.detach().abs().double().square().mean().sqrt().clamp_min(1e-12)
-    return (drawn * size.cpu()).to(like.device)
+    return (_random(like.numel(), count, dtype) * size.cpu()).to(like.device)
+
+
+@functools.lru_cache(maxsize=16)
+def _random(rows: int, columns: int, dtype: torch.dtype) -> torch.Tensor:
+    """Random numbers on the CPU, the same in every call: nobody may write into them."""
+    return torch.randn(rows, columns, dtype=dtype, generator=torch.Generator().manual_seed(0), device="cpu")
 
 
 def tensor_calls(subject: Subject, world: World) -> list[TensorCall]:
