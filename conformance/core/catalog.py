@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 SUITE = Path(__file__).parents[1] / "suite"
 KIT = SUITE.with_name("kit")
-#: What the source of a module that imports the compiler looks like, and of one that imports torch.func or vmap: the
-#: compiler imports both.
+#: What the source of a module that compiles looks like, and of one that differentiates by torch.func: both import the
+#: compiler, which takes a second. vmap and jvp do without.
 COMPILER = r"torch\.compile\(|use_reentrant=False"
-TRANSFORMS = rf"torch\.func\.|\bvmap\(|{COMPILER}"
+TRANSFORMS = rf"torch\.func\.(?:grad|vjp|jacrev|hessian|linearize)|{COMPILER}"
 
 
 class SuiteError(Exception):
@@ -36,8 +36,8 @@ class SuiteTest:
         cases: every combination of its parameters, as pairs of name and value.
         arguments: what its body takes: ``subject``, ``world`` and the names of its parameters.
         doc: its docstring.
-        transforms: whether torch.func or torch.vmap is used.
-        compiles: whether the compiler is.
+        transforms: whether torch.func computes gradients, for which it imports the compiler.
+        compiles: whether the compiler is used.
         deadline: when it counts as hanging (seconds), where that is sooner than usual.
         file: its source file.
         line: its line there.

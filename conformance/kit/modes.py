@@ -24,7 +24,16 @@ def carry_out(operation: Any, args: Any, kwargs: Any) -> Any:
         return operation(*args, **(kwargs or {}))
 
 
-class AllocationMode(TorchDispatchMode):
+class OperationMode(TorchDispatchMode):
+    """What every mode of the suite is made from: one that runs around operations, and leaves the compiler alone."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Otherwise the first use imports the compiler: a second of time, and marks left all over the process.
+        return False
+
+
+class AllocationMode(OperationMode):
     """Calls :meth:`allocated` with every tensor that an operation returns in memory of its own; views have none."""
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -41,7 +50,7 @@ class AllocationMode(TorchDispatchMode):
         raise NotImplementedError
 
 
-class UndefinedMode(TorchDispatchMode):
+class UndefinedMode(OperationMode):
     """Notes the operations that make a number of what has none: the mean of nothing is NaN, its logsumexp infinite."""
 
     def __init__(self) -> None:

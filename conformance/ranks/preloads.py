@@ -20,7 +20,7 @@ PRELOAD = (
 )
 #: What seeds are set in where it is installed: its import takes longer than many a test.
 OPTIONAL = ("numpy.random",)
-#: What torch.func imports when it is first used: as long again as torch itself, so only where tests need it.
+#: What torch.func imports when it first computes a gradient: as long again as torch itself, so only where tests do.
 TRANSFORMS = (
     "torch._dynamo.compiled_autograd",
     "torch._functorch.eager_transforms",

@@ -8,13 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.kit import expect
 from conformance.kit.calls import SampleCall, active_samples, every_sample
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause
-from conformance.kit.modes import carry_out
+from conformance.kit.modes import OperationMode, carry_out
 from conformance.kit.subject import Subject
 from conformance.kit.variations.variants import draws, farthest
 from conformance.kit.world import World
@@ -78,7 +77,7 @@ def _on_the_cpu(sample: SampleCall) -> SampleCall:
     return replace(sample, values=tuple(map(moved, sample.values)))
 
 
-class _Waiting(TorchDispatchMode):
+class _Waiting(OperationMode):
     """Waits for the device after every operation."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

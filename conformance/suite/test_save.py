@@ -17,7 +17,7 @@ from conformance.kit.subject import Subject
 from conformance.kit.tensors import same_values
 from conformance.kit.world import World
 
-#: What PyTorch says of torch.func.grad and its like under saved-tensor hooks.
+#: What PyTorch says of the transforms of torch.func under saved-tensor hooks.
 TRANSFORMS = "don't yet support saved tensor hooks"
 
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from conformance.kit.modes import carry_out
+from conformance.kit.modes import OperationMode, carry_out
 
 #: Operators of these namespaces move data between ranks, those named here aside.
 NAMESPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd")
@@ -75,12 +74,8 @@ def unseen_change(action: Callable[[], object]) -> str:
     return "changed through .data, .numpy() or another alias, which autograd does not track"
 
 
-class EndedAtOnceMode(TorchDispatchMode):
+class EndedAtOnceMode(OperationMode):
     """Waits for every collective before the call that starts it returns: one under way fills its tensors later."""
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # as for _Counting
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), options: Any = None) -> Any:
         """Carry out an operation, and wait for what it started."""
@@ -92,15 +87,10 @@ class EndedAtOnceMode(TorchDispatchMode):
         return result
 
 
-class _Counting(TorchDispatchMode):
+class _Counting(OperationMode):
     def __init__(self, note: Callable[[str, tuple[Any, ...]], object]) -> None:
         super().__init__()
         self.note = note
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        # Otherwise the first use imports the compiler: a second of time, and marks left all over the process.
-        return False
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), options: Any = None) -> Any:
         name = operator.overloadpacket.__name__

@@ -8,10 +8,9 @@ from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.kit.deviations import need
-from conformance.kit.modes import carry_out
+from conformance.kit.modes import OperationMode, carry_out
 from conformance.kit.stand_ins import standing_in
 from conformance.kit.subject import Subject
 
@@ -56,7 +55,7 @@ class MethodCall:
     operations: list[Operation]
 
 
-class _Noting(TorchDispatchMode):
+class _Noting(OperationMode):
     def __init__(self, operations: list[Operation]) -> None:
         super().__init__()
         self.operations = operations

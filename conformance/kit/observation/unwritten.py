@@ -7,10 +7,9 @@ from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.kit.calls import SampleCall
-from conformance.kit.modes import carry_out
+from conformance.kit.modes import OperationMode, carry_out
 from conformance.kit.tensors import dense, differentiable, is_strided
 from conformance.kit.world import World
 
@@ -20,7 +19,7 @@ GROWING = ("resize_", "resize_as_")
 UNWRITTEN = "memory of torch.empty or its like is read before anything is written to it"
 
 
-class FillMode(TorchDispatchMode):
+class FillMode(OperationMode):
     """Fills the memory that ``torch.empty`` and its like hand out with NaN, which is as good as anything.
 
     So it does with what a tensor grows by.

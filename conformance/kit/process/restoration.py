@@ -30,8 +30,16 @@ def _set_anomaly(mode: tuple[bool, bool]) -> None:
     torch.set_anomaly_enabled(*mode)
 
 
+def use_deterministic_algorithms(mode: bool, warn_only: bool = False) -> None:
+    """As that of torch, which imports all of the compiler to tell it so: here it is told where it is."""
+    torch._C._set_deterministic_algorithms(mode, warn_only=warn_only)
+    compiler = sys.modules.get("torch._inductor.config")
+    if compiler is not None:
+        compiler.deterministic = mode  # type: ignore[attr-defined]
+
+
 def _set_deterministic(flags: tuple[bool, ...]) -> None:
-    torch.use_deterministic_algorithms(flags[0], warn_only=flags[1])
+    use_deterministic_algorithms(flags[0], warn_only=flags[1])
     torch.utils.deterministic.fill_uninitialized_memory = flags[2]  # type: ignore[attr-defined]
     # Not as attributes of torch.backends.cudnn: PyTorch's own test tools forbid these to be set.
     torch._C._set_cudnn_deterministic(flags[3])

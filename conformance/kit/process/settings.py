@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import torch
 
-from conformance.kit.process.restoration import restored
+from conformance.kit.process.restoration import restored, use_deterministic_algorithms
 
 
 @contextlib.contextmanager
@@ -28,5 +28,5 @@ def unusual_settings() -> Iterator[None]:
         torch.set_num_threads(5 if torch.get_num_threads() == 3 else 3)  # one is what others set it to
         torch.set_anomaly_enabled(True, False)
         # Not for warnings alone: whoever saves and restores the one flag would lose the other.
-        torch.use_deterministic_algorithms(True)
+        use_deterministic_algorithms(True)
         yield

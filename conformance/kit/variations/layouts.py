@@ -7,11 +7,10 @@ from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.kit import seeds
 from conformance.kit.calls import Run, SampleCall
-from conformance.kit.modes import carry_out
+from conformance.kit.modes import OperationMode, carry_out
 from conformance.kit.tensors import differentiable, is_arrangeable, is_strided, same_values, shares_elements
 
 Arrange = Callable[[torch.Tensor], torch.Tensor]
@@ -129,7 +128,7 @@ def writes_into_shared(run: Run, arrange: Arrange) -> bool:
     )
 
 
-class MisreadMode(TorchDispatchMode):
+class MisreadMode(OperationMode):
     """Notes the operations of PyTorch itself that give something else for expanded tensors than for contiguous ones.
 
     PyTorch 2.13's median along a dimension is one, on the CPU: a Function made of it is not at fault.
@@ -150,7 +149,7 @@ class MisreadMode(TorchDispatchMode):
         return result
 
 
-class MetaLayoutMode(TorchDispatchMode):
+class MetaLayoutMode(OperationMode):
     """Notes the operations of PyTorch itself whose results the meta device lays out otherwise.
 
     PyTorch 2.13's eigenvectors on the CPU lie along columns, and on the meta device along rows.
@@ -177,7 +176,7 @@ class MetaLayoutMode(TorchDispatchMode):
             return None
 
 
-class MixingMode(TorchDispatchMode):
+class MixingMode(OperationMode):
     """Notes the operations of PyTorch itself that take tensors on the meta device beside others, and give others.
 
     PyTorch 2.13 multiplies a matrix on the CPU with one on the meta device, and the product is on the CPU. That is
