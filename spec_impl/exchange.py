@@ -8,6 +8,7 @@ accelerator use the backend's own collectives.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import Any
 
@@ -68,18 +69,19 @@ def agree(x: torch.Tensor, group: Any) -> list[torch.Tensor]:
 def _agree(x: torch.Tensor, group: Any) -> list[torch.Tensor]:
     rank, size = place(group)
     sizes = [*x.shape, *[0] * _SIZES][:_SIZES]
-    description = torch.tensor([_DTYPES.index(x.dtype), x.dim(), *sizes], device=x.device).view(torch.uint8)
-    message = torch.empty(_DESCRIPTION + _START, dtype=torch.uint8, device=x.device)
+    description = array("q", [_DTYPES.index(x.dtype), x.dim(), *sizes])
     start = _raw(x)[:_START]
-    message[:_DESCRIPTION] = description
-    message[_DESCRIPTION : _DESCRIPTION + len(start)] = start
-    arrived = torch.empty((size, len(message)), dtype=torch.uint8, device=x.device)
+    arrived, outgoing = (
+        torch.empty((size, _DESCRIPTION + _START), dtype=torch.uint8, device=x.device) for _ in range(2)
+    )
+    outgoing[:, :_DESCRIPTION] = torch.frombuffer(description, dtype=torch.uint8)
+    outgoing[:, _DESCRIPTION : _DESCRIPTION + len(start)] = start
     if x.device.type == "cpu":
-        dist.all_to_all_single(arrived.view(-1), message.repeat(size), group=group)
+        dist.all_to_all_single(arrived.view(-1), outgoing.view(-1), group=group)
     else:
         # PyTorch 2.13 has renamed it, and warns of the old name.
         all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
-        all_gather(arrived.view(-1), message, group=group)
+        all_gather(arrived.view(-1), outgoing[0], group=group)
     rows = arrived[:, :_DESCRIPTION].view(torch.int64).tolist()
     if any(row != rows[rank] for row in rows):
         said = (f"rank {s} has {_DTYPES[row[0]]} {tuple(row[2 : 2 + row[1]])}" for s, row in enumerate(rows))

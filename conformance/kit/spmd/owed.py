@@ -137,7 +137,12 @@ def differences(
         return [_declared(ranks, run, arguments, loss, precision) for loss in losses]
     steps = [precision ** (1 / 3) * _typical(x) if differentiable(x) else 0.0 for x in arguments]
     points = [arguments, *_moved(ranks, arguments, alone, steps)]
-    seen = [[_inner(loss, results) for loss in losses] for results in map(run, points)]
+    weights = [[None if g is None else _read(g) for g in loss] for loss in losses]
+    used = {at for loss in losses for at, g in enumerate(loss) if g is not None}
+    seen = []
+    for point in points:
+        results = [_read(result) if at in used else None for at, result in enumerate(run(point))]
+        seen.append([_inner(loss, results) for loss in weights])
     told = ranks.exchange([steps, seen])
     every_step = [rank_steps for rank_steps, _ in told]
     values = torch.tensor([rank_seen for _, rank_seen in told], dtype=torch.float64)
@@ -238,12 +243,17 @@ def _shifted(x: torch.Tensor, element: int, change: complex) -> torch.Tensor:
     return moved
 
 
-def _inner(cotangents: Cotangents, results: Sequence[torch.Tensor]) -> tuple[float, float]:
+def _read(tensor: torch.Tensor) -> torch.Tensor:
+    """In double precision on the CPU: a device is waited for once, however many numbers are made of it."""
+    return to_double(tensor.detach()).cpu()
+
+
+def _inner(cotangents: Cotangents, results: Cotangents) -> tuple[float, float]:
     """Compute this rank's part of a loss, and the size of its terms."""
     value = size = 0.0
     for cotangent, result in zip(cotangents, results, strict=True):
-        if cotangent is not None:
-            terms = (to_double(cotangent.detach()).conj() * to_double(result.detach())).real
+        if cotangent is not None and result is not None:
+            terms = (cotangent.conj() * result).real
             value += float(terms.sum())
             size += float(terms.abs().sum())
     return value, size

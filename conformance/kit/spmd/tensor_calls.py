@@ -164,11 +164,17 @@ class TensorCall:
 
     def grown(self, given: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
         """The tensor that such a value stands for, differentiable."""
-        return given if own.numel() <= self.most else self._along(given, own)
+        return given if own.numel() <= self.most else _along(given, own, _directions(own, given.dtype, self.directions))
 
-    def _along(self, given: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
-        directions = _directions(own, given.dtype, self.directions)
-        return own.detach().to(given.dtype) + (directions @ given).reshape(own.shape)
+    @functools.cached_property
+    def _drawn(self) -> dict[tuple[int, torch.dtype], torch.Tensor]:
+        return {}
+
+    def _directions_of(self, at: int, dtype: torch.dtype) -> torch.Tensor:
+        """The directions that one of the tensors is moved along: made once, for the call is made again and again."""
+        if (at, dtype) not in self._drawn:
+            self._drawn[at, dtype] = _directions(self.tensors[at], dtype, self.directions)
+        return self._drawn[at, dtype]
 
     def in_group(self, group: Any) -> Run:
         """The call as a function of :meth:`samples`, in a process group."""
@@ -227,7 +233,7 @@ class TensorCall:
         own = self.tensors[at]
         if not differentiable(own):
             return (own if at in self.uneven else given).clone()
-        moved = self._along(given, own) if self._is_moved_along(at) else given
+        moved = _along(given, own, self._directions_of(at, given.dtype)) if self._is_moved_along(at) else given
         # A copy: a Function may change what it is given.
         return moved.to(self._dtype(own), copy=True)
 
@@ -272,6 +278,10 @@ def _repeated(tensor: torch.Tensor, times: int) -> torch.Tensor:
     """The rows over and over again, each time a little smaller, so that no two are equal and most bounds hold."""
     parts = [tensor.detach() * (1 - 0.5 * at / times) for at in range(times)]
     return torch.cat(parts).to(tensor.dtype).requires_grad_(tensor.requires_grad)
+
+
+def _along(steps: torch.Tensor, own: torch.Tensor, directions: torch.Tensor) -> torch.Tensor:
+    return own.detach().to(steps.dtype) + (directions @ steps).reshape(own.shape)
 
 
 def _directions(like: torch.Tensor, dtype: torch.dtype, count: int) -> torch.Tensor:
