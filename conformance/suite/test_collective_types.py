@@ -21,8 +21,9 @@ from conformance.kit.spmd.late import (
     results_with_late,
 )
 from conformance.kit.spmd.observation import Observation
+from conformance.kit.spmd.reasons import NOT_BY_ITS_SUM
 from conformance.kit.spmd.tensor_calls import tensor_calls
-from conformance.kit.spmd.wrong_gradients import wrong_gradient
+from conformance.kit.spmd.wrong_gradients import need_right_gradient, need_sums, wrong_gradient
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import to_double
 from conformance.kit.world import World
@@ -156,9 +157,9 @@ def test_gradients_are_those_owed(subject: Subject, world: World, dtype: str) ->
     for at, claim in enumerate(claims(subject, world, dtype)):
         if claim.signature is None:
             raise Deviation(f"signatures that {claim.call.label} keeps", "none", "some: give one with types=")
-        need(not claim.ranks_that_differ(), "results do not have their types, and forward.types says so")
+        need(not claim.ranks_that_differ(), "results do not have their types; see Collective.forward.types")
         why = wrong_gradient(claim, world)
-        need("does not count by its sum" not in why, "an argument of type P is not used in its sum; see forward.types")
+        need_sums(why)
         if why:
             _accuse(*(_in_double(claim, claims(subject, world)[at], world) or (claim, why)), world)
 
@@ -168,7 +169,7 @@ def _in_double(claim: Claim, exact: Claim, world: World) -> tuple[Claim, str] | 
     if claim.call.dtype == exact.call.dtype or claim.signature != exact.signature or exact.ranks_that_differ():
         return None
     why = wrong_gradient(exact, world)
-    return (exact, why) if why and "does not count by its sum" not in why else None
+    return (exact, why) if why and NOT_BY_ITS_SUM not in why else None
 
 
 def _accuse(claim: Claim, why: str, world: World) -> NoReturn:
@@ -187,13 +188,17 @@ def test_alike_gradients_are_alike(subject: Subject, world: World) -> None:
     for claim in claims(subject, world):
         signature, look = signature_of(claim), claim.look
         assert look is not None
-        need(not wrong_gradient(claim, world), "its gradient is wrong, and backward.gradient says so")
+        alike = [at for at, kind in enumerate(signature.arguments) if kind in (Type.I, Type.P)]
+        if not alike:
+            continue
+        need_right_gradient(claim, world)
         for result in look.differentiable:
             everyones = look.gradients[result, signature.results[result].loss_differs]
-            for at, kind in enumerate(signature.arguments):
-                if kind in (Type.I, Type.P) and claim.call.tensors[at].requires_grad:
+            for at in alike:
+                if claim.call.tensors[at].requires_grad:
                     tried = True
-                    _alike([rank[at] for rank in everyones], f"argument {at} of {claim.call.label}", kind)
+                    what = f"argument {at} of {claim.call.label}"
+                    _alike([rank[at] for rank in everyones], what, signature.arguments[at])
     need(tried, "no argument is of type I or P")
 
 
