@@ -20,7 +20,6 @@ from conformance.kit.spmd.late import (
     are_results_left_behind,
     results_with_late,
 )
-from conformance.kit.spmd.observation import Observation
 from conformance.kit.spmd.reasons import NOT_BY_ITS_SUM
 from conformance.kit.spmd.tensor_calls import tensor_calls
 from conformance.kit.spmd.wrong_gradients import need_right_gradient, need_sums, wrong_gradient
@@ -57,32 +56,36 @@ def test_alike_results_are_alike(subject: Subject, world: World) -> None:
     """Every result of type R or I is the same on all ranks, bit for bit."""
     _need_types(subject, world)
     for claim in claims(subject, world):
+        _expect_alike(claim, "", world)
+        _expect_alike(_read_at_once(claim, world), f", read at once where rank {world.size - 1} comes late", world)
+
+
+def _expect_alike(claim: Claim, when: str, world: World) -> None:
+    """Assert that every result of type R or I is the same on all ranks, as a claim's look has them."""
+    found = claim.ranks_that_differ()
+    if found:
+        assert claim.look is not None
+        result, (one, other) = found
+        here, there = claim.look.results[other][result], claim.look.results[one][result]
+        actual, expected, is_rounded = shown(here), shown(there), False
+        if here is not None and there is not None and here.shape == there.shape:
+            actual, expected = shown_apart(here, there)
+            is_rounded = _is_rounding(_wide(here), _wide(there))
         signature = signature_of(claim)
-        late = _read_at_once(claim, world)
-        for look, when in ((claim.look, ""), (late, f", read at once where rank {world.size - 1} comes late")):
-            assert look is not None
-            found = replace(claim, look=look).ranks_that_differ()
-            if found:
-                result, (one, other) = found
-                here, there = look.results[other][result], look.results[one][result]
-                actual, expected, rounded = shown(here), shown(there), False
-                if here is not None and there is not None and here.shape == there.shape:
-                    actual, expected = shown_apart(here, there)
-                    rounded = _is_rounding(_wide(here), _wide(there))
-                raise Deviation(
-                    f"result {result} of {claim.call.label}, of type {signature.results[result].value} in {signature}, "
-                    f"on rank {other} of {world.size}{when}",
-                    actual,
-                    f"{expected}, as on rank {one}, bit for bit",
-                    ROUNDED if rounded else _if_not_waited_for(claim, world) or instead(claim, world),
-                )
+        raise Deviation(
+            f"result {result} of {claim.call.label}, of type {signature.results[result].value} in {signature}, "
+            f"on rank {other} of {world.size}{when}",
+            actual,
+            f"{expected}, as on rank {one}, bit for bit",
+            ROUNDED if is_rounded else _if_not_waited_for(claim, world) or instead(claim, world),
+        )
 
 
-def _read_at_once(claim: Claim, world: World) -> Observation:
-    """The look at a claim with the results as they are when a call returns to which the last rank came late."""
+def _read_at_once(claim: Claim, world: World) -> Claim:
+    """The claim, looked at with the results as they are when a call returns to which the last rank came late."""
     assert claim.look is not None
     _, _, at_once = results_with_late(claim, world.size - 1, world)
-    return replace(claim.look, results=all_ranks(world).tensors(at_once))
+    return replace(claim, look=replace(claim.look, results=all_ranks(world).tensors(at_once)))
 
 
 @clause("Collective.forward.types")
