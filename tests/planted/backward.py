@@ -7,15 +7,12 @@ from torch.autograd import Function
 
 from tests.planted._matmul import MatMul
 from tests.planted._square import Square
+from tests.samples import of_shapes
 
 SPEC = "Function"
 
 
-def inputs():
-    yield (
-        torch.randn(3, 2, dtype=torch.float64, requires_grad=True),
-        torch.randn(2, 4, dtype=torch.float64, requires_grad=True),
-    )
+inputs = of_shapes((3, 2), (2, 4))
 
 
 class GradientMissing(MatMul):
@@ -67,9 +64,7 @@ class OneValueForTwoOutputs(Function):
     Breaks: Function.backward.accepts
     """
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(3, 2, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((3, 2))
 
     @staticmethod
     def forward(ctx, x):
@@ -132,9 +127,7 @@ class OneElementWrong(Function):
     Breaks: Function.backward.gradient
     """
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(300, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((300,))
 
     @staticmethod
     def forward(ctx, x):
@@ -156,12 +149,7 @@ class GradientsSwapped(Function):
     Breaks: Function.backward.gradient
     """
 
-    @staticmethod
-    def inputs():
-        yield (
-            torch.randn(4, dtype=torch.float64, requires_grad=True),
-            torch.randn(4, dtype=torch.float64, requires_grad=True),
-        )
+    inputs = of_shapes((4,), (4,))
 
     @staticmethod
     def forward(ctx, x, y):
@@ -233,9 +221,7 @@ class UndeclaredSurrogate(Function):
     Breaks: Function.backward.gradient
     """
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(6, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((6,))
 
     @staticmethod
     def forward(ctx, x):
@@ -309,9 +295,7 @@ class GradientScaledInPlace(Function):
     Breaks: Function.backward.grads-untouched
     """
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(3, 2, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((3, 2))
 
     @staticmethod
     def forward(ctx, x):
@@ -328,9 +312,7 @@ class GradientClippedThroughNumpy(Function):
     Breaks: Function.backward.grads-untouched
     """
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(3, 2, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((3, 2))
 
     @staticmethod
     def forward(ctx, x):
@@ -398,9 +380,7 @@ class ChannelsLastReadAsFirst(Function):
     Breaks: Function.backward.any-layout
     """
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(2, 3, 4, 5, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((2, 3, 4, 5))
 
     @staticmethod
     def forward(ctx, x):
@@ -419,9 +399,7 @@ class IntermediateSaved(Function):
     Breaks: Function.backward.double
     """
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(4, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((4,))
 
     @staticmethod
     def forward(ctx, x):
@@ -474,9 +452,7 @@ class SavedTensorOverwritten(Function):
     Breaks: Function.backward.repeatable
     """
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(4, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((4,))
 
     @staticmethod
     def forward(ctx, x):

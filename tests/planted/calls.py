@@ -9,12 +9,12 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from tests.planted._square import Square
+from tests.samples import of_shapes
 
 SPEC = "Function"
 
 
-def inputs():
-    yield (torch.randn(3, 2, dtype=torch.float64, requires_grad=True),)
+inputs = of_shapes((3, 2))
 
 
 class FactorOnTheClass(Function):

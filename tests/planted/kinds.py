@@ -7,6 +7,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from tests.planted._square import Square
+from tests.samples import of_shapes
 
 SPEC = "Function"
 
@@ -103,9 +104,7 @@ class MixesPrecisionsUnderAutocast(Function):
     Breaks: Function.backward.any-precision
     """
 
-    @staticmethod
-    def inputs():
-        yield tuple(torch.randn(3, 3, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    inputs = of_shapes((3, 3), (3, 3))
 
     @staticmethod
     def forward(ctx, x, w):
@@ -124,9 +123,7 @@ class SinglePrecisionInBackward(Function):
     Breaks: Function.backward.any-precision
     """
 
-    @staticmethod
-    def inputs():
-        yield tuple(torch.randn(3, 3, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    inputs = of_shapes((3, 3), (3, 3))
 
     @staticmethod
     @torch.amp.custom_fwd(device_type="cpu")
@@ -149,9 +146,7 @@ class MadeOnTheCpuBesideMeta(Function):
     Breaks: Function.forward.meta
     """
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(3, 2, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((3, 2))
 
     @staticmethod
     def forward(ctx, x):

@@ -6,6 +6,7 @@ import torch
 from torch.autograd import Function
 
 from tests.planted._square import SquareWithRule
+from tests.samples import of_shapes
 
 SPEC = "Function"
 
@@ -73,9 +74,7 @@ class LinearByAParameter(Function):
     Breaks: Function.forward.captures
     """
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(2, 3, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((2, 3))
 
     @staticmethod
     def forward(ctx, x):
@@ -92,9 +91,7 @@ class CastsAParameter(Function):
     Breaks: Function.forward.captures
     """
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(2, 3, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((2, 3))
 
     @staticmethod
     def forward(ctx, x):

@@ -6,11 +6,12 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from tests.samples import of_shapes
+
 SPEC = "Function"
 
 
-def inputs():
-    yield (torch.randn(3, 4, dtype=torch.float64, requires_grad=True),)
+inputs = of_shapes((3, 4))
 
 
 class _Sine(Function):
@@ -157,9 +158,7 @@ class MeanOverAsManyPairs(Function):
     Breaks: Function.backward.gradient
     """
 
-    @staticmethod
-    def inputs():
-        yield tuple(torch.randn(3, 2, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    inputs = of_shapes((3, 2), (3, 2))
 
     @staticmethod
     def forward(ctx, x, y):
@@ -180,9 +179,7 @@ class NormOfAllRows(Function):
     Breaks: Function.backward.gradient
     """
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(1, 4, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((1, 4))
 
     @staticmethod
     def forward(ctx, x):

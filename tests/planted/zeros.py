@@ -6,11 +6,12 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from tests.samples import of_shapes
+
 SPEC = "Function"
 
 
-def inputs():
-    yield (torch.randn(3, 4, dtype=torch.float64, requires_grad=True),)
+inputs = of_shapes((3, 4))
 
 
 class ValueForTheDerivative(Function):

@@ -1,0 +1,16 @@
+"""Inputs for planted bugs and correct implementations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+
+
+def of_shapes(*shapes: tuple[int, ...]) -> Callable[[], Iterator[tuple[torch.Tensor, ...]]]:
+    """Inputs of one sample: a random tensor in double precision for each shape, all of which require grad."""
+
+    def inputs() -> Iterator[tuple[torch.Tensor, ...]]:
+        yield tuple(torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes)
+
+    return inputs
