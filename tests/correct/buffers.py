@@ -10,7 +10,6 @@ from tests.samples import of_shapes
 
 SPEC = "Function"
 
-
 inputs = of_shapes((4, 3), (3, 2))
 
 

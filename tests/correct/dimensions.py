@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch.autograd import Function
 
+from tests.correct.function_forms import Combined
 from tests.samples import of_shapes
 
 SPEC = "Function"
@@ -63,20 +64,10 @@ class RealPartOfQuaternions(Function):
         return 2 * grad.unsqueeze(1) * torch.cat([q[:, :1], -q[:, 1:]], 1)
 
 
-class AlikeDimensions(Function):
+class AlikeDimensions(Combined):
     """Five dimensions of two: made longer along all of them, they fill a machine."""
 
     inputs = of_shapes((2, 2, 2, 2, 2))
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x.sin()
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return grad * x.cos()
 
 
 class MeanOverPairs(Function):

@@ -10,7 +10,6 @@ from tests.samples import of_shapes
 
 SPEC = "Function"
 
-
 inputs = of_shapes((5, 70), (70, 90))
 
 

@@ -11,7 +11,6 @@ from tests.samples import of_shapes
 
 SPEC = "Function"
 
-
 inputs = of_shapes((3, 2), (2, 4))
 
 

@@ -11,7 +11,6 @@ from tests.samples import of_shapes
 
 SPEC = "Collective"
 
-
 inputs = of_shapes((2, 3))
 
 

@@ -6,6 +6,7 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from tests.correct import modes
 from tests.planted._square import Square
 from tests.samples import of_shapes
 
@@ -170,20 +171,13 @@ class ReadsTheMemoryOfTheGradient(Square):
         return Square.backward(ctx, raw)
 
 
-class AddsUpInBfloat16(Function):
+class AddsUpInBfloat16(modes.AddsUpInBfloat16):
     """Adds gradients up row by row in the dtype they come in, where 256 and 1 make 256.
 
     Breaks: Function.backward.gradient
     """
 
-    @staticmethod
-    def inputs():
-        rows, bias = torch.randn(600, 2), torch.randn(2)
-        yield rows.bfloat16().requires_grad_(), bias.bfloat16().requires_grad_()
-
-    @staticmethod
-    def forward(ctx, x, bias):
-        return x + bias
+    inputs = modes.AddsUpInBfloat16.inputs
 
     @staticmethod
     def backward(ctx, grad):

@@ -9,7 +9,6 @@ from tests.samples import of_shapes
 
 SPEC = "Function"
 
-
 inputs = of_shapes((4,))
 
 

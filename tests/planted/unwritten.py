@@ -11,7 +11,6 @@ SPEC = "Function"
 #: So many numbers are handed out anew each time, by a system that clears memory for reasons of its own.
 FRESH = 2**23
 
-
 inputs = of_shapes((4, 3))
 
 
