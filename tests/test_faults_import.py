@@ -14,12 +14,6 @@ from conformance.ranks.pool import Pool
 from tests.faults.running import SPEC, new_pool, run
 
 
-@pytest.fixture(scope="module")
-def forkserver() -> Iterator[Forkserver]:
-    with Forkserver() as forkserver:
-        yield forkserver
-
-
 @pytest.fixture
 def pool(forkserver: Forkserver) -> Iterator[Pool]:
     with new_pool(forkserver, timeout=30.0) as pool:
