@@ -63,15 +63,6 @@ class WritesOnItsInput(Square):
         return Square.forward(ctx, x)
 
 
-class SavedAnAlias(Square):
-    """What is saved shares the input's memory, and not its version."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x.data)
-        return x * x
-
-
 class SavedAsSparse(Function):
     """What is saved is a sparse tensor that was made of the indices, and shares their memory."""
 

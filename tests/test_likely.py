@@ -8,7 +8,7 @@ from torch.autograd import Function
 
 from conformance import GROUP, ConformanceError, Subject, check
 from tests import neighbours as bugs
-from tests.planted import alike, collective, modes, numbers, vmap_generated
+from tests.planted import alike, collective, modes, numbers, state, vmap_generated
 
 BESIDE = "a tensor that was kept beside save_for_backward"
 IN_ORDER = "takes memory for contiguous"
@@ -17,7 +17,7 @@ BUFFER = "share a buffer"
 NAMED = [
     (bugs.KeptBeside, "test_hooks_can_carry_saved_tensors_away", BESIDE),
     (bugs.KeptBeside, "test_a_change_in_place_is_noticed_or_does_no_harm", "did not go through save_for_backward"),
-    (bugs.SavedAnAlias, "test_a_change_in_place_is_noticed_or_does_no_harm", "an alias"),
+    (state.SavesDotData, "test_a_change_in_place_is_noticed_or_does_no_harm", "an alias"),
     (bugs.KeptElsewhere, "test_a_change_in_place_is_noticed_or_does_no_harm", "PyTorch does not watch"),
     (bugs.ChangesBack, "test_arguments_are_left_as_they_are", "changed back, but for rounding"),
     (bugs.ReadsInOrder, "test_layout_of_inputs_makes_no_difference", f"forward {IN_ORDER}"),
