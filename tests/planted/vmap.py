@@ -14,8 +14,7 @@ def _random(*shape, seed=31):
     return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).requires_grad_()
 
 
-def inputs():
-    yield _random(2, 3), _random(3, seed=32)
+inputs = [(_random(2, 3), _random(3, seed=32))]
 
 
 class _Base(Function):
@@ -90,9 +89,7 @@ class BatchCleared(_Triple):
     Breaks: Function.vmap.inputs-untouched
     """
 
-    @staticmethod
-    def inputs():
-        yield (_random(2, 3),)
+    inputs = [(_random(2, 3),)]
 
     @staticmethod
     def vmap(info, in_dims, x):
@@ -127,9 +124,7 @@ class OneOutDimForTwo(_Base):
     Breaks: Function.vmap.out-dims
     """
 
-    @staticmethod
-    def inputs():
-        yield (_random(2, 3),)
+    inputs = [(_random(2, 3),)]
 
     @staticmethod
     def forward(x):
@@ -230,9 +225,7 @@ class MeanOfTheBatch(_Base):
     Breaks: Function.vmap.batched
     """
 
-    @staticmethod
-    def inputs():
-        yield (_random(2, 3),)
+    inputs = [(_random(2, 3),)]
 
     @staticmethod
     def forward(x):
@@ -308,9 +301,7 @@ class NoiseWhateverIsAsked(Noisy):
     Breaks: Function.vmap.batched
     """
 
-    @staticmethod
-    def inputs():
-        return noisy_inputs()
+    inputs = noisy_inputs
 
     @staticmethod
     def vmap(info, in_dims, x):
@@ -323,9 +314,7 @@ class OneNoiseForAll(Noisy):
     Breaks: Function.vmap.batched
     """
 
-    @staticmethod
-    def inputs():
-        return noisy_inputs()
+    inputs = noisy_inputs
 
     @staticmethod
     def vmap(info, in_dims, x):
@@ -338,9 +327,7 @@ class NoiseWhereItIsAnError(Noisy):
     Breaks: Function.vmap.batched
     """
 
-    @staticmethod
-    def inputs():
-        return noisy_inputs()
+    inputs = noisy_inputs
 
     @staticmethod
     def vmap(info, in_dims, x):
@@ -355,9 +342,7 @@ class SavedInTwoOrders(Function):
 
     generate_vmap_rule = True
 
-    @staticmethod
-    def inputs():
-        yield _random(2, 3), _random(2, 3, seed=33)
+    inputs = [(_random(2, 3), _random(2, 3, seed=33))]
 
     @staticmethod
     def forward(x, y):

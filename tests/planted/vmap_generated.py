@@ -20,9 +20,7 @@ class SavesInTwoOrders(Function):
 
     generate_vmap_rule = True
 
-    @staticmethod
-    def inputs():
-        yield _random(3), _random(3, seed=46)
+    inputs = [(_random(3), _random(3, seed=46))]
 
     @staticmethod
     def forward(x, y):
@@ -53,9 +51,7 @@ class AddsUpTheWholeBatch(Function):
 
     generate_vmap_rule = True
 
-    @staticmethod
-    def inputs():
-        yield (_random(3),)
+    inputs = [(_random(3),)]
 
     @staticmethod
     def forward(x):
@@ -84,9 +80,7 @@ class NamedTuple(Function):
 
     generate_vmap_rule = True
 
-    @staticmethod
-    def inputs():
-        yield (_random(3, 5),)
+    inputs = [(_random(3, 5),)]
 
     @staticmethod
     def forward(x):
@@ -112,9 +106,7 @@ class TwoOutputs(Function):
 
     generate_vmap_rule = True
 
-    @staticmethod
-    def inputs():
-        yield _random(3), _random(3, seed=46)
+    inputs = [(_random(3), _random(3, seed=46))]
 
     @staticmethod
     def forward(x, y):
