@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 
 import torch
 
+Sample = tuple[object, ...]
+
 
 def of_shapes(*shapes: tuple[int, ...]) -> Callable[[], Iterator[tuple[torch.Tensor, ...]]]:
     """Inputs of one sample: a random tensor in double precision for each shape, all of which require grad."""
@@ -14,3 +16,8 @@ def of_shapes(*shapes: tuple[int, ...]) -> Callable[[], Iterator[tuple[torch.Ten
         yield tuple(torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes)
 
     return inputs
+
+
+def given(*samples: Sample) -> Callable[[], Iterator[Sample]]:
+    """Inputs that are these samples each time."""
+    return lambda: iter(samples)

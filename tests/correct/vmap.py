@@ -6,6 +6,8 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from tests.samples import given
+
 SPEC = "Function"
 
 
@@ -13,7 +15,7 @@ def _random(*shape, seed=41, dtype=torch.float64):
     return torch.randn(shape, dtype=dtype, generator=torch.Generator().manual_seed(seed)).requires_grad_()
 
 
-inputs = [(_random(2, 3),), (_random(3, dtype=torch.float32),), (_random(),)]
+inputs = given((_random(2, 3),), (_random(3, dtype=torch.float32),), (_random(),))
 
 
 class Generated(Function):
@@ -114,7 +116,7 @@ class Gather(Function):
 
     generate_vmap_rule = True
 
-    inputs = [(_random(4), torch.tensor([3, 0, 0]), "sum")]
+    inputs = given((_random(4), torch.tensor([3, 0, 0]), "sum"))
 
     @staticmethod
     def forward(x, index, mode):
@@ -155,7 +157,7 @@ class NotMappedOutput(Function):
 class InPlace(Function):
     """Adds a second argument in place; PyTorch needs the first one mapped for that."""
 
-    inputs = [(_random(3), _random(3, seed=42))]
+    inputs = given((_random(3), _random(3, seed=42)))
 
     @staticmethod
     def forward(x, y):
@@ -343,7 +345,7 @@ class RandomOnTheWay(Function):
 class RarelyNoisy(Noisy):
     """One number in a thousand is dropped: samples are mostly alike by chance."""
 
-    inputs = [(_random(2),)]
+    inputs = given((_random(2),))
 
     @staticmethod
     def forward(x):

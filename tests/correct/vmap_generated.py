@@ -6,6 +6,7 @@ import torch
 from torch.autograd import Function
 
 from tests.correct.vmap import Generated
+from tests.samples import given
 
 SPEC = "Function"
 
@@ -14,7 +15,7 @@ def _random(*shape, seed=43, dtype=torch.float64):
     return torch.randn(shape, dtype=dtype, generator=torch.Generator().manual_seed(seed)).requires_grad_()
 
 
-inputs = [(_random(2, 3),), (_random(3, dtype=torch.float32),), (_random(),)]
+inputs = given((_random(2, 3),), (_random(3, dtype=torch.float32),), (_random(),))
 
 
 class ReadsWhatWasSavedForForward(Generated):
@@ -31,7 +32,7 @@ class SavesMoreForForward(Function):
 
     generate_vmap_rule = True
 
-    inputs = [(_random(3), _random(2, 3, seed=44))]
+    inputs = given((_random(3), _random(2, 3, seed=44)))
 
     @staticmethod
     def forward(x, y):
@@ -113,7 +114,7 @@ class SumsOverDimensions(Function):
 
     generate_vmap_rule = True
 
-    inputs = [(_random(2, 3, 2), (0, 2)), (_random(2, 3), [1])]
+    inputs = given((_random(2, 3, 2), (0, 2)), (_random(2, 3), [1]))
 
     @staticmethod
     def forward(x, dims):

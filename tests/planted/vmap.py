@@ -6,6 +6,7 @@ import torch
 from torch.autograd import Function
 
 from tests.correct.vmap import Noisy, noisy_inputs
+from tests.samples import given
 
 SPEC = "Function"
 
@@ -14,7 +15,7 @@ def _random(*shape, seed=31):
     return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).requires_grad_()
 
 
-inputs = [(_random(2, 3), _random(3, seed=32))]
+inputs = given((_random(2, 3), _random(3, seed=32)))
 
 
 class _Base(Function):
@@ -89,7 +90,7 @@ class BatchCleared(_Triple):
     Breaks: Function.vmap.inputs-untouched
     """
 
-    inputs = [(_random(2, 3),)]
+    inputs = given((_random(2, 3),))
 
     @staticmethod
     def vmap(info, in_dims, x):
@@ -124,7 +125,7 @@ class OneOutDimForTwo(_Base):
     Breaks: Function.vmap.out-dims
     """
 
-    inputs = [(_random(2, 3),)]
+    inputs = given((_random(2, 3),))
 
     @staticmethod
     def forward(x):
@@ -225,7 +226,7 @@ class MeanOfTheBatch(_Base):
     Breaks: Function.vmap.batched
     """
 
-    inputs = [(_random(2, 3),)]
+    inputs = given((_random(2, 3),))
 
     @staticmethod
     def forward(x):
@@ -342,7 +343,7 @@ class SavedInTwoOrders(Function):
 
     generate_vmap_rule = True
 
-    inputs = [(_random(2, 3), _random(2, 3, seed=33))]
+    inputs = given((_random(2, 3), _random(2, 3, seed=33)))
 
     @staticmethod
     def forward(x, y):

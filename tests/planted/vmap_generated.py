@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch.autograd import Function
 
+from tests.samples import given
+
 SPEC = "Function"
 
 
@@ -20,7 +22,7 @@ class SavesInTwoOrders(Function):
 
     generate_vmap_rule = True
 
-    inputs = [(_random(3), _random(3, seed=46))]
+    inputs = given((_random(3), _random(3, seed=46)))
 
     @staticmethod
     def forward(x, y):
@@ -51,7 +53,7 @@ class AddsUpTheWholeBatch(Function):
 
     generate_vmap_rule = True
 
-    inputs = [(_random(3),)]
+    inputs = given((_random(3),))
 
     @staticmethod
     def forward(x):
@@ -80,7 +82,7 @@ class NamedTuple(Function):
 
     generate_vmap_rule = True
 
-    inputs = [(_random(3, 5),)]
+    inputs = given((_random(3, 5),))
 
     @staticmethod
     def forward(x):
@@ -106,7 +108,7 @@ class TwoOutputs(Function):
 
     generate_vmap_rule = True
 
-    inputs = [(_random(3), _random(3, seed=46))]
+    inputs = given((_random(3), _random(3, seed=46)))
 
     @staticmethod
     def forward(x, y):
