@@ -9,11 +9,11 @@ import torch
 Sample = tuple[object, ...]
 
 
-def of_shapes(*shapes: tuple[int, ...]) -> Callable[[], Iterator[tuple[torch.Tensor, ...]]]:
-    """Inputs of one sample: a random tensor in double precision for each shape, all of which require grad."""
+def of_shapes(*shapes: tuple[int, ...], others: Sample = ()) -> Callable[[], Iterator[Sample]]:
+    """Inputs of one sample: random tensors in double precision, all of which require grad, and then other arguments."""
 
-    def inputs() -> Iterator[tuple[torch.Tensor, ...]]:
-        yield tuple(torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes)
+    def inputs() -> Iterator[Sample]:
+        yield *(torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes), *others
 
     return inputs
 

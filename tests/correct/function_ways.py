@@ -147,9 +147,7 @@ class Dropout(Function):
 class CalledByName(Function):
     """Is given an argument by its name, in the combined form."""
 
-    @staticmethod
-    def inputs():
-        yield torch.randn(3, 4, dtype=torch.float64, requires_grad=True), 2.5
+    inputs = of_shapes((3, 4), others=(2.5,))
 
     @classmethod
     def apply(cls, x, factor):

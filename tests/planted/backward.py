@@ -472,9 +472,7 @@ class NumberUsedUp(Function):
     Breaks: Function.backward.repeatable
     """
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(4, dtype=torch.float64, requires_grad=True), 2.0)
+    inputs = of_shapes((4,), others=(2.0,))
 
     @staticmethod
     def forward(ctx, x, factor):

@@ -9,6 +9,7 @@ from torch.autograd.function import once_differentiable
 from conformance import GROUP
 from tests.correct import collective as right
 from tests.correct._collectives import dense, matrix_and_group
+from tests.samples import of_shapes
 
 SPEC = "Collective"
 #: Elements in the buffer.
@@ -77,9 +78,7 @@ class AddsItsOwnShareFirst(right.Copy):
 
     TYPES = "I -> R"
 
-    @staticmethod
-    def inputs():
-        yield torch.randn(3, 4, dtype=torch.float64, requires_grad=True), GROUP
+    inputs = of_shapes((3, 4), others=(GROUP,))
 
     @staticmethod
     @once_differentiable
