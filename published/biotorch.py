@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from conformance.kit.specs import random
@@ -12,12 +11,8 @@ from published.packages import bare, enter
 bare(enter("biotorch"), "biotorch.autograd")
 
 
-def _linear() -> Iterator[tuple[Any, ...]]:
-    yield random((4, 3), 1), random((2, 3), 2), random((2, 3), 3).detach(), random((2,), 4), None
-
-
-def _direct() -> Iterator[tuple[Any, ...]]:
-    yield random((4, 3), 1), random((2, 3), 2), random((2,), 4)
+_LINEAR = [(random((4, 3), 1), random((2, 3), 2), random((2, 3), 3).detach(), random((2,), 4), None)]
+_DIRECT = [(random((4, 3), 1), random((2, 3), 2), random((2,), 4))]
 
 
 def _aligned(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -25,6 +20,6 @@ def _aligned(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 feedback_linear = Subject(
-    "biotorch.autograd.fa.linear:LinearGrad", inputs=_linear, gradient="declared", formula=_aligned
+    "biotorch.autograd.fa.linear:LinearGrad", inputs=_LINEAR, gradient="declared", formula=_aligned
 )
-direct_linear = Subject("biotorch.autograd.dfa.linear:LinearGrad", inputs=_direct)
+direct_linear = Subject("biotorch.autograd.dfa.linear:LinearGrad", inputs=_DIRECT)

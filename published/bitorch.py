@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -14,16 +13,9 @@ from published.packages import bare, enter
 bare(enter("bitorch"), "bitorch.quantizations")
 
 
-def _one() -> Iterator[tuple[Any, ...]]:
-    yield (random((4, 3), 1),)
-
-
-def _levels() -> Iterator[tuple[Any, ...]]:
-    yield random((4, 3), 1), 3
-
-
-def _number() -> Iterator[tuple[Any, ...]]:
-    yield random((4, 3), 1), 0.5
+_ONE = [(random((4, 3), 1),)]
+_LEVELS = [(random((4, 3), 1), 3)]
+_NUMBER = [(random((4, 3), 1), 0.5)]
 
 
 def _straight(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -45,24 +37,24 @@ def _of_swish(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 approx_sign = Subject(
-    "bitorch.quantizations.approx_sign:ApproxSignFunction", inputs=_one, gradient="declared", formula=_approximated
+    "bitorch.quantizations.approx_sign:ApproxSignFunction", inputs=_ONE, gradient="declared", formula=_approximated
 )
 weight_dorefa = Subject(
-    "bitorch.quantizations.dorefa:WeightDoReFaFunction", inputs=_levels, gradient="declared", formula=_straight
+    "bitorch.quantizations.dorefa:WeightDoReFaFunction", inputs=_LEVELS, gradient="declared", formula=_straight
 )
 input_dorefa = Subject(
-    "bitorch.quantizations.dorefa:InputDoReFaFunction", inputs=_levels, gradient="declared", formula=_straight
+    "bitorch.quantizations.dorefa:InputDoReFaFunction", inputs=_LEVELS, gradient="declared", formula=_straight
 )
 progressive_sign = Subject(
     "bitorch.quantizations.progressive_sign:ProgressiveSignFunctionTrain",
-    inputs=_number,
+    inputs=_NUMBER,
     gradient="declared",
     formula=_straight,
 )
-sign = Subject("bitorch.quantizations.sign:SignFunction", inputs=_one, gradient="declared", formula=_straight)
+sign = Subject("bitorch.quantizations.sign:SignFunction", inputs=_ONE, gradient="declared", formula=_straight)
 heaviside = Subject(
-    "bitorch.quantizations.ste_heaviside:SteHeavisideFunction", inputs=_one, gradient="declared", formula=_near_zero
+    "bitorch.quantizations.ste_heaviside:SteHeavisideFunction", inputs=_ONE, gradient="declared", formula=_near_zero
 )
 swish_sign = Subject(
-    "bitorch.quantizations.swish_sign:SwishSignFunction", inputs=_number, gradient="declared", formula=_of_swish
+    "bitorch.quantizations.swish_sign:SwishSignFunction", inputs=_NUMBER, gradient="declared", formula=_of_swish
 )

@@ -14,8 +14,7 @@ from published.packages import enter
 enter("brevitas")
 
 
-def _one() -> Iterator[tuple[Any, ...]]:
-    yield (random((4, 3), 1),)
+_ONE = [(random((4, 3), 1),)]
 
 
 def _bounds() -> Iterator[tuple[Any, ...]]:
@@ -27,9 +26,9 @@ def _straight(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
     return (grads[0],)
 
 
-round_ste = Subject("brevitas.ops.autograd_ste_ops:RoundSteFn", inputs=_one, gradient="declared", formula=_straight)
+round_ste = Subject("brevitas.ops.autograd_ste_ops:RoundSteFn", inputs=_ONE, gradient="declared", formula=_straight)
 binary_sign_ste = Subject(
-    "brevitas.ops.autograd_ste_ops:BinarySignSteFn", inputs=_one, gradient="declared", formula=_straight
+    "brevitas.ops.autograd_ste_ops:BinarySignSteFn", inputs=_ONE, gradient="declared", formula=_straight
 )
 tensor_clamp_ste = Subject(
     "brevitas.ops.autograd_ste_ops:TensorClampSteFn", inputs=_bounds, gradient="declared", formula=_straight
@@ -40,4 +39,4 @@ tensor_clamp_ste_ = Subject(
     gradient="declared",
     formula=_straight,
 )
-abs_binary_sign = Subject("brevitas.ops.autograd_ste_ops:AbsBinarySignGradFn", inputs=_one)
+abs_binary_sign = Subject("brevitas.ops.autograd_ste_ops:AbsBinarySignGradFn", inputs=_ONE)

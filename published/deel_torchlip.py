@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 from conformance.kit.declared import sloped
 from conformance.kit.specs import random
 from conformance.kit.subject import Subject
@@ -13,12 +10,10 @@ from published.packages import bare, enter
 bare(enter("deel-torchlip"), "deel.torchlip.utils")
 
 
-def _positive() -> Iterator[tuple[Any, ...]]:
-    yield random((4, 3), 1).detach().abs().requires_grad_(), 0.01
-
+_POSITIVE = [(random((4, 3), 1).detach().abs().requires_grad_(), 0.01)]
 
 square_root = Subject(
     "deel.torchlip.utils.sqrt_eps:SqrtEpsGrad",
-    inputs=_positive,
+    inputs=_POSITIVE,
     formula=sloped(lambda x, eps: 1 / (2 * (x.sqrt() + eps))),
 )

@@ -14,24 +14,22 @@ from published.packages import enter
 enter("entmax")
 
 
-def _rows() -> Iterator[tuple[Any, ...]]:
-    yield random((4, 5), 1), -1
+_ROWS = [(random((4, 5), 1), -1)]
 
 
 def _alphas() -> Iterator[tuple[Any, ...]]:
     yield random((4, 5), 1), (1.3 + 0.5 * torch.rand(4, 1, dtype=torch.float64)).requires_grad_()
 
 
-def _normmax() -> Iterator[tuple[Any, ...]]:
-    yield random((4, 5), 1), 2
+_NORMMAX = [(random((4, 5), 1), 2)]
 
 
 def _labelled() -> Iterator[tuple[Any, ...]]:
     yield random((4, 5), 1), torch.tensor([0, 3, 2, 4]), 1.5
 
 
-sparsemax = Subject("entmax.activations:SparsemaxFunction", inputs=_rows)
-entmax15 = Subject("entmax.activations:Entmax15Function", inputs=_rows)
+sparsemax = Subject("entmax.activations:SparsemaxFunction", inputs=_ROWS)
+entmax15 = Subject("entmax.activations:Entmax15Function", inputs=_ROWS)
 entmax_bisect = Subject("entmax.root_finding:EntmaxBisectFunction", inputs=_alphas)
-normmax_bisect = Subject("entmax.root_finding:NormmaxBisectFunction", inputs=_normmax)
-budget_bisect = Subject("entmax.root_finding:BudgetBisectFunction", inputs=_normmax)
+normmax_bisect = Subject("entmax.root_finding:NormmaxBisectFunction", inputs=_NORMMAX)
+budget_bisect = Subject("entmax.root_finding:BudgetBisectFunction", inputs=_NORMMAX)

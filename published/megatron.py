@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -27,39 +26,26 @@ torch.cuda.current_device = lambda: torch.device("cpu")
 make_viewless = Subject("megatron.core.utils:MakeViewlessTensor", spec="MakeViewlessTensor")
 
 
-def _with_bias() -> Iterator[tuple[Any, ...]]:
-    yield random((3, 4), 1), random((4,), 2)
-
-
-def _halved() -> Iterator[tuple[Any, ...]]:
-    yield random((3, 4), 1), False, False
-
-
-def _weighted() -> Iterator[tuple[Any, ...]]:
-    yield random((3, 4), 1), random((3, 1), 2)
-
-
-def _weighted_halves() -> Iterator[tuple[Any, ...]]:
-    yield random((3, 4), 1), random((3, 1), 2), False
-
-
-def _with_loss() -> Iterator[tuple[Any, ...]]:
-    yield random((3, 4), 1), random((1,), 2)
+_WITH_BIAS = [(random((3, 4), 1), random((4,), 2))]
+_HALVED = [(random((3, 4), 1), False, False)]
+_WEIGHTED = [(random((3, 4), 1), random((3, 1), 2))]
+_WEIGHTED_HALVES = [(random((3, 4), 1), random((3, 1), 2), False)]
+_WITH_LOSS = [(random((3, 4), 1), random((1,), 2))]
 
 
 def _riding(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
     return grads[0], torch.ones_like(args[1])
 
 
-gelu = Subject("megatron.core.fusions.fused_bias_gelu:GeLUFunction", inputs=_with_bias)
-swiglu = Subject("megatron.core.fusions.fused_bias_swiglu:SwiGLUFunction", inputs=_halved)
-weighted_swiglu = Subject("megatron.core.fusions.fused_bias_swiglu:WeightedSwiGLUFunction", inputs=_weighted_halves)
+gelu = Subject("megatron.core.fusions.fused_bias_gelu:GeLUFunction", inputs=_WITH_BIAS)
+swiglu = Subject("megatron.core.fusions.fused_bias_swiglu:SwiGLUFunction", inputs=_HALVED)
+weighted_swiglu = Subject("megatron.core.fusions.fused_bias_swiglu:WeightedSwiGLUFunction", inputs=_WEIGHTED_HALVES)
 weighted_squared_relu = Subject(
-    "megatron.core.fusions.fused_weighted_squared_relu:WeightedSquaredReLUFunction", inputs=_weighted
+    "megatron.core.fusions.fused_weighted_squared_relu:WeightedSquaredReLUFunction", inputs=_WEIGHTED
 )
 aux_loss = Subject(
     "megatron.core.transformer.moe.moe_utils:MoEAuxLossAutoScaler",
-    inputs=_with_loss,
+    inputs=_WITH_LOSS,
     gradient="declared",
     formula=_riding,
 )

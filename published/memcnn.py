@@ -35,9 +35,7 @@ def _back(y: torch.Tensor) -> torch.Tensor:
     return (y - 1) / 2
 
 
-def _single() -> Iterator[tuple[Any, ...]]:
-    # It casts to float32 whatever it gets.
-    yield _forth, _back, True, 1, False, 1, random((4, 3), 1, torch.float32)
+# It casts to float32 whatever it gets.
+_SINGLE = [(_forth, _back, True, 1, False, 1, random((4, 3), 1, torch.float32))]
 
-
-checkpoint = Subject("memcnn.models.revop:InvertibleCheckpointFunction", inputs=_single)
+checkpoint = Subject("memcnn.models.revop:InvertibleCheckpointFunction", inputs=_SINGLE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from conformance.kit.specs import random
@@ -25,15 +24,14 @@ absent("monai.utils.module", optional_import=_optional)
 absent("monai.visualize.class_activation_maps", ModelWithHooks=None)
 
 
-def _inputs() -> Iterator[tuple[Any, ...]]:
-    yield (random((4, 3), 1),)
+_INPUTS = [(random((4, 3), 1),)]
 
 
 def _guided(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
     return (grads[0] * (args[0] > 0) * (grads[0] > 0),)
 
 
-swish = Subject("monai.networks.blocks.activation:SwishImplementation", inputs=_inputs)
+swish = Subject("monai.networks.blocks.activation:SwishImplementation", inputs=_INPUTS)
 guided_relu = Subject(
-    "monai.visualize.gradient_based:_AutoGradReLU", inputs=_inputs, gradient="declared", formula=_guided
+    "monai.visualize.gradient_based:_AutoGradReLU", inputs=_INPUTS, gradient="declared", formula=_guided
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -14,8 +13,7 @@ from published.packages import bare, enter
 bare(enter("norse"), "norse.torch.functional")
 
 
-def _inputs() -> Iterator[tuple[Any, ...]]:
-    yield random((4, 3), 1), 2.0
+_INPUTS = [(random((4, 3), 1), 2.0)]
 
 
 def _super_spike(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -33,8 +31,8 @@ def _circ(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 super_spike = Subject(
-    "norse.torch.functional.superspike:SuperSpike", inputs=_inputs, gradient="declared", formula=_super_spike
+    "norse.torch.functional.superspike:SuperSpike", inputs=_INPUTS, gradient="declared", formula=_super_spike
 )
-heavi_tanh = Subject("norse.torch.functional.threshold:HeaviTanh", inputs=_inputs, gradient="declared", formula=_tanh)
-heavi_circ = Subject("norse.torch.functional.threshold:HeaviCirc", inputs=_inputs, gradient="declared", formula=_circ)
-logistic = Subject("norse.torch.functional.threshold:Logistic", inputs=_inputs, gradient="declared", formula=_tanh)
+heavi_tanh = Subject("norse.torch.functional.threshold:HeaviTanh", inputs=_INPUTS, gradient="declared", formula=_tanh)
+heavi_circ = Subject("norse.torch.functional.threshold:HeaviCirc", inputs=_INPUTS, gradient="declared", formula=_circ)
+logistic = Subject("norse.torch.functional.threshold:Logistic", inputs=_INPUTS, gradient="declared", formula=_tanh)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 from conformance.kit.specs import random
 from conformance.kit.subject import Subject
 from published.packages import bare, enter
@@ -12,8 +9,6 @@ from published.packages import bare, enter
 bare(enter("pyro-ppl"), "pyro.ops")
 
 
-def _positive() -> Iterator[tuple[Any, ...]]:
-    yield (random((4, 3), 1).detach().abs().add(0.1).requires_grad_(),)
+_POSITIVE = [(random((4, 3), 1).detach().abs().add(0.1).requires_grad_(),)]
 
-
-safe_log = Subject("pyro.ops.special:_SafeLog", inputs=_positive)
+safe_log = Subject("pyro.ops.special:_SafeLog", inputs=_POSITIVE)

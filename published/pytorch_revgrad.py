@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -14,12 +13,11 @@ from published.packages import enter
 enter("pytorch-revgrad")
 
 
-def _inputs() -> Iterator[tuple[Any, ...]]:
-    yield random((3, 2), 1), torch.tensor(0.5, dtype=torch.float64)
+_INPUTS = [(random((3, 2), 1), torch.tensor(0.5, dtype=torch.float64))]
 
 
 def _reversed(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
     return (-args[1] * grads[0],)
 
 
-rev_grad = Subject("pytorch_revgrad.functional:RevGrad", inputs=_inputs, gradient="declared", formula=_reversed)
+rev_grad = Subject("pytorch_revgrad.functional:RevGrad", inputs=_INPUTS, gradient="declared", formula=_reversed)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from conformance.core.options import RunOptions
 from conformance.core.plan import SubjectRef
+from conformance.ranks.first_look import preflight
 from conformance.report.model import Report, SubjectResult
 from conformance.run.session import Session
 from published.packages import Package
@@ -62,5 +63,5 @@ def judged(
 
 def _not_loadable(session: Session, entries: Sequence[Entry]) -> dict[Entry, str]:
     """Subjects that cannot be imported: the adapter or a missing dependency is at fault, not the class."""
-    found = {entry: session.pool.preflight(SubjectRef(entry.reference, "")) for entry in entries}
+    found = {entry: preflight(session.pool, SubjectRef(entry.reference, "")) for entry in entries}
     return {entry: look.said for entry, look in found.items() if look.outcome != "pass"}

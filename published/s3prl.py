@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from conformance.kit.specs import random
@@ -16,11 +15,9 @@ def _scaled(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
     return (grads[0] * args[1],)
 
 
-def _inputs() -> Iterator[tuple[Any, ...]]:
-    yield random((3, 2), 1), 0.5
-
+_INPUTS = [(random((3, 2), 1), 0.5)]
 
 grad_multiply = Subject(
-    "s3prl.upstream.wavlm.modules:GradMultiply", inputs=_inputs, gradient="declared", formula=_scaled
+    "s3prl.upstream.wavlm.modules:GradMultiply", inputs=_INPUTS, gradient="declared", formula=_scaled
 )
 grad_multiply_as_factor = Subject("s3prl.upstream.wavlm.modules:GradMultiply", spec="GradFactor")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -14,8 +13,7 @@ from published.packages import bare, enter
 bare(enter("snntorch"), "snntorch.functional")
 
 
-def _sloped() -> Iterator[tuple[Any, ...]]:
-    yield random((4, 3), 1, torch.float32), 5.0
+_SLOPED = [(random((4, 3), 1, torch.float32), 5.0)]
 
 
 def _fast_sigmoid(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -47,13 +45,11 @@ def _straight(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
     return (grads[0],)
 
 
-def _levels() -> Iterator[tuple[Any, ...]]:
-    yield random((4, 3), 1, torch.float32), torch.linspace(-1, 1, 5)
+_LEVELS = [(random((4, 3), 1, torch.float32), torch.linspace(-1, 1, 5))]
 
-
-fast_sigmoid = Subject("snntorch.surrogate:FastSigmoid", inputs=_sloped, gradient="declared", formula=_fast_sigmoid)
-atan = Subject("snntorch.surrogate:ATan", inputs=_sloped, gradient="declared", formula=_atan)
-sigmoid = Subject("snntorch.surrogate:Sigmoid", inputs=_sloped, gradient="declared", formula=_sigmoid)
-leaky_spike = Subject("snntorch.surrogate:LeakySpikeOperator", inputs=_sloped, gradient="declared", formula=_leaky)
-triangular = Subject("snntorch.surrogate:Triangular", inputs=_sloped, gradient="declared", formula=_triangular)
-state_quant = Subject("snntorch.functional.quant:StateQuant", inputs=_levels, gradient="declared", formula=_straight)
+fast_sigmoid = Subject("snntorch.surrogate:FastSigmoid", inputs=_SLOPED, gradient="declared", formula=_fast_sigmoid)
+atan = Subject("snntorch.surrogate:ATan", inputs=_SLOPED, gradient="declared", formula=_atan)
+sigmoid = Subject("snntorch.surrogate:Sigmoid", inputs=_SLOPED, gradient="declared", formula=_sigmoid)
+leaky_spike = Subject("snntorch.surrogate:LeakySpikeOperator", inputs=_SLOPED, gradient="declared", formula=_leaky)
+triangular = Subject("snntorch.surrogate:Triangular", inputs=_SLOPED, gradient="declared", formula=_triangular)
+state_quant = Subject("snntorch.functional.quant:StateQuant", inputs=_LEVELS, gradient="declared", formula=_straight)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -15,20 +14,10 @@ from published.packages import bare, enter
 bare(enter("spikingjelly"), "spikingjelly.activation_based.layer")
 
 
-def _alpha() -> Iterator[tuple[Any, ...]]:
-    yield random((4, 3), 1), 2.0
-
-
-def _two() -> Iterator[tuple[Any, ...]]:
-    yield random((4, 3), 1), random((4, 3), 2)
-
-
-def _bounds() -> Iterator[tuple[Any, ...]]:
-    yield random((4, 3), 1), -0.5, 0.75
-
-
-def _one() -> Iterator[tuple[Any, ...]]:
-    yield (random((4, 3), 1),)
+_ALPHA = [(random((4, 3), 1), 2.0)]
+_TWO = [(random((4, 3), 1), random((4, 3), 2))]
+_BOUNDS = [(random((4, 3), 1), -0.5, 0.75)]
+_ONE = [(random((4, 3), 1),)]
 
 
 def _atan(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -50,23 +39,23 @@ def _straight(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(grads[0] for _ in args)
 
 
-atan = Subject("spikingjelly.activation_based.surrogate:atan", inputs=_alpha, gradient="declared", formula=_atan)
+atan = Subject("spikingjelly.activation_based.surrogate:atan", inputs=_ALPHA, gradient="declared", formula=_atan)
 sigmoid = Subject(
-    "spikingjelly.activation_based.surrogate:sigmoid", inputs=_alpha, gradient="declared", formula=_sigmoid
+    "spikingjelly.activation_based.surrogate:sigmoid", inputs=_ALPHA, gradient="declared", formula=_sigmoid
 )
 piecewise_quadratic = Subject(
     "spikingjelly.activation_based.surrogate:piecewise_quadratic",
-    inputs=_alpha,
+    inputs=_ALPHA,
     gradient="declared",
     formula=_quadratic,
 )
 round_ste = Subject(
-    "spikingjelly.activation_based.quantize:RoundATGF", inputs=_one, gradient="declared", formula=_straight
+    "spikingjelly.activation_based.quantize:RoundATGF", inputs=_ONE, gradient="declared", formula=_straight
 )
-clamp = Subject("spikingjelly.activation_based.quantize:ClampATGF", inputs=_bounds)
+clamp = Subject("spikingjelly.activation_based.quantize:ClampATGF", inputs=_BOUNDS)
 replace = Subject(
     "spikingjelly.activation_based.layer.online_learning:ReplaceforGrad",
-    inputs=_two,
+    inputs=_TWO,
     gradient="declared",
     formula=_straight,
 )

@@ -14,8 +14,7 @@ from published.packages import enter
 enter("torch-geometric")
 
 
-def _edges() -> Iterator[tuple[Any, ...]]:
-    yield random((4, 5), 1), torch.tensor([[0, 0, 1, 2, 3], [0, 1, 2, 0, 4]]), None
+_EDGES = [(random((4, 5), 1), torch.tensor([[0, 0, 1, 2, 3], [0, 1, 2, 0, 4]]), None)]
 
 
 def _weighted() -> Iterator[tuple[Any, ...]]:
@@ -23,7 +22,7 @@ def _weighted() -> Iterator[tuple[Any, ...]]:
     yield random((4, 5), 1), torch.tensor([[0, 0, 1, 2, 3], [0, 1, 2, 0, 4]]), weights
 
 
-sparse_cross_entropy = Subject("torch_geometric.utils.cross_entropy:SparseCrossEntropy", inputs=_edges)
+sparse_cross_entropy = Subject("torch_geometric.utils.cross_entropy:SparseCrossEntropy", inputs=_EDGES)
 sparse_cross_entropy_weighted = Subject("torch_geometric.utils.cross_entropy:SparseCrossEntropy", inputs=_weighted)
 
 
@@ -35,19 +34,16 @@ def _back(y: torch.Tensor) -> torch.Tensor:
     return (y - 1) / 2
 
 
-def _invertible() -> Iterator[tuple[Any, ...]]:
-    yield _forth, _back, 1, 1, random((4, 3), 1)
+_INVERTIBLE = [(_forth, _back, 1, 1, random((4, 3), 1))]
+
+invertible_no_weights = Subject("torch_geometric.nn.models.rev_gnn:InvertibleFunction", inputs=_INVERTIBLE)
 
 
-invertible_no_weights = Subject("torch_geometric.nn.models.rev_gnn:InvertibleFunction", inputs=_invertible)
-
-
-def _with_weight() -> Iterator[tuple[Any, ...]]:
-    yield random((4, 3), 1), random((3,), 2)
+_WITH_WEIGHT = [(random((4, 3), 1), random((3,), 2))]
 
 
 def _scaled(function: Any, x: torch.Tensor, weight: torch.Tensor) -> Any:
     return function.apply(lambda x: x * weight.exp(), lambda y: y * (-weight).exp(), 1, 1, x, weight)
 
 
-invertible = Subject("torch_geometric.nn.models.rev_gnn:InvertibleFunction", inputs=_with_weight, call=_scaled)
+invertible = Subject("torch_geometric.nn.models.rev_gnn:InvertibleFunction", inputs=_WITH_WEIGHT, call=_scaled)

@@ -31,16 +31,11 @@ def _counted() -> Iterator[tuple[Any, ...]]:
     yield _places((1, 3, 2, 2)), [5, 6], 3, 1, True
 
 
-def _along() -> Iterator[tuple[Any, ...]]:
-    yield random((2, 5, 6), 1), 1, 3, -1, False
-
-
-def _along_both() -> Iterator[tuple[Any, ...]]:
-    yield random((2, 5, 6), 1), [1, 1], [3, 3], 2, False
-
+_ALONG = [(random((2, 5, 6), 1), 1, 3, -1, False)]
+_ALONG_BOTH = [(random((2, 5, 6), 1), [1, 1], [3, 3], 2, False)]
 
 grid_pull = Subject("interpol.autograd:GridPull", inputs=_pulled)
 grid_push = Subject("interpol.autograd:GridPush", inputs=_pushed)
 grid_count = Subject("interpol.autograd:GridCount", inputs=_counted)
-spline_coeff = Subject("interpol.autograd:SplineCoeff", inputs=_along)
-spline_coeff_nd = Subject("interpol.autograd:SplineCoeffND", inputs=_along_both)
+spline_coeff = Subject("interpol.autograd:SplineCoeff", inputs=_ALONG)
+spline_coeff_nd = Subject("interpol.autograd:SplineCoeffND", inputs=_ALONG_BOTH)

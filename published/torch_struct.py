@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -16,8 +15,7 @@ from published.packages import bare, enter
 bare(enter("torch-struct"), "torch_struct.semirings")
 
 
-def _marginals() -> Iterator[tuple[Any, ...]]:
-    yield random((3, 4), 1).softmax(-1).detach().requires_grad_(), torch.tensor(-1)
+_MARGINALS = [(random((3, 4), 1).softmax(-1).detach().requires_grad_(), torch.tensor(-1))]
 
 
 def _sampled(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -34,5 +32,5 @@ def _sparsemax(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]
 
 
 projected = Subject("torch_struct.semirings.sparse_max:_SimplexProject", inputs=drawn((3, 4), -1))
-support = Subject("torch_struct.semirings.sparse_max:_SparseMaxGrad", inputs=_marginals, formula=_sparsemax)
+support = Subject("torch_struct.semirings.sparse_max:_SparseMaxGrad", inputs=_MARGINALS, formula=_sparsemax)
 sampled = Subject("torch_struct.semirings.sample:_SampledLogSumExp", inputs=drawn((3, 4), -1), formula=_sampled)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -17,16 +16,14 @@ for _parent in ("torchao.prototype.quantization.module_swap", "torchao.prototype
     bare(_folder, _parent)
 
 
-def _one() -> Iterator[tuple[Any, ...]]:
-    yield (random((4, 3), 1),)
+_ONE = [(random((4, 3), 1),)]
 
 
 def _straight(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
     return (grads[0],)
 
 
-def _steps() -> Iterator[tuple[Any, ...]]:
-    yield random((4, 6), 1, torch.float32), torch.full((4, 1), 0.4).requires_grad_(), 3, False
+_STEPS = [(random((4, 6), 1, torch.float32), torch.full((4, 1), 0.4).requires_grad_(), 3, False)]
 
 
 def _step_size(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -42,13 +39,13 @@ def _step_size(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]
 
 round_ste = Subject(
     "torchao.prototype.quantization.module_swap.quantizers:RoundStraightThrough",
-    inputs=_one,
+    inputs=_ONE,
     gradient="declared",
     formula=_straight,
 )
 learned_step_size = Subject(
     "torchao.prototype.paretoq.models.utils_quant:LsqBinaryTernaryExtension",
-    inputs=_steps,
+    inputs=_STEPS,
     gradient="declared",
     formula=_step_size,
 )

@@ -14,8 +14,7 @@ from published.packages import enter
 enter("torchdiffeq")
 
 
-def _slot() -> Iterator[tuple[Any, ...]]:
-    yield random((3, 4), 1), random((3,), 2), (..., 1)
+_SLOT = [(random((3, 4), 1), random((3,), 2), (..., 1))]
 
 
 def _next() -> Iterator[tuple[Any, ...]]:
@@ -27,5 +26,5 @@ def _passed(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
     return (grads[0],)
 
 
-unchecked_assign = Subject("torchdiffeq._impl.rk_common:_UncheckedAssign", inputs=_slot)
+unchecked_assign = Subject("torchdiffeq._impl.rk_common:_UncheckedAssign", inputs=_SLOT)
 stitch_gradient = Subject("torchdiffeq._impl.misc:_StitchGradient", inputs=_next, gradient="declared", formula=_passed)

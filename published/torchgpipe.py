@@ -21,11 +21,9 @@ def _streams() -> Iterator[tuple[Any, ...]]:
     yield CPUStream, CPUStream, random((3,), 1), random((2,), 2)
 
 
-def _phony() -> Iterator[tuple[Any, ...]]:
-    yield random((4, 3), 1), torch.empty(0)
-
+_PHONY = [(random((4, 3), 1), torch.empty(0))]
 
 copy = Subject("torchgpipe.copy:Copy", inputs=_streams)
 wait = Subject("torchgpipe.copy:Wait", inputs=_streams)
 fork = Subject("torchgpipe.dependency:Fork", inputs=drawn((4, 3)))
-join = Subject("torchgpipe.dependency:Join", inputs=_phony)
+join = Subject("torchgpipe.dependency:Join", inputs=_PHONY)

@@ -30,8 +30,6 @@ def _wavelet() -> Iterator[tuple[Any, ...]]:
 dwt = Subject("towhee.models.wave_vit.wave_vit_utils:DWTFunction", inputs=_wavelet)
 
 
-def _video() -> Iterator[tuple[Any, ...]]:
-    yield random((2, 3, 4, 2, 2), 1), 1
+_VIDEO = [(random((2, 3, 4, 2, 2), 1), 1)]
 
-
-inplace_shift = Subject("towhee.models.tsm.temporal_shift:InplaceShift", inputs=_video)
+inplace_shift = Subject("towhee.models.tsm.temporal_shift:InplaceShift", inputs=_VIDEO)

@@ -15,8 +15,7 @@ bare(enter("transformers"), "transformers.models.ibert")
 absent("transformers.utils", logging=type("logging", (), {"get_logger": staticmethod(lambda name: None)}))
 
 
-def _quantized() -> Iterator[tuple[Any, ...]]:
-    yield random((4, 3), 1), 8, False, torch.linspace(0.01, 0.04, 4, dtype=torch.float64)
+_QUANTIZED = [(random((4, 3), 1), 8, False, torch.linspace(0.01, 0.04, 4, dtype=torch.float64))]
 
 
 def _rescaled() -> Iterator[tuple[Any, ...]]:
@@ -25,8 +24,7 @@ def _rescaled() -> Iterator[tuple[Any, ...]]:
     yield random((2, 4, 3), 1), own, 8, result, random((2, 4, 3), 2), other
 
 
-def _one() -> Iterator[tuple[Any, ...]]:
-    yield (random((4, 3), 1),)
+_ONE = [(random((4, 3), 1),)]
 
 
 def _straight(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -45,15 +43,15 @@ def _over_result_scale(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[A
 
 symmetric_quant = Subject(
     "transformers.models.ibert.quant_modules:SymmetricQuantFunction",
-    inputs=_quantized,
+    inputs=_QUANTIZED,
     gradient="declared",
     formula=_over_scale,
 )
 floor_ste = Subject(
-    "transformers.models.ibert.quant_modules:floor_ste", inputs=_one, gradient="declared", formula=_straight
+    "transformers.models.ibert.quant_modules:floor_ste", inputs=_ONE, gradient="declared", formula=_straight
 )
 round_ste = Subject(
-    "transformers.models.ibert.quant_modules:round_ste", inputs=_one, gradient="declared", formula=_straight
+    "transformers.models.ibert.quant_modules:round_ste", inputs=_ONE, gradient="declared", formula=_straight
 )
 fixed_point_mul = Subject(
     "transformers.models.ibert.quant_modules:FixedPointMul",

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 from conformance.kit.declared import straight
 from conformance.kit.inputs import drawn
 from conformance.kit.specs import random
@@ -15,11 +12,9 @@ bare(enter("zetascale"), "zeta.nn.modules")
 bare(enter("zetascale"), "zeta.nn.quant")
 
 
-def _positive() -> Iterator[tuple[Any, ...]]:
-    yield (random((3, 2), 1).detach().abs().requires_grad_(),)
-
+_POSITIVE = [(random((3, 2), 1).detach().abs().requires_grad_(),)]
 
 scan = Subject("zeta.nn.modules.p_scan:PScan", inputs=drawn((2, 4, 3, 2), (2, 4, 3, 2)))
 uneven_scan = Subject("zeta.nn.modules.p_scan:PScan", inputs=drawn((2, 5, 3, 2), (2, 5, 3, 2)))
 sign = Subject("zeta.nn.quant.ste:STEFunc", inputs=drawn((3, 2)), formula=straight)
-log_gamma = Subject("zeta.nn.modules.pulsar:LogGammaActivation", inputs=_positive)
+log_gamma = Subject("zeta.nn.modules.pulsar:LogGammaActivation", inputs=_POSITIVE)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from spec_impl.nesting import Slot, align, flatten, unflatten
+from spec_impl.nesting import NestedContext, align, align_gradients, flatten, nothing, spread, unflatten
 
 SPEC = "NestedIOFunction"
 
@@ -170,12 +170,12 @@ class NestedIOFunction(torch.autograd.Function):
            When backward_extended returns something that is not nested as the arguments are, an error says where,
            what came and what was expected.
         """
-        nested = unflatten(self._result, gradients, beside=_nothing)
-        return _match(self.backward_extended(*_spread(nested)), self._arguments, "backward_extended")
+        nested = unflatten(self._result, gradients, beside=nothing)
+        return align_gradients(self.backward_extended(*spread(nested)), self._arguments, "backward_extended")
 
     def _jvp(self, *tangents: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
         """Nest the tangents of a call, run :meth:`jvp_extended`, and match its result to the call's."""
-        nested = unflatten(self._arguments, tangents, beside=_nothing)
+        nested = unflatten(self._arguments, tangents, beside=nothing)
         return tuple(align(self.jvp_extended(*nested), self._result, "jvp_extended"))
 
     def forward_extended(self, *input: Any) -> Any:
@@ -410,22 +410,22 @@ class NestedIOFunctionSeparate(torch.autograd.Function):
         ctx.call, *tensors = inputs
         call = ctx.call
         nested = unflatten(call.arguments, tensors), unflatten(call.result, output)
-        call.function.setup_context_extended(_NestedContext(ctx), *nested)
+        call.function.setup_context_extended(NestedContext(ctx), *nested)
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
         """Run :meth:`backward_extended` on ``grads``, nested like the result."""
         call = ctx.call
-        nested = _spread(unflatten(call.result, grads, beside=_nothing))
-        result = call.function.backward_extended(_NestedContext(ctx), *nested)
-        return None, *_match(result, call.arguments, "backward_extended")
+        nested = spread(unflatten(call.result, grads, beside=nothing))
+        result = call.function.backward_extended(NestedContext(ctx), *nested)
+        return None, *align_gradients(result, call.arguments, "backward_extended")
 
     @staticmethod
     def jvp(ctx: Any, _: None, *tangents: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
         """Run :meth:`jvp_extended` on ``tangents``, nested like the arguments."""
         call = ctx.call
-        nested = unflatten(call.arguments, tangents, beside=_nothing)
-        result = call.function.jvp_extended(_NestedContext(ctx, "jvp"), *nested)
+        nested = unflatten(call.arguments, tangents, beside=nothing)
+        result = call.function.jvp_extended(NestedContext(ctx, "jvp"), *nested)
         return tuple(align(result, call.result, "jvp_extended"))
 
     @staticmethod
@@ -463,62 +463,3 @@ class _Call:
         self.function = function
         self.arguments = arguments
         self.result: Any = None  # known once forward has run
-
-
-class _NestedContext:
-    """A ctx whose methods take nested values; everything else is the engine's ctx."""
-
-    def __init__(self, ctx: Any, derivative: str = "backward") -> None:
-        vars(self).update(_ctx=ctx, _derivative=derivative)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._ctx, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self._ctx, name, value)
-
-    @property
-    def saved_tensors(self) -> Any:
-        return unflatten(getattr(self._ctx, f"saved_for_{self._derivative}_nesting"), self._ctx.saved_tensors)
-
-    @property
-    def needs_input_grad(self) -> Any:
-        needed = self._ctx.needs_input_grad[1:]
-        return unflatten(self._ctx.call.arguments, needed, beside=lambda _: False)
-
-    def save_for_backward(self, *args: Any) -> None:
-        self._ctx.saved_for_backward_nesting, tensors = flatten(args, "save_for_backward")
-        self._ctx.save_for_backward(*tensors)
-
-    def save_for_forward(self, *tensors: Any) -> None:
-        self._ctx.saved_for_jvp_nesting, flat = flatten(tensors, "save_for_forward")
-        self._ctx.save_for_forward(*flat)
-
-    def mark_dirty(self, *args: Any, **kwargs: Any) -> None:
-        self._ctx.mark_dirty(*flatten((args, kwargs), "mark_dirty")[1])
-
-    def mark_non_differentiable(self, *args: Any, **kwargs: Any) -> None:
-        self._ctx.mark_non_differentiable(*flatten((args, kwargs), "mark_non_differentiable")[1])
-
-
-def _nothing(_: Any) -> None:
-    """What stands in place of a plain value among gradients and tangents."""
-
-
-def _spread(gradients: Any) -> tuple[Any, ...]:
-    """One argument for each entry of a tuple or list; one in all for anything else."""
-    return tuple(gradients) if isinstance(gradients, tuple | list) else (gradients,)
-
-
-def _match(result: Any, arguments: tuple[Any, ...], where: str) -> tuple[torch.Tensor | None, ...]:
-    """The gradients in ``result`` in the order of the arguments' tensors; it may stand alone for one argument."""
-    if len(arguments) == 1 and not _is_for_each(result, arguments):
-        result = (result,)
-    return tuple(align(result, arguments, where))
-
-
-def _is_for_each(result: Any, arguments: tuple[Any, ...]) -> bool:
-    """Whether ``result`` is a tuple with an entry for the only argument, rather than that entry itself."""
-    if not isinstance(result, tuple) or len(result) != 1:
-        return False
-    return result[0] is None or isinstance(result[0], torch.Tensor) == isinstance(arguments[0], Slot)

@@ -1,4 +1,4 @@
-"""Taking nested values apart into a flat list of tensors and a skeleton, and putting them together again.
+"""Nested values: taken apart into a flat list of tensors and a skeleton, put together again, and kept on a ctx.
 
 A skeleton is the nested value with a :class:`Slot` where each tensor was. It holds no tensor, so it may be
 kept.
@@ -102,6 +102,72 @@ def align(values: Any, skeleton: Any, where: str) -> Iterator[torch.Tensor | Non
             yield from align(given.get(key), inner, f"{where}[{key!r}]")
     elif values is not None:
         raise ValueError(f"{where} must be None: there is no tensor there to have a gradient or a tangent")
+
+
+def nothing(_: Any) -> None:
+    """What stands in place of a plain value among gradients and tangents."""
+
+
+def spread(gradients: Any) -> tuple[Any, ...]:
+    """One argument for each entry of a tuple or list; one in all for anything else."""
+    return tuple(gradients) if isinstance(gradients, tuple | list) else (gradients,)
+
+
+def align_gradients(result: Any, arguments: tuple[Any, ...], where: str) -> tuple[torch.Tensor | None, ...]:
+    """The gradients in ``result`` in the order of the arguments' tensors; it may stand alone for one argument."""
+    if len(arguments) == 1 and not _is_for_each(result, arguments):
+        result = (result,)
+    return tuple(align(result, arguments, where))
+
+
+class NestedContext:
+    """A ctx whose methods take nested values; everything else is the engine's ctx."""
+
+    def __init__(self, ctx: Any, derivative: str = "backward") -> None:
+        """Wrap ``ctx`` while backward is computed, or the ``derivative`` that is named."""
+        vars(self).update(_ctx=ctx, _derivative=derivative)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._ctx, name, value)
+
+    @property
+    def saved_tensors(self) -> Any:
+        """What was saved for the derivative that is computed."""
+        return unflatten(getattr(self._ctx, f"saved_for_{self._derivative}_nesting"), self._ctx.saved_tensors)
+
+    @property
+    def needs_input_grad(self) -> Any:
+        """Whether each tensor of the arguments needs a gradient; False for what is none."""
+        needed = self._ctx.needs_input_grad[1:]
+        return unflatten(self._ctx.call.arguments, needed, beside=lambda _: False)
+
+    def save_for_backward(self, *args: Any) -> None:
+        """Keep what is in ``args`` for the gradient."""
+        self._ctx.saved_for_backward_nesting, tensors = flatten(args, "save_for_backward")
+        self._ctx.save_for_backward(*tensors)
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        """Keep what is in ``tensors`` for forward mode."""
+        self._ctx.saved_for_jvp_nesting, flat = flatten(tensors, "save_for_forward")
+        self._ctx.save_for_forward(*flat)
+
+    def mark_dirty(self, *args: Any, **kwargs: Any) -> None:
+        """Say which tensors are changed in place: those in ``args`` and ``kwargs``."""
+        self._ctx.mark_dirty(*flatten((args, kwargs), "mark_dirty")[1])
+
+    def mark_non_differentiable(self, *args: Any, **kwargs: Any) -> None:
+        """Say which tensors of the result have no derivative: those in ``args`` and ``kwargs``."""
+        self._ctx.mark_non_differentiable(*flatten((args, kwargs), "mark_non_differentiable")[1])
+
+
+def _is_for_each(result: Any, arguments: tuple[Any, ...]) -> bool:
+    """Whether ``result`` is a tuple with an entry for the only argument, rather than that entry itself."""
+    if not isinstance(result, tuple) or len(result) != 1:
+        return False
+    return result[0] is None or isinstance(result[0], torch.Tensor) == isinstance(arguments[0], Slot)
 
 
 def _take_apart(part: Any, where: str, tensors: list[torch.Tensor]) -> Any:

@@ -14,7 +14,9 @@ import pytest
 import torch
 
 from conformance import GROUP, ConformanceError, Subject, check
+from tests.correct.precision import SolverWithResidue
 from tests.planted._square import SquareWithJvp
+from tests.planted.backward import UndeclaredSurrogate
 
 GATHER = "AllGatherGradAutograd"
 GRADIENT = "Function.backward.gradient"
@@ -188,22 +190,13 @@ def test_an_interrupt_reaches_the_caller():
 
 
 def test_a_declared_gradient_is_judged_by_its_formula():
-    class Round(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x.round()
-
-        @staticmethod
-        def backward(ctx, grad):
-            return grad
-
     point = (torch.tensor([0.2, 1.3, -2.4], dtype=torch.float64, requires_grad=True),)
     with pytest.raises(ConformanceError, match="a surrogate of a step function"):
-        check(Round, point)
-    declared = check(Round, point, gradient="declared", formula=lambda args, grads: grads)
+        check(UndeclaredSurrogate, point)
+    declared = check(UndeclaredSurrogate, point, gradient="declared", formula=lambda args, grads: grads)
     assert declared.subjects[0].verdict == "conforms"
     with pytest.raises(ConformanceError, match=GRADIENT):
-        check(Round, point, formula=lambda args, grads: (2 * grads[0],))
+        check(UndeclaredSurrogate, point, formula=lambda args, grads: (2 * grads[0],))
 
 
 def test_a_subject_may_be_given_by_name():
@@ -372,20 +365,6 @@ def test_nothing_about_backward_passes_where_there_is_none():
     assert set(about.values()) == {"not-applicable"}, about
 
 
-class Residue(torch.autograd.Function):
-    """The gradient of the second input is so small that differences of forward tell nothing of it."""
-
-    @staticmethod
-    def forward(ctx, x, bound):
-        ctx.save_for_backward(x)
-        return x.square() + 1e-11 * bound
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return 2 * grad * x, 3e-9 * grad
-
-
 class Linear(torch.autograd.Function):
     """Takes a module and, so that it gets a gradient, its weight."""
 
@@ -408,7 +387,7 @@ def test_a_pass_says_which_gradients_it_leaves_open():
 
     # No random numbers: of a few, rounding happens to leave enough for differences.
     x, bound = (torch.linspace(low, low + 0.4, 4, dtype=torch.float64).requires_grad_() for low in (0.5, 5.3))
-    assert "gradient of input 1 of sample 0 not judged: differences cannot tell it" in said(Residue, x, bound)
+    assert "gradient of input 1 of sample 0 not judged: differences cannot tell it" in said(SolverWithResidue, x, bound)
     layer = torch.nn.Linear(4, 2, bias=False, dtype=torch.float64)
     told = said(Linear, layer, x.detach()[None].requires_grad_(), layer.weight)
     assert "gradient of input 2 of sample 0 not judged: it belongs to a module that is an argument too" in told

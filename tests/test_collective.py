@@ -16,6 +16,7 @@ from torch.distributed import _functional_collectives as functional
 from conformance import GROUP, ConformanceError, Subject, check
 from conformance.cli.commands import main
 from conformance.core.errors import UsageError
+from conformance.core.outcomes import BROKEN
 from conformance.core.signatures import parse
 from conformance.kit.process_groups import placed
 from conformance.kit.typed_samples import typed
@@ -76,6 +77,24 @@ def test_what_is_not_the_declared_gradient_is_found_by_any_type(name):
     with pytest.raises(ConformanceError) as error:
         check(wrong, ranks=2, only="Collective.backward.gradient")
     assert "is 0.5 times the expected one" in flat(error)
+
+
+@pytest.mark.parametrize(
+    ("bug", "cause", "unjudged"),
+    [
+        (wrong.CopyWithoutSum, "backward.gradient", ["backward.types", "backward.twice"]),
+        (wrong.FirstShareTimesSize, "forward.types", ["backward.twice"]),
+        (wrong.SumWithoutResult, "forward.types", ["backward.gradient", "group.subgroup"]),
+        (wrong.NoSignature, "backward.gradient", ["backward.types", "forward.any-layout", "group.subgroup"]),
+    ],
+)
+def test_what_cannot_be_judged_because_of_a_wrong_gradient_is_a_consequence(bug, cause, unjudged):
+    with pytest.raises(ConformanceError) as error:
+        check(bug, (matrix(), GROUP), spec="Collective", types=getattr(bug, "TYPES", ""), ranks=2)
+    found = {own.id: (own.verdict, own.reason) for own in error.value.report.subjects[0].clauses}
+    for name in unjudged:
+        assert found[f"Collective.{name}"] == ("consequence", f"Collective.{cause}")
+    assert [name for name, (verdict, _) in found.items() if verdict in BROKEN] == [f"Collective.{cause}"]
 
 
 def test_a_declared_gradient_needs_types():

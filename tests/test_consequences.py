@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +17,7 @@ from conformance.report.model import LEVELS, ClauseResult, overall
 from conformance.report.verdicts import clause_verdict
 from tests.made_up import CLAUSES, GATHER, OWED, clause, made, on_terminal, outcome, subject_ref
 
+ROOT = Path(__file__).parents[1]
 COUNT, ONCE, LAYOUT, SUM = (
     "Function.backward.count",
     "Function.save_for_backward.once",
@@ -177,13 +180,22 @@ def test_what_breaks_for_another_reason_too_is_no_consequence_of_it():
 
 
 def _of_a_collective(*tests):
+    """Verdict and reason of each clause of a collective, given the outcome and the words of its test."""
     subject = subject_ref("mypkg.dist:Sum", "Collective")
-    names = ("Collective.backward.gradient", "Collective.forward.one-rank")
-    levels = {"Collective.backward.gradient": "must", "Collective.forward.one-rank": "quality"}
+    names = [f"Collective.{name}" for name, _, _ in tests]
+    levels = dict.fromkeys(names, "must") | {"Collective.forward.one-rank": "quality"}
     known = {name: clause(name, level=levels[name], spec="Collective") for name in names}
-    found = [outcome(name, word, subject=subject, message=name) for name, word in tests]
+    found = [
+        outcome(f"Collective.{name}", word, subject=subject, **{"message" if word in BROKEN else "reason": words})
+        for name, word, words in tests
+    ]
     report = made(*found, subjects=(subject,), clauses=CLAUSES | known)
-    return {own.id.partition(".")[2]: own.verdict for own in report.subjects[0].clauses if own.id in names}
+    return {
+        own.id.partition(".")[2]: (own.verdict, own.reason) for own in report.subjects[0].clauses if own.id in names
+    }
+
+
+GRADIENT, SEEN = "Collective.backward.gradient", "its gradient is wrong; see Collective.backward.gradient"
 
 
 @pytest.mark.parametrize(
@@ -191,8 +203,55 @@ def _of_a_collective(*tests):
     [("fail", "fail", "consequence"), ("fail", "error", "error"), ("error", "fail", "fail"), ("pass", "fail", "fail")],
 )
 def test_a_gradient_that_is_wrong_among_several_ranks_is_not_told_again_of_one(among_several, alone, verdict):
-    found = _of_a_collective(("Collective.backward.gradient", among_several), ("Collective.forward.one-rank", alone))
-    assert found == {"backward.gradient": among_several, "forward.one-rank": verdict}
+    found = _of_a_collective(("backward.gradient", among_several, "differs"), ("forward.one-rank", alone, SEEN))
+    assert found["backward.gradient"][0] == among_several
+    assert found["forward.one-rank"] == (verdict, GRADIENT if verdict == "consequence" else SEEN)
+
+
+@pytest.mark.parametrize("among_several", ["pass", "not-applicable", "skip", "error", "fail"])
+def test_what_does_not_apply_for_a_clause_that_is_broken_is_a_consequence_of_that_alone(among_several):
+    found = _of_a_collective(("backward.gradient", among_several, "x"), ("backward.types", "not-applicable", SEEN))
+    is_broken = among_several == "fail"
+    assert found["backward.types"] == (("consequence", GRADIENT) if is_broken else ("not-applicable", SEEN))
+
+
+def test_what_does_not_apply_for_another_reason_is_no_consequence():
+    words = "no argument is of type I or P"
+    found = _of_a_collective(("backward.gradient", "fail", "differs"), ("backward.types", "not-applicable", words))
+    assert found["backward.types"] == ("not-applicable", words)
+
+
+def test_a_clause_that_passes_in_one_world_is_no_consequence_in_another():
+    found = _of_a_collective(
+        ("backward.gradient", "fail", "differs"),
+        ("backward.types", "not-applicable", SEEN),
+        ("backward.types", "pass", ""),
+    )
+    assert found["backward.types"][0] == "pass"
+
+
+def test_a_consequence_of_a_consequence_names_the_cause():
+    found = _of_a_collective(
+        ("forward.types", "fail", "differs"),
+        ("backward.gradient", "not-applicable", "see what it returns; see Collective.forward.types"),
+        ("backward.types", "not-applicable", SEEN),
+    )
+    assert found["backward.gradient"] == found["backward.types"] == ("consequence", "Collective.forward.types")
+
+
+def test_a_broken_quality_excuses_no_promise():
+    found = _of_a_collective(
+        ("forward.one-rank", "fail", "differs"),
+        ("backward.types", "not-applicable", "x; see Collective.forward.one-rank"),
+    )
+    assert found["backward.types"][0] == "not-applicable"
+
+
+def test_every_clause_that_a_test_refers_to_exists():
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "conformance").rglob("*.py"))
+    named = set(re.findall(r"; see (\w+\.[\w.-]+)", source))
+    assert len(named) > 1
+    assert named <= {*registry()}
 
 
 def test_a_stricter_clause_is_never_excused_by_a_laxer_one():

@@ -12,6 +12,7 @@ import pytest
 
 from conformance.core.plan import SubjectRef
 from conformance.ranks.client import Forkserver
+from conformance.ranks.first_look import preflight
 from conformance.ranks.pool import Pool
 from conformance.ranks.settings import Settings
 from published.packages import Unreachable, install, package
@@ -61,4 +62,4 @@ def pool():
 def test_a_subject_whose_package_is_installed_can_be_loaded(entry: Entry, pool: Pool):
     if not entry.package.installed:
         pytest.skip(f"python -m published {entry.package.key} installs it")
-    assert pool.preflight(SubjectRef(entry.reference, ""))[:2] == ("pass", entry.spec)
+    assert preflight(pool, SubjectRef(entry.reference, ""))[:2] == ("pass", entry.spec)

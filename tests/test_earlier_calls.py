@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from conformance.core.outcomes import EARLIER_CALLS
-from conformance.ranks.client import Forkserver
 from conformance.ranks.pool import Pool
 from tests.faults import command
-from tests.faults.running import new_pool, run
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[Pool]:
-    with Forkserver() as forkserver, new_pool(forkserver) as pool:
-        yield pool
+from tests.faults.running import run
 
 
 def test_a_failure_that_needs_earlier_calls_says_so_and_how_to_see_it_again(pool: Pool) -> None:

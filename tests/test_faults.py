@@ -90,12 +90,6 @@ FAULTS: dict[str, tuple[set[str], str]] = {
 
 
 @pytest.fixture(scope="module")
-def forkserver() -> Iterator[Forkserver]:
-    with Forkserver() as forkserver:
-        yield forkserver
-
-
-@pytest.fixture(scope="module")
 def pool(forkserver: Forkserver) -> Iterator[Pool]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(group, "GRACE", 0.4)

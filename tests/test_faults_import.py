@@ -9,14 +9,9 @@ import pytest
 
 from conformance.core.plan import SubjectRef
 from conformance.ranks.client import Forkserver
+from conformance.ranks.first_look import preflight
 from conformance.ranks.pool import Pool
 from tests.faults.running import SPEC, new_pool, run
-
-
-@pytest.fixture(scope="module")
-def forkserver() -> Iterator[Forkserver]:
-    with Forkserver() as forkserver:
-        yield forkserver
 
 
 @pytest.fixture
@@ -47,7 +42,7 @@ def test_a_module_that_one_rank_cannot_import_is_an_error_of_that_rank(pool: Poo
 
 def test_a_module_that_hangs_is_waited_for_once(forkserver: Forkserver) -> None:
     with new_pool(forkserver, timeout=0.5) as pool:
-        assert pool.preflight(SubjectRef("hangs_on_import:Gather", SPEC))[0] == "timeout"
+        assert preflight(pool, SubjectRef("hangs_on_import:Gather", SPEC))[0] == "timeout"
         began = time.monotonic()
         outcomes = [run(pool, "hangs_on_import:Gather", "test_calm", size) for size in (1, 2, 4)]
         assert time.monotonic() - began < 0.4

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 
 from conformance import GROUP, ConformanceError, check
 from conformance.core.outcomes import LEFT_BEHIND
 from conformance.kit.world import SPOILED, World
-from conformance.ranks.client import Forkserver
 from conformance.ranks.pool import Pool
-from tests.faults.running import new_pool, run
+from tests.faults.running import run
 from tests.planted import collective_unwaited as bugs
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[Pool]:
-    with Forkserver() as forkserver, new_pool(forkserver) as pool:
-        yield pool
 
 
 def test_work_that_nobody_waits_for_is_named_as_the_cause(pool: Pool) -> None:

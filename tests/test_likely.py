@@ -2,369 +2,66 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from torch.autograd import Function
 
 from conformance import GROUP, ConformanceError, Subject, check
-from tests.planted import alike, collective, modes, numbers, vmap_generated
-from tests.planted._square import Square
-
-REMEMBERED: dict[str, Any] = {}
-
-
-class KeptBeside(Square):
-    """The input is kept on ctx."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.x = x
-        return x * x
-
-    @staticmethod
-    def backward(ctx, grad):
-        return 2 * grad * ctx.x
-
-
-class KnowsTheAddress(Square):
-    """What is saved has to come back at the same place in memory."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.address = x.data_ptr()
-        return Square.forward(ctx, x)
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return 2 * grad * x if x.data_ptr() == ctx.address else 3 * grad * x
-
-
-class DecoratedForCtx(Square):
-    """custom_fwd expects ctx first, and there is none."""
-
-    @staticmethod
-    @torch.amp.custom_fwd(device_type="cpu")
-    def forward(x):
-        return x * x
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs)
-
-
-class WritesOnItsInput(Square):
-    """Leaves a note on its input."""
-
-    @staticmethod
-    def forward(ctx, x):
-        x.seen = True
-        return Square.forward(ctx, x)
-
-
-class SavedAnAlias(Square):
-    """What is saved shares the input's memory, and not its version."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x.data)
-        return x * x
-
-
-class SavedAsSparse(Function):
-    """What is saved is a sparse tensor that was made of the indices, and shares their memory."""
-
-    @staticmethod
-    def forward(ctx, x, index):
-        ctx.save_for_backward(torch.sparse_coo_tensor(index, x.detach(), (3, *x.shape[1:])))
-        return torch.zeros_like(x).index_add(0, index[0], x)
-
-    @staticmethod
-    def backward(ctx, grad):
-        (kept,) = ctx.saved_tensors
-        return grad[kept._indices()[0]], None
-
-
-class ChangesBack(Square):
-    """Backward works on its input, and undoes that."""
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        right = 2 * grad * x
-        x.data.mul_(0.1).div_(0.1)
-        return right
-
-
-class KeptElsewhere(Square):
-    """The input of the last call is kept in the module."""
-
-    @staticmethod
-    def forward(ctx, x):
-        REMEMBERED["x"] = x.detach()
-        return x * x
-
-    @staticmethod
-    def backward(ctx, grad):
-        return 2 * grad * REMEMBERED["x"]
-
-
-def in_order(tensor):
-    """The memory of a tensor, read as if it were contiguous."""
-    return torch.as_strided(tensor, tensor.shape, torch.empty(tensor.shape).stride())
-
-
-class ReadsInOrder(Square):
-    """Forward takes its input for contiguous."""
-
-    @staticmethod
-    def forward(ctx, x):
-        return Square.forward(ctx, in_order(x.detach()))
-
-
-class SavesInOrder(Square):
-    """Backward alone takes the input for contiguous."""
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return 2 * grad * in_order(x)
-
-
-class OtherNumbersElsewhere(Square):
-    """Another formula for what is not contiguous."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x if x.is_contiguous() else 1.5 * x * x
-
-
-class OtherGradientElsewhere(Square):
-    """Another gradient for what is not contiguous."""
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return 2 * grad * x if x.is_contiguous() else 2.5 * grad * x
-
-
-class Normalizes(Square):
-    """It divides by the norm of the gradient, and multiplies again."""
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return 2 * x * (grad / grad.norm()) * grad.norm()
-
-
-class DividesByEach(Square):
-    """It divides by every element of the gradient."""
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return 2 * x * (grad * grad / grad)
-
-
-class OneBuffer(Square):
-    """Every backward writes into the same memory."""
-
-    @staticmethod
-    def backward(ctx, grad):
-        right = Square.backward(ctx, grad)
-        buffer = REMEMBERED.setdefault(f"gradient {tuple(right.shape)}", torch.empty_like(right))
-        return buffer.copy_(right)
-
-
-class ClearsTheLast(Square):
-    """Every backward clears what the one before returned."""
-
-    @staticmethod
-    def backward(ctx, grad):
-        if "last" in REMEMBERED:
-            REMEMBERED["last"].zero_()
-        REMEMBERED["last"] = Square.backward(ctx, grad)
-        return REMEMBERED["last"]
-
-
-class OneOutput(Square):
-    """Every call writes its result into the same memory."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return REMEMBERED.setdefault(f"output {tuple(x.shape)}", torch.empty_like(x)).copy_(x * x)
-
-
-class ClearsTheLastOutput(Square):
-    """Every call clears the result of the one before."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        if "result" in REMEMBERED:
-            REMEMBERED["result"].zero_()
-        REMEMBERED["result"] = x * x
-        return REMEMBERED["result"].view_as(x)
-
-
-class Rounded(Square):
-    """The gradient goes through half precision."""
-
-    @staticmethod
-    def backward(ctx, grad):
-        return Square.backward(ctx, grad).half().to(grad.dtype)
-
-
-class Damped(Square):
-    """A small number is added to what is divided by."""
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return 2 * grad * x.abs() * x / (x.abs() + 1e-3)
-
-
-class IgnoresTheFlag(Square):
-    """It takes a lazily negated gradient for what stands in memory."""
-
-    @staticmethod
-    def backward(ctx, grad):
-        plain = -grad.resolve_neg() if grad.is_neg() else grad
-        return Square.backward(ctx, plain)
-
-
-class ThreeForAFlag(Square):
-    """Another gradient for what is lazily negated."""
-
-    @staticmethod
-    def backward(ctx, grad):
-        return Square.backward(ctx, 3 * grad if grad.is_neg() else grad)
-
-
-class Zeros(Square):
-    """The result is zeros."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x if x.is_contiguous() else torch.zeros_like(x)
-
-
-class ScalesTheGradient(Square):
-    """Backward works in place on the gradient."""
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad.mul_(2) * ctx.saved_tensors[0]
-
-
-class ScalesTheData(Square):
-    """Backward works in place on an alias of the gradient."""
-
-    @staticmethod
-    def backward(ctx, grad):
-        grad.data.mul_(2)
-        return grad * ctx.saved_tensors[0]
-
-
-class TransposesItsInput(Square):
-    """Forward transposes the input itself, in place."""
-
-    @staticmethod
-    def forward(ctx, x):
-        y = x.t_() * 1
-        ctx.save_for_backward(y.t())
-        return (y * y).t()
-
-
-class ScalesItsInputsData(Square):
-    """Forward changes an alias of its input."""
-
-    @staticmethod
-    def forward(ctx, x):
-        x.data.mul_(2)
-        return Square.forward(ctx, x)
-
-
-class SavesAViewOfItsOutput(Square):
-    """A view of the output is saved, which keeps the output and its graph."""
-
-    @staticmethod
-    def forward(ctx, x):
-        y = x.exp()
-        ctx.save_for_backward(y.view(-1))
-        return y
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad * ctx.saved_tensors[0].view(grad.shape)
-
-
-class CountedTwice(alike.Exchanged):
-    """Counts each gradient twice."""
-
-    @staticmethod
-    def backward(ctx, grad):
-        x, y = ctx.saved_tensors
-        return 2 * grad * y, 2 * grad * x
-
+from tests import neighbours as bugs
+from tests.planted import alike, collective, modes, numbers, state, vmap_generated
 
 BESIDE = "a tensor that was kept beside save_for_backward"
 IN_ORDER = "takes memory for contiguous"
 BUFFER = "share a buffer"
 #: The bug, the test that sees it, and the cause that it must name.
 NAMED = [
-    (KeptBeside, "test_hooks_can_carry_saved_tensors_away", BESIDE),
-    (KeptBeside, "test_a_change_in_place_is_noticed_or_does_no_harm", "did not go through save_for_backward"),
-    (SavedAnAlias, "test_a_change_in_place_is_noticed_or_does_no_harm", "an alias"),
-    (KeptElsewhere, "test_a_change_in_place_is_noticed_or_does_no_harm", "PyTorch does not watch"),
-    (ChangesBack, "test_arguments_are_left_as_they_are", "changed back, but for rounding"),
-    (ReadsInOrder, "test_layout_of_inputs_makes_no_difference", f"forward {IN_ORDER}"),
-    (SavesInOrder, "test_layout_of_inputs_makes_no_difference", f"backward {IN_ORDER}"),
-    (Normalizes, "test_zeros_give_zeros", "the size of the whole gradient"),
-    (DividesByEach, "test_zeros_give_zeros", "elements of the gradient"),
-    (ScalesTheGradient, "test_incoming_gradients_are_left_alone", "works in place on the gradient"),
-    (ScalesTheData, "test_incoming_gradients_are_left_alone", "through .data"),
-    (OneBuffer, "test_a_gradient_survives_the_next_backward", BUFFER),
-    (OneOutput, "test_outputs_survive_the_next_call", BUFFER),
-    (Rounded, "test_gradient_is_the_derivative", "float16 on the way"),
-    (IgnoresTheFlag, "test_lazily_negated_gradients_are_taken_as_they_read", "as if it were plain"),
-    (TransposesItsInput, "test_every_changed_input_is_marked_dirty", "shape or strides were changed"),
-    (ScalesItsInputsData, "test_every_changed_input_is_marked_dirty", "through .data"),
-    (SavesAViewOfItsOutput, "test_memory_is_freed_with_the_outputs", "a view of an output"),
-    (KeptElsewhere, "test_memory_is_freed_with_the_outputs", "a global"),
-    (DecoratedForCtx, "test_attributes_of_arguments_are_left_alone", "custom_fwd on a forward without ctx"),
+    (bugs.KeptBeside, "test_hooks_can_carry_saved_tensors_away", BESIDE),
+    (bugs.KeptBeside, "test_a_change_in_place_is_noticed_or_does_no_harm", "did not go through save_for_backward"),
+    (state.SavesDotData, "test_a_change_in_place_is_noticed_or_does_no_harm", "an alias"),
+    (bugs.KeptElsewhere, "test_a_change_in_place_is_noticed_or_does_no_harm", "PyTorch does not watch"),
+    (bugs.ChangesBack, "test_arguments_are_left_as_they_are", "changed back, but for rounding"),
+    (bugs.ReadsInOrder, "test_layout_of_inputs_makes_no_difference", f"forward {IN_ORDER}"),
+    (bugs.SavesInOrder, "test_layout_of_inputs_makes_no_difference", f"backward {IN_ORDER}"),
+    (bugs.Normalizes, "test_zeros_give_zeros", "the size of the whole gradient"),
+    (bugs.DividesByEach, "test_zeros_give_zeros", "elements of the gradient"),
+    (bugs.ScalesTheGradient, "test_incoming_gradients_are_left_alone", "works in place on the gradient"),
+    (bugs.ScalesTheData, "test_incoming_gradients_are_left_alone", "through .data"),
+    (bugs.OneBuffer, "test_a_gradient_survives_the_next_backward", BUFFER),
+    (bugs.OneOutput, "test_outputs_survive_the_next_call", BUFFER),
+    (bugs.Rounded, "test_gradient_is_the_derivative", "float16 on the way"),
+    (bugs.IgnoresTheFlag, "test_lazily_negated_gradients_are_taken_as_they_read", "as if it were plain"),
+    (bugs.TransposesItsInput, "test_every_changed_input_is_marked_dirty", "shape or strides were changed"),
+    (bugs.ScalesItsInputsData, "test_every_changed_input_is_marked_dirty", "through .data"),
+    (bugs.SavesAViewOfItsOutput, "test_memory_is_freed_with_the_outputs", "a view of an output"),
+    (bugs.KeptElsewhere, "test_memory_is_freed_with_the_outputs", "a global"),
+    (bugs.DecoratedForCtx, "test_attributes_of_arguments_are_left_alone", "custom_fwd on a forward without ctx"),
 ]
 #: The neighbour, the test that sees it, and what must not be said of it.
 NOT_NAMED = [
-    (KnowsTheAddress, "test_hooks_can_carry_saved_tensors_away", BESIDE),
-    (KeptElsewhere, "test_a_change_in_place_is_noticed_or_does_no_harm", "save"),
-    (OtherNumbersElsewhere, "test_layout_of_inputs_makes_no_difference", IN_ORDER),
-    (OtherGradientElsewhere, "test_layout_of_inputs_makes_no_difference", IN_ORDER),
-    (DividesByEach, "test_zeros_give_zeros", "the size of the whole gradient"),
-    (Normalizes, "test_zeros_give_zeros", "elements of the gradient"),
-    (ScalesTheData, "test_incoming_gradients_are_left_alone", "works in place on the gradient"),
-    (ScalesTheGradient, "test_incoming_gradients_are_left_alone", "through .data"),
-    (ClearsTheLast, "test_a_gradient_survives_the_next_backward", BUFFER),
-    (ClearsTheLastOutput, "test_outputs_survive_the_next_call", BUFFER),
-    (Damped, "test_gradient_is_the_derivative", "on the way"),
-    (ThreeForAFlag, "test_lazily_negated_gradients_are_taken_as_they_read", "as if it were plain"),
-    (Zeros, "test_layout_of_inputs_makes_no_difference", "gradient"),
-    (TransposesItsInput, "test_every_changed_input_is_marked_dirty", "through .data"),
-    (ScalesItsInputsData, "test_every_changed_input_is_marked_dirty", "shape or strides"),
-    (SavesAViewOfItsOutput, "test_memory_is_freed_with_the_outputs", "a global"),
-    (KeptElsewhere, "test_memory_is_freed_with_the_outputs", "a view of an output"),
-    (WritesOnItsInput, "test_attributes_of_arguments_are_left_alone", "custom_fwd"),
+    (bugs.KnowsTheAddress, "test_hooks_can_carry_saved_tensors_away", BESIDE),
+    (bugs.KeptElsewhere, "test_a_change_in_place_is_noticed_or_does_no_harm", "save"),
+    (bugs.OtherNumbersElsewhere, "test_layout_of_inputs_makes_no_difference", IN_ORDER),
+    (bugs.OtherGradientElsewhere, "test_layout_of_inputs_makes_no_difference", IN_ORDER),
+    (bugs.DividesByEach, "test_zeros_give_zeros", "the size of the whole gradient"),
+    (bugs.Normalizes, "test_zeros_give_zeros", "elements of the gradient"),
+    (bugs.ScalesTheData, "test_incoming_gradients_are_left_alone", "works in place on the gradient"),
+    (bugs.ScalesTheGradient, "test_incoming_gradients_are_left_alone", "through .data"),
+    (bugs.ClearsTheLast, "test_a_gradient_survives_the_next_backward", BUFFER),
+    (bugs.ClearsTheLastOutput, "test_outputs_survive_the_next_call", BUFFER),
+    (bugs.Damped, "test_gradient_is_the_derivative", "on the way"),
+    (bugs.ThreeForAFlag, "test_lazily_negated_gradients_are_taken_as_they_read", "as if it were plain"),
+    (bugs.Zeros, "test_layout_of_inputs_makes_no_difference", "gradient"),
+    (bugs.TransposesItsInput, "test_every_changed_input_is_marked_dirty", "through .data"),
+    (bugs.ScalesItsInputsData, "test_every_changed_input_is_marked_dirty", "shape or strides"),
+    (bugs.SavesAViewOfItsOutput, "test_memory_is_freed_with_the_outputs", "a global"),
+    (bugs.KeptElsewhere, "test_memory_is_freed_with_the_outputs", "a view of an output"),
+    (bugs.WritesOnItsInput, "test_attributes_of_arguments_are_left_alone", "custom_fwd"),
 ]
 
 
 def likely(function, test, *more):
     """What the failures of a test call the likely cause."""
-    REMEMBERED.clear()
+    bugs.REMEMBERED.clear()
     x = torch.linspace(0.3, 1.7, 12, dtype=torch.float64).view(3, 4).requires_grad_()
     with pytest.raises(ConformanceError) as caught:
         check(Subject(function), (x, *more), only=test, strict=True)
@@ -373,7 +70,7 @@ def likely(function, test, *more):
 
 
 def test_a_sparse_tensor_made_of_an_argument_is_an_alias_of_it():
-    said = likely(SavedAsSparse, "test_a_change_in_place_is_noticed_or_does_no_harm", torch.tensor([[0, 2, 1]]))
+    said = likely(bugs.SavedAsSparse, "test_a_change_in_place_is_noticed_or_does_no_harm", torch.tensor([[0, 2, 1]]))
     assert "an alias, such as .data or a sparse tensor" in said
     assert "shifted" not in said
 
@@ -389,7 +86,8 @@ def test_a_cause_is_not_named_for_a_neighbour_that_breaks_the_same_test(function
 
 
 @pytest.mark.parametrize(
-    ("function", "cause"), [(alike.Exchanged, "the gradient of input 1"), (CountedTwice, "the right value times 2")]
+    ("function", "cause"),
+    [(alike.Exchanged, "the gradient of input 1"), (bugs.CountedTwice, "the right value times 2")],
 )
 def test_a_gradient_that_is_another_inputs_is_said_to_be_that(function, cause):
     with pytest.raises(ConformanceError, match=f"looks like {cause}"):

@@ -6,7 +6,6 @@ Each fault is a function of :mod:`tests.faults.meddlers`; it happens on the last
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 import pytest
 
@@ -62,12 +61,6 @@ FAULTS: dict[str, tuple[set[str], str]] = {
 }
 #: What only root may do: other users' Functions get a PermissionError of their own.
 OF_ROOT = {"another_user", "another_root"}
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[Pool]:
-    with Forkserver() as forkserver, new_pool(forkserver) as pool:
-        yield pool
 
 
 @pytest.mark.parametrize(("place", "size"), [("forward", 2), ("backward", 4)])

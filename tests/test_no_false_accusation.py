@@ -16,6 +16,7 @@ from conformance.kit.world import World
 from conformance.suite.test_collective_backward import _is_refused
 from tests.faults.command import reported, run
 from tests.modules import module
+from tests.planted._square import Square
 
 
 class SoftWhereGradientsAreWanted(torch.autograd.Function):
@@ -159,7 +160,7 @@ def test_what_torch_changes_when_its_compiler_is_first_imported_is_no_change_of_
     assert {word for word, _ in outcomes} == {"pass", "skip"}, outcomes
 
 
-class LeavesADefaultDevice(torch.autograd.Function):
+class LeavesADefaultDevice(Square):
     """Right in its numbers, and rude."""
 
     @staticmethod
@@ -167,11 +168,6 @@ class LeavesADefaultDevice(torch.autograd.Function):
         ctx.save_for_backward(x)
         torch.set_default_device("meta")
         return x * x
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return 2 * x * grad
 
 
 def test_a_default_device_that_a_function_leaves_is_no_wrong_gradient() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,13 +13,6 @@ from conformance.ranks import group, pool, worker
 from conformance.ranks.client import Forkserver
 from conformance.ranks.process import RankProcess
 from tests.faults.running import new_pool, run
-
-
-@pytest.fixture(scope="module")
-def forkserver() -> Iterator[Forkserver]:
-    forkserver = Forkserver()
-    yield forkserver
-    forkserver.close()
 
 
 def verdicts(forkserver: Forkserver, *wanted: tuple[str, str, int, float | None]) -> list[str]:

@@ -14,12 +14,6 @@ from tests.faults.running import new_pool, run
 TESTS = ("test_calm", "test_fault", "test_later")
 
 
-@pytest.fixture(scope="module")
-def forkserver() -> Iterator[Forkserver]:
-    with Forkserver() as forkserver:
-        yield forkserver
-
-
 @pytest.fixture
 def pool(forkserver: Forkserver) -> Iterator[Pool]:
     with new_pool(forkserver) as pool:

@@ -19,6 +19,7 @@ import torch
 import conformance
 from conformance.core.plan import SubjectRef
 from conformance.ranks.client import Forkserver
+from conformance.ranks.first_look import preflight
 from conformance.ranks.group import RankGroup
 from conformance.ranks.pool import Pool
 from tests.faults.command import FEW, ROOT, Running, reported, run, until
@@ -177,6 +178,6 @@ def test_inputs_that_raise_send_no_control_characters_to_the_terminal(tmp_path: 
 
 
 def test_a_forged_spec_is_refused(pool: Pool) -> None:
-    outcome, said, *_ = pool.preflight(SubjectRef("forges_on_import:Gather", SPEC))
+    outcome, said, *_ = preflight(pool, SubjectRef("forges_on_import:Gather", SPEC))
     assert outcome == "crash", said
     json.dumps(said)

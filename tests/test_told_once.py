@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from conformance.ranks.client import Forkserver
 from tests.faults.running import item, new_pool
-
-
-@pytest.fixture(scope="module")
-def forkserver() -> Iterator[Forkserver]:
-    with Forkserver() as forkserver:
-        yield forkserver
 
 
 @pytest.mark.parametrize("told_once", [True, False])

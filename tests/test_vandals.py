@@ -5,13 +5,10 @@ Each fault is a function of :mod:`tests.faults.vandals` or :mod:`tests.faults.pr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from conformance.ranks.client import Forkserver
 from conformance.ranks.pool import Pool
-from tests.faults.running import new_pool, run_among_others
+from tests.faults.running import run_among_others
 
 ANY = {"pass", "fail", "error", "crash"}
 PASSES, RAISES, DIES, HANGS = {"pass"}, {"error"}, {"crash"}, {"timeout"}
@@ -87,12 +84,6 @@ FAULTS: dict[str, tuple[set[str], str]] = {
     "sys_path_emptied": (PASSES | RAISES, "import path"),
     "modules_cleared": (PASSES | RAISES, "imported modules"),
 }
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[Pool]:
-    with Forkserver() as forkserver, new_pool(forkserver) as pool:
-        yield pool
 
 
 @pytest.mark.parametrize(("place", "size"), [("forward", 2), ("backward", 4)])

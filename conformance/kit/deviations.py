@@ -72,6 +72,8 @@ class Skipped(Exception):
 def need(condition: object, reason: str) -> None:
     """End the test as not applicable unless ``condition`` holds.
 
+    A reason that ends with ``; see`` and the id of a clause makes it a consequence where that clause is broken.
+
     Raises:
         NotApplicable: with the ``reason``.
 

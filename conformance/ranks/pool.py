@@ -6,24 +6,20 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from conformance.core.clauses import CONTRACT, specs
 from conformance.core.disagreement import at_odds
 from conformance.core.errors import ForkserverDied, StartFailed
 from conformance.core.joining import DISAGREE, joined
 from conformance.core.outcomes import (
-    BAD_SUBJECT,
     EARLIER_CALLS,
     LEFT_BEHIND,
     NOT_WAITED_FOR,
-    BadSubject,
     Outcome,
     RankOutcome,
     TestOutcome,
 )
 from conformance.core.plan import PlannedTest, SubjectRef
-from conformance.core.worlds import are_world_sizes
 from conformance.ranks.client import Forkserver
 from conformance.ranks.giving_up import GiveUpRule
 from conformance.ranks.group import RankGroup
@@ -32,24 +28,12 @@ from conformance.ranks.preloads import TRANSFORMS
 from conformance.ranks.refusals import Refusals
 from conformance.ranks.second_look import STILL_COMPILING, annotated, due_to, still_compiling
 from conformance.ranks.settings import Settings
-from conformance.ranks.starter import IMPORTING, Key, Starter, cannot_be_tested, described
+from conformance.ranks.starter import Key, Starter, described
 
 #: How long the second look at a failure may take (seconds).
 SECOND_LOOK = 3.0
 #: What the groups that a test makes may take to start, by NCCL and its like: a second or two each (seconds).
 GROUPS_ON_DEVICES = 10.0
-
-
-class Preflight(NamedTuple):
-    """What came of a first look at a subject: an outcome with its message, or ``pass`` with the spec.
-
-    ``types`` are those that it claims, ``ranks`` the worlds that it is judged in; none where it names none.
-    """
-
-    outcome: Outcome | BadSubject
-    said: str
-    types: str = ""
-    ranks: tuple[int, ...] = ()
 
 
 class Pool(Owner):
@@ -92,7 +76,7 @@ class Pool(Owner):
         if why_not:
             return joined(item, [RankOutcome(0, "skip", why_not)], time.perf_counter() - start)
         self.forkserver.strays.note()
-        outcomes = self._put_back(self._attempted(item))
+        outcomes = self.put_back(self._attempted(item, lambda: self._second_look(item, self._outcomes(item))))
         if still_compiling(item, outcomes):
             outcomes = _all_ranks(item, "skip", STILL_COMPILING)
         outcome = joined(item, outcomes, time.perf_counter() - start)
@@ -114,7 +98,7 @@ class Pool(Owner):
             return False
         if broken in self.fail_at_once or item.test.compiles or self.refusals.known or self._known(item):
             return False
-        again = self._put_back(self._attempted(item, ended_at_once=True))
+        again = self.put_back(self._attempted(item, lambda: self._outcomes(item, ended_at_once=True)))
         passes = all(rank.outcome == "pass" for rank in again)
         self.fail_at_once.update(() if passes else (broken,))
         return passes and self.group is not None and any(told.get("left_behind") for told in self.group.details())
@@ -128,19 +112,21 @@ class Pool(Owner):
         if self.refusals.known or broken in self.fail_alone or self._known(item):
             return False
         self.close()
-        passes = all(rank.outcome == "pass" for rank in self._put_back(self._attempted(item)))
+        again = self.put_back(self._attempted(item, lambda: self._second_look(item, self._outcomes(item))))
+        passes = all(rank.outcome == "pass" for rank in again)
         self.fail_alone.update(() if passes else (broken,))
         return passes
 
-    def _attempted(self, item: PlannedTest, again: bool = True, ended_at_once: bool = False) -> list[RankOutcome]:
+    def _attempted(
+        self, item: PlannedTest, run: Callable[[], list[RankOutcome]], again: bool = True
+    ) -> list[RankOutcome]:
         """The outcomes of a test, whatever happens to the forkserver or in the controller itself."""
         try:
-            outcomes = self._outcomes(item, ended_at_once)
-            return outcomes if ended_at_once else self._second_look(item, outcomes)
+            return run()
         except ForkserverDied as error:
-            self._begin_again(error)
+            self.begin_again(error)
             if self.starting and again:  # nothing of this test's subject has run yet
-                return self._attempted(item, False, ended_at_once)
+                return self._attempted(item, run, again=False)
             self.give_up.killed(item)
             return _all_ranks(item, "crash", "the forkserver was killed, and this rank with it")
         except StartFailed as error:
@@ -151,7 +137,7 @@ class Pool(Owner):
             self.close()
             return _all_ranks(item, "error", f"the suite itself could not run this test: {described(error, item.size)}")
 
-    def _put_back(self, outcomes: list[RankOutcome]) -> list[RankOutcome]:
+    def put_back(self, outcomes: list[RankOutcome]) -> list[RankOutcome]:
         """Undo what the test did to the processes that are not its own, and note it as something it changed."""
         found = tuple(self.forkserver.put_back())
         if not found:
@@ -159,68 +145,16 @@ class Pool(Owner):
         self.close()
         return [replace(outcome, changed=outcome.changed + found) for outcome in outcomes]
 
-    def _begin_again(self, error: ForkserverDied) -> None:
+    def begin_again(self, error: ForkserverDied) -> None:
         """Replace the forkserver, unless it never got as far as being ready."""
         if not self.forkserver.ready:
             raise error
         self.close()
         self.forkserver.restart()
 
-    def preflight(self, subject: SubjectRef | None) -> Preflight:
-        """Import a subject on one rank and take its samples; without one, only call what is to be set up.
-
-        Inputs of a spec that gathers may ask for their rank: where they raise, they are asked again in a group of one,
-        or in the smallest world in which the subject is judged. They may be as many as there are ranks.
-        """
-        found, details = self._first_look(subject, Key(subject, 1, group=False))
-        is_unfit = cannot_be_tested(found, details) or found.outcome == "not-applicable"
-        if is_unfit and details.get("gathers") is True:
-            own = details.get("ranks", ())
-            size = min(own) if own and are_world_sizes(own) else 1
-            with contextlib.suppress(StartFailed):
-                found, details = self._first_look(subject, Key(subject, size, group=True))
-        spec, ranks = details.get("spec", subject.spec if subject else CONTRACT), details.get("ranks", ())
-        if found.outcome == "timeout":
-            self.unloadable[_name(subject), 0] = [found]
-        if found.outcome == "pass" and spec not in specs():
-            found = RankOutcome(0, "crash", f"{IMPORTING}: the rank's answer names no spec that there is")
-        if found.outcome != "pass":
-            return Preflight(BAD_SUBJECT if cannot_be_tested(found, details) else found.outcome, found.message)
-        # What a rank says is the subject's word.
-        return Preflight("pass", spec, details.get("types", ""), tuple(ranks) if are_world_sizes(ranks) else ())
-
-    def _first_look(self, subject: SubjectRef | None, key: Key) -> tuple[RankOutcome, dict[str, Any]]:
-        """What a rank said of a subject and its samples, the first that could not take them, and its whole answer."""
-        details: dict[str, Any] = {}
-        self.forkserver.strays.note()
-        try:
-            with self.starter.start(key, self.settings) as ranks:
-                outcomes = self.starter.load(ranks, subject, self.settings, look="samples")
-                answers = list(zip(outcomes, ranks.details(), strict=True))
-                found, details = next((answer for answer in answers if cannot_be_tested(*answer)), answers[0])
-        except ForkserverDied as error:
-            self._begin_again(error)
-            found = RankOutcome(0, "crash", f"{IMPORTING}: the forkserver was killed")
-            self.unloadable[_name(subject), 0] = [found]
-        (found,) = self._put_back([found])
-        return found, details
-
-    def misfit(self, subject: SubjectRef, size: int) -> str:
-        """How the types that a subject claims do not fit what it returns in a world; empty where it does not return."""
-        self.forkserver.strays.note()
-        try:
-            with self.starter.start(Key(subject, size, True), self.settings) as group:
-                outcomes = self.starter.load(group, subject, self.settings, look="types")
-                details = group.details()
-        except ForkserverDied as error:
-            self._begin_again(error)
-            return ""
-        except StartFailed:
-            return ""
-        outcomes = self._put_back(outcomes)
-        # A fault elsewhere is for the tests to judge.
-        answers = zip(outcomes, details, strict=True)
-        return next((found.message for found, reply in answers if cannot_be_tested(found, reply)), "")
+    def never_loads(self, subject: SubjectRef | None, outcome: RankOutcome) -> None:
+        """Take note that a subject cannot be loaded in any world, and how that ends."""
+        self.unloadable[_name(subject), 0] = [outcome]
 
     def close(self) -> None:
         """End the present ranks."""

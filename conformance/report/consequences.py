@@ -7,10 +7,11 @@ the same subject explains that ending, the clause is a consequence and accuses n
 - an assertion that failed and quotes the very exception;
 - the same ending, at the same line of code, while the subject was imported, or in the same collective.
 
-An assertion that failed is no consequence, but for two mistakes. Where work is left behind that nobody waits for,
+An assertion that failed is no consequence, but for two reasons. Where work is left behind that nobody waits for,
 whatever is compared may differ; it was seen to be the only reason if nothing differs once every collective ends before
-it returns. And a gradient that is wrong among several ranks says nothing new where it is wrong on one. A cause is of
-the same level or a stricter one: so a consequence never makes the verdict on a subject better.
+it returns. And a test may refer to another clause: its words end with ``; see`` and the id. If an assertion of that
+clause failed, then a failure that refers to it says nothing new, and a clause that did not apply was not judged because
+of it. A cause is of the same level or a stricter one: so a consequence never makes the verdict on a subject better.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ _TOLD_BY_PYTORCH = (
     (re.compile(r"vmap staticmethod returned an incompatible \(output, out_dims\) tuple"), "Function.vmap.out-dims"),
 )
 
-#: Clauses that judge in a group of one rank what others judge among several.
-_ALONE = {"Collective.forward.one-rank": "Collective.backward.gradient"}
+#: The clause that a test refers to, at the end of its words.
+_REFERENCE = re.compile(r"; see (\S+)$")
 
 
 def with_consequences(clauses: Sequence[ClauseResult]) -> tuple[ClauseResult, ...]:
@@ -53,6 +54,12 @@ def with_consequences(clauses: Sequence[ClauseResult]) -> tuple[ClauseResult, ..
             causes.append(clause)
         else:
             explained[clause.id] = cause.id
+    for clause in clauses:
+        if clause.verdict == "not-applicable":
+            named = [explained.get(name, name) for name in _referred_to(clause)]
+            cause = _judged_broken(named, causes)
+            if cause and LEVELS.index(cause.level) <= LEVELS.index(clause.level):
+                explained[clause.id] = cause.id
     return tuple(
         replace(clause, verdict="consequence", reason=explained[clause.id]) if clause.id in explained else clause
         for clause in clauses
@@ -95,13 +102,24 @@ def _cause_of(clause: ClauseResult, causes: Sequence[ClauseResult]) -> ClauseRes
     """The first cause that explains how a test of this clause ended, where causes explain all of them."""
     if _is_left_behind(clause):
         return next((cause for cause in causes if any(map(_shows_what_is_left_behind, _broken(cause)))), None)
-    if clause.id in _ALONE and clause.verdict == "fail":
-        return next((cause for cause in causes if cause.id == _ALONE[clause.id] and _asserted(cause)), None)
+    if clause.verdict == "fail" and len(named := _referred_to(clause)) == 1:
+        return _judged_broken(named, causes)
     accidents = {accident for test in _broken(clause) for accident in _accidents(test)}
     if _asserted(clause) or not accidents:
         return None
     explaining = [[cause for cause in causes if _explains(cause, accident)] for accident in accidents]
     return min((each[0] for each in explaining), key=causes.index) if all(explaining) else None
+
+
+def _referred_to(clause: ClauseResult) -> list[str]:
+    """The clauses that the tests refer to which decided the verdict; an empty name for those that refer to none."""
+    words = [test.message or test.reason for test in clause.tests if test.outcome == clause.verdict]
+    found = map(_REFERENCE.search, words)
+    return list(dict.fromkeys(reference[1] if reference else "" for reference in found))
+
+
+def _judged_broken(names: Sequence[str], causes: Sequence[ClauseResult]) -> ClauseResult | None:
+    return next((cause for cause in causes if cause.id in names and _asserted(cause)), None)
 
 
 def _explains(cause: ClauseResult, accident: Accident) -> bool:

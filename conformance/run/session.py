@@ -18,10 +18,11 @@ from conformance.core.plan import PlannedTest, SubjectRef, plan, without_compile
 from conformance.core.signatures import parse
 from conformance.ranks.client import Forkserver
 from conformance.ranks.devices import check_names, identity_of_device, missing
+from conformance.ranks.first_look import Preflight, misfit, preflight
 from conformance.ranks.group import RankGroup
 from conformance.ranks.hardware import Hardware
 from conformance.ranks.place import no_such_interface
-from conformance.ranks.pool import Pool, Preflight
+from conformance.ranks.pool import Pool
 from conformance.ranks.settings import Settings, search_path
 from conformance.run.emulation import emulated_library
 from conformance.run.entry_points import registered
@@ -161,7 +162,7 @@ class Session:
         Raises:
             UsageError: it cannot be tested.
         """
-        found = self.pool.preflight(subject)
+        found = preflight(self.pool, subject)
         if found.outcome == BAD_SUBJECT:
             raise UsageError(found.said)
         return found
@@ -175,7 +176,7 @@ class Session:
         if not types or len(parse(types).results) == 1:
             return  # one type stands for any number of results
         for size in subject.worlds(self.options.ranks):
-            wrong = "" if size == 1 or self._missing(size, True) else self.pool.misfit(subject, size)
+            wrong = "" if size == 1 or self._missing(size, True) else misfit(self.pool, subject, size)
             if wrong:
                 raise UsageError(f"{subject.label or subject.reference} in a world of {size} ranks: {wrong}")
 

@@ -34,6 +34,8 @@ from conformance.kit.typed_values import cotangent
 from conformance.kit.world import World
 
 Data = Callable[[torch.Tensor], torch.Tensor]
+#: What a gradient is to be on one rank; where it is wrong among several too, that is told once.
+AS_AMONG_SEVERAL = "; see Collective.backward.gradient"
 #: A send on one rank is a receive on another: only what all ranks call together can be compared.
 POINT_TO_POINT = re.compile(r"send|recv")
 #: Data that a Function might decide by, as arguments or as the gradients that come in.
@@ -184,6 +186,6 @@ def test_one_rank_is_a_group(subject: Subject, world: World) -> None:
     need_judged_on(subject, 1)
     for claim in claims(subject, world):
         if claim.signature is None:
-            raise Deviation(f"signatures that {claim.call.label} keeps on one rank", "none", "all")
+            raise Deviation(f"signatures that {claim.call.label} keeps on one rank", "none", f"all{AS_AMONG_SEVERAL}")
         why = wrong_gradient(claim, world)
-        expect.that(not why, f"{claim.call.label} in a group of one rank: {why}")
+        expect.that(not why, f"{claim.call.label} in a group of one rank: {why}{AS_AMONG_SEVERAL}")

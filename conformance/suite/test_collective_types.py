@@ -20,9 +20,9 @@ from conformance.kit.spmd.late import (
     are_results_left_behind,
     results_with_late,
 )
-from conformance.kit.spmd.observation import Observation
+from conformance.kit.spmd.reasons import NOT_BY_ITS_SUM
 from conformance.kit.spmd.tensor_calls import tensor_calls
-from conformance.kit.spmd.wrong_gradients import wrong_gradient
+from conformance.kit.spmd.wrong_gradients import need_right_gradient, need_sums, wrong_gradient
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import to_double
 from conformance.kit.world import World
@@ -56,32 +56,36 @@ def test_alike_results_are_alike(subject: Subject, world: World) -> None:
     """Every result of type R or I is the same on all ranks, bit for bit."""
     _need_types(subject, world)
     for claim in claims(subject, world):
+        _expect_alike(claim, "", world)
+        _expect_alike(_read_at_once(claim, world), f", read at once where rank {world.size - 1} comes late", world)
+
+
+def _expect_alike(claim: Claim, when: str, world: World) -> None:
+    """Assert that every result of type R or I is the same on all ranks, as a claim's look has them."""
+    found = claim.ranks_that_differ()
+    if found:
+        assert claim.look is not None
+        result, (one, other) = found
+        here, there = claim.look.results[other][result], claim.look.results[one][result]
+        actual, expected, is_rounded = shown(here), shown(there), False
+        if here is not None and there is not None and here.shape == there.shape:
+            actual, expected = shown_apart(here, there)
+            is_rounded = _is_rounding(_wide(here), _wide(there))
         signature = signature_of(claim)
-        late = _read_at_once(claim, world)
-        for look, when in ((claim.look, ""), (late, f", read at once where rank {world.size - 1} comes late")):
-            assert look is not None
-            found = replace(claim, look=look).ranks_that_differ()
-            if found:
-                result, (one, other) = found
-                here, there = look.results[other][result], look.results[one][result]
-                actual, expected, rounded = shown(here), shown(there), False
-                if here is not None and there is not None and here.shape == there.shape:
-                    actual, expected = shown_apart(here, there)
-                    rounded = _is_rounding(_wide(here), _wide(there))
-                raise Deviation(
-                    f"result {result} of {claim.call.label}, of type {signature.results[result].value} in {signature}, "
-                    f"on rank {other} of {world.size}{when}",
-                    actual,
-                    f"{expected}, as on rank {one}, bit for bit",
-                    ROUNDED if rounded else _if_not_waited_for(claim, world) or instead(claim, world),
-                )
+        raise Deviation(
+            f"result {result} of {claim.call.label}, of type {signature.results[result].value} in {signature}, "
+            f"on rank {other} of {world.size}{when}",
+            actual,
+            f"{expected}, as on rank {one}, bit for bit",
+            ROUNDED if is_rounded else _if_not_waited_for(claim, world) or instead(claim, world),
+        )
 
 
-def _read_at_once(claim: Claim, world: World) -> Observation:
-    """The look at a claim with the results as they are when a call returns to which the last rank came late."""
+def _read_at_once(claim: Claim, world: World) -> Claim:
+    """The claim, looked at with the results as they are when a call returns to which the last rank came late."""
     assert claim.look is not None
     _, _, at_once = results_with_late(claim, world.size - 1, world)
-    return replace(claim.look, results=all_ranks(world).tensors(at_once))
+    return replace(claim, look=replace(claim.look, results=all_ranks(world).tensors(at_once)))
 
 
 @clause("Collective.forward.types")
@@ -156,9 +160,9 @@ def test_gradients_are_those_owed(subject: Subject, world: World, dtype: str) ->
     for at, claim in enumerate(claims(subject, world, dtype)):
         if claim.signature is None:
             raise Deviation(f"signatures that {claim.call.label} keeps", "none", "some: give one with types=")
-        need(not claim.ranks_that_differ(), "results do not have their types, and forward.types says so")
+        need(not claim.ranks_that_differ(), "results do not have their types; see Collective.forward.types")
         why = wrong_gradient(claim, world)
-        need("does not count by its sum" not in why, "an argument of type P is not used in its sum; see forward.types")
+        need_sums(why)
         if why:
             _accuse(*(_in_double(claim, claims(subject, world)[at], world) or (claim, why)), world)
 
@@ -168,7 +172,7 @@ def _in_double(claim: Claim, exact: Claim, world: World) -> tuple[Claim, str] | 
     if claim.call.dtype == exact.call.dtype or claim.signature != exact.signature or exact.ranks_that_differ():
         return None
     why = wrong_gradient(exact, world)
-    return (exact, why) if why and "does not count by its sum" not in why else None
+    return (exact, why) if why and NOT_BY_ITS_SUM not in why else None
 
 
 def _accuse(claim: Claim, why: str, world: World) -> NoReturn:
@@ -187,13 +191,17 @@ def test_alike_gradients_are_alike(subject: Subject, world: World) -> None:
     for claim in claims(subject, world):
         signature, look = signature_of(claim), claim.look
         assert look is not None
-        need(not wrong_gradient(claim, world), "its gradient is wrong, and backward.gradient says so")
+        alike = [at for at, kind in enumerate(signature.arguments) if kind in (Type.I, Type.P)]
+        if not alike:
+            continue
+        need_right_gradient(claim, world)
         for result in look.differentiable:
             everyones = look.gradients[result, signature.results[result].loss_differs]
-            for at, kind in enumerate(signature.arguments):
-                if kind in (Type.I, Type.P) and claim.call.tensors[at].requires_grad:
+            for at in alike:
+                if claim.call.tensors[at].requires_grad:
                     tried = True
-                    _alike([rank[at] for rank in everyones], f"argument {at} of {claim.call.label}", kind)
+                    what = f"argument {at} of {claim.call.label}"
+                    _alike([rank[at] for rank in everyones], what, signature.arguments[at])
     need(tried, "no argument is of type I or P")
 
 

@@ -6,14 +6,11 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from tests.samples import of_shapes
+
 SPEC = "Function"
 
-
-def inputs():
-    yield (
-        torch.randn(4, 3, dtype=torch.float64, requires_grad=True),
-        torch.randn(3, 2, dtype=torch.float64, requires_grad=True),
-    )
+inputs = of_shapes((4, 3), (3, 2))
 
 
 class MatMulIntoBuffers(Function):
@@ -43,9 +40,7 @@ class MatMulIntoBuffers(Function):
 class SquareOfWhatIsChosen(Function):
     """What a mask leaves out of a buffer is not read."""
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(4, 3, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((4, 3))
 
     @staticmethod
     def forward(ctx, x):

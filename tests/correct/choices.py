@@ -7,20 +7,18 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from conformance import Subject
+from tests.samples import of_shapes
 
 SPEC = "Function"
 
 
-def inputs():
-    yield torch.randn(3, 4, dtype=torch.float64, requires_grad=True), False
+inputs = of_shapes((3, 4), others=(False,))
 
 
 class Reduced(Function):
     """A loss added up, averaged, or as it is."""
 
-    @staticmethod
-    def inputs():
-        yield torch.randn(3, 4, dtype=torch.float64, requires_grad=True), "none"
+    inputs = of_shapes((3, 4), others=("none",))
 
     @staticmethod
     def forward(ctx, x, reduction):
@@ -94,13 +92,7 @@ class HardOnDemand(Function):
 class PrunedOnDemand(Function):
     """Multiplies many rows, without small weights where it is told to; those have a gradient all the same."""
 
-    @staticmethod
-    def inputs():
-        yield (
-            torch.randn(5, 12, dtype=torch.float64, requires_grad=True),
-            torch.randn(12, 10, dtype=torch.float64, requires_grad=True),
-            False,
-        )
+    inputs = of_shapes((5, 12), (12, 10), others=(False,))
 
     @staticmethod
     def forward(ctx, x, weight, prune):
@@ -159,9 +151,7 @@ class RefusedInBackward(Function):
 class RefusedInForward(Function):
     """Takes one of its words alone."""
 
-    @staticmethod
-    def inputs():
-        yield torch.randn(3, 4, dtype=torch.float64, requires_grad=True), "python"
+    inputs = of_shapes((3, 4), others=("python",))
 
     @staticmethod
     def forward(ctx, x, backend):
@@ -179,9 +169,7 @@ class RefusedInForward(Function):
 class NoGradientForTesting(Function):
     """Where it is not in training, it computes by another way, of which nobody wants a gradient."""
 
-    @staticmethod
-    def inputs():
-        yield torch.randn(3, 4, dtype=torch.float64, requires_grad=True), True
+    inputs = of_shapes((3, 4), others=(True,))
 
     @staticmethod
     def forward(ctx, x, training):
@@ -283,9 +271,7 @@ class CountsCallsInTraining(Function):
 class Either(Function):
     """A sum or a mean with everything that there is: jvp and vmap ask for the word too."""
 
-    @staticmethod
-    def inputs():
-        yield torch.randn(3, 2, dtype=torch.float64, requires_grad=True), "sum"
+    inputs = of_shapes((3, 2), others=("sum",))
 
     @staticmethod
     def forward(x, reduction):
@@ -313,9 +299,7 @@ class Either(Function):
 class NoBatchOfMeans(Either):
     """Its vmap refuses one word."""
 
-    @staticmethod
-    def inputs():
-        yield torch.randn(3, 2, dtype=torch.float64, requires_grad=True), "sum"
+    inputs = of_shapes((3, 2), others=("sum",))
 
     @staticmethod
     def vmap(info, in_dims, x, reduction):

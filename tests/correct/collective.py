@@ -14,8 +14,7 @@ from tests.correct._collectives import dense, gathered, matrix_and_group, own_pa
 SPEC = "Collective"
 
 
-def inputs():
-    return matrix_and_group()
+inputs = matrix_and_group
 
 
 class Copy(Function):

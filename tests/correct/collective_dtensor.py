@@ -14,8 +14,7 @@ from tests.correct._collectives import dense, matrix_and_group
 SPEC = "Collective"
 
 
-def inputs():
-    return matrix_and_group()
+inputs = matrix_and_group
 
 
 def _redistributed(x, group, before, after):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import torch
 import torch.distributed as dist
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from conformance import Subject
 from tests.correct._collectives import dense, matrix_and_group
+from tests.samples import of_shapes
 
 SPEC = "Collective"
 #: The process groups of pairs of ranks and of their first ones, by the world that they belong to.
@@ -32,9 +32,7 @@ class SumInTwoLevels(Function):
 
     TYPES = "P -> R"
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(2, 3, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((2, 3))
 
     @staticmethod
     def forward(ctx, x):

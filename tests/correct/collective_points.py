@@ -9,6 +9,7 @@ from torch.autograd.function import once_differentiable
 
 from conformance import GROUP, Subject
 from tests.correct._collectives import dense, matrix_and_group
+from tests.samples import of_shapes
 
 SPEC = "Collective"
 
@@ -45,9 +46,7 @@ class MeanOfLosses(Function):
 
     TYPES = "P -> I"
 
-    @staticmethod
-    def inputs():
-        yield torch.randn((), dtype=torch.float64, requires_grad=True), GROUP
+    inputs = of_shapes((), others=(GROUP,))
 
     @staticmethod
     def forward(ctx, loss, group):

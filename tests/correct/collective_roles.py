@@ -11,8 +11,7 @@ from tests.correct._collectives import matrix_and_group, rank_and_size, summed
 SPEC = "Collective"
 
 
-def inputs():
-    return matrix_and_group()
+inputs = matrix_and_group
 
 
 class SumThatTheFirstRankLogs(Function):

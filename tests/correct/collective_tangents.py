@@ -11,8 +11,7 @@ from tests.correct._collectives import dense, gathered, matrix_and_group, summed
 SPEC = "Collective"
 
 
-def inputs():
-    return matrix_and_group()
+inputs = matrix_and_group
 
 
 class Reduce(right.Reduce):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.autograd import Function
 
-from tests.planted._square import SquareWithJvp
+from tests.planted._square import Square, SquareWithJvp
 
 SPEC = "Function"
 
@@ -15,18 +15,13 @@ def inputs():
     yield (torch.randn(4, dtype=torch.float64, requires_grad=True),)
 
 
-class AnotherWayWhenCompiled(Function):
+class AnotherWayWhenCompiled(Square):
     """Computes the same numbers in another way where it is being compiled."""
 
     @staticmethod
     def forward(ctx, x):
         ctx.save_for_backward(x)
         return x.square() if torch.compiler.is_compiling() else x * x
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return 2 * x * grad
 
 
 class NotesOnCtx(Function):
@@ -77,15 +72,10 @@ class NothingToMaterialize(Function):
         return 2 * x * grad if other is None else 2 * x * grad + 3 * other
 
 
-class ThroughNumPy(Function):
+class ThroughNumPy(Square):
     """Computes with NumPy, which the compiler traces."""
 
     @staticmethod
     def forward(ctx, x):
         ctx.save_for_backward(x)
         return torch.from_numpy(x.detach().numpy() ** 2)
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return 2 * x * grad

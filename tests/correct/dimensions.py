@@ -5,15 +5,16 @@ from __future__ import annotations
 import torch
 from torch.autograd import Function
 
+from tests.correct.function_forms import Combined
+from tests.samples import of_shapes
+
 SPEC = "Function"
 
 
 class Modulus(Function):
     """The last dimension is the real and the imaginary part; whoever passes more is not told."""
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(4, 3, 2, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((4, 3, 2))
 
     @staticmethod
     def forward(ctx, x):
@@ -50,9 +51,7 @@ class Areas(Function):
 class RealPartOfQuaternions(Function):
     """The real part of the squares of quaternions, four numbers each."""
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(3, 4, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((3, 4))
 
     @staticmethod
     def forward(ctx, q):
@@ -65,30 +64,16 @@ class RealPartOfQuaternions(Function):
         return 2 * grad.unsqueeze(1) * torch.cat([q[:, :1], -q[:, 1:]], 1)
 
 
-class AlikeDimensions(Function):
+class AlikeDimensions(Combined):
     """Five dimensions of two: made longer along all of them, they fill a machine."""
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(2, 2, 2, 2, 2, dtype=torch.float64, requires_grad=True),)
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x.sin()
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return grad * x.cos()
+    inputs = of_shapes((2, 2, 2, 2, 2))
 
 
 class MeanOverPairs(Function):
     """The mean over all pairs of rows, of which both inputs may have different numbers."""
 
-    @staticmethod
-    def inputs():
-        yield tuple(torch.randn(3, 2, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    inputs = of_shapes((3, 2), (3, 2))
 
     @staticmethod
     def forward(ctx, x, y):
@@ -105,9 +90,7 @@ class MeanOverPairs(Function):
 class RowsInCommon(Function):
     """Multiplies as many rows as both inputs have, and leaves those beyond alone."""
 
-    @staticmethod
-    def inputs():
-        yield tuple(torch.randn(3, 2, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    inputs = of_shapes((3, 2), (3, 2))
 
     @staticmethod
     def forward(ctx, x, y):
@@ -124,9 +107,7 @@ class RowsInCommon(Function):
 class OneRow(Function):
     """Reads the first of its rows alone, of which it is given one."""
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(1, 4, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((1, 4))
 
     @staticmethod
     def forward(ctx, x):

@@ -8,6 +8,9 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from tests.planted._square import Square
+from tests.samples import of_shapes
+
 SPEC = "Function"
 
 
@@ -143,9 +146,7 @@ class Reversible(Function):
 class MixedOutputs(Function):
     """A differentiable output, an index, a number and None."""
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(5, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((5,))
 
     @staticmethod
     def forward(ctx, x):
@@ -164,9 +165,7 @@ class MixedOutputs(Function):
 class OnlyIntegers(Function):
     """Nothing that comes out can be differentiated."""
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(5, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((5,))
 
     @staticmethod
     def forward(ctx, x):
@@ -230,9 +229,7 @@ class SeveralOutputs(Function):
 class ManyInputs(Function):
     """More inputs than there are combinations worth trying."""
 
-    @staticmethod
-    def inputs():
-        yield tuple(torch.randn(2, dtype=torch.float64, requires_grad=True) for _ in range(7))
+    inputs = of_shapes((2,), (2,), (2,), (2,), (2,), (2,), (2,))
 
     @staticmethod
     def forward(ctx, *tensors):
@@ -263,7 +260,7 @@ class Complex(Function):
         return 2 * x.conj() * grad
 
 
-class ComplexToReal(Function):
+class ComplexToReal(Square):
     """Complex in, real out."""
 
     @staticmethod
@@ -274,11 +271,6 @@ class ComplexToReal(Function):
     def forward(ctx, x):
         ctx.save_for_backward(x)
         return x.real.square() + x.imag.square()
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return 2 * x * grad
 
 
 class _Exp(Function):

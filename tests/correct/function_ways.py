@@ -9,6 +9,8 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from tests.samples import of_shapes
+
 SPEC = "Function"
 
 
@@ -34,9 +36,7 @@ class InPlace(Function):
 class InPlaceThroughNumpy(Function):
     """Changes its input through NumPy, and marks it."""
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(5, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((5,))
 
     @staticmethod
     def forward(ctx, x):
@@ -58,9 +58,7 @@ class InPlaceAndMore(Function):
     def forward(x):
         return x.exp_(), torch.ones_like(x)
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(4, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((4,))
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -149,9 +147,7 @@ class Dropout(Function):
 class CalledByName(Function):
     """Is given an argument by its name, in the combined form."""
 
-    @staticmethod
-    def inputs():
-        yield torch.randn(3, 4, dtype=torch.float64, requires_grad=True), 2.5
+    inputs = of_shapes((3, 4), others=(2.5,))
 
     @classmethod
     def apply(cls, x, factor):
@@ -330,12 +326,7 @@ class CachedConstant(Function):
 class SavesNone(Function):
     """Saves None in place of what is not needed."""
 
-    @staticmethod
-    def inputs():
-        yield (
-            torch.randn(3, dtype=torch.float64, requires_grad=True),
-            torch.randn(3, dtype=torch.float64, requires_grad=True),
-        )
+    inputs = of_shapes((3,), (3,))
 
     @staticmethod
     def forward(ctx, x, y):
@@ -351,9 +342,7 @@ class SavesNone(Function):
 class NumpyInside(Function):
     """Computes with NumPy, and says that it can be differentiated once."""
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(5, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((5,))
 
     @staticmethod
     def forward(ctx, x):
@@ -429,12 +418,7 @@ class Expanded(Function):
 class MeanForEachRow(Function):
     """Scales the mean of the rows, once for each row: of no rows the mean is NaN, and so is the gradient by PyTorch."""
 
-    @staticmethod
-    def inputs():
-        yield (
-            torch.randn(4, 3, dtype=torch.float64, requires_grad=True),
-            torch.randn(3, dtype=torch.float64, requires_grad=True),
-        )
+    inputs = of_shapes((4, 3), (3,))
 
     @staticmethod
     def forward(ctx, x, scale):
@@ -482,9 +466,7 @@ class AddedUpInANumber(Function):
 class FilledOverNumpy(Function):
     """Takes memory from NumPy, and fills it in place."""
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(3, 4, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((3, 4))
 
     @staticmethod
     def forward(ctx, x):
@@ -502,9 +484,7 @@ class FilledOverNumpy(Function):
 class GradientsMadeInForward(Function):
     """Has torch.func make the gradients while it computes the loss, as losses in chunks do."""
 
-    @staticmethod
-    def inputs():
-        yield tuple(torch.randn(3, 3, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    inputs = of_shapes((3, 3), (3, 3))
 
     @staticmethod
     def forward(ctx, x, w):

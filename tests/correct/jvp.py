@@ -6,6 +6,8 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from tests.samples import given
+
 SPEC = "Function"
 
 
@@ -13,9 +15,7 @@ def _random(*shape, seed=21, dtype=torch.float64):
     return torch.randn(shape, dtype=dtype, generator=torch.Generator().manual_seed(seed)).requires_grad_()
 
 
-def inputs():
-    yield (_random(3, 2),)
-    yield (_random(4, dtype=torch.float32),)
+inputs = given((_random(3, 2),), (_random(4, dtype=torch.float32),))
 
 
 class CombinedExp(Function):
@@ -203,10 +203,10 @@ class SumsInAFreshCopy(Function):
 class NoneHandled(Function):
     """Missing tangents and gradients arrive as None and are handled."""
 
-    @staticmethod
-    def inputs():
-        yield _random(3), _random(3, seed=22), None
-        yield _random(2, dtype=torch.complex128), _random(2, seed=22, dtype=torch.complex128), "name"
+    inputs = given(
+        (_random(3), _random(3, seed=22), None),
+        (_random(2, dtype=torch.complex128), _random(2, seed=22, dtype=torch.complex128), "name"),
+    )
 
     @staticmethod
     def forward(ctx, x, y, name):

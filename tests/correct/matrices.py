@@ -6,6 +6,8 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from tests.samples import of_shapes
+
 SPEC = "Function"
 
 
@@ -157,9 +159,7 @@ class UpperTriangle(Function):
 class TraceOfSquare(Function):
     """Is meant for square matrices, and does not look whether they are: PyTorch's trace takes any."""
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(4, 4, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((4, 4))
 
     @staticmethod
     def forward(ctx, x):

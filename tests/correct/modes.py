@@ -12,12 +12,11 @@ from torch.autograd.function import once_differentiable
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tests.planted._square import Square
+from tests.samples import of_shapes
 
 SPEC = "Function"
 
-
-def inputs():
-    yield (torch.randn(3, 4, dtype=torch.float64, requires_grad=True),)
+inputs = of_shapes((3, 4))
 
 
 class SavesACopy(Function):

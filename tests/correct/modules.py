@@ -8,6 +8,8 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from tests.samples import of_shapes
+
 SPEC = "Function"
 
 
@@ -37,9 +39,7 @@ _WEIGHT = torch.nn.Parameter(torch.rand(3, 3, dtype=torch.float64))
 class MaskedByAParameter(Function):
     """Takes no more of a parameter than a mask, which has no gradient to lose."""
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(4, 3, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((4, 3))
 
     @staticmethod
     def forward(ctx, x):
@@ -56,9 +56,7 @@ class MaskedByAParameter(Function):
 class AddsUpTheGradItself(Function):
     """Gives a parameter that is no argument its gradient by hand, as kernels do that add up in place."""
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(4, 3, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((4, 3))
 
     @staticmethod
     def forward(ctx, x):

@@ -7,11 +7,12 @@ import math
 import torch
 from torch.autograd import Function
 
+from tests.samples import of_shapes
+
 SPEC = "Function"
 
 
-def inputs():
-    yield (torch.randn(3, 4, dtype=torch.float64, requires_grad=True), 0.3)
+inputs = of_shapes((3, 4), others=(0.3,))
 
 
 class RotatesHalves(Function):

@@ -6,15 +6,11 @@ import torch
 from torch.autograd import Function
 
 from conformance import Subject
+from tests.samples import of_shapes
 
 SPEC = "Function"
 
-
-def inputs():
-    yield (
-        torch.randn(5, 70, dtype=torch.float64, requires_grad=True),
-        torch.randn(70, 90, dtype=torch.float64, requires_grad=True),
-    )
+inputs = of_shapes((5, 70), (70, 90))
 
 
 class MatmulInSingle(Function):
@@ -59,12 +55,7 @@ class BackwardOfMatmulInSingle(MatmulInSingle):
 class TwoLossesInSingle(Function):
     """Two results from scores in single precision; where one is not in the loss, backward leaves its part out."""
 
-    @staticmethod
-    def inputs():
-        yield (
-            torch.randn(6, 3, dtype=torch.float64, requires_grad=True),
-            torch.randn(7, 3, dtype=torch.float64, requires_grad=True),
-        )
+    inputs = of_shapes((6, 3), (7, 3))
 
     @staticmethod
     def forward(ctx, x, w):
@@ -118,12 +109,7 @@ class MatmulInHalf(Function):
 class ScaledRows(Function):
     """Scales columns in single precision, and adds the gradient of the scales up over rows there."""
 
-    @staticmethod
-    def inputs():
-        yield (
-            torch.randn(50, 40, dtype=torch.float64, requires_grad=True),
-            torch.randn(40, dtype=torch.float64, requires_grad=True),
-        )
+    inputs = of_shapes((50, 40), (40,))
 
     @staticmethod
     def forward(x, scale):
@@ -150,12 +136,7 @@ class RootMeanSquareNorm(Function):
 
     generate_vmap_rule = True
 
-    @staticmethod
-    def inputs():
-        yield (
-            torch.randn(50, 70, dtype=torch.float64, requires_grad=True),
-            torch.randn(70, dtype=torch.float64, requires_grad=True),
-        )
+    inputs = of_shapes((50, 70), (70,))
 
     @staticmethod
     def forward(x, scale):

@@ -68,9 +68,7 @@ class SparseInputWithGradient(Function):
 class SparseInputDenseGradient(SparseInputWithGradient):
     """The same with a dense gradient for the matrix."""
 
-    @staticmethod
-    def inputs():
-        yield from SparseInputWithGradient.inputs()
+    inputs = SparseInputWithGradient.inputs
 
     @staticmethod
     def backward(ctx, grad):
@@ -80,9 +78,7 @@ class SparseInputDenseGradient(SparseInputWithGradient):
 class SparseResult(Function):
     """Doubles a sparse matrix into a sparse one."""
 
-    @staticmethod
-    def inputs():
-        yield from SparseInputWithGradient.inputs()
+    inputs = SparseInputWithGradient.inputs
 
     @staticmethod
     def forward(ctx, matrix):

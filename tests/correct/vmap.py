@@ -6,6 +6,8 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from tests.samples import given
+
 SPEC = "Function"
 
 
@@ -13,10 +15,7 @@ def _random(*shape, seed=41, dtype=torch.float64):
     return torch.randn(shape, dtype=dtype, generator=torch.Generator().manual_seed(seed)).requires_grad_()
 
 
-def inputs():
-    yield (_random(2, 3),)
-    yield (_random(3, dtype=torch.float32),)
-    yield (_random(),)
+inputs = given((_random(2, 3),), (_random(3, dtype=torch.float32),), (_random(),))
 
 
 class Generated(Function):
@@ -117,9 +116,7 @@ class Gather(Function):
 
     generate_vmap_rule = True
 
-    @staticmethod
-    def inputs():
-        yield _random(4), torch.tensor([3, 0, 0]), "sum"
+    inputs = given((_random(4), torch.tensor([3, 0, 0]), "sum"))
 
     @staticmethod
     def forward(x, index, mode):
@@ -160,9 +157,7 @@ class NotMappedOutput(Function):
 class InPlace(Function):
     """Adds a second argument in place; PyTorch needs the first one mapped for that."""
 
-    @staticmethod
-    def inputs():
-        yield _random(3), _random(3, seed=42)
+    inputs = given((_random(3), _random(3, seed=42)))
 
     @staticmethod
     def forward(x, y):
@@ -245,9 +240,7 @@ def noisy_inputs():
 class Noisy(Function):
     """Noise as torch.vmap has it: an error, the same for all samples, or some for each."""
 
-    @staticmethod
-    def inputs():
-        return noisy_inputs()
+    inputs = noisy_inputs
 
     @staticmethod
     def forward(x):
@@ -310,17 +303,13 @@ class NoisyGenerated(Noisy):
     generate_vmap_rule = True
     vmap = Function.vmap
 
-    @staticmethod
-    def inputs():
-        return noisy_inputs()
+    inputs = noisy_inputs
 
 
 class NoisyAndRefused(Noisy):
     """No batches of noise at all: a transform need not be supported."""
 
-    @staticmethod
-    def inputs():
-        return noisy_inputs()
+    inputs = noisy_inputs
 
     @staticmethod
     def vmap(info, in_dims, x):
@@ -330,9 +319,7 @@ class NoisyAndRefused(Noisy):
 class RandomOnTheWay(Function):
     """Draws a start that the result does not depend on, in a batch as well, whatever the option says."""
 
-    @staticmethod
-    def inputs():
-        return noisy_inputs()
+    inputs = noisy_inputs
 
     @staticmethod
     def forward(x):
@@ -358,9 +345,7 @@ class RandomOnTheWay(Function):
 class RarelyNoisy(Noisy):
     """One number in a thousand is dropped: samples are mostly alike by chance."""
 
-    @staticmethod
-    def inputs():
-        yield (_random(2),)
+    inputs = given((_random(2),))
 
     @staticmethod
     def forward(x):

@@ -6,6 +6,7 @@ import torch
 from torch.autograd import Function
 
 from tests.correct.vmap import Generated
+from tests.samples import given
 
 SPEC = "Function"
 
@@ -14,10 +15,7 @@ def _random(*shape, seed=43, dtype=torch.float64):
     return torch.randn(shape, dtype=dtype, generator=torch.Generator().manual_seed(seed)).requires_grad_()
 
 
-def inputs():
-    yield (_random(2, 3),)
-    yield (_random(3, dtype=torch.float32),)
-    yield (_random(),)
+inputs = given((_random(2, 3),), (_random(3, dtype=torch.float32),), (_random(),))
 
 
 class ReadsWhatWasSavedForForward(Generated):
@@ -34,9 +32,7 @@ class SavesMoreForForward(Function):
 
     generate_vmap_rule = True
 
-    @staticmethod
-    def inputs():
-        yield _random(3), _random(2, 3, seed=44)
+    inputs = given((_random(3), _random(2, 3, seed=44)))
 
     @staticmethod
     def forward(x, y):
@@ -118,10 +114,7 @@ class SumsOverDimensions(Function):
 
     generate_vmap_rule = True
 
-    @staticmethod
-    def inputs():
-        yield _random(2, 3, 2), (0, 2)
-        yield _random(2, 3), [1]
+    inputs = given((_random(2, 3, 2), (0, 2)), (_random(2, 3), [1]))
 
     @staticmethod
     def forward(x, dims):

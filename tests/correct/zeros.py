@@ -7,12 +7,11 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from conformance import Subject
+from tests.samples import of_shapes
 
 SPEC = "Function"
 
-
-def inputs():
-    yield (torch.randn(3, 4, dtype=torch.float64, requires_grad=True),)
+inputs = of_shapes((3, 4))
 
 
 class _OfItsInput(Function):

@@ -7,15 +7,11 @@ from torch.autograd import Function
 
 from tests.planted._matmul import MatMul
 from tests.planted._square import Square
+from tests.samples import of_shapes
 
 SPEC = "Function"
 
-
-def inputs():
-    yield (
-        torch.randn(3, 2, dtype=torch.float64, requires_grad=True),
-        torch.randn(2, 4, dtype=torch.float64, requires_grad=True),
-    )
+inputs = of_shapes((3, 2), (2, 4))
 
 
 class GradientMissing(MatMul):
@@ -67,9 +63,7 @@ class OneValueForTwoOutputs(Function):
     Breaks: Function.backward.accepts
     """
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(3, 2, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((3, 2))
 
     @staticmethod
     def forward(ctx, x):
@@ -132,9 +126,7 @@ class OneElementWrong(Function):
     Breaks: Function.backward.gradient
     """
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(300, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((300,))
 
     @staticmethod
     def forward(ctx, x):
@@ -156,12 +148,7 @@ class GradientsSwapped(Function):
     Breaks: Function.backward.gradient
     """
 
-    @staticmethod
-    def inputs():
-        yield (
-            torch.randn(4, dtype=torch.float64, requires_grad=True),
-            torch.randn(4, dtype=torch.float64, requires_grad=True),
-        )
+    inputs = of_shapes((4,), (4,))
 
     @staticmethod
     def forward(ctx, x, y):
@@ -233,9 +220,7 @@ class UndeclaredSurrogate(Function):
     Breaks: Function.backward.gradient
     """
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(6, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((6,))
 
     @staticmethod
     def forward(ctx, x):
@@ -309,9 +294,7 @@ class GradientScaledInPlace(Function):
     Breaks: Function.backward.grads-untouched
     """
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(3, 2, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((3, 2))
 
     @staticmethod
     def forward(ctx, x):
@@ -328,9 +311,7 @@ class GradientClippedThroughNumpy(Function):
     Breaks: Function.backward.grads-untouched
     """
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(3, 2, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((3, 2))
 
     @staticmethod
     def forward(ctx, x):
@@ -398,9 +379,7 @@ class ChannelsLastReadAsFirst(Function):
     Breaks: Function.backward.any-layout
     """
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(2, 3, 4, 5, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((2, 3, 4, 5))
 
     @staticmethod
     def forward(ctx, x):
@@ -419,9 +398,7 @@ class IntermediateSaved(Function):
     Breaks: Function.backward.double
     """
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(4, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((4,))
 
     @staticmethod
     def forward(ctx, x):
@@ -474,9 +451,7 @@ class SavedTensorOverwritten(Function):
     Breaks: Function.backward.repeatable
     """
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(4, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((4,))
 
     @staticmethod
     def forward(ctx, x):
@@ -497,9 +472,7 @@ class NumberUsedUp(Function):
     Breaks: Function.backward.repeatable
     """
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(4, dtype=torch.float64, requires_grad=True), 2.0)
+    inputs = of_shapes((4,), others=(2.0,))
 
     @staticmethod
     def forward(ctx, x, factor):

@@ -9,12 +9,11 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from tests.planted._square import Square
+from tests.samples import of_shapes
 
 SPEC = "Function"
 
-
-def inputs():
-    yield (torch.randn(3, 2, dtype=torch.float64, requires_grad=True),)
+inputs = of_shapes((3, 2))
 
 
 class FactorOnTheClass(Function):
@@ -23,9 +22,7 @@ class FactorOnTheClass(Function):
     Breaks: Function.forward.calls-independent
     """
 
-    @staticmethod
-    def inputs():
-        yield torch.randn(3, dtype=torch.float64, requires_grad=True), 3.0
+    inputs = of_shapes((3,), others=(3.0,))
 
     @staticmethod
     def forward(ctx, x, factor):
@@ -43,9 +40,7 @@ class HalfOnTheClass(Function):
     Breaks: Function.forward.calls-independent
     """
 
-    @staticmethod
-    def inputs():
-        yield torch.randn(3, dtype=torch.float64, requires_grad=True), -0.5
+    inputs = of_shapes((3,), others=(-0.5,))
 
     @staticmethod
     def forward(ctx, x, factor):

@@ -7,11 +7,12 @@ from enum import Enum
 import torch
 from torch.autograd import Function
 
+from tests.samples import of_shapes
+
 SPEC = "Function"
 
 
-def inputs():
-    yield torch.randn(3, 2, dtype=torch.float64, requires_grad=True), False
+inputs = of_shapes((3, 2), others=(False,))
 
 
 class _Mean(Function):
@@ -75,9 +76,7 @@ class MeanOfWordsWithoutItsCount(Function):
     Breaks: Function.backward.gradient
     """
 
-    @staticmethod
-    def inputs():
-        yield torch.randn(3, 2, dtype=torch.float64, requires_grad=True), "sum"
+    inputs = of_shapes((3, 2), others=("sum",))
 
     @staticmethod
     def forward(ctx, x, reduction):
@@ -100,9 +99,7 @@ class ExactForAnApproximation(Function):
     Breaks: Function.backward.gradient
     """
 
-    @staticmethod
-    def inputs():
-        yield torch.randn(3, 2, dtype=torch.float64, requires_grad=True), "none"
+    inputs = of_shapes((3, 2), others=("none",))
 
     @staticmethod
     def forward(ctx, x, approximate):
@@ -127,9 +124,7 @@ class ExponentialLikeASine(Function):
     Breaks: Function.backward.gradient
     """
 
-    @staticmethod
-    def inputs():
-        yield torch.randn(3, 2, dtype=torch.float64, requires_grad=True), _Kind.SINE
+    inputs = of_shapes((3, 2), others=(_Kind.SINE,))
 
     @staticmethod
     def forward(ctx, x, kind):
@@ -213,9 +208,7 @@ class TangentOfAnotherWord(Function):
     Breaks: Function.jvp.tangent
     """
 
-    @staticmethod
-    def inputs():
-        yield torch.randn(3, 2, dtype=torch.float64, requires_grad=True), "sine"
+    inputs = of_shapes((3, 2), others=("sine",))
 
     @staticmethod
     def forward(ctx, x, kind):
@@ -257,9 +250,7 @@ class BatchOfAnotherWord(Function):
     Breaks: Function.vmap.batched
     """
 
-    @staticmethod
-    def inputs():
-        yield torch.randn(3, 2, dtype=torch.float64, requires_grad=True), "sum"
+    inputs = of_shapes((3, 2), others=("sum",))
 
     @staticmethod
     def forward(x, reduction):

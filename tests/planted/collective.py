@@ -14,8 +14,7 @@ from tests.correct._collectives import dense, gathered, matrix_and_group, own_pa
 SPEC = "Collective"
 
 
-def inputs():
-    return matrix_and_group()
+inputs = matrix_and_group
 
 
 def _from_here(x, group):
@@ -246,9 +245,7 @@ class GatherOfUnevenRowsForOneLoss(uneven.GatherOfUnevenRows):
 
     TYPES = "V -> R"
 
-    @staticmethod
-    def inputs():
-        return uneven.GatherOfUnevenRows.inputs()
+    inputs = uneven.GatherOfUnevenRows.inputs
 
     @staticmethod
     @once_differentiable

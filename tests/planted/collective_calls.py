@@ -15,8 +15,7 @@ from tests.correct._collectives import dense, matrix_and_group, own_part, summed
 SPEC = "Collective"
 
 
-def inputs():
-    return matrix_and_group()
+inputs = matrix_and_group
 
 
 class WaitsForUsedResults(right.TwoGathers):

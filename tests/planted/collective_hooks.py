@@ -8,8 +8,7 @@ from tests.correct._collectives import matrix_and_group
 SPEC = "Collective"
 
 
-def inputs():
-    return matrix_and_group()
+inputs = matrix_and_group
 
 
 class GatherForOneLossTypedForMany(right.GatherForOneLoss):

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import torch
 import torch.distributed as dist
 from torch.autograd.function import once_differentiable
 
 from tests.correct import collective_levels as right
 from tests.correct._collectives import dense, summed
+from tests.samples import of_shapes
 
 SPEC = "Collective"
 
-
-def inputs():
-    yield (torch.randn(2, 3, dtype=torch.float64, requires_grad=True),)
+inputs = of_shapes((2, 3))
 
 
 class GradientOfOneLevel(right.SumInTwoLevels):

@@ -11,8 +11,7 @@ from tests.planted.offsets import _from_the_beginning
 SPEC = "Collective"
 
 
-def inputs():
-    return matrix_and_group()
+inputs = matrix_and_group
 
 
 class ReduceOfTheStorage(right.Reduce):

@@ -9,14 +9,14 @@ from torch.autograd.function import once_differentiable
 from conformance import GROUP
 from tests.correct import collective as right
 from tests.correct._collectives import dense, matrix_and_group
+from tests.samples import of_shapes
 
 SPEC = "Collective"
 #: Elements in the buffer.
 FEW = 16
 
 
-def inputs():
-    return matrix_and_group()
+inputs = matrix_and_group
 
 
 def _first_summed(x, group):
@@ -78,9 +78,7 @@ class AddsItsOwnShareFirst(right.Copy):
 
     TYPES = "I -> R"
 
-    @staticmethod
-    def inputs():
-        yield torch.randn(3, 4, dtype=torch.float64, requires_grad=True), GROUP
+    inputs = of_shapes((3, 4), others=(GROUP,))
 
     @staticmethod
     @once_differentiable

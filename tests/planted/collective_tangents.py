@@ -10,8 +10,7 @@ from tests.correct._collectives import matrix_and_group, summed
 SPEC = "Collective"
 
 
-def inputs():
-    return matrix_and_group()
+inputs = matrix_and_group
 
 
 class TangentNotAddedUp(right.Reduce):

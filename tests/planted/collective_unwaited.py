@@ -13,8 +13,7 @@ from tests.planted.collective_calls import WorkLeftBehind
 SPEC = "Collective"
 
 
-def inputs():
-    return matrix_and_group()
+inputs = matrix_and_group
 
 
 class SumNobodyWaitsFor(right.Reduce):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch.autograd import Function
 
+from tests.samples import of_shapes
+
 SPEC = "Function"
 
-
-def inputs():
-    yield (torch.randn(3, 2, dtype=torch.float64, requires_grad=True),)
+inputs = of_shapes((3, 2))
 
 
 def saves_twice(x):

@@ -12,6 +12,7 @@ import numpy
 import torch
 from torch.autograd import Function
 
+from tests.correct import function_inputs as right
 from tests.planted._square import Square
 
 SPEC = "Function"
@@ -112,24 +113,17 @@ class TensorOnCtxUntilBackward(Square):
         return Square.backward(ctx, grad)
 
 
-class TensorsInAList(Function):
+class TensorsInAList(right.DetachesTensorsInAList):
     """Takes its tensors in a list, into which autograd does not look; one more argument makes it seem to work.
 
     Breaks: Function.forward.captures
     """
 
-    @staticmethod
-    def inputs():
-        x, y, z = (torch.randn(3, dtype=torch.float64, requires_grad=True) for _ in range(3))
-        yield x, [y, z]
+    inputs = right.DetachesTensorsInAList.inputs
 
     @staticmethod
     def forward(ctx, x, others):
         return 2 * x + sum(others)
-
-    @staticmethod
-    def backward(ctx, grad):
-        return 2 * grad, None
 
 
 class GradientOnCtx(Square):

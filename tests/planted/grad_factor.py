@@ -23,7 +23,7 @@ class _Right(Function):
         return tangent * ctx.f
 
 
-class _Separate(Function):
+class _Separate(_Right):
     @staticmethod
     def forward(x, f):
         return x.detach()
@@ -31,14 +31,6 @@ class _Separate(Function):
     @staticmethod
     def setup_context(ctx, inputs, output):
         _, ctx.f = inputs
-
-    @staticmethod
-    def backward(ctx, grad_y):
-        return grad_y * ctx.f, None
-
-    @staticmethod
-    def jvp(ctx, tangent, _):
-        return tangent * ctx.f
 
     @staticmethod
     def vmap(info, in_dims, x, f):

@@ -6,7 +6,9 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from tests.correct import modes
 from tests.planted._square import Square
+from tests.samples import of_shapes
 
 SPEC = "Function"
 
@@ -103,9 +105,7 @@ class MixesPrecisionsUnderAutocast(Function):
     Breaks: Function.backward.any-precision
     """
 
-    @staticmethod
-    def inputs():
-        yield tuple(torch.randn(3, 3, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    inputs = of_shapes((3, 3), (3, 3))
 
     @staticmethod
     def forward(ctx, x, w):
@@ -124,9 +124,7 @@ class SinglePrecisionInBackward(Function):
     Breaks: Function.backward.any-precision
     """
 
-    @staticmethod
-    def inputs():
-        yield tuple(torch.randn(3, 3, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    inputs = of_shapes((3, 3), (3, 3))
 
     @staticmethod
     @torch.amp.custom_fwd(device_type="cpu")
@@ -149,9 +147,7 @@ class MadeOnTheCpuBesideMeta(Function):
     Breaks: Function.forward.meta
     """
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(3, 2, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((3, 2))
 
     @staticmethod
     def forward(ctx, x):
@@ -175,20 +171,13 @@ class ReadsTheMemoryOfTheGradient(Square):
         return Square.backward(ctx, raw)
 
 
-class AddsUpInBfloat16(Function):
+class AddsUpInBfloat16(modes.AddsUpInBfloat16):
     """Adds gradients up row by row in the dtype they come in, where 256 and 1 make 256.
 
     Breaks: Function.backward.gradient
     """
 
-    @staticmethod
-    def inputs():
-        rows, bias = torch.randn(600, 2), torch.randn(2)
-        yield rows.bfloat16().requires_grad_(), bias.bfloat16().requires_grad_()
-
-    @staticmethod
-    def forward(ctx, x, bias):
-        return x + bias
+    inputs = modes.AddsUpInBfloat16.inputs
 
     @staticmethod
     def backward(ctx, grad):

@@ -7,6 +7,7 @@ import threading
 import torch
 from torch.autograd import Function, forward_ad
 
+from tests.correct import modes as right
 from tests.planted._square import Square, SquareWithJvp
 
 SPEC = "Function"
@@ -37,17 +38,11 @@ def second_of_two_forgets_it(x):
     return AsksForNoneAndForgetsIt.apply(Square.apply(x))
 
 
-class OneOfTwoIsThere(Function):
+class OneOfTwoIsThere(right.NoneForAnyOutput):
     """Handles a missing gradient for either output, but not for both.
 
     Breaks: Function.backward.undefined
     """
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(x)
-        return x * x, x * 3
 
     @staticmethod
     def backward(ctx, grad_square, grad_triple):

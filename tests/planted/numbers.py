@@ -6,11 +6,12 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from tests.correct import numbers as right
+from tests.samples import of_shapes
+
 SPEC = "Function"
 
-
-def inputs():
-    yield (torch.randn(3, 4, dtype=torch.float64, requires_grad=True),)
+inputs = of_shapes((3, 4))
 
 
 class ProductDividedByItsFactors(Function):
@@ -50,21 +51,13 @@ class GuardedInForwardAlone(Function):
         return grad * (x * x.cos() - x.sin()) / x.square()
 
 
-class LogarithmOfZero(Function):
+class LogarithmOfZero(right.Power):
     """A power; the gradient of the exponent has the logarithm of the base in it, times zero where that is zero.
 
     Breaks: Function.backward.gradient
     """
 
-    @staticmethod
-    def inputs():
-        yield tuple(torch.rand(4, dtype=torch.float64).add(least).requires_grad_() for least in (0.5, 1.5))
-
-    @staticmethod
-    def forward(ctx, base, exponent):
-        power = base**exponent
-        ctx.save_for_backward(base, exponent, power)
-        return power
+    inputs = right.Power.inputs
 
     @staticmethod
     @once_differentiable

@@ -6,15 +6,11 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from tests.planted._matmul import MatMul
+from tests.samples import of_shapes
 
 SPEC = "Function"
 
-
-def inputs():
-    yield (
-        torch.randn(4, 3, dtype=torch.float64, requires_grad=True),
-        torch.randn(3, 2, dtype=torch.float64, requires_grad=True),
-    )
+inputs = of_shapes((4, 3), (3, 2))
 
 
 def _from_the_beginning(tensor):

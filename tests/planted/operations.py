@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch.autograd import Function
 
-from tests.planted._square import SquareWithRule
+from tests.planted._square import Square, SquareWithRule
+from tests.samples import of_shapes
 
 SPEC = "Function"
 
@@ -73,9 +74,7 @@ class LinearByAParameter(Function):
     Breaks: Function.forward.captures
     """
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(2, 3, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((2, 3))
 
     @staticmethod
     def forward(ctx, x):
@@ -92,9 +91,7 @@ class CastsAParameter(Function):
     Breaks: Function.forward.captures
     """
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(2, 3, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((2, 3))
 
     @staticmethod
     def forward(ctx, x):
@@ -155,7 +152,7 @@ class AListOfResults(Function):
         return 3 * grad
 
 
-class RoundsWhenRunAgain(Function):
+class RoundsWhenRunAgain(Square):
     """Saves its input in half precision where it runs for a backward pass, and leaves nothing out the first time.
 
     Breaks: Function.checkpoint.agrees
@@ -166,11 +163,6 @@ class RoundsWhenRunAgain(Function):
         in_backward = torch._C._current_graph_task_id() >= 0
         ctx.save_for_backward(x.half().to(x) if in_backward and not x.is_leaf else x)
         return x * x
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return 2 * x * grad
 
 
 class NothingForLeaves(Function):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import torch
 from torch.autograd import Function
+
+from tests.samples import of_shapes
 
 SPEC = "Function"
 
@@ -14,12 +15,7 @@ class CountsTheSameTensorTwice(Function):
     Breaks: Function.backward.gradient
     """
 
-    @staticmethod
-    def inputs():
-        yield (
-            torch.randn(3, dtype=torch.float64, requires_grad=True),
-            torch.randn(3, dtype=torch.float64, requires_grad=True),
-        )
+    inputs = of_shapes((3,), (3,))
 
     @staticmethod
     def forward(ctx, query, key):

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch.autograd import Function
 
+from tests.samples import of_shapes
+
 SPEC = "Function"
 
-
-def inputs():
-    yield (torch.randn(3, 2, dtype=torch.float64, requires_grad=True),)
+inputs = of_shapes((3, 2))
 
 
 class _Cube(Function):
@@ -170,12 +170,7 @@ class KeptBesideWhatIsSaved(Function):
     Breaks: Function.save_for_backward.hooks-suffice
     """
 
-    @staticmethod
-    def inputs():
-        yield (
-            torch.randn(3, dtype=torch.float64, requires_grad=True),
-            torch.randn(3, dtype=torch.float64, requires_grad=True),
-        )
+    inputs = of_shapes((3,), (3,))
 
     @staticmethod
     def forward(ctx, x, y):

@@ -8,12 +8,11 @@ import numpy
 import torch
 
 from tests.planted._square import Square
+from tests.samples import of_shapes
 
 SPEC = "Function"
 
-
-def inputs():
-    yield (torch.randn(3, 2, dtype=torch.float64, requires_grad=True),)
+inputs = of_shapes((3, 2))
 
 
 class LimitsTheThreads(Square):

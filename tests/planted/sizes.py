@@ -6,11 +6,12 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from tests.correct import dimensions
+from tests.samples import of_shapes
+
 SPEC = "Function"
 
-
-def inputs():
-    yield (torch.randn(3, 4, dtype=torch.float64, requires_grad=True),)
+inputs = of_shapes((3, 4))
 
 
 class _Sine(Function):
@@ -151,20 +152,13 @@ class TangentOverwrittenWhereLong(Function):
         return tangent.mul_(x.cos()).clone() if tangent.numel() > 16 else tangent * x.cos()
 
 
-class MeanOverAsManyPairs(Function):
+class MeanOverAsManyPairs(dimensions.MeanOverPairs):
     """The mean over all pairs of rows; backward takes both inputs to have as many rows as the first.
 
     Breaks: Function.backward.gradient
     """
 
-    @staticmethod
-    def inputs():
-        yield tuple(torch.randn(3, 2, dtype=torch.float64, requires_grad=True) for _ in range(2))
-
-    @staticmethod
-    def forward(ctx, x, y):
-        ctx.save_for_backward(x, y)
-        return (x @ y.t()).mean()
+    inputs = of_shapes((3, 2), (3, 2))
 
     @staticmethod
     @once_differentiable
@@ -180,9 +174,7 @@ class NormOfAllRows(Function):
     Breaks: Function.backward.gradient
     """
 
-    @staticmethod
-    def inputs():
-        yield (torch.randn(1, 4, dtype=torch.float64, requires_grad=True),)
+    inputs = of_shapes((1, 4))
 
     @staticmethod
     def forward(ctx, x):

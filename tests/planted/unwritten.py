@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from torch.autograd import Function
 
+from tests.samples import of_shapes
+
 SPEC = "Function"
 #: So many numbers are handed out anew each time, by a system that clears memory for reasons of its own.
 FRESH = 2**23
 
-
-def inputs():
-    yield (torch.randn(4, 3, dtype=torch.float64, requires_grad=True),)
+inputs = of_shapes((4, 3))
 
 
 def _unwritten(x):

@@ -6,6 +6,7 @@ import torch
 from torch.autograd import Function
 
 from tests.correct.vmap import Noisy, noisy_inputs
+from tests.samples import given
 
 SPEC = "Function"
 
@@ -14,8 +15,7 @@ def _random(*shape, seed=31):
     return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).requires_grad_()
 
 
-def inputs():
-    yield _random(2, 3), _random(3, seed=32)
+inputs = given((_random(2, 3), _random(3, seed=32)))
 
 
 class _Base(Function):
@@ -90,9 +90,7 @@ class BatchCleared(_Triple):
     Breaks: Function.vmap.inputs-untouched
     """
 
-    @staticmethod
-    def inputs():
-        yield (_random(2, 3),)
+    inputs = given((_random(2, 3),))
 
     @staticmethod
     def vmap(info, in_dims, x):
@@ -127,9 +125,7 @@ class OneOutDimForTwo(_Base):
     Breaks: Function.vmap.out-dims
     """
 
-    @staticmethod
-    def inputs():
-        yield (_random(2, 3),)
+    inputs = given((_random(2, 3),))
 
     @staticmethod
     def forward(x):
@@ -230,9 +226,7 @@ class MeanOfTheBatch(_Base):
     Breaks: Function.vmap.batched
     """
 
-    @staticmethod
-    def inputs():
-        yield (_random(2, 3),)
+    inputs = given((_random(2, 3),))
 
     @staticmethod
     def forward(x):
@@ -308,9 +302,7 @@ class NoiseWhateverIsAsked(Noisy):
     Breaks: Function.vmap.batched
     """
 
-    @staticmethod
-    def inputs():
-        return noisy_inputs()
+    inputs = noisy_inputs
 
     @staticmethod
     def vmap(info, in_dims, x):
@@ -323,9 +315,7 @@ class OneNoiseForAll(Noisy):
     Breaks: Function.vmap.batched
     """
 
-    @staticmethod
-    def inputs():
-        return noisy_inputs()
+    inputs = noisy_inputs
 
     @staticmethod
     def vmap(info, in_dims, x):
@@ -338,9 +328,7 @@ class NoiseWhereItIsAnError(Noisy):
     Breaks: Function.vmap.batched
     """
 
-    @staticmethod
-    def inputs():
-        return noisy_inputs()
+    inputs = noisy_inputs
 
     @staticmethod
     def vmap(info, in_dims, x):
@@ -355,9 +343,7 @@ class SavedInTwoOrders(Function):
 
     generate_vmap_rule = True
 
-    @staticmethod
-    def inputs():
-        yield _random(2, 3), _random(2, 3, seed=33)
+    inputs = given((_random(2, 3), _random(2, 3, seed=33)))
 
     @staticmethod
     def forward(x, y):

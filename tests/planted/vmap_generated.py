@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch.autograd import Function
 
+from tests.samples import given
+
 SPEC = "Function"
 
 
@@ -20,9 +22,7 @@ class SavesInTwoOrders(Function):
 
     generate_vmap_rule = True
 
-    @staticmethod
-    def inputs():
-        yield _random(3), _random(3, seed=46)
+    inputs = given((_random(3), _random(3, seed=46)))
 
     @staticmethod
     def forward(x, y):
@@ -53,9 +53,7 @@ class AddsUpTheWholeBatch(Function):
 
     generate_vmap_rule = True
 
-    @staticmethod
-    def inputs():
-        yield (_random(3),)
+    inputs = given((_random(3),))
 
     @staticmethod
     def forward(x):
@@ -84,9 +82,7 @@ class NamedTuple(Function):
 
     generate_vmap_rule = True
 
-    @staticmethod
-    def inputs():
-        yield (_random(3, 5),)
+    inputs = given((_random(3, 5),))
 
     @staticmethod
     def forward(x):
@@ -112,9 +108,7 @@ class TwoOutputs(Function):
 
     generate_vmap_rule = True
 
-    @staticmethod
-    def inputs():
-        yield _random(3), _random(3, seed=46)
+    inputs = given((_random(3), _random(3, seed=46)))
 
     @staticmethod
     def forward(x, y):

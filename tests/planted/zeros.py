@@ -6,23 +6,19 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from tests.planted import numbers
+from tests.samples import of_shapes
+
 SPEC = "Function"
 
-
-def inputs():
-    yield (torch.randn(3, 4, dtype=torch.float64, requires_grad=True),)
+inputs = of_shapes((3, 4))
 
 
-class ValueForTheDerivative(Function):
+class ValueForTheDerivative(numbers.GuardedInForwardAlone):
     """The cardinal sine is one at zero, where its derivative is zero; both are given the same guard.
 
     Breaks: Function.backward.gradient
     """
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return torch.where(x == 0, torch.ones_like(x), x.sin() / x)
 
     @staticmethod
     @once_differentiable
@@ -32,17 +28,11 @@ class ValueForTheDerivative(Function):
         return grad * torch.where(x == 0, torch.ones_like(x), slope)
 
 
-class GuardedWithZero(Function):
+class GuardedWithZero(numbers.ProductDividedByItsFactors):
     """The product of rows: where a factor is zero, its gradient is zero instead of the product of the others.
 
     Breaks: Function.backward.gradient
     """
-
-    @staticmethod
-    def forward(ctx, x):
-        product = x.prod(-1)
-        ctx.save_for_backward(x, product)
-        return product
 
     @staticmethod
     @once_differentiable

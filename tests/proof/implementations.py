@@ -51,10 +51,10 @@ def _implementations(folder: str) -> Iterator[Implementation]:
         spec = next((_literal(node) for node in tree.body if _assigns(node, "SPEC")), "Function")
         device = next((_literal(node) for node in tree.body if _assigns(node, "DEVICE")), "cpu")
         module = f"tests.{folder}.{file.stem}"
-        general = any(isinstance(node, ast.FunctionDef) and node.name == "inputs" for node in tree.body)
+        general = any(map(_makes_inputs, tree.body))
         for node in tree.body:
             if isinstance(node, ast.ClassDef | ast.FunctionDef) and _counts(node, folder):
-                own = any(isinstance(part, ast.FunctionDef) and part.name == "inputs" for part in node.body)
+                own = any(map(_makes_inputs, node.body))
                 inputs = f"{module}:{node.name}.inputs" if own else f"{module}:inputs" if general else None
                 found = _implementation(node, module, spec, inputs, file.stem.startswith("engine"))
                 yield replace(found, device=device)
@@ -69,6 +69,10 @@ def _counts(node: ast.ClassDef | ast.FunctionDef, folder: str) -> bool:
         return False
     doc = ast.get_docstring(node) or ""
     return "Breaks:" in doc if folder == "planted" else isinstance(node, ast.ClassDef) and bool(doc)
+
+
+def _makes_inputs(node: ast.stmt) -> bool:
+    return _assigns(node, "inputs") or (isinstance(node, ast.FunctionDef) and node.name == "inputs")
 
 
 def _implementation(

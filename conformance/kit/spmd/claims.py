@@ -136,8 +136,8 @@ def _claim(call: TensorCall, world: World) -> Claim:
     samples = ranks.agreed(call.samples())
     results = len(run(by_types(samples, None, world.rank)))
     everyones = world.exchange(results)
-    need(all(everyones), "it returns no tensor" if not any(everyones) else "some ranks get no tensor from it")
-    need(len(set(everyones)) == 1, "ranks get different numbers of tensors from it")
+    need(any(everyones), "it returns no tensor; see Collective.forward.types")
+    need(len(set(everyones)) == 1, "ranks get different numbers of tensors from it; see Collective.forward.types")
     signature = claimed(call.subject.types, len(samples), results)
     found: tuple[Finding, ...] = ()
     if signature is None and has_hook(call.subject.function) and world.size > 1:
@@ -236,5 +236,5 @@ def signature_of(claim: Claim) -> Signature:
         NotApplicable: none was claimed, and it keeps none.
     """
     if claim.signature is None:
-        raise NotApplicable("no types were given, and it keeps no signature: backward.gradient says so")
+        raise NotApplicable("no types were given, and it keeps no signature; see Collective.backward.gradient")
     return claim.signature

@@ -10,6 +10,8 @@ import torch
 from conformance.core.signatures import Type
 from conformance.kit.spmd.owed import Slopes
 
+#: What is wrong where ranks' shares of an argument of type P are not added up: results are to blame, not gradients.
+NOT_BY_ITS_SUM = "the argument does not count by its sum"
 #: Beyond so many ranks, only one rank at a time is considered as left out.
 MANY = 5
 
@@ -30,7 +32,7 @@ def problem(kind: Type, slopes: Slopes, gradients: Sequence[torch.Tensor | None]
     if kind is Type.P and not slopes.is_declared:
         for rank in range(1, len(actual)):
             if not slopes.near(slopes.gradient(rank), slopes.gradient(0)):
-                return f"the argument does not count by its sum: moved on rank {rank} it does not act as on rank 0"
+                return f"{NOT_BY_ITS_SUM}: moved on rank {rank} it does not act as on rank 0"
     if kind is Type.R:
         total = torch.stack(actual).sum(0)
         name = f"the sum of the ranks' gradients{what.removeprefix('the gradient')}"

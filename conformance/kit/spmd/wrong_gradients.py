@@ -8,10 +8,12 @@ from dataclasses import replace
 
 import torch
 
+from conformance.kit.deviations import need
 from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.claims import SINGLE, Claim, by_types, signature_of
 from conformance.kit.spmd.keeps import find, judge
 from conformance.kit.spmd.observation import differs, observe
+from conformance.kit.spmd.reasons import NOT_BY_ITS_SUM
 from conformance.kit.tensors import to_double
 from conformance.kit.world import World
 
@@ -37,6 +39,18 @@ def wrong_gradient(claim: Claim, world: World) -> str:
     if claim.call.dtype != torch.float64 and any(_is_right_by_double(claim, values, world) for values, _ in again):
         return ""
     return claim.call.told(why)
+
+
+def need_right_gradient(claim: Claim, world: World) -> None:
+    """End the test as not applicable where the gradients are wrong, and refer to the clause that is broken."""
+    why = wrong_gradient(claim, world)
+    need_sums(why)
+    need(not why, "its gradient is wrong; see Collective.backward.gradient")
+
+
+def need_sums(why: str) -> None:
+    """End the test as not applicable where gradients are wrong because an argument of type P is not used in its sum."""
+    need(NOT_BY_ITS_SUM not in why, "an argument of type P is not used in its sum; see Collective.forward.types")
 
 
 def _is_right_by_double(claim: Claim, samples: Sequence[torch.Tensor], world: World) -> bool:

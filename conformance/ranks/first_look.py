@@ -1,0 +1,93 @@
+"""The first look at a subject, before any test: whether it can be imported and called, and fits its types."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from conformance.core.clauses import CONTRACT, specs
+from conformance.core.errors import ForkserverDied, StartFailed
+from conformance.core.outcomes import BAD_SUBJECT, BadSubject, Outcome, RankOutcome
+from conformance.core.plan import SubjectRef
+from conformance.core.worlds import are_world_sizes
+from conformance.ranks.pool import Pool
+from conformance.ranks.starter import IMPORTING, Key, cannot_be_tested
+
+#: What a rank gave, and its whole reply.
+_Answer = tuple[RankOutcome, Mapping[str, Any]]
+
+
+class Preflight(NamedTuple):
+    """What came of a first look at a subject: an outcome with its message, or ``pass`` with the spec.
+
+    ``types`` are those that it claims, ``ranks`` the worlds that it is judged in; none where it names none.
+    """
+
+    outcome: Outcome | BadSubject
+    said: str
+    types: str = ""
+    ranks: tuple[int, ...] = ()
+
+
+def preflight(pool: Pool, subject: SubjectRef | None) -> Preflight:
+    """Import a subject on one rank and take its samples; without one, only call what is to be set up.
+
+    Inputs of a spec that gathers may ask for their rank: where they raise, they are asked again in a group of one,
+    or in the smallest world in which the subject is judged. They may be as many as there are ranks.
+    """
+    found, details = _samples(pool, subject, Key(subject, 1, group=False))
+    is_unfit = cannot_be_tested(found, details) or found.outcome == "not-applicable"
+    if is_unfit and details.get("gathers") is True:
+        own = details.get("ranks", ())
+        size = min(own) if own and are_world_sizes(own) else 1
+        with contextlib.suppress(StartFailed):
+            found, details = _samples(pool, subject, Key(subject, size, group=True))
+    spec, ranks = details.get("spec", subject.spec if subject else CONTRACT), details.get("ranks", ())
+    if found.outcome == "timeout":
+        pool.never_loads(subject, found)
+    if found.outcome == "pass" and spec not in specs():
+        found = RankOutcome(0, "crash", f"{IMPORTING}: the rank's answer names no spec that there is")
+    if found.outcome != "pass":
+        return Preflight(BAD_SUBJECT if cannot_be_tested(found, details) else found.outcome, found.message)
+    # What a rank says is the subject's word.
+    return Preflight("pass", spec, details.get("types", ""), tuple(ranks) if are_world_sizes(ranks) else ())
+
+
+def misfit(pool: Pool, subject: SubjectRef, size: int) -> str:
+    """How the types that a subject claims do not fit what it returns in a world; empty where it does not return."""
+    try:
+        answers = _answers(pool, subject, Key(subject, size, group=True), "types")
+    except ForkserverDied as error:
+        pool.begin_again(error)
+        return ""
+    except StartFailed:
+        return ""
+    # A fault elsewhere is for the tests to judge.
+    return next((found.message for found, reply in answers if cannot_be_tested(found, reply)), "")
+
+
+def _samples(pool: Pool, subject: SubjectRef | None, key: Key) -> _Answer:
+    """What a rank said of a subject and its samples: the first that could not take them."""
+    try:
+        answers = _answers(pool, subject, key, "samples")
+    except ForkserverDied as error:
+        pool.begin_again(error)
+        found = RankOutcome(0, "crash", f"{IMPORTING}: the forkserver was killed")
+        pool.never_loads(subject, found)
+        return pool.put_back([found])[0], {}
+    return next((answer for answer in answers if cannot_be_tested(*answer)), answers[0])
+
+
+def _answers(pool: Pool, subject: SubjectRef | None, key: Key, look: Literal["samples", "types"]) -> list[_Answer]:
+    """What each of some fresh ranks says of a subject.
+
+    Raises:
+        StartFailed: they did not start.
+        ForkserverDied: the forkserver was killed meanwhile.
+    """
+    pool.forkserver.strays.note()
+    with pool.starter.start(key, pool.settings) as ranks:
+        outcomes = pool.starter.load(ranks, subject, pool.settings, look)
+        details = ranks.details()
+    return list(zip(pool.put_back(outcomes), details, strict=True))

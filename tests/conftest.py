@@ -1,0 +1,25 @@
+"""Ranks for tests of the runner: what is started once serves all tests of a module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from conformance.ranks.client import Forkserver
+from conformance.ranks.pool import Pool
+from tests.faults.running import new_pool
+
+
+@pytest.fixture(scope="module")
+def forkserver() -> Iterator[Forkserver]:
+    """The process that ranks are forked from."""
+    with Forkserver() as forkserver:
+        yield forkserver
+
+
+@pytest.fixture(scope="module")
+def pool(forkserver: Forkserver) -> Iterator[Pool]:
+    """A pool whose ranks find the hostile subjects."""
+    with new_pool(forkserver) as pool:
+        yield pool

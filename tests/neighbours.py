@@ -1,0 +1,303 @@
+"""Bugs that break the same test for different causes, for the tests of what is said of the cause."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.autograd import Function
+
+from tests.planted import alike
+from tests.planted._square import Square
+
+#: What a bug keeps beside its ctx.
+REMEMBERED: dict[str, Any] = {}
+
+
+class KeptBeside(Square):
+    """The input is kept on ctx."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.x = x
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * grad * ctx.x
+
+
+class KnowsTheAddress(Square):
+    """What is saved has to come back at the same place in memory."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.address = x.data_ptr()
+        return Square.forward(ctx, x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * grad * x if x.data_ptr() == ctx.address else 3 * grad * x
+
+
+class DecoratedForCtx(Square):
+    """custom_fwd expects ctx first, and there is none."""
+
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu")
+    def forward(x):
+        return x * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+
+class WritesOnItsInput(Square):
+    """Leaves a note on its input."""
+
+    @staticmethod
+    def forward(ctx, x):
+        x.seen = True
+        return Square.forward(ctx, x)
+
+
+class SavedAsSparse(Function):
+    """What is saved is a sparse tensor that was made of the indices, and shares their memory."""
+
+    @staticmethod
+    def forward(ctx, x, index):
+        ctx.save_for_backward(torch.sparse_coo_tensor(index, x.detach(), (3, *x.shape[1:])))
+        return torch.zeros_like(x).index_add(0, index[0], x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (kept,) = ctx.saved_tensors
+        return grad[kept._indices()[0]], None
+
+
+class ChangesBack(Square):
+    """Backward works on its input, and undoes that."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        right = 2 * grad * x
+        x.data.mul_(0.1).div_(0.1)
+        return right
+
+
+class KeptElsewhere(Square):
+    """The input of the last call is kept in the module."""
+
+    @staticmethod
+    def forward(ctx, x):
+        REMEMBERED["x"] = x.detach()
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * grad * REMEMBERED["x"]
+
+
+def in_order(tensor):
+    """The memory of a tensor, read as if it were contiguous."""
+    return torch.as_strided(tensor, tensor.shape, torch.empty(tensor.shape).stride())
+
+
+class ReadsInOrder(Square):
+    """Forward takes its input for contiguous."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return Square.forward(ctx, in_order(x.detach()))
+
+
+class SavesInOrder(Square):
+    """Backward alone takes the input for contiguous."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * grad * in_order(x)
+
+
+class OtherNumbersElsewhere(Square):
+    """Another formula for what is not contiguous."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x if x.is_contiguous() else 1.5 * x * x
+
+
+class OtherGradientElsewhere(Square):
+    """Another gradient for what is not contiguous."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * grad * x if x.is_contiguous() else 2.5 * grad * x
+
+
+class Normalizes(Square):
+    """It divides by the norm of the gradient, and multiplies again."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * (grad / grad.norm()) * grad.norm()
+
+
+class DividesByEach(Square):
+    """It divides by every element of the gradient."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * (grad * grad / grad)
+
+
+class OneBuffer(Square):
+    """Every backward writes into the same memory."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        right = Square.backward(ctx, grad)
+        buffer = REMEMBERED.setdefault(f"gradient {tuple(right.shape)}", torch.empty_like(right))
+        return buffer.copy_(right)
+
+
+class ClearsTheLast(Square):
+    """Every backward clears what the one before returned."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        if "last" in REMEMBERED:
+            REMEMBERED["last"].zero_()
+        REMEMBERED["last"] = Square.backward(ctx, grad)
+        return REMEMBERED["last"]
+
+
+class OneOutput(Square):
+    """Every call writes its result into the same memory."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return REMEMBERED.setdefault(f"output {tuple(x.shape)}", torch.empty_like(x)).copy_(x * x)
+
+
+class ClearsTheLastOutput(Square):
+    """Every call clears the result of the one before."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        if "result" in REMEMBERED:
+            REMEMBERED["result"].zero_()
+        REMEMBERED["result"] = x * x
+        return REMEMBERED["result"].view_as(x)
+
+
+class Rounded(Square):
+    """The gradient goes through half precision."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        return Square.backward(ctx, grad).half().to(grad.dtype)
+
+
+class Damped(Square):
+    """A small number is added to what is divided by."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * grad * x.abs() * x / (x.abs() + 1e-3)
+
+
+class IgnoresTheFlag(Square):
+    """It takes a lazily negated gradient for what stands in memory."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        plain = -grad.resolve_neg() if grad.is_neg() else grad
+        return Square.backward(ctx, plain)
+
+
+class ThreeForAFlag(Square):
+    """Another gradient for what is lazily negated."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        return Square.backward(ctx, 3 * grad if grad.is_neg() else grad)
+
+
+class Zeros(Square):
+    """The result is zeros."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x if x.is_contiguous() else torch.zeros_like(x)
+
+
+class ScalesTheGradient(Square):
+    """Backward works in place on the gradient."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.mul_(2) * ctx.saved_tensors[0]
+
+
+class ScalesTheData(Square):
+    """Backward works in place on an alias of the gradient."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        grad.data.mul_(2)
+        return grad * ctx.saved_tensors[0]
+
+
+class TransposesItsInput(Square):
+    """Forward transposes the input itself, in place."""
+
+    @staticmethod
+    def forward(ctx, x):
+        y = x.t_() * 1
+        ctx.save_for_backward(y.t())
+        return (y * y).t()
+
+
+class ScalesItsInputsData(Square):
+    """Forward changes an alias of its input."""
+
+    @staticmethod
+    def forward(ctx, x):
+        x.data.mul_(2)
+        return Square.forward(ctx, x)
+
+
+class SavesAViewOfItsOutput(Square):
+    """A view of the output is saved, which keeps the output and its graph."""
+
+    @staticmethod
+    def forward(ctx, x):
+        y = x.exp()
+        ctx.save_for_backward(y.view(-1))
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.saved_tensors[0].view(grad.shape)
+
+
+class CountedTwice(alike.Exchanged):
+    """Counts each gradient twice."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        return 2 * grad * y, 2 * grad * x
