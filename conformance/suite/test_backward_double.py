@@ -9,6 +9,7 @@ import torch
 from conformance.kit import expect
 from conformance.kit.calls import Run, SampleCall, differentiated, in_double
 from conformance.kit.deviations import need
+from conformance.kit.gradients import grads_kept
 from conformance.kit.marks import clause
 from conformance.kit.numerics.gradient_checks import expect_derivative
 from conformance.kit.numerics.nearby import direction, nearby
@@ -89,7 +90,8 @@ class _Second:
         weights = [world.tensor(world.rank, tuple(x.shape), x.dtype, "weight", at) for at, x in enumerate(leaves)]
         try:
             first = run.filled(run.gradients(cotangents, create_graph=True))
-            found = _pulled(first, weights, [*leaves, *cotangents])
+            with grads_kept(run.values[at] for at in point.of_modules):
+                found = _pulled(first, weights, [*leaves, *cotangents])
         except Exception:
             return cls(run, cotangents, weights, [], {}, [], True)
         by_input = dict(zip(run.leaves, found, strict=False))

@@ -72,8 +72,9 @@ def _how_kept(run: Run, tensor: torch.Tensor) -> str:
 
 
 def _named_tensors(run: Run) -> list[tuple[str, torch.Tensor]]:
-    """The tensors among the arguments and in the result of a call."""
-    arguments = zip(run.sample.names, run.values, strict=True)
+    """The tensors among the arguments and in the result of a call; not what belongs to a module of the caller's."""
+    sample = run.sample
+    arguments = ((sample.names[at], run.values[at]) for at in range(len(run.values)) if at not in sample.of_modules)
     outputs = ((f"output {index}", tensor) for index, tensor in enumerate(run.tensors))
     return [(name, value) for name, value in (*arguments, *outputs) if isinstance(value, torch.Tensor)]
 
@@ -138,7 +139,10 @@ def test_attributes_of_arguments_are_left_alone(subject: Subject, world: World) 
     for sample in every_sample(subject, world):
         for chosen, arrange in itertools.product(sorted({(), sample.active}), _arrangements(sample, world)):
             # Leaves, as parameters are: an inner backward would leave its gradient on them.
-            values = [arrange(value) if is_arrangeable(value) else value for value in sample.plain]
+            values = [
+                arrange(value) if is_arrangeable(value) and at not in sample.of_modules else value
+                for at, value in enumerate(sample.plain)
+            ]
             leaves = [_parameter(value) if at in chosen else value for at, value in enumerate(values)]
             tensors = {at: value for at, value in enumerate(leaves) if isinstance(value, torch.Tensor)}
             memory = {at: tensor.detach() for at, tensor in tensors.items()}
