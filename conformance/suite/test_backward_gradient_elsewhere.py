@@ -13,7 +13,7 @@ from conformance.kit.numerics.derivatives import slope_along
 from conformance.kit.numerics.gradient_checks import expect_derivative, result_epsilon
 from conformance.kit.numerics.nearby import nearby, typical
 from conformance.kit.numerics.triangles import kept_symmetric
-from conformance.kit.numerics.zeros import contradicted_by, is_affine
+from conformance.kit.numerics.zeros import contradicted_by, derivative_close_by, is_affine
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import dense, is_strided
 from conformance.kit.variations.sizes import GROWN, is_read, sized_otherwise
@@ -157,12 +157,19 @@ def _expect_finite(world: World, run: Run, at: int, gradient: torch.Tensor | Non
     along = torch.zeros_like(value, memory_format=torch.contiguous_format)
     if wrong is not None:
         along.view(-1)[wrong] = typical(value)
-    slope = slope_along(world, run, run.cotangents(world), at, gradient, along, result_epsilon(world, run))
-    if wrong is None or gradient is None or slope.verdict != "differs":
+    eps, cotangents = result_epsilon(world, run), run.cotangents(world)
+    slope = slope_along(world, run, cotangents, at, gradient, along, eps)
+    if wrong is None or gradient is None:
         return
-    place = torch.unravel_index(torch.tensor(wrong), value.shape)
     is_alone = world.size == 1 and not value.dtype.is_complex
-    told = f"{slope.numeric / typical(value):.6g}" if is_alone else "a finite number"
+    derivative = slope.numeric / typical(value)
+    if slope.verdict != "differs":
+        is_zero = bool(value.reshape(-1)[wrong] == 0)
+        derivative = derivative_close_by(run, cotangents, at, wrong, eps) if is_alone and is_zero else math.nan
+        if math.isnan(derivative):
+            return
+    place = torch.unravel_index(torch.tensor(wrong), value.shape)
+    told = f"{derivative:.6g}" if is_alone else "a finite number"
     raise Deviation(
         f"gradient of {run.sample.name(at)}, where results are finite",
         f"{dense(gradient).reshape(-1)[wrong].item()} at {[int(each) for each in place]}",
