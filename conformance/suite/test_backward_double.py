@@ -69,7 +69,7 @@ def _collectives_in_backward(second: _Second) -> str:
 
 @dataclass(frozen=True)
 class _Second:
-    """A point, the gradients there, which make a loss, and the gradients of that loss; ``refused`` where that raised."""
+    """A point, the gradients there as a loss, and the gradients of that loss; ``refused`` where that raised."""
 
     run: Run
     cotangents: list[torch.Tensor]
