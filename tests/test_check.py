@@ -219,6 +219,12 @@ BAD = {
     "no inputs": (lambda: check(Square), "needs sample inputs"),
     "a bare tensor": (lambda: check(Square, example()), "yield a Tensor, not a tuple"),
     "a list": (lambda: check(Square, [example(), 2.0]), r"yield a list, .* write \(x, 2.0\), not \[x, 2.0\]"),
+    "a dict": (lambda: check(Square, {"x": example()}), r"yield a dict, .* in their order, \(x, 2.0\)"),
+    "a generator that is at its end": (
+        lambda: check(Subject(Square, inputs=iter(()))),
+        "yields nothing, or nothing any more; give the callable that makes it",
+    ),
+    "forward of a class": (lambda: check(Square.forward, (example(),)), "is forward of a Function, .* give the class"),
     "arguments without a tuple": (lambda: check(Square, example(), 2.0), r"each sample is one tuple: \(x, 2.0\)"),
     "a tuple that is returned": (
         lambda: check(Subject(Square, inputs=lambda: (example(), 2.0))),

@@ -77,6 +77,8 @@ def _right_form(item: Any, several: Iterable[Any], made: bool) -> str:
     """How to write what was meant where something else stands for a sample; ``made`` where a callable gave it."""
     if isinstance(item, list):
         return "write (x, 2.0), not [x, 2.0]"
+    if isinstance(item, Mapping):
+        return "give arguments in their order, (x, 2.0); where they need names, let call= of a Subject pass them on"
     if isinstance(several, tuple) and len(several) > 1:  # the arguments of one sample, as if each were one
         return "yield (x, 2.0) instead of returning it" if made else "each sample is one tuple: (x, 2.0)"
     return "where there is one argument, a comma makes the tuple: (x,)"
