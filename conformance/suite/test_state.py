@@ -154,6 +154,8 @@ def test_attributes_of_arguments_are_left_alone(subject: Subject, world: World) 
             compared += 1
             for at, tensor in tensors.items():
                 after = _attributes(tensor, memory[at])
+                if at in sample.of_modules:  # what runs the module again may add gradients up there, on purpose
+                    after["grad"] = before[at]["grad"]
                 expect.that(
                     tensor.grad_fn is not None or after == before[at],
                     f"attributes of {sample.name(at)}, after {'forward and backward' if chosen else 'forward'}",
