@@ -12,6 +12,19 @@ from conformance import GROUP, ConformanceError, Subject, check
 from tests.planted import alike, collective, modes, numbers, vmap_generated
 from tests.planted._square import Square
 
+class KeepsItsPullback(Function):
+    """Returns the very tensor that a function on ctx holds."""
+
+    @staticmethod
+    def forward(ctx, x):
+        y, ctx.pull = torch.func.vjp(torch.exp, x)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        return ctx.pull(grad)[0]
+
+
 REMEMBERED: dict[str, Any] = {}
 
 
@@ -337,6 +350,7 @@ NAMED = [
     (ScalesItsInputsData, "test_every_changed_input_is_marked_dirty", "through .data"),
     (SavesAViewOfItsOutput, "test_memory_is_freed_with_the_outputs", "a view of an output"),
     (KeptElsewhere, "test_memory_is_freed_with_the_outputs", "a global"),
+    (KeepsItsPullback, "test_memory_is_freed_with_the_outputs", "ctx.pull is a function that may hold a result"),
     (DecoratedForCtx, "test_attributes_of_arguments_are_left_alone", "custom_fwd on a forward without ctx"),
 ]
 #: The neighbour, the test that sees it, and what must not be said of it.
@@ -358,6 +372,7 @@ NOT_NAMED = [
     (ScalesItsInputsData, "test_every_changed_input_is_marked_dirty", "shape or strides"),
     (SavesAViewOfItsOutput, "test_memory_is_freed_with_the_outputs", "a global"),
     (KeptElsewhere, "test_memory_is_freed_with_the_outputs", "a view of an output"),
+    (KeptElsewhere, "test_memory_is_freed_with_the_outputs", "a function"),
     (WritesOnItsInput, "test_attributes_of_arguments_are_left_alone", "custom_fwd"),
 ]
 
