@@ -12,6 +12,7 @@ from conformance import GROUP, ConformanceError, Subject, check
 from tests.planted import alike, collective, modes, numbers, vmap_generated
 from tests.planted._square import Square
 
+
 class KeepsItsPullback(Function):
     """Returns the very tensor that a function on ctx holds."""
 

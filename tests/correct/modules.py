@@ -126,7 +126,7 @@ class AsksForWhatItSaved(Function):
 
 
 class LeavesGradientsOnTheModule(Function):
-    """Runs a module again by a whole backward pass, which leaves gradients on its parameters; they are arguments too."""
+    """Runs a module again by a whole backward pass, which leaves gradients on parameters that are arguments too."""
 
     @staticmethod
     def inputs():
