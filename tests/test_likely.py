@@ -26,6 +26,20 @@ class KeepsItsPullback(Function):
         return ctx.pull(grad)[0]
 
 
+class TakesItsResultForTheLoss(Function):
+    """Gives the gradient of the sum of its results."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.square()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x
+
+
 REMEMBERED: dict[str, Any] = {}
 
 
@@ -346,6 +360,7 @@ NAMED = [
     (OneBuffer, "test_a_gradient_survives_the_next_backward", BUFFER),
     (OneOutput, "test_outputs_survive_the_next_call", BUFFER),
     (Rounded, "test_gradient_is_the_derivative", "float16 on the way"),
+    (TakesItsResultForTheLoss, "test_gradient_is_the_derivative", "takes its incoming gradient for one"),
     (IgnoresTheFlag, "test_lazily_negated_gradients_are_taken_as_they_read", "as if it were plain"),
     (TransposesItsInput, "test_every_changed_input_is_marked_dirty", "shape or strides were changed"),
     (ScalesItsInputsData, "test_every_changed_input_is_marked_dirty", "through .data"),
@@ -367,6 +382,7 @@ NOT_NAMED = [
     (ClearsTheLast, "test_a_gradient_survives_the_next_backward", BUFFER),
     (ClearsTheLastOutput, "test_outputs_survive_the_next_call", BUFFER),
     (Damped, "test_gradient_is_the_derivative", "on the way"),
+    (Damped, "test_gradient_is_the_derivative", "for one"),
     (ThreeForAFlag, "test_lazily_negated_gradients_are_taken_as_they_read", "as if it were plain"),
     (Zeros, "test_layout_of_inputs_makes_no_difference", "gradient"),
     (TransposesItsInput, "test_every_changed_input_is_marked_dirty", "through .data"),
