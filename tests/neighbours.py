@@ -14,6 +14,28 @@ from tests.planted._square import Square
 REMEMBERED: dict[str, Any] = {}
 
 
+class KeepsItsPullback(Function):
+    """Returns the very tensor that a function on ctx holds."""
+
+    @staticmethod
+    def forward(ctx, x):
+        y, ctx.pull = torch.func.vjp(torch.exp, x)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        return ctx.pull(grad)[0]
+
+
+class TakesItsResultForTheLoss(Square):
+    """Gives the gradient of the sum of its results."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x
+
+
 class KeptBeside(Square):
     """The input is kept on ctx."""
 

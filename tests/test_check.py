@@ -212,6 +212,12 @@ BAD = {
     "no inputs": (lambda: check(Square), "needs sample inputs"),
     "a bare tensor": (lambda: check(Square, example()), "yield a Tensor, not a tuple"),
     "a list": (lambda: check(Square, [example(), 2.0]), r"yield a list, .* write \(x, 2.0\), not \[x, 2.0\]"),
+    "a dict": (lambda: check(Square, {"x": example()}), r"yield a dict, .* in their order, \(x, 2.0\)"),
+    "a generator that is at its end": (
+        lambda: check(Subject(Square, inputs=iter(()))),
+        "yields nothing, or nothing any more; give the callable that makes it",
+    ),
+    "forward of a class": (lambda: check(Square.forward, (example(),)), "is forward of a Function, .* give the class"),
     "arguments without a tuple": (lambda: check(Square, example(), 2.0), r"each sample is one tuple: \(x, 2.0\)"),
     "a tuple that is returned": (
         lambda: check(Subject(Square, inputs=lambda: (example(), 2.0))),
@@ -366,17 +372,19 @@ def test_nothing_about_backward_passes_where_there_is_none():
 
 
 class Linear(torch.autograd.Function):
-    """Takes a module and, so that it gets a gradient, its weight."""
+    """Takes a module and its weight, whose gradient it adds up itself."""
 
     @staticmethod
     def forward(ctx, layer, x, weight):
         ctx.save_for_backward(x, weight)
+        ctx.layer = layer
         return layer(x)
 
     @staticmethod
     def backward(ctx, grad):
         x, weight = ctx.saved_tensors
-        return None, grad @ weight, grad.mT @ x
+        ctx.layer.weight.grad = (0 if ctx.layer.weight.grad is None else ctx.layer.weight.grad) + grad.mT @ x
+        return None, grad @ weight, None
 
 
 def test_a_pass_says_which_gradients_it_leaves_open():

@@ -29,11 +29,13 @@ NAMED = [
     (bugs.OneBuffer, "test_a_gradient_survives_the_next_backward", BUFFER),
     (bugs.OneOutput, "test_outputs_survive_the_next_call", BUFFER),
     (bugs.Rounded, "test_gradient_is_the_derivative", "float16 on the way"),
+    (bugs.TakesItsResultForTheLoss, "test_gradient_is_the_derivative", "takes its incoming gradient for one"),
     (bugs.IgnoresTheFlag, "test_lazily_negated_gradients_are_taken_as_they_read", "as if it were plain"),
     (bugs.TransposesItsInput, "test_every_changed_input_is_marked_dirty", "shape or strides were changed"),
     (bugs.ScalesItsInputsData, "test_every_changed_input_is_marked_dirty", "through .data"),
     (bugs.SavesAViewOfItsOutput, "test_memory_is_freed_with_the_outputs", "a view of an output"),
     (bugs.KeptElsewhere, "test_memory_is_freed_with_the_outputs", "a global"),
+    (bugs.KeepsItsPullback, "test_memory_is_freed_with_the_outputs", "ctx.pull is a function that may hold a result"),
     (bugs.DecoratedForCtx, "test_attributes_of_arguments_are_left_alone", "custom_fwd on a forward without ctx"),
 ]
 #: The neighbour, the test that sees it, and what must not be said of it.
@@ -49,12 +51,14 @@ NOT_NAMED = [
     (bugs.ClearsTheLast, "test_a_gradient_survives_the_next_backward", BUFFER),
     (bugs.ClearsTheLastOutput, "test_outputs_survive_the_next_call", BUFFER),
     (bugs.Damped, "test_gradient_is_the_derivative", "on the way"),
+    (bugs.Damped, "test_gradient_is_the_derivative", "for one"),
     (bugs.ThreeForAFlag, "test_lazily_negated_gradients_are_taken_as_they_read", "as if it were plain"),
     (bugs.Zeros, "test_layout_of_inputs_makes_no_difference", "gradient"),
     (bugs.TransposesItsInput, "test_every_changed_input_is_marked_dirty", "through .data"),
     (bugs.ScalesItsInputsData, "test_every_changed_input_is_marked_dirty", "shape or strides"),
     (bugs.SavesAViewOfItsOutput, "test_memory_is_freed_with_the_outputs", "a global"),
     (bugs.KeptElsewhere, "test_memory_is_freed_with_the_outputs", "a view of an output"),
+    (bugs.KeptElsewhere, "test_memory_is_freed_with_the_outputs", "a function"),
     (bugs.WritesOnItsInput, "test_attributes_of_arguments_are_left_alone", "custom_fwd"),
 ]
 

@@ -73,12 +73,16 @@ class SampleCall:
 
     @property
     def plain(self) -> list[Any]:
-        """Copies of the values, none of which requires grad."""
-        return [value.detach().clone() if isinstance(value, torch.Tensor) else value for value in self.values]
+        """Copies of the values, none of which requires grad; but a module's own parameters as they are."""
+        return [
+            value.detach().clone() if isinstance(value, torch.Tensor) and at not in self.of_modules else value
+            for at, value in enumerate(self.values)
+        ]
 
     def having(self, values: dict[int, torch.Tensor]) -> SampleCall:
-        """The same call with other ``values``, given by position."""
-        return replace(self, values=tuple(values.get(at, value) for at, value in enumerate(self.values)))
+        """The same call with other ``values``, given by position; a module's parameters stay its own."""
+        changed = {at: value for at, value in values.items() if at not in self.of_modules}
+        return replace(self, values=tuple(changed.get(at, value) for at, value in enumerate(self.values)))
 
     def run(self, needed: Iterable[int] | None = None, seed: int = 0) -> Run:
         """Call the subject with copies, so that it may change them; random numbers are the same every time.
@@ -95,7 +99,10 @@ class SampleCall:
 
     def _once(self, wanted: set[int], seed: int) -> Run:
         leaves = {at: value.detach().clone().requires_grad_() for at, value in enumerate(self.values) if at in wanted}
-        copies = [argument_copy(value, leaves.get(at)) for at, value in enumerate(self.values)]
+        copies = [
+            value if at in self.of_modules else argument_copy(value, leaves.get(at))
+            for at, value in enumerate(self.values)
+        ]
         args = tuple(pytree.tree_unflatten(copies, self.structure))
         seeds.seed(seed, self.holders)
         return Run.of(self, args, leaves)

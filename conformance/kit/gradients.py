@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 
 Gradients = tuple[torch.Tensor | None, ...]
+
+
+@contextmanager
+def grads_kept(leaves: Iterable[torch.Tensor]) -> Iterator[None]:
+    """Put ``grad`` of a caller's own parameters back as it was."""
+    before = [(leaf, leaf.grad) for leaf in leaves]
+    try:
+        yield
+    finally:
+        for leaf, grad in before:
+            leaf.grad = grad
 
 
 def leaf_gradients(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import inspect
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import reduce
 from typing import Any, cast
@@ -21,6 +22,9 @@ from conformance.kit.frames import place_of
 from conformance.kit.results import FORMS
 from conformance.kit.specs import GRADIENT_KINDS, SPECS, SpecName
 from conformance.kit.subject import Subject
+
+#: What a Function class defines for PyTorch to call.
+METHODS = ("forward", "setup_context", "backward", "vjp", "jvp", "vmap")
 
 
 def attribute(path: str, root: Any) -> Any:
@@ -153,6 +157,9 @@ def _check_kinds(subject: Subject) -> None:
     if isinstance(subject.target, Function) and type(subject.target).__call__ is Function.__call__:
         name = type(subject.target).__qualname__
         raise UsageError(f"{reference!r} is an instance of {name}, which PyTorch refuses to call; give the class")
+    if _is_method(subject.target):
+        name = subject.target.__name__
+        raise UsageError(f"{reference!r} is {name} of a Function, whose ctx apply makes; give the class")
     for field, kind in (("name", str), ("dim", int)):
         if type(given := getattr(subject, field)) is not kind:
             raise UsageError(f"{reference!r}: {field}= is {with_article(given)}, not {with_article(kind())}")
@@ -160,6 +167,16 @@ def _check_kinds(subject: Subject) -> None:
         given = getattr(subject, name)
         if given is not None and not callable(given):
             raise UsageError(f"{reference!r}: {name}= is {with_article(given)}, not a function")
+
+
+def _is_method(target: Any) -> bool:
+    """Whether a target is what PyTorch calls of a Function class, such as its forward, and not the class."""
+    if not inspect.isfunction(target) or target.__name__ not in METHODS:
+        return False
+    owner: Any = sys.modules.get(target.__module__)
+    for name in target.__qualname__.split(".")[:-1]:
+        owner = getattr(owner, name, None)
+    return isinstance(owner, type) and issubclass(owner, Function)
 
 
 def _checked_inputs(subject: Subject) -> Any:
@@ -171,4 +188,10 @@ def _checked_inputs(subject: Subject) -> Any:
         raise UsageError(
             f"the inputs of {subject.label} are {with_article(inputs)}; give a callable that yields tuples of arguments"
         )
-    return tuple(inputs)
+    given = tuple(inputs)
+    if isinstance(inputs, Iterator) and not given:
+        raise UsageError(
+            f"the inputs of {subject.label} are {with_article(inputs)} that yields nothing, or nothing any more; "
+            "give the callable that makes it"
+        )
+    return given

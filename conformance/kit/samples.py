@@ -34,8 +34,8 @@ class Sample:
 
     args: tuple[Any, ...]
     label: str
-    #: Places, among the flattened arguments, of what belongs to a module that is an argument too: a copy of it is
-    #: another tensor than the one that the module computes with.
+    #: Places, among the flattened arguments, of what belongs to a module that is an argument too: parameters are handed
+    #: over themselves, since a copy is another tensor than the one that the module computes with.
     tied: frozenset[int] = frozenset()
 
 
@@ -77,6 +77,8 @@ def _right_form(item: Any, several: Iterable[Any], made: bool) -> str:
     """How to write what was meant where something else stands for a sample; ``made`` where a callable gave it."""
     if isinstance(item, list):
         return "write (x, 2.0), not [x, 2.0]"
+    if isinstance(item, Mapping):
+        return "give arguments in their order, (x, 2.0); where they need names, let call= of a Subject pass them on"
     if isinstance(several, tuple) and len(several) > 1:  # the arguments of one sample, as if each were one
         return "yield (x, 2.0) instead of returning it" if made else "each sample is one tuple: (x, 2.0)"
     return "where there is one argument, a comma makes the tuple: (x,)"
@@ -109,7 +111,24 @@ def expect_matching(samples: list[Sample], world: Any) -> None:
 
 def prepared(given: Iterable[tuple[str, tuple[Any, ...]]], device: str) -> list[Sample]:
     """Fresh samples of labelled argument tuples, on a device."""
-    return [Sample(fresh(args, device), label, _tied(args)) for label, args in given]
+    return [Sample(_with_own_parameters(args, fresh(args, device)), label, _tied(args)) for label, args in given]
+
+
+def _with_own_parameters(args: tuple[Any, ...], copied: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The copied arguments, with a module's own parameters where they are arguments beside it.
+
+    A backward that runs the module again asks for the gradients of those it was handed: of copies there would be none.
+    """
+    originals, (values, structure) = pytree.tree_leaves(args), pytree.tree_flatten(copied)
+    modules = [pair for pair in zip(originals, values, strict=True) if not isinstance(pair[0], torch.Tensor)]
+    own = {
+        id(parameter): moved
+        for before, after in modules
+        for one, other in zip(_modules_in(before), _modules_in(after), strict=True)
+        for parameter, moved in zip(one.parameters(), other.parameters(), strict=True)
+    }
+    values = [own.get(id(original), value) for original, value in zip(originals, values, strict=True)]
+    return tuple(pytree.tree_unflatten(values, structure))
 
 
 def _tied(args: tuple[Any, ...]) -> frozenset[int]:

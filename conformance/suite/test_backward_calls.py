@@ -23,6 +23,7 @@ from conformance.kit.observation.overlap import calls_without_overlap
 from conformance.kit.observation.witness import Backward, Call
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_strided, same_values
+from conformance.kit.variations.equal_calls import beside_equal_calls
 from conformance.kit.variations.layouts import GRADIENT_LAYOUTS, lies_otherwise
 from conformance.kit.variations.variants import in_dtype
 from conformance.kit.world import World
@@ -176,9 +177,10 @@ def test_layout_of_incoming_gradients_makes_no_difference(subject: Subject, worl
             right, run = sample.run().gradients(even), sample.run()
             with expect.no_error(f"gradients of {name}", "what contiguous ones give"):
                 actual = run.gradients(odd)
-            for at, one, other in zip(run.leaves, run.filled(actual), run.filled(right), strict=True):
-                what = f"gradient of {sample.names[at]} of {name}, against contiguous ones"
-                expect.close(one, other, what, precision=precision)
+            with beside_equal_calls(sample, even, world):
+                for at, one, other in zip(run.leaves, run.filled(actual), run.filled(right), strict=True):
+                    what = f"gradient of {sample.names[at]} of {name}, against contiguous ones"
+                    expect.close(one, other, what, precision=precision)
     need(tried, "every output is a single number, empty or sparse; there is one layout")
 
 
@@ -214,8 +216,9 @@ def test_a_second_backward_gives_the_same(subject: Subject, world: World) -> Non
         name = f"{sample.label}, second backward pass over a retained graph"
         with expect.no_error(name, "the gradients of the first"):
             second = run.gradients(run.cotangents(world), retain_graph=True)
-        for at, one, other in zip(run.leaves, run.filled(second), first, strict=True):
-            expect.close(one, other, f"gradient of {sample.names[at]} of {name}")
+        with beside_equal_calls(sample, run.cotangents(world), world):
+            for at, one, other in zip(run.leaves, run.filled(second), first, strict=True):
+                expect.close(one, other, f"gradient of {sample.names[at]} of {name}")
 
 
 @clause("Function.backward.unused-output")

@@ -9,13 +9,18 @@ import torch
 from conformance.kit import expect
 from conformance.kit.calls import Run, SampleCall, differentiated, in_double
 from conformance.kit.deviations import need
+from conformance.kit.gradients import grads_kept
 from conformance.kit.marks import clause
+from conformance.kit.numerics.gradient_checks import expect_derivative
 from conformance.kit.numerics.nearby import direction, nearby
 from conformance.kit.numerics.slopes import Comparison, compare, epsilon, inner, paired, reach
 from conformance.kit.numerics.triangles import kept_symmetric
 from conformance.kit.observation import collectives
+from conformance.kit.observation.graph import functions_behind
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
+
+REPEATED = "the gradient is wrong, and the second derivative is made with it"
 
 
 @clause("Function.backward.double")
@@ -30,6 +35,7 @@ def test_second_derivative_is_right_or_refused(subject: Subject, world: World) -
             findings = [] if refused else second.findings(world, inputs=subject.gradient_kind != "declared")
             for group, finding in findings:
                 wrong = finding.verdict == "differs"
+                need(not (wrong and _goes_through_a_wrong_gradient(second, world)), REPEATED)
                 expect.that(
                     not wrong,
                     f"second derivative of {point.label}: slope of its gradients along {group}, "
@@ -42,6 +48,15 @@ def test_second_derivative_is_right_or_refused(subject: Subject, world: World) -
             if all(finding.verdict == "agrees" for _, finding in findings):
                 break
     need(told, "not smooth enough near any sample for differences to tell a second derivative")
+
+
+def _goes_through_a_wrong_gradient(second: _Second, world: World) -> bool:
+    """Whether the gradient is wrong itself, and backward is differentiated by it, as where it saved a result."""
+    behind_gradients, behind_results = functions_behind(second.first), functions_behind(second.run.result)
+    if not any(world.exchange(bool(set(behind_gradients) & set(behind_results)))):
+        return False
+    point = second.run.sample
+    return point.subject.gradient_kind == "numeric" and world.try_call(expect_derivative, point, world) is None
 
 
 def _collectives_in_backward(second: _Second) -> str:
@@ -59,6 +74,8 @@ class _Second:
     run: Run
     cotangents: list[torch.Tensor]
     weights: list[torch.Tensor]
+    #: The gradients, with their graph.
+    first: list[torch.Tensor]
     gradients: dict[int, torch.Tensor | None]
     pulled: list[torch.Tensor | None]
     refused: bool
@@ -73,11 +90,12 @@ class _Second:
         weights = [world.tensor(world.rank, tuple(x.shape), x.dtype, "weight", at) for at, x in enumerate(leaves)]
         try:
             first = run.filled(run.gradients(cotangents, create_graph=True))
-            found = _pulled(first, weights, [*leaves, *cotangents])
+            with grads_kept(run.values[at] for at in point.of_modules):
+                found = _pulled(first, weights, [*leaves, *cotangents])
         except Exception:
-            return cls(run, cotangents, weights, {}, [], True)
+            return cls(run, cotangents, weights, [], {}, [], True)
         by_input = dict(zip(run.leaves, found, strict=False))
-        return cls(run, cotangents, weights, by_input, found[len(leaves) :], False)
+        return cls(run, cotangents, weights, first, by_input, found[len(leaves) :], False)
 
     def findings(self, world: World, inputs: bool) -> list[tuple[str, Comparison]]:
         """What differences say along all inputs, and along all incoming gradients."""

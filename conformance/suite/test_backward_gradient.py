@@ -10,6 +10,7 @@ from conformance.kit.deviations import need
 from conformance.kit.marks import clause
 from conformance.kit.numerics.formula import declared_gradients
 from conformance.kit.numerics.gradient_checks import SINGLE, expect_derivative, gradients_of
+from conformance.kit.numerics.own_parameters import expect_derivative_of_parameters
 from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.numerics.slopes import epsilon
 from conformance.kit.observation.returned import explained
@@ -34,13 +35,19 @@ def test_gradient_is_the_derivative(subject: Subject, world: World) -> str:
         _expect_recorded([run for _, run in found])
         samples = [in_double(sample) for sample, _ in found]
         told = [expect_derivative(sample, world) for sample in samples]
+        of_modules = [expect_derivative_of_parameters(sample, world) for sample in samples]
         apart = [moved_apart(sample, world) for sample in samples]
         also = [expect_derivative(sample, world) if sample else {} for sample in apart]
     need(any(any(each.values()) for each in (*told, *also)), ROUGH)
-    return _left_open(samples, told, also)
+    return _left_open(samples, told, also, of_modules)
 
 
-def _left_open(samples: list[SampleCall], told: list[dict[int, bool]], also: list[dict[int, bool]]) -> str:
+def _left_open(
+    samples: list[SampleCall],
+    told: list[dict[int, bool]],
+    also: list[dict[int, bool]],
+    of_modules: list[dict[int, bool]],
+) -> str:
     """Which gradients differences said nothing about, and why; empty where there is none."""
     unclear = [
         sample.name(at)
@@ -48,10 +55,10 @@ def _left_open(samples: list[SampleCall], told: list[dict[int, bool]], also: lis
         for at, is_told in here.items()
         if not (is_told or there.get(at, False))
     ]
-    of_modules = [sample.name(at) for sample in samples for at in sample.of_modules]
+    left = [sample.name(at) for sample, own in zip(samples, of_modules, strict=True) for at in own if not own[at]]
     whys = {
         "differences cannot tell it": unclear,
-        "it belongs to a module that is an argument too": of_modules,
+        "it belongs to a module that is an argument too": left,
     }
     return "; ".join(f"gradient of {', '.join(names)} not judged: {why}" for why, names in whys.items() if names)
 

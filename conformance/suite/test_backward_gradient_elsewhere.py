@@ -13,7 +13,7 @@ from conformance.kit.numerics.derivatives import slope_along
 from conformance.kit.numerics.gradient_checks import expect_derivative, result_epsilon
 from conformance.kit.numerics.nearby import nearby, typical
 from conformance.kit.numerics.triangles import kept_symmetric
-from conformance.kit.numerics.zeros import contradicted_by, is_affine
+from conformance.kit.numerics.zeros import contradicted_by, derivative_close_by, is_affine
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import dense, is_strided
 from conformance.kit.variations.sizes import GROWN, is_read, sized_otherwise
@@ -122,12 +122,15 @@ def test_gradient_is_finite_at_a_large_number(subject: Subject, world: World, nu
     found = steady(subject, world)
     need(subject.gradient_kind == "numeric", "its gradient is a declared one")
     taken = [_expect_finite_with(number, sample, world, LEFT_RANGE) for sample in found]
-    need(any(taken), f"it takes no sample with a number of {number:g}")
+    need(any(taken), f"it takes no sample with a number of {number:g}, or its gradient is infinite for the samples")
 
 
 def _expect_finite_with(number: float, sample: SampleCall, world: World, cause: str) -> bool:
     """Expect finite gradients with a number in one input after the other; whether any such call has finite results."""
     gradients = _by_place(sample.run(), world)
+    broken = any(gradient is not None and _first_not_finite(gradient) is not None for gradient in gradients.values())
+    if any(world.exchange(broken)):  # as it is of the sample itself
+        return False
     is_taken = False
     for at in sample.active:
         other = world.try_call(with_number, sample, at, gradients[at], number)
@@ -157,12 +160,19 @@ def _expect_finite(world: World, run: Run, at: int, gradient: torch.Tensor | Non
     along = torch.zeros_like(value, memory_format=torch.contiguous_format)
     if wrong is not None:
         along.view(-1)[wrong] = typical(value)
-    slope = slope_along(world, run, run.cotangents(world), at, gradient, along, result_epsilon(world, run))
-    if wrong is None or gradient is None or slope.verdict != "differs":
+    eps, cotangents = result_epsilon(world, run), run.cotangents(world)
+    slope = slope_along(world, run, cotangents, at, gradient, along, eps)
+    if wrong is None or gradient is None:
         return
-    place = torch.unravel_index(torch.tensor(wrong), value.shape)
     is_alone = world.size == 1 and not value.dtype.is_complex
-    told = f"{slope.numeric / typical(value):.6g}" if is_alone else "a finite number"
+    derivative = slope.numeric / typical(value)
+    if slope.verdict != "differs":
+        is_zero = bool(value.reshape(-1)[wrong] == 0)
+        derivative = derivative_close_by(run, cotangents, at, wrong, eps) if is_alone and is_zero else math.nan
+        if math.isnan(derivative):
+            return
+    place = torch.unravel_index(torch.tensor(wrong), value.shape)
+    told = f"{derivative:.6g}" if is_alone else "a finite number"
     raise Deviation(
         f"gradient of {run.sample.name(at)}, where results are finite",
         f"{dense(gradient).reshape(-1)[wrong].item()} at {[int(each) for each in place]}",

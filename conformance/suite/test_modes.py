@@ -15,6 +15,7 @@ from conformance.kit.marks import clause
 from conformance.kit.observation.looks import look_at, steps
 from conformance.kit.observation.witnessing import witnessing
 from conformance.kit.subject import Subject
+from conformance.kit.variations.equal_calls import beside_equal_calls
 from conformance.kit.variations.ways import under
 from conformance.kit.world import World
 
@@ -81,16 +82,18 @@ def test_zeros_give_zeros(subject: Subject, world: World) -> None:
         run = sample.run()
         with expect.no_error(f"gradients of {sample.label}, zeros handed in", "zeros"):
             actual = run.filled(run.gradients([torch.zeros_like(cotangent) for cotangent in cotangents]))
-        for at, gradient, usual in zip(run.leaves, actual, other, strict=True):
-            there = usual.isfinite()  # where the derivative is infinite, zero times it is no number
-            least = float(usual[there].abs().max()) if bool(there.any()) else 0.0
-            expect.close(
-                torch.where(there, gradient, 0),
-                torch.zeros_like(usual),
-                f"gradient of {sample.name(at)}, zeros handed in",
-                atol=max(1e-6 * least, 1e-30),
-                likely="" if bool(gradient[there].isfinite().all()) else partial(_divisor, sample, cotangents, world),
-            )
+        with beside_equal_calls(sample, cotangents, world):
+            for at, gradient, usual in zip(run.leaves, actual, other, strict=True):
+                there = usual.isfinite()  # where the derivative is infinite, zero times it is no number
+                least = float(usual[there].abs().max()) if bool(there.any()) else 0.0
+                finite = bool(gradient[there].isfinite().all())
+                expect.close(
+                    torch.where(there, gradient, 0),
+                    torch.zeros_like(usual),
+                    f"gradient of {sample.name(at)}, zeros handed in",
+                    atol=max(1e-6 * least, 1e-30),
+                    likely="" if finite else partial(_divisor, sample, cotangents, world),
+                )
 
 
 def _divisor(sample: SampleCall, cotangents: list[torch.Tensor], world: World) -> str:
@@ -122,8 +125,9 @@ def test_gradient_is_the_same_with_a_graph(subject: Subject, world: World) -> No
         if actual is None:
             continue
         compared += 1
-        for at, one, other in zip(run.leaves, run.filled(actual), right, strict=True):
-            expect.close(one, other, f"gradient of {sample.name(at)} with create_graph=True, against that without")
+        with beside_equal_calls(sample, cotangents, world):
+            for at, one, other in zip(run.leaves, run.filled(actual), right, strict=True):
+                expect.close(one, other, f"gradient of {sample.name(at)} with create_graph=True, against that without")
     need(compared, "it refuses create_graph=True")
 
 
@@ -137,8 +141,9 @@ def test_backward_in_another_thread_gives_the_same(subject: Subject, world: Worl
         what = f"gradients of {sample.label}, backward in another thread"
         with expect.no_error(what, "the gradients"), ThreadPoolExecutor(1) as thread:
             actual = thread.submit(run.gradients, cotangents).result()
-        for at, one, other in zip(run.leaves, run.filled(actual), right, strict=True):
-            expect.close(one, other, f"gradient of {sample.name(at)}, backward in another thread")
+        with beside_equal_calls(sample, cotangents, world):
+            for at, one, other in zip(run.leaves, run.filled(actual), right, strict=True):
+                expect.close(one, other, f"gradient of {sample.name(at)}, backward in another thread")
 
 
 @clause("Function.forward.same-without-grad")

@@ -10,6 +10,7 @@ from torch.utils import _pytree as pytree
 from conformance.kit import expect
 from conformance.kit.calls import SampleCall, every_sample
 from conformance.kit.deviations import need
+from conformance.kit.gradients import grads_kept
 from conformance.kit.marks import clause
 from conformance.kit.observation.looks import look_at
 from conformance.kit.observation.operations import MethodCall, operations_of
@@ -89,8 +90,9 @@ def _captured(call: MethodCall, inside: set[int]) -> Iterator[torch.Tensor]:
 def _reaches(sample: SampleCall, at: int, world: World) -> bool:
     """Whether a backward pass hands one value of a sample a gradient."""
     run = sample.run()
-    if run.outputs:
-        torch.autograd.backward(run.outputs, run.cotangents(world))
+    with grads_kept(run.values[at] for at in sample.of_modules):
+        if run.outputs:
+            torch.autograd.backward(run.outputs, run.cotangents(world))
     return run.leaves[at].grad is not None
 
 
@@ -109,8 +111,9 @@ def _gets_a_gradient(sample: SampleCall, tensor: torch.Tensor, world: World) -> 
     held, handle = (tensor.grad if tensor.is_leaf else None), tensor.register_hook(came.append)
     before = _notes(tensor)
     try:
-        torch.autograd.backward(run.outputs, run.cotangents(world))
-        return bool(came) or _notes(tensor) != before
+        with grads_kept(run.values[at] for at in sample.of_modules):
+            torch.autograd.backward(run.outputs, run.cotangents(world))
+            return bool(came) or _notes(tensor) != before
     finally:
         handle.remove()
         if tensor.is_leaf:

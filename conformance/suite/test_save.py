@@ -15,6 +15,7 @@ from conformance.kit.observation.offload import offloaded
 from conformance.kit.observation.witness import EARLY, LAST_COUNTS, TOO_LATE
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import same_values
+from conformance.kit.variations.equal_calls import beside_equal_calls
 from conformance.kit.world import World
 
 #: What PyTorch says of the transforms of torch.func under saved-tensor hooks.
@@ -64,8 +65,9 @@ def test_hooks_can_carry_saved_tensors_away(subject: Subject, world: World) -> N
         likely = partial(_beside, sample, cotangents, first.filled(right), world)
         with expect.no_error(f"gradients of {name}", "the gradients", lambda error: likely()):  # noqa: B023
             actual = run.gradients(cotangents)
-        for at, one, other in zip(run.leaves, run.filled(actual), run.filled(right), strict=True):
-            expect.close(one, other, f"gradient of {sample.names[at]} of {name}", likely=likely)
+        with beside_equal_calls(sample, cotangents, world):
+            for at, one, other in zip(run.leaves, run.filled(actual), run.filled(right), strict=True):
+                expect.close(one, other, f"gradient of {sample.names[at]} of {name}", likely=likely)
 
 
 def _under_hooks(sample: SampleCall) -> Run:

@@ -199,7 +199,12 @@ class NotDifferentiableOnDemand(Function):
 
 
 class DropsInTraining(Function):
-    """Draws random numbers in training."""
+    """Draws random numbers in training; given with and without."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(3, 4, dtype=torch.float64, requires_grad=True), True
+        yield torch.randn(3, 4, dtype=torch.float64, requires_grad=True), False
 
     @staticmethod
     def forward(ctx, x, training):
@@ -211,6 +216,22 @@ class DropsInTraining(Function):
     @once_differentiable
     def backward(ctx, grad):
         return grad * ctx.saved_tensors[0], None
+
+
+class NoiseInPlaceOfRounding(Function):
+    """Adds noise in training, and rounds outside of it, where the gradient goes straight through."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(3, 4, dtype=torch.float64, requires_grad=True), True
+
+    @staticmethod
+    def forward(ctx, x, training):
+        return x + torch.rand_like(x) - 0.5 if training else x.round()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, None
 
 
 class InPlaceOnDemand(Function):

@@ -112,6 +112,33 @@ class PivotedCholesky(Function):
         return grad * torch.cholesky_inverse(factor) / 2
 
 
+class SquareRoot(Function):
+    """Is meant for positive definite matrices: of those that rounding leaves a little below, it takes a zero.
+
+    Its gradient divides by sums of roots, which are zero where two eigenvalues are negative.
+    """
+
+    @staticmethod
+    def inputs():
+        yield (_symmetric(6),)
+        root = _symmetric(7).detach()[:3]  # a product of matrices need not be symmetric to the last bit
+        yield ((root @ root.mT + torch.eye(3, dtype=torch.float64)).requires_grad_(),)
+
+    @staticmethod
+    def forward(ctx, matrix):
+        values, vectors = torch.linalg.eigh((matrix + matrix.mT) / 2)
+        roots = values.clamp(min=0).sqrt()
+        ctx.save_for_backward(roots, vectors)
+        return vectors @ (roots[:, None] * vectors.mT)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        roots, vectors = ctx.saved_tensors
+        inner = vectors.mT @ (grad + grad.mT) / 2 @ vectors
+        return vectors @ (inner / (roots + roots[:, None])) @ vectors.mT
+
+
 class EigenvaluesOfAny(Function):
     """PyTorch's kernel lays the vectors out along columns, and on the meta device says that they lie along rows."""
 

@@ -99,6 +99,54 @@ class RunsItsModulesAgain(Function):
         return None, *torch.autograd.grad(result, [x, *ctx.layers[0].parameters()], grad)
 
 
+class AsksForWhatItSaved(Function):
+    """Runs a module again, and asks for the gradients of the parameters that it was given and saved, as adjoints do."""
+
+    @staticmethod
+    def inputs():
+        layer = torch.nn.Linear(3, 3, dtype=torch.float64)
+        yield layer, torch.randn(4, 3, dtype=torch.float64, requires_grad=True), *layer.parameters()
+
+    @staticmethod
+    def forward(ctx, layer, x, *parameters):
+        ctx.layer = layer
+        ctx.save_for_backward(x, *parameters)
+        return layer(x).tanh()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, *parameters = ctx.saved_tensors
+        x = x.detach().requires_grad_()
+        with torch.enable_grad():
+            result = ctx.layer(x).tanh()
+        return None, *torch.autograd.grad(result, [x, *parameters], grad)
+
+
+class LeavesGradientsOnTheModule(Function):
+    """Runs a module again by a whole backward pass, which leaves gradients on parameters that are arguments too."""
+
+    @staticmethod
+    def inputs():
+        layer = torch.nn.Linear(3, 3, dtype=torch.float64)
+        yield layer, torch.randn(4, 3, dtype=torch.float64, requires_grad=True), *layer.parameters()
+
+    @staticmethod
+    def forward(ctx, layer, x, *parameters):
+        ctx.layer = layer
+        ctx.save_for_backward(x)
+        return layer(x).tanh()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x = ctx.saved_tensors[0].detach().requires_grad_()
+        with torch.enable_grad():
+            result = ctx.layer(x).tanh()
+        result.backward(grad)
+        return None, x.grad, None, None
+
+
 class RunsWhatItIsGiven(Function):
     """Runs a callable again, which has its module from a closure; its parameters are arguments for their gradients."""
 

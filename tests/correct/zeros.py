@@ -100,6 +100,18 @@ class Root(_OfItsInput):
         return 0.5 / (x.abs() + 1e-6).sqrt()
 
 
+class CubeRoot(_OfItsInput):
+    """Is infinitely steep at zero, on both sides."""
+
+    @staticmethod
+    def value(x):
+        return x.sign() * x.abs() ** (1 / 3)
+
+    @staticmethod
+    def slope(x):
+        return x.abs() ** (-2 / 3) / 3
+
+
 class CardinalSine(_OfItsInput):
     """Has its own value and its own slope at zero."""
 

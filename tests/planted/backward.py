@@ -97,6 +97,28 @@ class TwiceTheGradient(MatMul):
         return one, 2 * other
 
 
+class TwiceTheExponential(Function):
+    """A factor of two too many, and saves its result: the second derivative is made with the wrong first one.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        yield (torch.randn(4, dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        y = x.exp()
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        (y,) = ctx.saved_tensors
+        return 2 * grad * y
+
+
 class SignTurned(MatMul):
     """One gradient has the wrong sign.
 

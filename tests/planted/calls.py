@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch.autograd import Function
@@ -50,6 +50,23 @@ class HalfOnTheClass(Function):
     @staticmethod
     def backward(ctx, grad):
         return grad * HalfOnTheClass.factor, None
+
+
+class AddedUpFromCallToCall(Square):
+    """Adds its gradient up in memory that it keeps for each shape, and never clears it.
+
+    Breaks: Function.forward.calls-independent
+    """
+
+    sums: ClassVar[dict[Any, torch.Tensor]] = {}
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        found = AddedUpFromCallToCall.sums.setdefault((x.shape, x.dtype), torch.zeros_like(x))
+        found += 2 * x * grad
+        return found.clone()
 
 
 class LengthOnTheClass(Function):

@@ -268,3 +268,26 @@ class BatchOfAnotherWord(Function):
     @staticmethod
     def vmap(info, in_dims, x, reduction):
         return x.movedim(in_dims[0], 0).reshape(info.batch_size, -1).sum(1), 0
+
+
+class ScaledWhereNothingIsDropped(Function):
+    """Drops elements in training; outside of it the gradient is divided by what is kept all the same.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(20, dtype=torch.float64, requires_grad=True), 0.25, True
+
+    @staticmethod
+    def forward(ctx, x, p, training):
+        mask = (torch.rand_like(x) >= p).to(x.dtype) / (1 - p) if training else torch.ones_like(x)
+        ctx.save_for_backward((mask != 0).to(x.dtype))
+        ctx.kept = 1 - p
+        return x * mask
+
+    @staticmethod
+    def backward(ctx, grad):
+        (mask,) = ctx.saved_tensors
+        return grad * mask / ctx.kept, None, None

@@ -131,3 +131,29 @@ class TopWithoutItsGate(Function):
         (top,) = ctx.saved_tensors
         passed = grad.new_zeros(2).index_fill(0, top, 1.0) * grad
         return passed, passed.clone()
+
+
+class DistancesToThemselves(Function):
+    """Distances of points to one another, each to itself too: that one is zero, and backward divides by it.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        generator = torch.Generator().manual_seed(8)
+        yield (torch.randn(4, 3, dtype=torch.float64, generator=generator).requires_grad_(),)
+
+    @staticmethod
+    def forward(ctx, x):
+        apart = x[:, None] - x
+        distances = apart.square().sum(-1).sqrt()
+        ctx.save_for_backward(apart, distances)
+        return distances
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        apart, distances = ctx.saved_tensors
+        pulls = grad[..., None] * apart / distances[..., None]
+        return pulls.sum(1) - pulls.sum(0)

@@ -85,3 +85,25 @@ class SkipsAnEmptyGate(Function):
         if gate == 0:
             return grad, torch.zeros_like(gate)
         return grad * (1 + gate * x.cos()), (grad * x.sin()).sum()
+
+
+class SmallNumberForgotten(Function):
+    """The logarithm adds a small number so that a zero has one; backward divides by the zero itself.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        generator = torch.Generator().manual_seed(5)
+        yield ((torch.rand(5, dtype=torch.float64, generator=generator) + 0.1).requires_grad_(),)
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return (x + 1e-8).log()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad / x

@@ -79,7 +79,7 @@ def _of_other_cotangents(run: Run, cotangents: list[torch.Tensor], at: int) -> d
 
 
 def mistaken_cotangents(run: Run, cotangents: list[torch.Tensor]) -> dict[str, list[torch.Tensor]]:
-    """What a backward may make of the incoming gradients of several outputs, by the mistake that leads to it."""
+    """What a backward may make of the incoming gradients, by the mistake that leads to it."""
     found = {}
     for one, place in enumerate(run.places if len(cotangents) > 1 else ()):
         without = [torch.zeros_like(each) if other == one else each for other, each in enumerate(cotangents)]
@@ -88,6 +88,8 @@ def mistaken_cotangents(run: Run, cotangents: list[torch.Tensor]) -> dict[str, l
             exchanged = list(cotangents)
             exchanged[other], exchanged[one] = cotangents[one], cotangents[other]
             found[f"the incoming gradients of outputs {run.places[other]} and {place} are exchanged"] = exchanged
+    if all(map(is_strided, cotangents)):
+        found["backward takes its incoming gradient for one"] = [torch.ones_like(each) for each in cotangents]
     return found
 
 

@@ -68,10 +68,11 @@ class Comparison:
     def is_shown(self) -> bool:
         """Whether slope and deviation stand out from the noise of forward, and the deviation matters to the loss."""
         least = BEYOND_NOISE * self.noise
-        return abs(self.numeric) > least and not self._deviation <= max(least, GRADCHECK_RTOL * self.size)
+        return abs(self.numeric) > least and not self.deviation <= max(least, GRADCHECK_RTOL * self.size)
 
     @property
-    def _deviation(self) -> float:
+    def deviation(self) -> float:
+        """How far the two slopes are apart."""
         return abs(self.analytic - self.numeric)
 
 

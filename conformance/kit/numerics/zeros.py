@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -16,6 +18,8 @@ from conformance.kit.numerics.slopes import GRADCHECK_ATOL, ROUNDINGS, paired, r
 BENDING = (1e-2, 1e-3, 1e-4)
 #: Finer ones, since forward may treat small numbers in another way.
 STEPS = (*BENDING, 1e-6, 1e-8, 1e-10, 1e-12, 1e-15, 1e-20)
+#: Those that are short even next to what is added to a number to keep it from zero, and how many in turn have to agree.
+SHORT, IN_TURN = (1e-6, 1e-8, 1e-10, 1e-12, 1e-14, 1e-16, 1e-18), 3
 #: How far slopes by different steps may be apart, next to the largest; by how much a gradient has to be off at least.
 ALIKE, WRONG = 0.01, 0.1
 #: How much of its bend a smooth function has left, at most, over a tenth of a step.
@@ -65,7 +69,25 @@ def contradicted_by(
     return derivative if is_clear and abs(gradient - derivative) > least else float("nan")
 
 
-def _slopes(run: Run, cotangents: list[torch.Tensor], at: int, element: int, eps: float) -> list[_Slope]:
+def derivative_close_by(run: Run, cotangents: list[torch.Tensor], at: int, element: int, eps: float) -> float:
+    """The derivative of the loss by an element that is zero, where ever shorter steps tell one; otherwise NaN.
+
+    The logarithm of a number that a small one is added to has one, which longer steps do not see.
+    """
+    slopes = _slopes(run, cotangents, at, element, eps, SHORT)
+    for first in range(len(slopes) - IN_TURN + 1):
+        some = slopes[first : first + IN_TURN]
+        values = [slope.value for slope in some]
+        scale = max(map(abs, values))
+        unsure = max(slope.noise for slope in some) + max(values) - min(values) + some[-1].bend
+        if all(map(math.isfinite, values)) and unsure <= ALIKE * scale:
+            return values[-1]
+    return float("nan")
+
+
+def _slopes(
+    run: Run, cotangents: list[torch.Tensor], at: int, element: int, eps: float, steps: Sequence[float] = STEPS
+) -> list[_Slope]:
     value = run.sample.values[at].detach().clone(memory_format=torch.contiguous_format)
 
     def loss(step: float) -> torch.Tensor:
@@ -76,7 +98,7 @@ def _slopes(run: Run, cotangents: list[torch.Tensor], at: int, element: int, eps
     here, size = loss(0.0), typical(value)
     moves = (loss(BENDING[0] * size) != here) | (loss(-BENDING[0] * size) != here)
     found = []
-    for step in (relative * size for relative in STEPS):
+    for step in (relative * size for relative in steps):
         right, left = loss(step)[moves], loss(-step)[moves]
         noise = ROUNDINGS * eps * float(torch.cat([right, left, here[moves]]).square().sum().sqrt()) / step
         bend = float((right + left - 2 * here[moves]).abs().sum()) / step

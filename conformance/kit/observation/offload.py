@@ -45,9 +45,10 @@ def offloaded(sample: SampleCall, overwriting: bool = True) -> Run:
         run = sample.run()
     if not overwriting:
         return run
-    owned = {None, *map(address, _of_modules(run))}
-    given = [stored_values(arg) for arg in run.args if isinstance(arg, torch.Tensor)]
-    everything = [*all_of_it.tensors, *given]
+    given = [run.values[at] for at in sample.of_modules]
+    owned = {None, *map(address, (*_of_modules(run), *given))}
+    arguments = [stored_values(arg) for arg in run.args if isinstance(arg, torch.Tensor)]
+    everything = [*all_of_it.tensors, *arguments]
     _overwrite([tensor for tensor in everything if address(tensor) not in owned])
     return run
 

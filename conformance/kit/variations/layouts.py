@@ -88,8 +88,13 @@ class _Laid(torch.autograd.Function):
 
 def changes(sample: SampleCall, arrange: Arrange) -> bool:
     """Whether another layout changes where any tensor of a sample lies in its memory."""
-    tensors = [value.detach() for value in sample.values if is_arrangeable(value)]
+    tensors = [sample.values[at].detach() for at in _arranged(sample)]
     return any(lies_otherwise(arrange(value), value) for value in tensors)
+
+
+def _arranged(sample: SampleCall) -> list[int]:
+    """The places of the tensors that can be laid out otherwise: a module's own parameters stay as they are."""
+    return [at for at, value in enumerate(sample.values) if is_arrangeable(value) and at not in sample.of_modules]
 
 
 def lies_otherwise(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -109,7 +114,7 @@ def laid(sample: SampleCall, arrange: Arrange) -> Run:
     leaves = {at: sample.values[at].detach().clone().requires_grad_() for at in sample.active}
 
     def argument(at: int, value: Any) -> Any:
-        if not isinstance(value, torch.Tensor):
+        if not isinstance(value, torch.Tensor) or at in sample.of_modules:
             return value
         plain = leaves.get(at, value.detach())
         return _Laid.apply(plain, arrange) if is_arrangeable(value) else plain.clone()
@@ -123,8 +128,7 @@ def writes_into_shared(run: Run, arrange: Arrange) -> bool:
     """Whether a call has changed an argument that a layout would expand: to write into such a one is not defined."""
     return any(
         shares_elements(arrange(value.detach())) and not same_values(value.detach(), run.values[at])
-        for at, value in enumerate(run.sample.values)
-        if is_arrangeable(value)
+        for at, value in ((at, run.sample.values[at]) for at in _arranged(run.sample))
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from conformance.kit.calls import SampleCall
-from conformance.kit.numerics.triangles import is_symmetric
+from conformance.kit.numerics.triangles import is_symmetric, stays_definite
 from conformance.kit.tensors import is_strided
 
 #: More elements than the blocks of kernels have, and no multiple of four.
@@ -75,6 +75,8 @@ def resized(sample: SampleCall, kind: str) -> SampleCall | None:
     if sum(map(math.prod, shapes)) > MOST:
         return None
     made = {at: _sized(value.detach(), size, new) for at, value in tensors.items()}
+    if not all(stays_definite(value, made[at]) for at, value in tensors.items()):
+        return None
     return replace(sample.having(made), label=f"{sample.label}, {kind}")
 
 

@@ -17,7 +17,7 @@ from conformance.kit.calls import Run, SampleCall, differentiated, in_double
 from conformance.kit.deviations import need
 from conformance.kit.numerics.gradient_checks import gradients_of, result_epsilon
 from conformance.kit.numerics.nearby import nearby, shaken
-from conformance.kit.numerics.triangles import is_symmetric
+from conformance.kit.numerics.triangles import is_symmetric, stays_definite
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_arrangeable, is_strided, to_double
 from conformance.kit.world import World
@@ -105,7 +105,7 @@ def moved_apart(sample: SampleCall, world: World) -> SampleCall | None:
 def with_number(sample: SampleCall, at: int, gradient: torch.Tensor | None, number: float) -> SampleCall | None:
     """The sample with a number in one input, where its gradient is largest; None where it has no such place.
 
-    A symmetric matrix stays one: it has the number in two places.
+    A symmetric matrix stays one: it has the number in two places. A positive definite one has it where it stays so.
     """
     value = sample.values[at].detach()
     if gradient is None or not value.numel() or not is_strided(value) or not is_strided(gradient):
@@ -114,6 +114,8 @@ def with_number(sample: SampleCall, at: int, gradient: torch.Tensor | None, numb
     place = torch.zeros_like(changed, dtype=torch.bool)
     place.view(-1)[gradient.detach().abs().reshape(-1).argmax()] = True
     changed[place | place.mT if is_symmetric(value) else place] = number
+    if not stays_definite(value, changed):
+        return None
     return replace(sample.having({at: changed}), label=f"{sample.label} with {number:g} in {sample.names[at]}")
 
 

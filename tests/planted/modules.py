@@ -1,0 +1,39 @@
+"""Bugs of Functions that are given a module, and parameters of that very module beside it."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+SPEC = "Function"
+
+
+class GradientsOfTwoModulesExchanged(Function):
+    """Goes back through two modules, the last one first, and hands their gradients out in that order.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        first, second = (torch.nn.Linear(3, 3, bias=False, dtype=torch.float64) for _ in range(2))
+        yield [first, second], torch.randn(2, 3, dtype=torch.float64, requires_grad=True), first.weight, second.weight
+
+    @staticmethod
+    def forward(ctx, layers, x, first, second):
+        ctx.layers = layers
+        ctx.save_for_backward(x)
+        return layers[1](layers[0](x).tanh())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        first, second = ctx.layers
+        with torch.enable_grad():
+            again = x.detach().requires_grad_()
+            middle = first(again).tanh()
+            y = second(middle)
+        own = torch.autograd.grad(y, [second.weight, first.weight], grad, retain_graph=True)
+        return None, *torch.autograd.grad(y, [again], grad), *own
