@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import resource
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -45,15 +45,22 @@ class Starter:
         self.failed: dict[int, list[str]] = {}
         self.files: set[str] = set()  # what the subjects so far are made of
         self.modules: tuple[str, ...] = ()  # what the tests to come import
-        self.transforms: tuple[str, ...] = ()  # and what torch.func does, where some of them need it
-        self.compiler: tuple[str, ...] = ()  # and those that compile, which come last
+        #: And what else some of them do, which takes long, by the ranks that run meanwhile: the last that do without.
+        self.meanwhile: dict[Key, list[Sequence[str]]] = {}
 
     def look_ahead(self, items: Iterable[PlannedTest]) -> None:
         """Take note of what is to be run, so that modules are imported once and not on every rank."""
-        tests = [item.test for item in items if not item.left_out]
-        self.modules = tuple(sorted({test.module for test in tests if not test.compiles}))
-        self.transforms = TRANSFORMS if any(test.transforms for test in tests) else ()
-        self.compiler = tuple(sorted({test.module for test in tests if test.compiles}))
+        planned = [item for item in items if not item.left_out]
+        self.modules = tuple(sorted({item.test.module for item in planned if not item.test.compiles}))
+        compiler = tuple(sorted({item.test.module for item in planned if item.test.compiles}))
+        transforming = (at for at, item in enumerate(planned) if item.test.transforms)
+        compiling = (at for at, item in enumerate(planned) if item.test.compiles)
+        self.meanwhile = {}
+        for first, modules in ((next(transforming, 0), TRANSFORMS), (next(compiling, 0), compiler)):
+            if first:
+                before = planned[first - 1]
+                key = Key(before.subject, *before.world)
+                self.meanwhile.setdefault(key, []).append(modules)
 
     def start(self, key: Key, settings: Settings) -> RankGroup:
         """Ranks that have reported to be ready.
@@ -73,10 +80,10 @@ class Starter:
             raise
         failed.clear()
         self.started = True
-        # While these ranks are busy. What the compiler needs has its turn when the next ranks wait for nothing else.
-        last = self.compiler if group.knows_transforms or not self.transforms else ()
-        for modules in (self.modules, self.transforms, last):
-            self.forkserver.preload(modules)
+        # While these ranks are busy. No others can be forked meanwhile, so that nothing is imported before its time.
+        self.forkserver.preload(self.modules)
+        if waiting := self.meanwhile.get(key):
+            self.forkserver.preload(waiting.pop(0))
         return group
 
     def _ready(self, key: Key, settings: Settings) -> RankGroup:
