@@ -8,7 +8,7 @@ PIP := flock $(VENV)/.installing $(BIN)/python -m pip
 unexport PYTHONDONTWRITEBYTECODE
 
 QUICK := $(addprefix tests/test_,$(addsuffix .py,check clause_ids clauses cli compare consequences expectations gates \
-	joining report report_ci report_page report_terminal session slope subject verdict verify witness))
+	joining report report_ci report_page report_terminal session slope starter subject verdict verify witness))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup conformance test check gates docs docs-serve results gpu bench kill-matrix published clause-ids wheel-check \
