@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -46,10 +47,12 @@ def test_a_run_that_pytest_cannot_finish_is_said_and_the_report_is_written(
     from conformance.cli.commands import main
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # as the run sets it: for this test alone
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--no-such-option")  # of the user's own tests
     monkeypatch.setattr(Recorder, "pytest_collection_finish", lambda *_: 1 / 0)
     words = ("run", "spec_impl.torchlogix:GradFactor", "--spec", "GradFactor", "--ranks", "1", "--report", "out")
+    environment = dict(os.environ)
     assert main(words) == 3
+    assert dict(os.environ) == environment, "what a run sets for pytest is for that run alone"
     said = capsys.readouterr().err
     assert "the suite itself broke" in said
     assert "ZeroDivisionError" in said

@@ -6,7 +6,7 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -162,7 +162,7 @@ def _run_pytest(options: RunOptions, recorder: Recorder, passed_on: Sequence[str
     import pytest
 
     said = io.StringIO()
-    with contextlib.ExitStack() as redirected:
+    with _without_the_users_plugins(), contextlib.ExitStack() as redirected:
         if not passed_on:
             redirected.enter_context(contextlib.redirect_stdout(said))
             redirected.enter_context(contextlib.redirect_stderr(said))
@@ -216,11 +216,20 @@ def _prepare(session: Session, journal: Journal | None) -> tuple[tuple[Expectati
     return expected, journal
 
 
-def _pytest_arguments(options: RunOptions, passed_on: Sequence[str]) -> list[str]:
-    # The user's own pytest settings and plugins are for the user's own tests.
+@contextlib.contextmanager
+def _without_the_users_plugins() -> Iterator[None]:
+    """The user's own pytest settings and plugins are for the user's own tests: for these it has none."""
+    names = ("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "PYTEST_ADDOPTS", "PYTEST_PLUGINS")
+    before = {name: os.environ.pop(name) for name in names if name in os.environ}
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
-        os.environ.pop(name, None)
+    try:
+        yield
+    finally:
+        os.environ.pop("PYTEST_DISABLE_PLUGIN_AUTOLOAD", None)
+        os.environ.update(before)
+
+
+def _pytest_arguments(options: RunOptions, passed_on: Sequence[str]) -> list[str]:
     words = [str(SUITE), "-c", os.devnull, f"--rootdir={SUITE.parent.parent}", "-p", "conformance.plugin", *QUIET]
     words += ["-k", options.expression] if options.expression else []
     if options.workers:

@@ -20,7 +20,7 @@ from conformance.kit.observation.graph import functions_behind
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
 
-REPEATED = "the gradient is wrong, and the second derivative is made with it"
+REPEATED = "the gradient is wrong, and the second derivative is made with it; see Function.backward.gradient"
 
 
 @clause("Function.backward.double")
