@@ -123,19 +123,10 @@ class AsksForWhatItSaved(Function):
         return None, *torch.autograd.grad(result, [x, *parameters], grad)
 
 
-class LeavesGradientsOnTheModule(Function):
+class LeavesGradientsOnTheModule(AsksForWhatItSaved):
     """Runs a module again by a whole backward pass, which leaves gradients on parameters that are arguments too."""
 
-    @staticmethod
-    def inputs():
-        layer = torch.nn.Linear(3, 3, dtype=torch.float64)
-        yield layer, torch.randn(4, 3, dtype=torch.float64, requires_grad=True), *layer.parameters()
-
-    @staticmethod
-    def forward(ctx, layer, x, *parameters):
-        ctx.layer = layer
-        ctx.save_for_backward(x)
-        return layer(x).tanh()
+    inputs = AsksForWhatItSaved.inputs
 
     @staticmethod
     @once_differentiable

@@ -285,14 +285,10 @@ def _along(steps: torch.Tensor, own: torch.Tensor, directions: torch.Tensor) -> 
 
 
 def _directions(like: torch.Tensor, dtype: torch.dtype, count: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randn(like.numel(), count, dtype=dtype, generator=generator, device="cpu")
     size = like.detach().abs().double().square().mean().sqrt().clamp_min(1e-12)
-    return (_random(like.numel(), count, dtype) * size.cpu()).to(like.device)
-
-
-@functools.lru_cache(maxsize=16)
-def _random(rows: int, columns: int, dtype: torch.dtype) -> torch.Tensor:
-    """Random numbers on the CPU, the same in every call: nobody may write into them."""
-    return torch.randn(rows, columns, dtype=dtype, generator=torch.Generator().manual_seed(0), device="cpu")
+    return (drawn * size.cpu()).to(like.device)
 
 
 def tensor_calls(subject: Subject, world: World) -> list[TensorCall]:
