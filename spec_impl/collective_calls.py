@@ -13,8 +13,10 @@ import torch
 import torch.distributed as dist
 
 from spec_impl import exchange
+from spec_impl.exchange import untraced
 
 
+@untraced
 def summed(x: torch.Tensor, group: Any) -> torch.Tensor:
     """The sum of every rank's ``x``, the same bits on every rank.
 
@@ -26,6 +28,7 @@ def summed(x: torch.Tensor, group: Any) -> torch.Tensor:
     return total
 
 
+@untraced
 def from_source(x: torch.Tensor, source: int, group: Any) -> torch.Tensor:
     """Rank ``source``'s ``x``.
 
@@ -37,6 +40,7 @@ def from_source(x: torch.Tensor, source: int, group: Any) -> torch.Tensor:
     return received
 
 
+@untraced
 def to_source(x: torch.Tensor, source: int, group: Any) -> torch.Tensor:
     """The sum of every rank's ``x`` on rank ``source``, and zeros on the others.
 
@@ -59,6 +63,7 @@ def own_rows(x: torch.Tensor, group: Any) -> torch.Tensor:
     return _packed(x.narrow(0, rank * rows, rows))
 
 
+@untraced
 def joined_rows(x: torch.Tensor, group: Any) -> torch.Tensor:
     """The rows of every rank's ``x``, rank 0's first.
 
@@ -72,6 +77,7 @@ def joined_rows(x: torch.Tensor, group: Any) -> torch.Tensor:
     return joined
 
 
+@untraced
 def summed_rows(x: torch.Tensor, group: Any) -> torch.Tensor:
     """Take this rank's part of the rows of the sum of every rank's ``x``.
 
@@ -83,6 +89,7 @@ def summed_rows(x: torch.Tensor, group: Any) -> torch.Tensor:
     return exchange.sum_parts(parts.unbind(), group)
 
 
+@untraced
 def traded_rows(x: torch.Tensor, group: Any) -> torch.Tensor:
     """Part *r* of the rows of every rank's ``x`` on rank *r*, what rank 0 sent first.
 

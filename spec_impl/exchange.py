@@ -8,9 +8,10 @@ accelerator use the backend's own collectives.
 
 from __future__ import annotations
 
+import functools
 from array import array
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -29,6 +30,24 @@ _SIZES = 64
 _DESCRIPTION = 8 * (2 + _SIZES)
 _START = 4096 - _DESCRIPTION
 _DTYPES = sorted({value for value in vars(torch).values() if isinstance(value, torch.dtype)}, key=str)
+
+_Moves = TypeVar("_Moves", bound=Callable[..., Any])
+
+
+def untraced(function: _Moves) -> _Moves:
+    """``function`` as it is, in compiled code too.
+
+    The compiler traces no collective. It finds that out in the middle of a function, and then compiles what comes
+    before and after, piece by piece, in every function on the way there: for nothing, since what moves tensors between
+    ranks waits for them. (To say so outside of compiled code would import the compiler.)
+    """
+
+    @functools.wraps(function)
+    def call(*args: Any) -> Any:
+        run = torch.compiler.disable(function) if torch.compiler.is_compiling() else function
+        return run(*args)
+
+    return call  # type: ignore[return-value]
 
 
 def place(group: Any) -> tuple[int, int]:
@@ -60,13 +79,6 @@ def agree(x: torch.Tensor, group: Any) -> list[torch.Tensor]:
     Raises:
         ValueError: on every rank, where two ranks differ; the message says what each one has.
     """
-    # The compiler traces no collective. It would find that out last, and trace all that comes before it once more in
-    # every function on the way here.
-    exchange = torch.compiler.disable(_agree) if torch.compiler.is_compiling() else _agree
-    return exchange(x, group)
-
-
-def _agree(x: torch.Tensor, group: Any) -> list[torch.Tensor]:
     rank, size = place(group)
     sizes = [*x.shape, *[0] * _SIZES][:_SIZES]
     description = array("q", [_DTYPES.index(x.dtype), x.dim(), *sizes])
@@ -117,10 +129,15 @@ def sum_parts(parts: Sequence[torch.Tensor], group: Any) -> torch.Tensor:
 
     Ranks are added in order, so that the sum is the same bits every time.
     """
+    if place(group)[1] == 1:
+        return dense(parts[0]).clone()
+    return _sum_parts(parts, group)
+
+
+@untraced
+def _sum_parts(parts: Sequence[torch.Tensor], group: Any) -> torch.Tensor:
     rank, size = place(group)
     outgoing = [dense(part) for part in parts]
-    if size == 1:
-        return outgoing[rank].clone()
     total = torch.empty_like(outgoing[rank])
     if total.device.type != "cpu":
         dist.reduce_scatter(_real(total), [_real(part) for part in outgoing], group=group)
@@ -167,7 +184,7 @@ def _send_and_receive(outgoing: Sequence[torch.Tensor], incoming: Sequence[torch
 
 
 def _bytes(x: torch.Tensor) -> int:
-    return x.numel() * x.element_size()  # nbytes, which the compiler cannot trace where a shape may vary
+    return x.numel() * x.element_size()
 
 
 def _raw(x: torch.Tensor) -> torch.Tensor:

@@ -273,6 +273,11 @@ def _gather(x: torch.Tensor, group: Any) -> tuple[torch.Tensor, ...]:
     _, size = exchange.place(group)
     if size == 1:
         return (exchange.dense(x).clone(),)
+    return _gather_from(size, x, group)
+
+
+@exchange.untraced
+def _gather_from(size: int, x: torch.Tensor, group: Any) -> tuple[torch.Tensor, ...]:
     x = exchange.dense(x)
     starts = exchange.agree(x, group)
     gathered = [torch.empty_like(x) for _ in range(size)]

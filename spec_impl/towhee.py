@@ -218,13 +218,18 @@ def _gather(tensor: torch.Tensor, place: _Place) -> torch.Tensor:
             f"args say rank {place.local_rank} of {place.world_size}, "
             f"the process group says rank {dist.get_rank()} of {dist.get_world_size()}"
         )
+    return _gather_from(place.world_size, tensor)
+
+
+@exchange.untraced
+def _gather_from(size: int, tensor: torch.Tensor) -> torch.Tensor:
     own = exchange.dense(tensor)
     starts = exchange.agree(own, None)
     if tensor.dim() == 0:
         raise ValueError("a 0-d tensor has no dimension 0 to join along; give it one with unsqueeze(0)")
     rows, *rest = tensor.shape
-    joined = tensor.new_empty((place.world_size * rows, *rest))
-    exchange.gather_into(joined.chunk(place.world_size), own, starts, None)
+    joined = tensor.new_empty((size * rows, *rest))
+    exchange.gather_into(joined.chunk(size), own, starts, None)
     return joined
 
 

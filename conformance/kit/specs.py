@@ -29,15 +29,14 @@ GRADIENT_KINDS: tuple[GradientKind, ...] = get_args(GradientKind)
 class Spec:
     """One documented class, as the suite sees it.
 
-    ``call`` gets the Function class (or callable), or what ``make`` makes of it once and for all, and the arguments;
-    ``inputs`` gets the rank and the world size and yields (label, arguments) pairs; ``gathers`` says that every call
-    is a collective, and ``result`` in which form the documented class gives what it gathered. ``typed`` says that its
-    tensors have SPMD types.
+    What is called is the Function class (or callable), or what ``make`` makes of it once and for all. ``inputs`` gets
+    the rank and the world size and yields (label, arguments) pairs; ``gathers`` says that every call is a collective,
+    and ``result`` in which form the documented class gives what it gathered. ``typed`` says that its tensors have SPMD
+    types.
     """
 
     name: SpecName
     inputs: Callable[[int, int], Iterator[tuple[str, tuple[Any, ...]]]]
-    call: Callable[..., Any]
     gathers: bool = False
     gradient: GradientKind = "numeric"
     result: Form | None = None
@@ -57,11 +56,6 @@ def random(shape: tuple[int, ...], seed: int, dtype: torch.dtype = torch.float64
     """A seeded tensor that requires grad: the same on every machine and in every process."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(shape, dtype=dtype, generator=generator).requires_grad_()
-
-
-def apply(function: Any, *args: Any) -> Any:
-    """Call a Function class by ``apply``, anything else as it is."""
-    return function.apply(*args) if isinstance(function, type) else function(*args)  # type: ignore[attr-defined]
 
 
 def _gather_inputs(rank: int, size: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
@@ -151,12 +145,12 @@ def _no_inputs(rank: int, size: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
 SPECS: dict[str, Spec] = {
     spec.name: spec
     for spec in (
-        Spec("Function", _no_inputs, apply),
-        Spec("AllGatherGradAutograd", _gather_inputs, apply, gathers=True, gradient="spec", result="tuple"),
-        Spec("AllGather", _towhee_inputs, apply, gathers=True, gradient="spec", result="joined"),
-        Spec("Collective", _no_inputs, apply, gathers=True, gradient="spec", typed=True),
-        Spec("GradFactor", _factor_inputs, apply, gradient="spec"),
-        Spec("MakeViewlessTensor", _viewless_inputs, apply),
-        Spec("NestedIOFunction", _nested_inputs, apply, make=nested_product),
+        Spec("Function", _no_inputs),
+        Spec("AllGatherGradAutograd", _gather_inputs, gathers=True, gradient="spec", result="tuple"),
+        Spec("AllGather", _towhee_inputs, gathers=True, gradient="spec", result="joined"),
+        Spec("Collective", _no_inputs, gathers=True, gradient="spec", typed=True),
+        Spec("GradFactor", _factor_inputs, gradient="spec"),
+        Spec("MakeViewlessTensor", _viewless_inputs),
+        Spec("NestedIOFunction", _nested_inputs, make=nested_product),
     )
 }

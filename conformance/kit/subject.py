@@ -138,9 +138,14 @@ class Subject:
     @property
     def called(self) -> Callable[..., Any]:
         """What makes the call and nothing else: the target, by way of ``call`` or as its spec has it."""
-        call = self.call or self._spec.call
-        target = self.target if self.call else self._spec.make(self.target)
-        return lambda *args: call(target, *args)
+        if self.call:
+            call, own = self.call, self.target
+            return lambda *args: call(own, *args)
+        target = self._spec.make(self.target)
+        # In one function each: the compiler compiles them too.
+        if isinstance(target, type):
+            return lambda *args: target.apply(*args)  # type: ignore[attr-defined]
+        return lambda *args: target(*args)
 
     @contextmanager
     def asking_for_its_group(self) -> Iterator[None]:

@@ -13,6 +13,7 @@ PRELOAD = (
     "torch",
     "torch.distributed",
     "torch.distributed._functional_collectives",
+    "torch.fx.experimental.symbolic_shapes",  # by torch.autograd.grad, once it is given gradients
     "conformance.ranks.worker",
     "conformance.kit.samples",
     "conformance.kit.expect",

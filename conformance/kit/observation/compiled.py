@@ -18,6 +18,7 @@ from unittest import mock
 import torch
 import torch._dynamo
 import torch._dynamo.guards
+import torch._dynamo.utils
 
 from conformance.kit.calls import SampleCall
 from conformance.kit.deviations import need
@@ -53,16 +54,31 @@ def compiling() -> Iterator[None]:
     level = log.level
     torch.compiler.reset()
     log.setLevel(logging.CRITICAL)
-    # It empties the processor's caches to time every guard, for a log that nobody reads here.
-    untimed = mock.patch.object(torch._dynamo.guards, "profile_guard_manager", return_value=0.0, create=True)
     try:
-        with untimed, _traced_collectives(), warnings.catch_warnings():
+        with _unlogged(), _traced_collectives(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the compiler looks at things that warn, whatever the user's filters
-            need(torch.compile(torch.compiler.is_compiling, backend=BACKEND)(), SWITCHED_OFF)
+            need(torch.compile(_is_compiled, backend=BACKEND)(), SWITCHED_OFF)
             yield
     finally:
         log.setLevel(level)
         torch.compiler.reset()
+
+
+def _is_compiled() -> bool:
+    return torch.compiler.is_compiling()
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """Have the compiler gather nothing for a log that nobody reads here: for most functions it takes longer than they.
+
+    It empties the processor's caches to time every guard, and writes down all of its configuration.
+    """
+    with (
+        mock.patch.object(torch._dynamo.guards, "profile_guard_manager", return_value=0.0, create=True),
+        mock.patch.object(torch._dynamo.utils, "_scrubbed_inductor_config_for_logging", return_value=None, create=True),
+    ):
+        yield
 
 
 @contextmanager
