@@ -16,7 +16,9 @@ from conformance.kit.typed_values import cotangent
 from conformance.kit.world import World
 
 #: How late one rank comes: long enough for the others to return without it, if they do not wait (seconds).
-LATE = 0.05
+LATE = 0.025
+#: How long what a rank left running may take to end, once every rank has returned (seconds).
+SETTLED = 0.01
 Gradients = list[torch.Tensor | None]
 AnyTensor = TypeVar("AnyTensor", torch.Tensor, torch.Tensor | None)
 
@@ -48,7 +50,7 @@ def _come(late: int | None, world: World) -> None:
 def settle(world: World) -> None:
     """Let every rank return, and what it left running end."""
     world.exchange(None)
-    time.sleep(LATE / 5)
+    time.sleep(SETTLED)
 
 
 def are_results_left_behind(claim: Claim, world: World) -> bool:
