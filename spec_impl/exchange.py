@@ -31,10 +31,11 @@ _DESCRIPTION = 8 * (2 + _SIZES)
 _START = 4096 - _DESCRIPTION
 _DTYPES = sorted({value for value in vars(torch).values() if isinstance(value, torch.dtype)}, key=str)
 
-_Moves = TypeVar("_Moves", bound=Callable[..., Any])
+#: A function that moves tensors between ranks.
+Moves = TypeVar("Moves", bound=Callable[..., Any])
 
 
-def untraced(function: _Moves) -> _Moves:
+def untraced(function: Moves) -> Moves:
     """``function`` as it is, in compiled code too.
 
     The compiler traces no collective. It finds that out in the middle of a function, and then compiles what comes

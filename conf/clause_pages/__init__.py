@@ -61,6 +61,7 @@ UNDOCUMENTED = {
     "GradientKind",
     "Gradients",
     "Inputs",
+    "Moves",
     "Params",
     "Ranks",
     "Report",

@@ -70,9 +70,9 @@ def _is_compiled() -> bool:
 
 @contextmanager
 def _unlogged() -> Iterator[None]:
-    """Have the compiler gather nothing for a log that nobody reads here: for most functions it takes longer than they.
+    """Have the compiler write no log, which nobody reads here: of a small function that takes longer than the rest.
 
-    It empties the processor's caches to time every guard, and writes down all of its configuration.
+    It would empty the processor's caches to time every guard, and write down all of its configuration.
     """
     with (
         mock.patch.object(torch._dynamo.guards, "profile_guard_manager", return_value=0.0, create=True),
