@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from conformance.kit.specs import random
+from conformance.kit.specs import apply, random
 from conformance.kit.subject import Subject
 from published.packages import bare, enter
 
@@ -48,7 +48,7 @@ def _times() -> Iterator[tuple[Any, ...]]:
 
 def _with_weight(function: Any, *args: Any) -> Any:
     weight = next(arg.weight for arg in args if isinstance(arg, torch.nn.Module))
-    return function.apply(*args, weight)
+    return apply(function, *args, weight)
 
 
 bisection = Subject("zuko.utils:Bisection", inputs=_bracket, call=_with_weight)

@@ -58,6 +58,11 @@ def random(shape: tuple[int, ...], seed: int, dtype: torch.dtype = torch.float64
     return torch.randn(shape, dtype=dtype, generator=generator).requires_grad_()
 
 
+def apply(function: Any, *args: Any) -> Any:
+    """Call a Function class by ``apply``, anything else as it is."""
+    return function.apply(*args) if isinstance(function, type) else function(*args)  # type: ignore[attr-defined]
+
+
 def _gather_inputs(rank: int, size: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
     yield "matrix", (random((2, 3), 100 + rank),)
     if size == 1:  # with more ranks the specs' own tests bring every shape
