@@ -59,7 +59,7 @@ def random(shape: tuple[int, ...], seed: int, dtype: torch.dtype = torch.float64
 
 
 def apply(function: Any, *args: Any) -> Any:
-    """Call a Function class by ``apply``, anything else as it is."""
+    """Call a Function class by ``apply``, anything else as it is: for the ``call`` of a subject."""
     return function.apply(*args) if isinstance(function, type) else function(*args)  # type: ignore[attr-defined]
 
 
