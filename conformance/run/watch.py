@@ -15,7 +15,7 @@ from conformance.core.plan import PlannedTest
 from conformance.run.session import Session
 
 #: How often the files are looked at (seconds). An editor's save is done by the next look but one.
-LOOK = 0.05
+LOOK = 0.02
 Stamp = tuple[int, int]
 
 
