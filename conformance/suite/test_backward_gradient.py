@@ -18,7 +18,10 @@ from conformance.kit.subject import Subject
 from conformance.kit.variations.variants import OWN, draws, farthest, moved_apart
 from conformance.kit.world import World
 
-ROUGH = "not smooth enough near any sample for differences to tell a derivative"
+ROUGH = (
+    "not smooth enough near any sample for differences to tell a derivative, or forward refuses the numbers beside it: "
+    "then let call= make what it takes from any numbers"
+)
 #: The factor by which a gradient scaler multiplies the loss at first.
 LOSS_SCALE = 65536.0
 #: How far gradients that should agree may be apart, next to their size: what is looked for is wrong and not imprecise.

@@ -55,8 +55,11 @@ def test_gradients_under_autocast_agree(subject: Subject, world: World) -> None:
         actual = world.try_call(_gradients, sample, mixed, world)
         if actual is None:
             continue
+        moved = [world.try_call(_gradients, point, point, world) for point in shaken(sample, world, 2.0**-8)]
+        nearby = [gradients for gradients in moved if gradients is not None]
+        if not nearby:
+            continue  # forward refuses what rounding makes of the sample
         compared += 1
-        nearby = [_gradients(point, point, world) for point in shaken(sample, world, 2.0**-8)]
         for at, (one, right) in enumerate(zip(actual, plain, strict=True)):
             spread = max(_gap(right, other[at]) for other in nearby)
             allowed = FORGIVEN * _gap(right, torch.zeros_like(right)) + 10 * spread + 1e-6
@@ -119,7 +122,11 @@ def test_gradients_of_one_sign_add_up_in_lower_precision(subject: Subject, world
             continue
         ones = [torch.ones_like(output) for output in run.outputs]
         actual = [gradient.double() for gradient in run.filled(run.gradients(ones))]
-        right, *nearby = [_widely(point, ones) for point in (wide, *shaken(wide, world, 2.0**-8))]
+        right = _widely(wide, ones)
+        moved = [world.try_call(_widely, point, ones) for point in shaken(wide, world, 2.0**-8)]
+        nearby = [gradients for gradients in moved if gradients is not None]
+        if not nearby:
+            continue
         compared += 1
         for at, one, expected, *others in zip(sample.active, actual, right, *nearby, strict=True):
             size, spread = _gap(expected, torch.zeros_like(expected)), max(_gap(expected, other) for other in others)

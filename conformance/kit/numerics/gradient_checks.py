@@ -39,7 +39,7 @@ def expect_derivative(sample: SampleCall, world: World, is_derived: bool = False
             slopes = _slopes(world, run, cotangents, at, gradients[at], is_derived)
             wrong = next((slope for slope in slopes if slope.verdict == "differs"), None)
             if wrong and _is_shown_whole(world, point.values[at]):
-                _same_gradient(run, cotangents, at, gradients[at], wrong)
+                _same_gradient(world, run, cotangents, at, gradients[at], wrong)
             expect.that(
                 wrong is None,
                 f"derivative of the loss along a random direction of {point.name(at)}",
@@ -116,8 +116,9 @@ def gradients_of(sample: SampleCall, cotangents: list[torch.Tensor]) -> list[tor
 
 def result_epsilon(world: World, run: Run) -> float:
     """The machine epsilon of the results of a call: of single precision where all fit in there, wherever it is."""
-    moved = next(shaken(run.sample, world, SINGLE)).run(needed=run.leaves).outputs
-    fits = all(bool((_in_single(output) == output).all()) for output in moved if is_strided(output))
+    moved = world.try_call(next(shaken(run.sample, world, SINGLE)).run, needed=run.leaves)
+    outputs = moved.outputs if moved else run.outputs
+    fits = all(bool((_in_single(output) == output).all()) for output in outputs if is_strided(output))
     eps = epsilon([*run.outputs, *run.leaves.values()])
     return max(eps, SINGLE) if all(world.exchange(fits)) else eps
 
@@ -131,10 +132,12 @@ def _is_shown_whole(world: World, value: torch.Tensor) -> bool:
 
 
 def _same_gradient(
-    run: Run, cotangents: list[torch.Tensor], at: int, gradient: torch.Tensor | None, slope: Comparison
+    world: World, run: Run, cotangents: list[torch.Tensor], at: int, gradient: torch.Tensor | None, slope: Comparison
 ) -> None:
-    """Show both gradients whole, where that tells them apart."""
-    expected = by_differences(run, cotangents, at)
+    """Show both gradients whole, where that tells them apart, and forward takes each element moved by itself."""
+    expected = world.try_call(by_differences, run, cotangents, at)
+    if expected is None:
+        return
     what = f"gradient of {run.sample.name(at)}"
     if gradient is None:
         raise Deviation(what, "None: no gradient at all", expect.shown(expected), _forgotten(run.sample))
@@ -144,7 +147,7 @@ def _same_gradient(
         actual,
         f"{right} by differences of forward; along a random direction their slope is {slope.by_differences}, "
         f"that of the actual gradient {slope.analytic:.9g}",
-        likely_mistake(run, cotangents, at, gradient, expected),
+        world.try_call(likely_mistake, run, cotangents, at, gradient, expected) or "",
     )
 
 

@@ -12,13 +12,15 @@ from conformance.kit.world import World
 
 
 def nearby(sample: SampleCall, world: World, tries: int = 2) -> Iterator[SampleCall]:
-    """The point itself, and a few close to it: a kink at one of them is no kink at the others."""
+    """The point itself, and a few close to it that forward takes: a kink at one of them is no kink at the others."""
     yield sample
     for attempt in range(tries):
         values = {at: sample.values[at].detach() for at in sample.active}
-        yield sample.having(
+        point = sample.having(
             {at: value + 0.02 * direction(world, value, "near", attempt, at) for at, value in values.items()}
         )
+        if world.try_call(point.run):
+            yield point
 
 
 def shaken(

@@ -80,6 +80,7 @@ def compare(world: World, loss: Loss, analytic: float, eps: float, reach: float 
     """Compare an analytic slope with differences of a loss.
 
     What gradcheck lets pass at its default tolerances is called unclear unless it is shown beyond the noise of forward.
+    A step to where forward refuses the numbers tells nothing either.
 
     Args:
         world: the ranks; each contributes its own loss and slope.
@@ -127,7 +128,10 @@ def _confirmed(world: World, loss: Loss, seen: Comparison, precision: float) -> 
 
 def _is_lost_on_tiny_steps(world: World, loss: Loss, seen: Comparison) -> bool:
     """Whether a tiny step shows another slope, as it does where numbers are rounded to single precision inside."""
-    (right, left), _ = _together(world, loss(TINY), loss(-TINY))
+    moved = _both_ways(world, loss, TINY)
+    if moved is None:
+        return False
+    (right, left), _ = _together(world, *moved)
     return abs((right - left) / (2 * TINY) - seen.numeric) > 0.1 * abs(seen.analytic - seen.numeric)
 
 
@@ -136,7 +140,9 @@ def _judged(world: World, loss: Loss, slope: float, precision: float, shrink: fl
     here = loss(0.0)
     (middle,), weight = _together(world, here)
     step = shrink * _step(slope, weight, precision)
-    far = loss(step), loss(-step)
+    far = _both_ways(world, loss, step)
+    if far is None:
+        return Comparison("unclear", slope)
     (right, left), _ = _together(world, *far)
     value = (right - left) / (2 * step)
     noise = ROUNDINGS * precision * weight / step
@@ -147,7 +153,9 @@ def _judged(world: World, loss: Loss, slope: float, precision: float, shrink: fl
         return Comparison("agrees", slope, value, noise=noise)
     if right == middle == left:
         return Comparison("flat", slope, value, noise=noise, size=weight)
-    close = loss(step / 2), loss(-step / 2)
+    close = _both_ways(world, loss, step / 2)
+    if close is None:
+        return Comparison("unclear", slope)
     (near_right, near_left), _ = _together(world, *close)
     # A kink shows in what right and left say, a jump in what a long and a short step say; both bound the error.
     kinks = sum(world.exchange(_kinks(here, far, close, precision)))
@@ -157,6 +165,11 @@ def _judged(world: World, loss: Loss, slope: float, precision: float, shrink: fl
     differs = abs(slope - value) > near + off if math.isfinite(slope) else off <= SMOOTH * (abs(value) + weight)
     verdict = "differs" if differs else "unclear"
     return Comparison(verdict, slope, value, jump / weight if weight else 0.0, max(noise, bend, jump), weight)
+
+
+def _both_ways(world: World, loss: Loss, step: float) -> Pair | None:
+    """The loss after a step to either side; None where that leaves what forward takes, on any rank."""
+    return world.try_call(lambda: (loss(step), loss(-step)))
 
 
 def _step(slope: float, weight: float, precision: float) -> float:
@@ -203,7 +216,9 @@ def inner(gradient: torch.Tensor | None, direction: torch.Tensor) -> float:
     """The slope that a gradient claims along a direction; PyTorch's complex gradients are made for this product."""
     if gradient is None:
         return 0.0
-    return float((to_double(gradient.detach()).conj() * to_double(direction)).real.sum())
+    along = to_double(direction)
+    slopes = (to_double(gradient.detach()).conj() * along).real
+    return float(torch.where(along == 0, 0.0, slopes).sum())  # what is not moved counts for nothing, be it infinite
 
 
 def reach(cotangents: Iterable[torch.Tensor], directions: Iterable[torch.Tensor]) -> float:

@@ -97,9 +97,8 @@ def moved_apart(sample: SampleCall, world: World) -> SampleCall | None:
     is_uniform = any(value.numel() > 1 and bool((value == value[(0,) * value.dim()]).all()) for value in plain)
     if not any(world.exchange(is_alike or is_uniform)):
         return None
-    _, beside = nearby(sample, world, tries=1)
-    taken = world.try_call(beside.run)
-    return replace(beside, label=f"{sample.label} with its numbers moved apart") if taken else None
+    _, *beside = nearby(sample, world, tries=1)
+    return replace(beside[0], label=f"{sample.label} with its numbers moved apart") if beside else None
 
 
 def with_number(sample: SampleCall, at: int, gradient: torch.Tensor | None, number: float) -> SampleCall | None:
@@ -165,16 +164,18 @@ def everywhere(sample: SampleCall, world: World, look: Callable[[SampleCall], Fo
 
     Rounding may turn a result over where a Function jumps, but not at every point.
     """
-    here, *others = nearby(sample, world)
-    wrong = look(here)
+    points = nearby(sample, world)
+    wrong = look(next(points))
     if not any(world.exchange(wrong is not None)):
         return None
-    for point in others:
+    confirmed = False
+    for point in points:
         # In a tuple, since to find nothing wrong is not to fail.
         looked = world.try_call(lambda point: (look(point),), point)
         if looked is None or not any(world.exchange(looked[0] is not None)):
             return None
-    return wrong
+        confirmed = True
+    return wrong if confirmed else None
 
 
 def same_outputs(one: Run, other: Run, world: World) -> bool:

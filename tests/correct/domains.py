@@ -1,0 +1,101 @@
+"""Correct Functions that refuse what lies outside their domain, with samples inside it, close to its edge and on it."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+SPEC = "Function"
+
+
+def inputs():
+    yield (torch.tensor([0.2, 0.5, 0.7, 0.4], dtype=torch.float64, requires_grad=True),)
+
+
+class Root(Function):
+    """Takes a zero, where its slope is infinite, and nothing below."""
+
+    @staticmethod
+    def forward(ctx, x):
+        if bool((x < 0).any()):
+            raise ValueError("the square root of a negative number")
+        root = x.sqrt()
+        ctx.save_for_backward(root)
+        return root
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (root,) = ctx.saved_tensors
+        return grad / (2 * root)
+
+
+class RootAtZero(Root):
+    """The same, and one of the numbers of its sample is the edge itself."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.tensor([0.2, 0.0, 0.7, 0.4], dtype=torch.float64, requires_grad=True),)
+
+
+class Power(Function):
+    """Is flat at the edge of its domain, where its sample has a number."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.tensor([0.0, 0.5, 0.7, 0.4], dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        if bool((x < 0).any()):
+            raise ValueError("a power of a negative number")
+        ctx.save_for_backward(x)
+        return x**2.2
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * 2.2 * x**1.2
+
+
+class Arccosine(Function):
+    """Is steep at the edge of its domain, close to which its sample has a number."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.tensor([0.2, -0.5, 0.9999], dtype=torch.float64, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        if bool((x.abs() > 1).any()):
+            raise ValueError("no number has such a cosine")
+        ctx.save_for_backward(x)
+        return x.acos()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return -grad / (1 - x * x).sqrt()
+
+
+class Probabilities(Function):
+    """Takes rows that add up to one, and no others: no step leads from one to another."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.rand(3, 4, dtype=torch.float64).softmax(-1).requires_grad_(),)
+
+    @staticmethod
+    def forward(ctx, p):
+        if not torch.allclose(p.detach().sum(-1), torch.ones((), dtype=p.dtype), atol=1e-6):
+            raise ValueError("rows of probabilities add up to one")
+        ctx.save_for_backward(p)
+        return -(p * p.log()).sum(-1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (p,) = ctx.saved_tensors
+        return -grad.unsqueeze(-1) * (p.log() + 1)
