@@ -67,6 +67,20 @@ class UndefinedMode(OperationMode):
         return result
 
 
+class DrawingMode(OperationMode):
+    """Notes the operations that draw random numbers, whoever seeded the generator that they take."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drew: list[str] = []
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run the operation, and note it if it draws."""
+        if torch.Tag.nondeterministic_seeded in function.tags:
+            self.drew.append(str(function))
+        return carry_out(function, args, kwargs)
+
+
 def _floating(tree: Any) -> list[torch.Tensor]:
     return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor) and differentiable(leaf)]
 

@@ -30,7 +30,16 @@ from conformance.kit.variations.layouts import (
     writes_into_shared,
 )
 from conformance.kit.variations.sizes import GROWN, is_read, resized
-from conformance.kit.variations.variants import NEAR, Mismatch, everywhere, farthest, same_outputs, steady, without_rows
+from conformance.kit.variations.variants import (
+    NEAR,
+    Mismatch,
+    draws_by_any_seed,
+    everywhere,
+    farthest,
+    same_outputs,
+    steady,
+    without_rows,
+)
 from conformance.kit.world import World
 
 #: What is compared of two calls: their results, or the gradients.
@@ -101,7 +110,9 @@ def _by_layout(point: SampleCall, world: World, arrange: Arrange, layout: str) -
         tolerance = near + 3 * rough
         if any(world.exchange(rough >= 1)):
             return None  # rounding alone decides what comes out
-        if any(world.exchange(gap > tolerance)) and not _is_misread(point, arrange, look, world):
+        if any(world.exchange(gap > tolerance)) and not (
+            _is_misread(point, arrange, look, world) or draws_by_any_seed(point, world)
+        ):
             who, what = "forward", f"result of {point.label}"
             if look is gradients:
                 who, what = "backward", f"gradient of {point.name(list(base.leaves)[place])}"

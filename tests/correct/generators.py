@@ -86,3 +86,42 @@ class DrawsFromAnObjectsGenerator(Function):
     def backward(ctx, grad):
         (factors,) = ctx.saved_tensors
         return grad * factors, None
+
+
+class SketchesByItsOwnSeed(Function):
+    """Projects on random directions, which it makes from a seed: PyTorch draws others in another dtype."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(3, 4, dtype=torch.float64, requires_grad=True), 1
+
+    @staticmethod
+    def forward(ctx, x, seed):
+        generator = torch.Generator().manual_seed(seed)
+        directions = torch.randn(x.shape[-1], 8, dtype=x.dtype, generator=generator)
+        ctx.save_for_backward(directions)
+        return x @ directions
+
+    @staticmethod
+    def backward(ctx, grad):
+        (directions,) = ctx.saved_tensors
+        return grad @ directions.mT, None
+
+
+class FillsMemoryByItsOwnSeed(Function):
+    """Draws into memory that lies as its input does, so that another layout has other numbers."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(4, 6, dtype=torch.float64, requires_grad=True), 1
+
+    @staticmethod
+    def forward(ctx, x, seed):
+        noise = torch.empty_like(x).normal_(generator=torch.Generator(x.device).manual_seed(seed))
+        ctx.save_for_backward(noise)
+        return x * noise
+
+    @staticmethod
+    def backward(ctx, grad):
+        (noise,) = ctx.saved_tensors
+        return grad * noise, None

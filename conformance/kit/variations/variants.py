@@ -15,6 +15,7 @@ import torch
 
 from conformance.kit.calls import Run, SampleCall, differentiated, in_double
 from conformance.kit.deviations import need
+from conformance.kit.modes import DrawingMode
 from conformance.kit.numerics.gradient_checks import gradients_of, result_epsilon
 from conformance.kit.numerics.nearby import nearby, shaken
 from conformance.kit.numerics.triangles import is_symmetric, stays_definite
@@ -144,6 +145,13 @@ def draws(sample: SampleCall, world: World) -> bool:
         a.shape == b.shape and _gap(a, b) == 0 for a, b in zip(one, other, strict=True)
     )
     return any(world.exchange(not alike))
+
+
+def draws_by_any_seed(sample: SampleCall, world: World) -> bool:
+    """Whether a call draws, on any rank, be it from a seed of its own: another dtype or layout has other numbers."""
+    with DrawingMode() as mode:
+        world.try_call(sample.run)
+    return any(world.exchange(bool(mode.drew)))
 
 
 def is_stable(sample: SampleCall, world: World) -> bool | None:
