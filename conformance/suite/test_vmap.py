@@ -213,10 +213,14 @@ def test_nested_batches_equal_their_samples(subject: Subject, world: World) -> N
     """A vmap inside a vmap gives what the samples of the samples give."""
     found = []
     for outer, inner in _nested(subject, world):
-        actual = outer.map(lambda values, inner=inner[0]: inner.map(partial(outputs, inner.sample), values))
+        try:
+            actual = outer.map(lambda values, inner=inner[0]: inner.map(partial(outputs, inner.sample), values))
+        except NotImplementedError:  # these in_dims have no rule
+            continue
         for place, row in enumerate(inner):
             what = f"{outer} outside and {row} inside: output"
             found.append(([whole[place] for whole in actual], _by_sample(row), what, outer.precision))
+    need(found, "its vmap raises NotImplementedError for every batch of batches")
     for parts, expected, what, precision in found:
         expect_batch(parts, expected, what, precision)
 

@@ -359,3 +359,31 @@ class RarelyNoisy(Noisy):
         x = x.movedim(in_dims[0], 0)
         like = x if info.randomness == "different" else x[0]
         return Scaled.apply(x, (torch.rand_like(like) > 0.001).to(x.dtype).expand_as(x)), (0, 0)
+
+
+class BatchesItsFirstArgumentAlone(Function):
+    """Says of the other one that it has no rule for it."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(2, 3, dtype=torch.float64, requires_grad=True), torch.randn(3, 4, dtype=torch.float64)
+
+    @staticmethod
+    def forward(x, weight):
+        return x @ weight
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        return grad @ weight.mT, x.mT @ grad
+
+    @staticmethod
+    def vmap(info, in_dims, x, weight):
+        if in_dims[1] is not None:
+            raise NotImplementedError("weight cannot be batched")
+        rows = x.movedim(in_dims[0], 0).flatten(0, 1)
+        return BatchesItsFirstArgumentAlone.apply(rows, weight).unflatten(0, (info.batch_size, -1)), 0

@@ -87,7 +87,7 @@ class Batch:
 
 
 def batches(subject: Subject, world: World, few: bool = False) -> Iterator[Batch]:
-    """For every sample, batches over different in_dims.
+    """For every sample, batches over different in_dims, without those that the class says it has no rule for.
 
     Raises:
         NotApplicable: the class does not support torch.vmap, or nothing can be compared.
@@ -95,7 +95,8 @@ def batches(subject: Subject, world: World, few: bool = False) -> Iterator[Batch
     found = batched_samples(subject, world)
     need(not any(map(draws_numbers, found)), "it draws random numbers: no two calls are alike")
     need(not (subject.generates_vmap and any(map(_changed, found))), NO_DIRTY)
-    for sample in found:
+    is_taken = False
+    for number, sample in enumerate(found):
         values = variants(sample)
         every = choices(sample)
         step = max(1, len(every) // FEW) if few else 1
@@ -103,7 +104,26 @@ def batches(subject: Subject, world: World, few: bool = False) -> Iterator[Batch
         if every and subject.generates_vmap and world.size == 1:
             _expect_tuples(batch(sample, every[0], values))
         for in_dims in islice(every, 0, None, step):
-            yield replace(batch(sample, in_dims, values), precision=precision)
+            made = replace(batch(sample, in_dims, values), precision=precision)
+            if not (subject.defines("vmap") and _has_no_rule(number, made, world)):
+                is_taken = True
+                yield made
+    need(is_taken, "its vmap raises NotImplementedError for every in_dims")
+
+
+def _has_no_rule(number: int, made: Batch, world: World) -> bool:
+    """Whether vmap raises NotImplementedError for a batch, on any rank: support for every in_dims is not owed."""
+    key = ("has no vmap rule", number, tuple(made.in_dims.items()))
+    if key not in world.known:
+        try:
+            made.map(partial(outputs, made.sample))
+            refused = False
+        except NotImplementedError:
+            refused = True
+        except Exception:  # a test will meet it
+            refused = False
+        world.known[key] = any(world.exchange(refused))
+    return bool(world.known[key])
 
 
 def batched_samples(subject: Subject, world: World) -> list[SampleCall]:
