@@ -53,7 +53,7 @@ def _pairs(subject: Subject, world: World) -> Iterator[tuple[SampleCall, SampleC
     given = [sample for sample, _ in differentiated(subject, world)]
     yield from pairwise(given)
     for sample in given:
-        for other in filter(None, (longer(sample), _other_numbers(sample) if world.size == 1 else None)):
+        for other in filter(None, (longer(sample, world), _other_numbers(sample) if world.size == 1 else None)):
             results = world.try_call(lambda other: _results(other.run(), world), other)
             if results:
                 yield sample, other

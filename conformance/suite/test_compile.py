@@ -58,7 +58,7 @@ def _steady(subject: Subject, world: World) -> list[SampleCall]:
     for sample, _ in differentiated(subject, world):
         if draws(sample, world) or works_in_place(sample, world):
             continue
-        other = longer(sample)
+        other = longer(sample, world)
         takes_it = other is not None and world.try_call(draws, other, world) is False
         found += [sample, other] if other is not None and takes_it else [sample]
     need(found, "it draws random numbers, or works in place, where PyTorch itself loses gradients")

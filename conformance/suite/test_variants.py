@@ -171,7 +171,7 @@ def test_gradient_of_nothing(subject: Subject, world: World) -> None:
     """
     taken = 0
     for sample in steady(subject, world):
-        empty = without_rows(sample)
+        empty = without_rows(sample, world)
         with UndefinedMode() as mode:
             run = world.try_call(empty.run) if empty else None
         if run is None or any(world.exchange(bool(mode.undefined))):
@@ -256,14 +256,14 @@ def _is_tied(sample: SampleCall, world: World) -> bool:
     lengths = [value.shape[0] for value in sample.values if isinstance(value, torch.Tensor) and value.dim()]
     if _rows(sample) == 1 and lengths.count(1) > 1:
         return True  # one of them may be a single row for all those of another
-    tried = [world.try_call(_with_fewer_rows, sample, half) for half in (False, True)]
+    tried = [world.try_call(_with_fewer_rows, sample, world, half) for half in (False, True)]
     found = [fewer for fewer in tried if fewer]
     return bool(found) and not any(world.try_call(_taken, fewer, None, world) is not None for fewer in found)
 
 
-def _with_fewer_rows(sample: SampleCall, half: bool) -> SampleCall | None:
+def _with_fewer_rows(sample: SampleCall, world: World, half: bool) -> SampleCall | None:
     rows = _rows(sample)
-    return without_rows(sample, rows - rows // 2 if half else 1)
+    return without_rows(sample, world, rows - rows // 2 if half else 1)
 
 
 def _rows(sample: SampleCall) -> int:
@@ -281,9 +281,8 @@ def _derived(sample: SampleCall, kind: str, world: World) -> Run | None:
     if kind in LAYOUTS:
         return laid(sample, LAYOUTS[kind]) if any(world.exchange(changes(sample, LAYOUTS[kind]))) else None
     if kind == EMPTY:
-        empty = without_rows(sample)
-        # A rank that has no rows anyway makes the call with the others.
-        return (empty or sample).run() if any(world.exchange(empty is not None)) else None
+        empty = without_rows(sample, world)
+        return empty.run() if empty else None
     other = world.try_call(resized, sample, kind)
     if other is None or (kind in GROWN and not world.try_call(lambda: is_read(sample, other) or None)):
         return None

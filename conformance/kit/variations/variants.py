@@ -20,7 +20,7 @@ from conformance.kit.numerics.gradient_checks import gradients_of, result_epsilo
 from conformance.kit.numerics.nearby import nearby, shaken
 from conformance.kit.numerics.triangles import is_symmetric, stays_definite
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import is_arrangeable, is_strided, to_double
+from conformance.kit.tensors import differentiable, is_arrangeable, is_strided, to_double
 from conformance.kit.world import World
 
 Found = TypeVar("Found")
@@ -58,11 +58,13 @@ def in_dtype(sample: SampleCall, dtype: torch.dtype) -> SampleCall | None:
     return sample.having(moved) if any(moved[at].dtype != value.dtype for at, value in tensors.items()) else None
 
 
-def without_rows(sample: SampleCall, count: int | None = None) -> SampleCall | None:
+def without_rows(sample: SampleCall, world: World, count: int | None = None) -> SampleCall | None:
     """The sample with an empty first dimension in its first input and in all inputs of the same length.
 
     Args:
         sample: what it is derived from.
+        world: the ranks, which leave rows of the same inputs out, or none does. Among several, whole numbers stay: they
+            may say how many rows go to whom.
         count: how many rows are left out, where it is not all of them.
 
     Returns:
@@ -70,18 +72,28 @@ def without_rows(sample: SampleCall, count: int | None = None) -> SampleCall | N
     """
     rows = next((sample.values[at].shape[0] for at in sample.active if sample.values[at].dim()), 0)
     left = 0 if count is None else rows - count
-    if rows == 0 or (count is not None and left <= 0):
-        return None
     tensors = {at: value.detach() for at, value in enumerate(sample.values) if isinstance(value, torch.Tensor)}
-    if not all(map(is_strided, tensors.values())):
+    shrinking = [
+        at
+        for at, value in tensors.items()
+        if value.dim() and value.shape[0] == rows and (world.size == 1 or differentiable(value))
+    ]
+    fits = rows > 0 and (count is None or left > 0) and all(map(is_strided, tensors.values()))
+    told = world.exchange(shrinking if fits else [])
+    if not told[0] or any(places != told[0] for places in told):
         return None
-    return sample.having({at: value[:left] for at, value in tensors.items() if value.dim() and value.shape[0] == rows})
+    return sample.having({at: tensors[at][:left] for at in shrinking})
 
 
-def longer(sample: SampleCall) -> SampleCall | None:
-    """The sample with every tensor twice, along its first dimension; None where one has none."""
+def longer(sample: SampleCall, world: World) -> SampleCall | None:
+    """The sample with every tensor twice, along its first dimension; None where one has none, or no rows, on any rank.
+
+    Rows of a rank that has none stay as many, and its call is the one that the others no longer make.
+    """
     tensors = {at: value.detach() for at, value in enumerate(sample.values) if isinstance(value, torch.Tensor)}
-    if not all(value.dim() and is_strided(value) for value in tensors.values()):
+    has_rows = all(value.dim() and is_strided(value) for value in tensors.values())
+    grows = has_rows and any(sample.values[at].shape[0] for at in sample.active)
+    if not all(world.exchange(grows)):
         return None
     made = sample.having({at: torch.cat([value, (to_double(value) * 0.5).to(value)]) for at, value in tensors.items()})
     return replace(made, label=f"{sample.label} made longer")

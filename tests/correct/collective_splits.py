@@ -1,0 +1,76 @@
+"""Collectives that deal rows out by numbers made for each rank, where one rank has none of its own."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch.autograd import Function
+
+from conformance import GROUP
+from tests.correct._collectives import rank_and_size
+
+SPEC = "Collective"
+
+
+def _count(sender, receiver):
+    """How many rows one rank sends another; the first rank sends none."""
+    return 0 if sender == 0 else (sender + 2 * receiver) % 3 + 1
+
+
+def _sent():
+    rank, size = rank_and_size()
+    return [_count(rank, other) for other in range(size)]
+
+
+def _received():
+    rank, size = rank_and_size()
+    return [_count(other, rank) for other in range(size)]
+
+
+def _dealt(x, sent, received, group):
+    out = x.new_empty((sum(received), *x.shape[1:]))
+    dist.all_to_all_single(out, x.contiguous(), received, sent, group=group)
+    return out
+
+
+class ByLists(Function):
+    """Is told how many rows go where; PyTorch refuses other numbers of rows before anything is sent."""
+
+    TYPES = "V -> V"
+
+    @staticmethod
+    def inputs():
+        sent = _sent()
+        yield torch.randn(sum(sent), 2, dtype=torch.float64, requires_grad=True), sent, _received(), GROUP
+
+    @staticmethod
+    def forward(ctx, x, sent, received, group):
+        ctx.sent, ctx.received, ctx.group = sent, received, group
+        return _dealt(x, sent, received, group)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return _dealt(grad, ctx.received, ctx.sent, ctx.group), None, None, None
+
+
+class ByCounts(Function):
+    """Tells the others first how many rows come, from a tensor that on some rank is as long as its rows are many."""
+
+    TYPES = "V, V -> V"
+
+    @staticmethod
+    def inputs():
+        rank, size = rank_and_size()
+        sent = torch.tensor([1] * size if rank == 0 else [int(other == 0) for other in range(size)])
+        yield torch.randn(int(sent.sum()), 2, dtype=torch.float64, requires_grad=True), sent, GROUP
+
+    @staticmethod
+    def forward(ctx, x, sent, group):
+        received = torch.empty_like(sent)
+        dist.all_to_all_single(received, sent.contiguous(), group=group)
+        ctx.sent, ctx.received, ctx.group = sent.tolist(), received.tolist(), group
+        return _dealt(x, ctx.sent, ctx.received, group)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return _dealt(grad, ctx.received, ctx.sent, ctx.group), None, None
