@@ -218,9 +218,8 @@ def every_sample(subject: Subject, world: World) -> list[SampleCall]:
     """
     found = [_sample_call(subject, sample) for sample in subject.samples(world)]
     if subject.is_typed and world.size > 1:
-        if ALIKE not in world.known:
-            world.known[ALIKE] = _results_alike(found, world)
-        need(world.known[ALIKE], "a result has a gradient on some ranks alone; one rank by itself is judged")
+        alike = world.once(ALIKE, lambda: _results_alike(found, world))
+        need(alike, "a result has a gradient on some ranks alone; one rank by itself is judged")
     return found
 
 

@@ -46,11 +46,8 @@ def world_group() -> Any:
 
 def group_of(world: World, members: Sequence[int]) -> Any:
     """The group of some ranks of the world, in their order. Every rank asks for it, and it is made once."""
-    key = "group", tuple(members)
-    if key not in world.known:
-        making = partial(dist.new_group, sort_ranks=False) if orders_groups() else dist.new_group
-        world.known[key] = making(list(members))
-    return world.known[key]
+    making = partial(dist.new_group, sort_ranks=False) if orders_groups() else dist.new_group
+    return world.once(("group", tuple(members)), lambda: making(list(members)))
 
 
 def orders_groups() -> bool:

@@ -81,11 +81,12 @@ def typed(samples: Iterable[Sample], types: str | None, world: World) -> list[Sa
 
 def _of_each_rank(samples: Sequence[Sample], world: World) -> list[frozenset[int]]:
     """Which tensors of each sample, by their places, are others on another rank. The ranks tell each other once."""
-    if OWN not in world.known:
+
+    def found() -> list[frozenset[int]]:
         told = world.exchange([[told_apart(tensor) for tensor in _tensors(sample)] for sample in samples])
-        world.known[OWN] = [that_differ(ranks) for ranks in zip(*told, strict=True)]
-    found: list[frozenset[int]] = world.known[OWN]
-    return found
+        return [that_differ(ranks) for ranks in zip(*told, strict=True)]
+
+    return world.once(OWN, found)
 
 
 def _tensors(sample: Sample) -> list[torch.Tensor]:

@@ -94,6 +94,18 @@ class World:
             return None
         return None if any(self.exchange(result is None)) else result
 
+    def once(self, key: object, find: Callable[[], Result]) -> Result:
+        """What ``find`` found out about the subject when it was first asked for, under this key.
+
+        >>> world = World()
+        >>> world.once("one", lambda: 1), world.once("one", lambda: 2)
+        (1, 1)
+        """
+        if key not in self.known:
+            self.known[key] = find()
+        found: Result = self.known[key]
+        return found
+
     @contextmanager
     def forgetting(self) -> Iterator[None]:
         """Know nothing in the block of what was seen before, nor after it of what was seen there. Groups stay."""

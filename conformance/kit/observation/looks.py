@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch.autograd import forward_ad
@@ -25,7 +25,6 @@ from conformance.kit.world import World
 
 #: Incoming gradients, as they were handed in and as they are afterwards.
 Pairs = tuple[tuple[torch.Tensor, torch.Tensor], ...]
-Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -59,15 +58,14 @@ def look_at(subject: Subject, world: World, everything: bool = False, derived: b
     """
     samples = every_sample(subject, world)
     functions = _functions(subject, world, samples)
-    looks = _once(
-        world,
+    looks = world.once(
         (subject.label, "backward"),
         lambda: [_look(functions, sample, lambda run: _backward(run, world)) for sample in samples],
     )
     if everything:
-        looks = looks + _once(world, (subject.label, "else"), lambda: _otherwise(subject, world, functions, samples))
+        looks = looks + world.once((subject.label, "else"), lambda: _otherwise(subject, world, functions, samples))
     if derived:
-        looks = looks + _once(world, (subject.label, "derived"), lambda: _derived(world, functions, samples))
+        looks = looks + world.once((subject.label, "derived"), lambda: _derived(world, functions, samples))
     for look in looks:
         # What is raised after forward is for other clauses to say.
         if look.error is not None and not any(call.complete for call in look.witness.calls):
@@ -89,10 +87,9 @@ def look_at_forward_mode(subject: Subject, world: World, derived: bool = False) 
     samples = [sample for sample in every_sample(subject, world) if sample.active]
     functions = _functions(subject, world, samples)
     need(any(map(_has_jvp, functions)), "the class defines no jvp")
-    looks = _once(world, (subject.label, "forward mode"), lambda: _duals(functions, samples))
+    looks = world.once((subject.label, "forward mode"), lambda: _duals(functions, samples))
     if derived:
-        looks = looks + _once(
-            world,
+        looks = looks + world.once(
             (subject.label, "forward mode, derived"),
             lambda: _duals(functions, _derived_from(samples, world)),
         )
@@ -104,8 +101,7 @@ def _duals(functions: tuple[type, ...], samples: list[SampleCall]) -> list[Look]
 
 
 def _functions(subject: Subject, world: World, samples: list[SampleCall]) -> tuple[type, ...]:
-    found = _once(
-        world,
+    found = world.once(
         (subject.label, "functions"),
         lambda: function_classes(subject, lambda: [sample.run().result for sample in samples]),
     )
@@ -115,14 +111,6 @@ def _functions(subject: Subject, world: World, samples: list[SampleCall]) -> tup
 
 def _has_jvp(function: type) -> bool:
     return getattr(function, "jvp", None) is not torch.autograd.Function.jvp
-
-
-def _once(world: World, key: object, found: Callable[[], Found]) -> Found:
-    """The cached result of an observation, which is made once for each world."""
-    if key not in world.known:
-        world.known[key] = found()
-    known: Found = world.known[key]
-    return known
 
 
 def _otherwise(subject: Subject, world: World, functions: tuple[type, ...], samples: list[SampleCall]) -> list[Look]:

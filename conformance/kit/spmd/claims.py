@@ -72,11 +72,7 @@ def claims(subject: Subject, world: World, dtype: str = "float64") -> list[Claim
         NotApplicable: the subject does not take the dtype.
         Skipped: no signature was given, and there are too many to try.
     """
-    key = "claims", dtype
-    if key not in world.known:
-        world.known[key] = [_claim(call, world) for call in calls_in(subject, world, dtype)]
-    found: list[Claim] = world.known[key]
-    return found
+    return world.once(("claims", dtype), lambda: [_claim(call, world) for call in calls_in(subject, world, dtype)])
 
 
 def need_judged_on(subject: Subject, ranks: int) -> None:

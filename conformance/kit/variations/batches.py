@@ -113,17 +113,17 @@ def batches(subject: Subject, world: World, few: bool = False) -> Iterator[Batch
 
 def _has_no_rule(number: int, made: Batch, world: World) -> bool:
     """Whether vmap raises NotImplementedError for a batch, on any rank: support for every in_dims is not owed."""
-    key = ("has no vmap rule", number, tuple(made.in_dims.items()))
-    if key not in world.known:
+
+    def refused() -> bool:
         try:
             made.map(partial(outputs, made.sample))
-            refused = False
         except NotImplementedError:
-            refused = True
+            return True
         except Exception:  # a test will meet it
-            refused = False
-        world.known[key] = any(world.exchange(refused))
-    return bool(world.known[key])
+            return False
+        return False
+
+    return world.once(("has no vmap rule", number, tuple(made.in_dims.items())), lambda: any(world.exchange(refused())))
 
 
 def batched_samples(subject: Subject, world: World) -> list[SampleCall]:
