@@ -14,6 +14,7 @@ from conformance import ConformanceError, check
 from conformance.kit.process import isolation
 from conformance.kit.world import World
 from conformance.suite.test_collective_backward import _is_refused
+from tests.correct import collective_splits, domains, generators
 from tests.faults.command import reported, run
 from tests.modules import module
 from tests.planted._square import Square
@@ -277,3 +278,24 @@ def test_a_class_made_in_a_function_may_refuse_to_be_differentiated_twice():
 
     x = torch.rand(4, dtype=torch.float64, requires_grad=True)
     check(Once, (x,), spec="Collective", types="P -> R", ranks=2, only="Collective.backward.gradient")
+
+
+@pytest.mark.parametrize("name", ["Root", "RootAtZero", "Power", "Arccosine", "Probabilities"])
+def test_what_forward_refuses_beside_a_sample_breaks_nothing(name):
+    function = getattr(domains, name)
+    report = check(function, next(getattr(function, "inputs", domains.inputs)()))
+    assert report.subjects[0].verdict == "conforms"
+
+
+@pytest.mark.parametrize("function", [generators.SketchesByItsOwnSeed, generators.FillsMemoryByItsOwnSeed])
+def test_numbers_from_a_seed_of_its_own_are_others_in_another_dtype_or_layout(function):
+    report = check(function, next(function.inputs()))
+    assert report.subjects[0].verdict == "conforms"
+
+
+@pytest.mark.parametrize("function", [collective_splits.ByLists, collective_splits.ByCounts])
+def test_ranks_go_along_with_a_derived_sample_or_none_does(function):
+    place = f"{function.__module__}:{function.__name__}"
+    words = ["run", place, "--spec", "Collective", "--types", function.TYPES, "--inputs", f"{place}.inputs"]
+    ended, told, _ = run(*words, "--ranks", "2,3", "--no-compile", cwd=Path(__file__).parents[1])
+    assert (ended, "conforms" in told) == (0, True), told
