@@ -95,7 +95,11 @@ class World:
         return None if any(self.exchange(result is None)) else result
 
     def once(self, key: object, find: Callable[[], Result]) -> Result:
-        """What ``find`` found out about the subject when it was first asked for, under this key.
+        """What is found out about the subject, from then on as it was the first time.
+
+        Args:
+            key: tells what is looked for from all else.
+            find: looks for it; every rank of the world asks, or none.
 
         >>> world = World()
         >>> world.once("one", lambda: 1), world.once("one", lambda: 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 from conformance import GROUP
 from tests.correct._collectives import rank_and_size
@@ -49,6 +50,7 @@ class ByLists(Function):
         return _dealt(x, sent, received, group)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, grad):
         return _dealt(grad, ctx.received, ctx.sent, ctx.group), None, None, None
 
@@ -72,5 +74,6 @@ class ByCounts(Function):
         return _dealt(x, ctx.sent, ctx.received, group)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, grad):
         return _dealt(grad, ctx.received, ctx.sent, ctx.group), None, None
