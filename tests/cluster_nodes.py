@@ -20,7 +20,7 @@ from tests.cable import Hub
 ROOT = Path(__file__).parents[1]
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
 SUITE = ("-m", "conformance", "run")
-LIMIT = 150.0
+LIMIT = 600.0
 
 
 def environment() -> dict[str, str]:
@@ -36,7 +36,7 @@ def finish(process: subprocess.Popen[str], limit: float = LIMIT) -> tuple[int, s
         output, _ = process.communicate(timeout=limit)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGTERM)
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=LIMIT)
         raise AssertionError(f"still running after {limit:g} s:\n{output}") from None
     return process.returncode, output
 

@@ -47,7 +47,7 @@ def run(command: list[str], folder: Path, **around: str) -> subprocess.Completed
     places = [str(folder), str(Path(sys.executable).parent), os.environ["PATH"]]
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "PYTEST_"))}
     around = {**kept, "PATH": os.pathsep.join(places), **around}
-    return subprocess.run(command, cwd=folder, env=around, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, cwd=folder, env=around, capture_output=True, text=True, timeout=600)
 
 
 def step(name: str, folder: Path, **around: str) -> subprocess.CompletedProcess[str]:

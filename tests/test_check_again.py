@@ -171,7 +171,7 @@ def test_a_forked_process_has_its_own(told: Path) -> None:
             assert os.waitpid(child, 0)[1] == 0
             on_ranks()
     """
-    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], cwd=ROOT, check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], cwd=ROOT, check=True, timeout=600)
     assert len({parent for parent, *_ in lines(told)}) == 2
 
 
@@ -179,7 +179,7 @@ def test_it_ends_with_the_process_that_called(told: Path) -> None:
     subprocess.run(
         [sys.executable, "-c", "from tests.test_check_again import on_ranks; on_ranks()"], cwd=ROOT, check=True
     )
-    limit = time.monotonic() + 20
+    limit = time.monotonic() + 60
     while procfs.state(int(lines(told)[0][0])) and time.monotonic() < limit:
         time.sleep(0.05)
     assert not procfs.state(int(lines(told)[0][0]))

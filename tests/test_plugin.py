@@ -36,7 +36,7 @@ def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     # Where one of these is set, pytest repeats the whole text of a failure in its summary.
     around = {name: value for name, value in os.environ.items() if name not in {"CI", "BUILD_NUMBER"}}
-    return subprocess.run(command, cwd=folder, env=around, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, cwd=folder, env=around, capture_output=True, text=True, timeout=600, check=False)
 
 
 def test_a_conftest_may_use_any_option_name(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def run_pytest(folder: Path, neighbour: str, *words: str) -> subprocess.Complete
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), str(PLUGINS)])}
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *arguments, *words],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=180, check=False,
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
 
 

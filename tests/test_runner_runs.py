@@ -87,7 +87,7 @@ def test_report_html_runs_nothing_of_a_subject(mixed: dict[str, Any], tmp_path: 
     if not CHROMIUM:
         pytest.skip("no chromium on this machine to open the page in")
     words = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}", "--dump-dom"]
-    done = subprocess.run([*words, page.as_uri()], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([*words, page.as_uri()], capture_output=True, text=True, timeout=600, check=False)
     if "<title>" not in done.stdout:
         pytest.skip(f"chromium does not start here: {done.stderr[-200:]}")
     title = re.search("<title>(.*?)</title>", done.stdout)
@@ -119,7 +119,7 @@ def test_workers_side_by_side_are_interrupted_and_resumed(tmp_path: Path) -> Non
         until(lambda: len(journal(tmp_path / "out")) >= 2)
         running.send(signal.SIGINT, group=True)
         status, _, _ = running.end()
-        assert not running.gone(5.0)
+        assert not running.gone()
     assert status == 2
     before = len(journal(tmp_path / "out"))
     assert before < len(outcomes(tmp_path / "out" / "report.json"))

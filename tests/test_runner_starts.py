@@ -32,7 +32,7 @@ def test_standard_streams_that_are_closed_cost_nothing(tmp_path: Path, closed: s
     environment = os.environ | {"PYTHONPATH": f"{ROOT}:{HERE}"}
     subprocess.run(
         ["sh", "-c", f'exec "$@" {closed}', "sh", *words],
-        cwd=tmp_path, env=environment, capture_output=True, check=False, timeout=120,
+        cwd=tmp_path, env=environment, capture_output=True, check=False, timeout=600,
     )  # fmt: skip
     assert {test["outcome"] for test in reported(tmp_path / "out" / "report.json")} == {"pass", "skip"}
 
@@ -44,7 +44,7 @@ def test_too_few_open_files_are_said(tmp_path: Path, most: int, size: int) -> No
     done = subprocess.run(
         ["sh", "-c", f'ulimit -n {most}; exec "$@"', "sh", *words],
         cwd=tmp_path, env=os.environ | {"PYTHONPATH": f"{ROOT}:{HERE}"}, capture_output=True, text=True, check=False,
-        timeout=120,
+        timeout=600,
     )  # fmt: skip
     report = tmp_path / "out" / "report.json"
     tests = list(reported(report)) if report.exists() else []
@@ -121,7 +121,7 @@ def started(folder: Path, way: str, *words: str) -> tuple[int, str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
     return done.returncode, done.stdout + done.stderr
 

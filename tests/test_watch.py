@@ -38,7 +38,7 @@ def test_a_saved_file_is_tested_again_and_an_interrupt_ends_it(tmp_path):
         status, _, err = running.end()
         hurry.cancel()
         assert (status, err) == (0, "")
-        assert not running.gone(5.0)
+        assert not running.gone()
 
 
 def test_a_change_is_seen_once_the_file_has_settled(tmp_path):

@@ -35,7 +35,7 @@ class Running:
             [sys.executable, "-m", "conformance", *words], cwd=cwd, env=environment, start_new_session=True, **options
         )
 
-    def end(self, within: float = 60.0) -> tuple[int, str, str]:
+    def end(self, within: float = 600.0) -> tuple[int, str, str]:
         """Wait for its end: exit status, stdout, stderr."""
         out, err = self.process.communicate(timeout=within)
         text = [(part or b"").decode("utf-8", "replace") for part in (out, err)]
@@ -49,7 +49,7 @@ class Running:
         """Every living process of the command, with its command line."""
         return marked(self.mark)
 
-    def gone(self, within: float) -> dict[int, str]:
+    def gone(self, within: float = 60.0) -> dict[int, str]:
         """What is left of its processes after a time; returns as soon as nothing is."""
         limit = time.monotonic() + within
         while (left := self.processes()) and time.monotonic() < limit:
@@ -80,12 +80,12 @@ def run(*words: str, cwd: Path, within: float = 120.0, **options: Any) -> tuple[
     """Run the command to its end, and see that nothing of it is left."""
     with Running(*words, cwd=cwd, **options) as running:
         ended = running.end(within)
-        assert not running.gone(5.0)
+        assert not running.gone()
     return ended
 
 
 def until(condition: Callable[[], object]) -> None:
-    limit = time.monotonic() + 60.0
+    limit = time.monotonic() + 600.0
     while not condition():
         assert time.monotonic() < limit, "it did not come to that"
         time.sleep(0.02)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,9 +45,7 @@ def run_among_others(pool: Pool, subject: str, size: int, fitting: set[str], sai
     """Run the test that goes wrong: its outcome fits, the report says why, and no test before or after it notices."""
     deadline = HURRY if "timeout" in fitting else PATIENT
     assert run(pool, subject, "test_calm", size).outcome == "pass"
-    began = time.monotonic()
     outcome = run(pool, subject, "test_fault", size, deadline)
-    assert time.monotonic() - began < deadline + 5
     for later in run(pool, subject, "test_later", size), run(pool, "Good", "test_calm", size):
         assert later.outcome == "pass", words(later)
     assert outcome.outcome in fitting, words(outcome)
