@@ -233,6 +233,14 @@ def test_values_that_print_alike_are_shown_with_the_digits_and_the_elements_in_w
     assert caught.value.actual != caught.value.expected
 
 
+@pytest.mark.parametrize("tolerance", [{"rtol": 0, "atol": 0}, {"rtol": 0.0, "atol": 1e-16}])
+def test_a_tolerance_of_zero_means_zero(tolerance):
+    one = torch.ones(2, dtype=torch.float64)
+    expect.close(one, one, "a tensor", **tolerance)
+    with pytest.raises(Deviation):
+        expect.close(one + 1e-15, one, "a tensor", **tolerance)
+
+
 class DoublesTheLast(Linear):
     """Changes an element of the incoming gradient that a message does not begin with."""
 

@@ -87,7 +87,7 @@ def close(
         actual: a tensor of the same shape; its dtype may be another.
         expected: what it should be.
         what: what is being compared, for the message.
-        rtol: relative tolerance; 64 times the epsilon of the coarser dtype where it is not given.
+        rtol: relative tolerance; 64 times the epsilon of the coarser dtype if None. Zero means zero.
         atol: absolute tolerance; the same.
         precision: the machine epsilon that they were computed in, where their dtypes promise a finer one.
         alternatives: wrong values worth naming, by the mistake that leads to them.
@@ -102,7 +102,7 @@ def close(
     that(actual.shape == expected.shape, f"{what}: shape", tuple(actual.shape), tuple(expected.shape))
     tolerance = max(_tolerance(actual.dtype), _tolerance(expected.dtype))
     one, other = alike_in_double(actual, expected)
-    rtol, atol = rtol or tolerance, atol or tolerance
+    rtol, atol = (tolerance if given is None else given for given in (rtol, atol))
     if precision:
         atol = max(atol, _MARGIN * precision * _largest(other))
     if not torch.allclose(one, other, rtol=rtol, atol=atol, equal_nan=True):
