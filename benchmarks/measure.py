@@ -94,10 +94,12 @@ def figures(runs: Mapping[str, Sequence[Run]], field: str = "wall") -> dict[str,
 
 
 def machine() -> dict[str, str]:
-    """What the figures were measured on."""
+    """Describe what data were taken on, for the pages that show them: the day, the machine, the suite, its clauses."""
     import platform
     from datetime import UTC, datetime
     from importlib.metadata import version
+
+    from conformance.core import clauses
 
     model = next(
         (line.split(":", 1)[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "unknown"
@@ -109,7 +111,20 @@ def machine() -> dict[str, str]:
         "python": platform.python_version(),
         "torch": version("torch"),
         "load": " ".join(f"{load:.1f}" for load in os.getloadavg()),
+        "commit": _commit(),
+        "clauses_sha256": clauses.digest(),
     }
+
+
+def _commit() -> str:
+    """The commit of this checkout, and whether files beside the docs differ from it; empty outside of a checkout."""
+    commit, changes = (_git("rev-parse", "--short=7", "HEAD"), _git("status", "--porcelain", "--", ".", ":!docs"))
+    return f"{commit} with changes" if commit and changes else commit
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=ROOT, text=True, capture_output=True, check=False)
+    return "" if done.returncode else done.stdout.strip()
 
 
 def _lines(path: str) -> list[str]:

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import inspect
 import json
-import platform
 import sys
 import warnings
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,12 @@ import departures
 import torch
 from torch.autograd import function
 
-DATA = Path(__file__).parents[1] / "docs" / "data"
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.measure import machine  # noqa: E402
+
+DATA = ROOT / "docs" / "data"
 CLASSES = ("Function", "FunctionCtx", "BackwardCFunction")
 KINDS = {
     "function": "method",
@@ -36,9 +39,7 @@ def main() -> int:
     warnings.simplefilter("ignore")  # a deprecated member warns when it is looked at
     release = torch.__version__.partition("+")[0]
     data = {
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "date": datetime.now(UTC).date().isoformat(),
+        "machine": machine(),
         "members": {name: members(getattr(function, name)) for name in CLASSES},
         "departures": {check.__name__: check() for check in departures.DEPARTURES},
     }

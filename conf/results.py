@@ -17,9 +17,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from conformance.core.outcomes import BROKEN
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results"
+from benchmarks.measure import machine  # noqa: E402
+from conformance.core.outcomes import BROKEN  # noqa: E402
+
+RESULTS = ROOT / "docs" / "results"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -51,9 +55,9 @@ def keep(report: Path, name: str, brief: bool = False, into: Path = RESULTS) -> 
     """Write a report to the results, without empty keys."""
     into.mkdir(parents=True, exist_ok=True)
     text = report.read_text("utf-8")
-    for place in (RESULTS.parents[1], sys.prefix, sys.base_prefix):
+    for place in (ROOT, sys.prefix, sys.base_prefix):
         text = text.replace(f"{place}/", "")  # where this machine keeps things is nobody's business
-    data = json.loads(text)
+    data = {**json.loads(text), "machine": machine()}
     if brief:
         _shorten(clause for part in ({"clauses": data["engine"]}, *data["subjects"]) for clause in part["clauses"])
     needed = {"reason", "message", "reproduce", "ranks", "tests", "exitcode"}

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from published.packages import PACKAGES, Package, install, package
-from published.result import Row, beyond, merge, rows, show
+from published.result import Row, beyond, dated, merge, rows, show
 from published.run import Judged, judged
 from published.table import entries
 
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if given.device != "cpu":
                 own = beyond(own, _on_record(RESULTS))
             if given.update:  # as soon as it is known: a run over all packages takes long, and may be ended
-                merge(own, results)
+                merge(dated(own), results)
             if given.report:
                 for result in found:
                     result.keep(Path(given.report))

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.measure import machine
 from conformance.report.model import ClauseResult
 from published.run import Judged
 from published.table import entries
@@ -42,6 +43,9 @@ class Row:
     not_applicable: int = 0
     findings: tuple[Finding, ...] = ()
     types: str = ""
+    date: str = ""
+    commit: str = ""
+    clauses_sha256: str = ""
 
     @property
     def summary(self) -> str:
@@ -89,6 +93,12 @@ def beyond(table: Sequence[Row], known: Mapping[str, Row]) -> list[Row]:
 def _news(row: Row, before: Row | None) -> tuple[Finding, ...]:
     known = {finding.clause for finding in before.findings} if before else set()
     return tuple(found for found in row.findings if found.clause not in known and found.verdict != "skipped")
+
+
+def dated(table: Sequence[Row]) -> list[Row]:
+    """The rows with the day, the commit and the clauses that they were judged by: today's."""
+    today = machine()
+    return [replace(row, **{key: today[key] for key in ("date", "commit", "clauses_sha256")}) for row in table]
 
 
 def write(table: Sequence[Row], file: Path) -> None:

@@ -169,6 +169,17 @@ def test_nothing_is_loaded_from_elsewhere(site):
                 assert not urlsplit(address[1]).netloc, f"{path}: {tag}"
 
 
+def test_no_page_is_heavier_than_a_slow_connection_takes_in_a_second_or_two(site):
+    heavy = {str(path.relative_to(site)): path.stat().st_size for path in pages(site)}
+    assert {name: size for name, size in heavy.items() if size > 500_000} == {}
+
+
+@pytest.mark.parametrize("name", ["proof", "published", "pytorch", "gradcheck", "published/entmax"])
+def test_a_page_of_verdicts_says_when_and_by_which_suite(site, name):
+    text = (site / f"{name}.html").read_text("utf-8")
+    assert re.search(r"\d{4}-\d\d-\d\d, torch \d\S+, suite <code>[0-9a-f]{7}", text)
+
+
 def published() -> list[dict[str, str]]:
     return json.loads((ROOT / "docs" / "data" / "published.json").read_text("utf-8"))["subjects"]
 

@@ -34,13 +34,13 @@ NEAR_THE_TOP = "id => (top => 0 <= top && top < 400)(document.getElementById(id)
 SHOWN = """
 index start guides/first-function guides/your-function guides/many-ranks guides/read-a-failure guides/known-deviations
 guides/ci guides/cluster guides/collectives guides/devices guides/add policies
-specification clauses results proof how-it-works contributing reference/options
+specification clauses proof how-it-works contributing reference/options
 reference/report reference/python search genindex api/spec_impl/function/index api/spec_impl/ksuit/index
 api/spec_impl/towhee/index api/spec_impl/torchlogix/index api/spec_impl/megatron/index api/spec_impl/nested_io/index
 api/spec_impl/exchange/index api/spec_impl/collective/index api/conformance/index
 published published/lightly pytorch trust faults scaling benchmarks source/spec_impl/ksuit.py
 """.split()
-WIDE = "index results published clauses api/spec_impl/ksuit/index guides/many-ranks".split()
+WIDE = "index pytorch published clauses api/spec_impl/ksuit/index guides/many-ranks".split()
 #: Between them they have everything that a colour scheme colours: code, tables, cards, badges, pictures, admonitions.
 COLOURED = [*WIDE, "start", "proof", "benchmarks", "guides/read-a-failure", "source/spec_impl/ksuit.py"]
 #: Rows and entries of a list are alike: axe-core looks at the first of them, for it takes long over thousands.
@@ -135,38 +135,48 @@ def visible_rows(page) -> int:
     return page.locator("table.filtered tbody tr:visible").count()
 
 
-def test_the_matrix_filters(page, address):
-    page.goto(f"{address}/results.html")
-    everything = visible_rows(page)
+def visible_bugs(page) -> int:
+    return page.locator("table.bugs tr.row:visible").count()
+
+
+def test_planted_bugs_are_shown_on_demand(page, address):
+    page.goto(f"{address}/proof.html")
+    assert visible_bugs(page) == 0
+    page.locator("table.bugs button").first.click()
+    opened = visible_bugs(page)
+    assert opened > 0
     page.select_option('select[name="spec"]', "GradFactor")
-    of_spec = visible_rows(page)
-    assert 0 < of_spec < everything
+    of_spec = visible_bugs(page)
+    assert of_spec > 0
     page.fill('input[name="words"]', "scaled")
-    assert 0 < visible_rows(page) < of_spec
-    assert page.locator("output").inner_text().startswith(str(visible_rows(page)))
-    page.fill('input[name="words"]', "")
-    page.select_option('select[name="spec"]', "")
-    columns = page.locator("table.matrix thead th:visible").count()
-    page.select_option('select[name="group"]', "PyTorch itself")
-    assert 1 < page.locator("table.matrix thead th:visible").count() < columns
+    assert 0 < visible_bugs(page) < of_spec
+    assert page.locator("output").inner_text().startswith(f"{visible_bugs(page)} of ")
+
+
+def test_an_address_of_a_bug_opens_its_clause(page, address):
+    page.goto(f"{address}/proof.html")
+    anchor = page.locator("table.bugs tr.row").last.get_attribute("id")
+    page.goto(f"{address}/proof.html#{anchor}")
+    page.reload()
+    expect(page.locator(f'[id="{anchor}"]')).to_be_visible()
 
 
 def visible_classes(page) -> int:
-    return page.locator("table.packages tr.class:visible").count()
+    return page.locator("table.packages tr.row:visible").count()
 
 
 def test_a_package_opens_to_its_classes(page, address):
     page.goto(f"{address}/published.html")
     assert visible_classes(page) == 0
     page.click("table.packages button:text-is('lightly')")
-    assert visible_classes(page) == page.locator("tr.class[data-words='lightly']").count() > 1
+    assert visible_classes(page) == page.locator("tbody:has(button:text-is('lightly')) tr.row").count() > 1
 
 
 def test_filters_of_published_classes_are_in_the_address(page, address):
     page.goto(f"{address}/published.html")
     page.select_option('select[name="verdict"]', "fails")
     failing = visible_classes(page)
-    assert 0 < failing == page.locator("tr.class[data-verdict='fails']").count()
+    assert 0 < failing == page.locator("tr.row[data-verdict='fails']").count()
     expect(page).to_have_url(f"{address}/published.html?verdict=fails")
     page.reload()
     assert visible_classes(page) == failing
@@ -182,7 +192,7 @@ def test_a_failure_is_told_in_place(page, address):
 
 def test_an_address_of_a_class_opens_its_package(page, address):
     page.goto(f"{address}/published.html")
-    anchor = page.locator("tr.class").first.get_attribute("id")
+    anchor = page.locator("tr.row").first.get_attribute("id")
     page.goto(f"{address}/published.html#{anchor}")
     page.reload()
     expect(page.locator(f'[id="{anchor}"]')).to_be_visible()
@@ -203,12 +213,11 @@ def test_search_knows_what_words_mean(page, address, query, leads_to):
     page.wait_for_selector(f"#search-clauses a:text-is('{leads_to}')")
 
 
-def test_every_clause_table_filters(page, address):
-    for name in ("clauses", "proof"):
-        page.goto(f"{address}/{name}.html")
-        everything = visible_rows(page)
-        page.select_option('select[name="level"]', "should")
-        assert 0 <= visible_rows(page) < everything
+def test_the_table_of_clauses_filters(page, address):
+    page.goto(f"{address}/clauses.html")
+    everything = visible_rows(page)
+    page.select_option('select[name="level"]', "should")
+    assert 0 < visible_rows(page) < everything
 
 
 def findings(page, rules: str) -> list[str]:

@@ -1,9 +1,9 @@
 """The one Sphinx extension of this site: it puts clauses, and what was proved of them, on pages.
 
 ``directive`` and ``margin`` make the box of a clause; ``accelerators``, ``index``, ``results``, ``published``,
-``releases``, ``peers``, ``proof``, ``reference``, ``scanned``, ``figures`` and ``pictures`` are directives and roles of
-pages; ``members`` and ``sources`` complete the API pages; ``exports`` writes what programs read; ``locations`` makes
-warnings name the source.
+``releases``, ``runs``, ``peers``, ``proof``, ``reference``, ``scanned``, ``figures`` and ``pictures`` are directives
+and roles of pages; ``members`` and ``sources`` complete the API pages; ``exports`` writes what programs read;
+``locations`` makes warnings name the source.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from clause_pages import (
     reference,
     releases,
     results,
+    runs,
     scanned,
     sources,
     template,
@@ -79,7 +80,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx when the site is configured."""
     for part in (
         accelerators, directive, exports, figures, index, locations, mathml, peers, pictures, proof, published,
-        reference, releases, results, scanned, sources,
+        reference, releases, results, runs, scanned, sources,
     ):  # fmt: skip
         part.setup(app)
     app.add_config_value("clause_files", [], "env")

@@ -42,7 +42,6 @@ class Device:
     """What became of the published classes on a type of device."""
 
     name: str
-    torch: str
     classes: int
     musts: Sequence[Newcomer]
     lesser: Sequence[Newcomer]
@@ -101,7 +100,7 @@ def _device(path: Path, registry: Mapping[str, Clause]) -> Device:
     ]
     musts = [one for level, one in found if level == "must"]
     lesser = [one for level, one in found if level != "must"]
-    return Device(path.stem.partition("-")[2], ran[0]["torch"] if ran else "", len(ran), musts, lesser)
+    return Device(path.stem.partition("-")[2], len(ran), musts, lesser)
 
 
 def _name(row: Mapping[str, Any]) -> str:

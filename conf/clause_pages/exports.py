@@ -86,7 +86,7 @@ def _publish(app: Sphinx, error: Exception | None) -> None:
     lines = [f"window.{name} = {json.dumps(value, ensure_ascii=False)};\n" for name, value in data.items()]
     _write(out / "_static" / "clause-search-data.js", "".join(lines))
     shutil.copyfile(SCHEMA, out / "report.schema.json")
-    for path in (*record.data, *record.reports):
+    for path in {*record.data, *record.reports, *(DOCS / "data").glob("published-*.json")}:
         target = out / path.relative_to(DOCS)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)

@@ -58,7 +58,7 @@ def _environments(record: Record, identifier: str) -> Iterator[tuple[str, Sequen
     for run, found in record.verdicts(identifier):
         if run.about_reference:
             name = "PyTorch itself" if run.implementation == ENGINE else run.name
-            places[name, found["verdict"]].append(f"{run.environment} ({run.date})")
+            places[name, found["verdict"]].append(f"{run.environment} ({run.taken.date})")
     groups: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for (name, verdict), where in places.items():
         groups[verdict, tuple(sorted(set(where)))].append(name)

@@ -30,14 +30,16 @@ class Figures(SphinxDirective):
 
 
 class KillMatrix(SphinxDirective):
-    """Called once: a row for every planted bug."""
+    """Called once: every clause, whose row opens to the bugs that break it."""
 
     def run(self) -> list[nodes.Node]:
         """Make the table."""
         record = record_of(self, reports=False)
-        bugs = [(bug, record.registry.get(bug.breaks), _source(bug)) for bug in record.bugs]
-        clauses = record.clauses
-        return [render("kill-matrix.html", self.env.docname, bugs=bugs, clauses=clauses)]
+        bugs: dict[str, list[tuple[Bug, str]]] = {clause.id: [] for clause in record.clauses}
+        for bug in record.bugs:
+            bugs.setdefault(bug.breaks, []).append((bug, _source(bug)))
+        groups = [(record.registry.get(name), name, found) for name, found in bugs.items() if found]
+        return [render("kill-matrix.html", self.env.docname, groups=groups, clauses=record.clauses)]
 
 
 class Survivors(SphinxDirective):

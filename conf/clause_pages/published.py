@@ -18,6 +18,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from clause_pages.record import DOCS, PUBLISHED, Record
+from clause_pages.runs import Taken, taken
 from clause_pages.suite import SUBJECT_VERDICTS, Clause, badge_of
 from clause_pages.template import render
 
@@ -104,6 +105,7 @@ class Package:
 
     name: str
     classes: Sequence[Class]
+    taken: Sequence[Taken]
 
     @cached_property
     def counts(self) -> Counter[str]:
@@ -161,7 +163,7 @@ def packages(record: Record) -> list[Package]:
     for row in record.published:
         rows.setdefault(row["package"], []).append(row)
     return [
-        Package(name, [_class(record, row, number, scripts) for number, row in enumerate(own)])
+        Package(name, [_class(record, row, number, scripts) for number, row in enumerate(own)], taken(own))
         for name, own in rows.items()
     ]
 

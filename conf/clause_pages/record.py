@@ -13,6 +13,7 @@ from typing import Any
 from packaging.version import Version
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
+from clause_pages.runs import Taken
 from clause_pages.suite import VERDICTS, Clause, SuiteTest, catalog, clauses
 
 ROOT = Path(__file__).parents[2]
@@ -48,8 +49,10 @@ class Run:
     spec: str
     environment: str
     verdict: str
-    date: str
+    taken: Taken
     clauses: Mapping[str, Mapping[str, Any]]
+    #: The report, as the site publishes it.
+    file: str = ""
 
     @property
     def about_reference(self) -> bool:
@@ -149,7 +152,7 @@ def read() -> Record:
     good = {row["implementation"]: row["broken"] for row in rows if not row["breaks"]}
     # What becomes of a clause of level may accuses nobody.
     accused = [name for name, broken in good.items() if any(registry[clause].level != "may" for clause in broken)]
-    runs = [run for report in reports.values() for run in _runs(report)]
+    runs = [run for path, report in reports.items() for run in _runs(report, path.relative_to(DOCS).as_posix())]
     data = [path for path in (matrix, mutants, peers, scripts, scanned, PUBLISHED) if path.exists()]
     published = _json(PUBLISHED).get("subjects", ())
     return Record(
@@ -184,13 +187,13 @@ def _bug(row: Mapping[str, Any]) -> Bug:
     )
 
 
-def _runs(data: Mapping[str, Any]) -> Iterator[Run]:
+def _runs(data: Mapping[str, Any], file: str) -> Iterator[Run]:
     around = data["environment"]
     environment = f"PyTorch {around['torch']}, {around['backend']}, {around['device']}"
-    date = data.get("started", "")[:10]
+    taken = Taken.of(data["machine"])
     if data["engine"]:
         found = {clause["id"]: clause for clause in data["engine"]}
-        yield Run(ENGINE, "Function", environment, "", date, found)
+        yield Run(ENGINE, "Function", environment, "", taken, found, file)
     for part in data["subjects"]:
         found = {clause["id"]: clause for clause in part["clauses"]}
-        yield Run(part["subject"], part["spec"], environment, part["verdict"], date, found)
+        yield Run(part["subject"], part["spec"], environment, part["verdict"], taken, found, file)

@@ -10,7 +10,7 @@ import ast
 import itertools
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -19,8 +19,9 @@ from packaging.version import Version
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from clause_pages.record import DOCS, ENGINE, ROOT, Record, Run, record_of, release_of
-from clause_pages.suite import Clause
+from clause_pages.record import DOCS, ENGINE, ROOT, Run, record_of
+from clause_pages.results import by_environment
+from clause_pages.runs import Taken
 from clause_pages.template import render
 
 _State = TypeVar("_State")
@@ -36,23 +37,15 @@ def setup(app: Sphinx) -> None:
 
 @dataclass(frozen=True)
 class Release:
-    """One row of the summary: how the reference fared in an environment."""
+    """One row of the summary: how PyTorch and the reference fared in an environment."""
 
     environment: str
     engine_kept: int
     engine_asked: int
     conforming: int
     classes: int
-    date: str
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A clause that does not have the same verdict everywhere, or is not promised everywhere."""
-
-    clause: Clause
-    of: str
-    verdicts: Sequence[str]
+    taken: Taken
+    file: str
 
 
 class _FromReleases(SphinxDirective):
@@ -65,22 +58,13 @@ class _FromReleases(SphinxDirective):
 
 
 class Releases(SphinxDirective):
-    """Called once: a row for every release that was run, and the clauses whose verdict depends on it."""
+    """Called once: a row for every environment that was run."""
 
     def run(self) -> list[nodes.Node]:
-        """Make both tables."""
-        record = record_of(self, reports=True)
-        found = _by_release(record.runs)
-        names = [str(release_of(environment)) for environment in found]
-        return [
-            render(
-                "releases.html",
-                self.env.docname,
-                releases=[_release(environment, runs) for environment, runs in found.items()],
-                columns=names if len(set(names)) == len(found) else list(found),
-                differences=list(_differences(record, found)),
-            )
-        ]
+        """Make the table."""
+        found = by_environment(record_of(self, reports=True).runs)
+        rows = [_release(environment, runs) for environment, runs in found.items()]
+        return [render("releases.html", self.env.docname, releases=rows)]
 
 
 class Departures(_FromReleases):
@@ -95,6 +79,8 @@ class Departures(_FromReleases):
                 where, _, what = (ast.get_docstring(function) or "").partition("\n\n")
                 shown = [bool(data["departures"].get(function.name)) for data in asked.values()]
                 rows.append(f"| {where} | {' '.join(what.split())} | {_seen(list(asked), shown)} |")
+        when = "; ".join(f"{name} on {data['machine']['date']}" for name, data in asked.items())
+        rows += ["", f"Asked by `python conf/releases.py` of {when}."]
         return self.parse_text_to_nodes("\n".join(["| where | what was seen | in releases |", "|---|---|---|", *rows]))
 
 
@@ -120,36 +106,12 @@ class Members(_FromReleases):
         return [render("release-members.html", self.env.docname, rows=rows)]
 
 
-def _by_release(runs: Iterable[Run]) -> Mapping[str, Sequence[Run]]:
-    """What was run of the reference on each release, the oldest release first."""
-    found: dict[str, list[Run]] = defaultdict(list)
-    for run in runs:
-        if run.about_reference:
-            found[run.environment].append(run)
-    return dict(sorted(found.items(), key=lambda item: release_of(item[0])))
-
-
 def _release(environment: str, runs: Sequence[Run]) -> Release:
     engine = [clause["verdict"] for run in runs if run.implementation == ENGINE for clause in run.clauses.values()]
     classes = [run.verdict for run in runs if run.implementation != ENGINE]
     asked = len(engine) - engine.count("not-applicable")
-    conforming = classes.count("conforms")
-    return Release(environment, engine.count("pass"), asked, conforming, len(classes), runs[0].date)
-
-
-def _differences(record: Record, found: Mapping[str, Sequence[Run]]) -> Iterator[Difference]:
-    """Clauses that are promised for some releases, and those whose verdict is not the same everywhere."""
-    verdicts: dict[str, dict[str, dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
-    for environment, runs in found.items():
-        for run in runs:
-            for identifier, clause in run.clauses.items():
-                verdicts[identifier][run.implementation][environment] = clause["verdict"]
-    for identifier, clause in record.registry.items():
-        for implementation, by in verdicts[identifier].items():
-            said = [by.get(environment, "") for environment in found]
-            differs = len({verdict for verdict in said if verdict}) > 1  # a report may be older than a clause
-            if clause.versions or differs:
-                yield Difference(clause, "" if implementation == ENGINE else implementation, said)
+    kept, conforming = engine.count("pass"), classes.count("conforms")
+    return Release(environment, kept, asked, conforming, len(classes), runs[0].taken, runs[0].file)
 
 
 def _seen(releases: Sequence[str], shown: Sequence[bool]) -> str:

@@ -1,19 +1,21 @@
-"""``.. results::``: PyTorch and the reference by clause, as one matrix, and the text of every failure under it."""
+"""``.. results::`` and ``.. not-run::``: PyTorch itself and every class of the reference, over all that was run.
+
+A class has one row, and a clause has one only where its verdict is not the same everywhere.
+"""
 
 from __future__ import annotations
 
 import tomllib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from clause_pages.record import DOCS, ENGINE, Run, record_of, release_of
+from clause_pages.record import DOCS, ENGINE, Record, Run, record_of, release_of
 from clause_pages.suite import BROKEN, Clause
 from clause_pages.template import render
 
@@ -29,123 +31,133 @@ def setup(app: Sphinx) -> None:
 
 
 @dataclass(frozen=True)
-class Column:
-    """One column of the matrix: an implementation in environments where it got the same verdicts."""
+class Spread:
+    """An implementation: its verdicts and the counts of its clauses, each with the environments that gave it."""
 
     name: str
-    environments: tuple[str, ...]
-    date: str
-    verdict: str
-    clauses: Mapping[str, Mapping[str, Any]]
+    verdicts: Mapping[str, Sequence[str]]
+    holds: str
+    broken: str
+    #: Clauses of level may that do not hold: these change no verdict.
+    noted: str
+    not_applicable: str
 
-    @property
-    def group(self) -> str:
-        """What a reader can pick the column by."""
-        return PYTORCH if self.name == PYTORCH else "the reference"
 
-    @property
-    def releases(self) -> str:
-        """The PyTorch of each environment, without its build."""
-        return ", ".join(dict.fromkeys(str(release_of(environment)) for environment in self.environments))
+@dataclass(frozen=True)
+class Difference:
+    """A clause whose verdict is not the same everywhere, and those that got these verdicts of it."""
 
-    @property
-    def where(self) -> str:
-        """The environments in few words: what they share is said once."""
-        if len(self.environments) == 1:
-            return self.environments[0]
-        around = dict.fromkeys(environment.partition(", ")[2] for environment in self.environments)
-        return f"PyTorch {self.releases}; {' and '.join(around)}"
-
-    @cached_property
-    def counts(self) -> Counter[str]:
-        """How many clauses got each verdict, all broken ones under one name."""
-        return Counter(_kind(found["verdict"]) for found in self.clauses.values())
+    clause: Clause
+    names: Sequence[str]
+    verdicts: Sequence[str]
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A broken clause of a column, with the first message."""
+    """What was said of a clause that does not hold, of whom, and where."""
 
     clause: Clause
-    column: Column
-    anchor: str
-    verdict: str
     text: str
-    tests: int
+    names: Sequence[str]
+    environments: Sequence[str]
 
 
 class Results(SphinxDirective):
     """Called once: PyTorch and the reference."""
 
     def run(self) -> list[nodes.Node]:
-        """Make the counts, the filters, the matrix and the failures."""
+        """Make the rows of classes, the clauses that differ, and the messages."""
         record = record_of(self, reports=True)
-        columns = columns_of(run for run in record.runs if run.about_reference)
-        judged = {name for column in columns for name in column.clauses}
-        clauses = [clause for clause in record.clauses if clause.id in judged]
+        found = by_environment(record.runs)
         return [
             render(
                 "results.html",
                 self.env.docname,
-                columns=columns,
-                clauses=clauses,
-                environments=list(dict.fromkeys(place for column in columns for place in column.environments)),
-                failures=list(_failures(clauses, columns)),
-                kind=_kind,
+                environments=list(found),
+                spreads=spreads(record, found),
+                differences=list(differences(record, found)),
+                failures=list(_failures(record, found)),
             )
         ]
 
 
-def columns_of(runs: Iterable[Run]) -> list[Column]:
-    """The reports' parts as columns: PyTorch first, then the reference by name."""
-    found = [
-        Column(
-            PYTORCH if run.implementation == ENGINE else run.name,
-            (run.environment,),
-            run.date,
-            run.verdict,
-            run.clauses,
-        )
-        for run in runs
-    ]
-    found = _agreeing(sorted(_newest(found), key=lambda column: release_of(column.environments[0])))
-    return sorted(found, key=lambda column: (column.name != PYTORCH, column.name))
+def by_environment(runs: Iterable[Run]) -> Mapping[str, Sequence[Run]]:
+    """What was run of PyTorch and the reference in each environment, the oldest release first."""
+    found: dict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        if run.about_reference:
+            found[run.environment].append(run)
+    return dict(sorted(found.items(), key=lambda item: release_of(item[0])))
 
 
-def _newest(columns: Sequence[Column]) -> list[Column]:
-    """Where two reports judge the same thing in the same environment, the newer one counts."""
-    kept: dict[tuple[str, tuple[str, ...]], Column] = {}
-    for column in sorted(columns, key=lambda column: column.date):
-        before = kept.get((column.name, column.environments))
-        clauses = {**(before.clauses if before else {}), **column.clauses}
-        kept[column.name, column.environments] = replace(column, clauses=clauses)
-    return list(kept.values())
+def name_of(run: Run) -> str:
+    """What a row is called."""
+    return PYTORCH if run.implementation == ENGINE else run.name
 
 
-def _agreeing(columns: Iterable[Column]) -> list[Column]:
-    """Where an implementation got the same verdicts in several environments, one column says so for all."""
-    kept: dict[tuple[object, ...], Column] = {}
-    for column in columns:
-        verdicts = tuple(sorted((name, found["verdict"]) for name, found in column.clauses.items()))
-        key = (column.name, column.verdict, verdicts)
-        before = kept.get(key, replace(column, environments=()))
-        kept[key] = replace(column, environments=(*before.environments, *column.environments))
-    return list(kept.values())
+def spreads(record: Record, found: Mapping[str, Sequence[Run]]) -> list[Spread]:
+    """A row for each implementation, PyTorch first."""
+    runs: dict[str, list[Run]] = defaultdict(list)
+    for run in (run for of_one in found.values() for run in of_one):
+        runs[name_of(run)].append(run)
+    rows = [_spread(record, name, own) for name, own in runs.items()]
+    return sorted(rows, key=lambda row: (row.name != PYTORCH, row.name))
 
 
-def _kind(verdict: str) -> str:
-    return "broken" if verdict in BROKEN else verdict
+def _spread(record: Record, name: str, runs: Sequence[Run]) -> Spread:
+    verdicts: dict[str, list[str]] = defaultdict(list)
+    for run in runs:
+        verdicts[run.verdict].append(run.environment)
+    counts = [Counter(_kind(record, each, one["verdict"]) for each, one in run.clauses.items()) for run in runs]
+    kinds = ("pass", "broken", "noted", "not-applicable")
+    return Spread(name, verdicts, *(_range([count[kind] for count in counts]) for kind in kinds))
 
 
-def _failures(clauses: Sequence[Clause], columns: Sequence[Column]) -> Iterator[Failure]:
-    for number, column in enumerate(columns):
-        for clause in clauses:
-            found = column.clauses.get(clause.id)
-            if found and found["verdict"] in BROKEN:
-                messages = [test["message"] for test in found["tests"] if test["outcome"] in BROKEN and test["message"]]
-                text = messages[0][:LONGEST] if messages else found["reason"] or "no message"
-                anchor = f"failed-{number}-{clause.id}"
-                yield Failure(clause, column, anchor, found["verdict"], text, len(messages))
+def _kind(record: Record, identifier: str, verdict: str) -> str:
+    if verdict not in BROKEN:
+        return verdict
+    clause = record.registry.get(identifier)
+    return "noted" if clause and clause.level == "may" else "broken"
+
+
+def _range(numbers: Sequence[int]) -> str:
+    least, most = min(numbers), max(numbers)
+    return str(least) if least == most else f"{least} to {most}"
+
+
+def differences(record: Record, found: Mapping[str, Sequence[Run]]) -> Iterator[Difference]:
+    """Clauses that are promised for some releases alone, and those whose verdict is not the same everywhere."""
+    said: dict[str, dict[str, dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
+    for environment, runs in found.items():
+        for run in runs:
+            for identifier, clause in run.clauses.items():
+                said[identifier][name_of(run)][environment] = clause["verdict"]
+    for identifier, clause in record.registry.items():
+        alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        for name, by in said[identifier].items():
+            verdicts = tuple(by.get(environment, "") for environment in found)
+            # A report may be older than a clause.
+            if clause.versions or len(set(verdicts) - {""}) > 1:
+                alike[verdicts].append(name)
+        for verdicts, names in alike.items():
+            yield Difference(clause, names, verdicts)
+
+
+def _failures(record: Record, found: Mapping[str, Sequence[Run]]) -> Iterator[Failure]:
+    said: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+    for environment, runs in found.items():
+        for run in runs:
+            for identifier, clause in run.clauses.items():
+                if clause["verdict"] in BROKEN and identifier in record.registry:
+                    said[identifier, _message(clause)].append((name_of(run), environment))
+    for (identifier, text), where in sorted(said.items()):
+        names, environments = (list(dict.fromkeys(part)) for part in zip(*where, strict=True))
+        yield Failure(record.registry[identifier], text, names, environments)
+
+
+def _message(clause: Mapping[str, Any]) -> str:
+    messages = [test["message"] for test in clause["tests"] if test["outcome"] in BROKEN and test["message"]]
+    return str(messages[0][:LONGEST] if messages else clause["reason"] or "no message")
 
 
 class NotRun(SphinxDirective):

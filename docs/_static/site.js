@@ -1,61 +1,55 @@
 // Filters over tables, rows that open, and clauses among the search results. Pages can be read without it.
 "use strict";
 
-const NAMES = ["spec", "level", "party", "fate", "clause"];
+const NAMES = ["spec", "level", "party", "fate", "clause", "verdict"];
 
 function wordsOf(text) {
   return text.toLowerCase().split(/\s+/).filter(Boolean);
 }
 
-function matches(row, form) {
-  const titles = [...row.querySelectorAll("[title]")].map((part) => part.title);
-  const text = [row.textContent, row.dataset.words || "", ...titles].join(" ").toLowerCase();
-  return wordsOf(form.words.value).every((word) => text.includes(word)) &&
-    NAMES.every((name) => !form[name]?.value || (row.dataset[name] || "").split("|").includes(form[name].value));
+// What a row says of itself, or the rows that it stands among.
+function said(row, name) {
+  return row.dataset[name] ?? row.parentElement.dataset[name] ?? "";
 }
 
-// A column stays where it is asked for and has something in the rows that stay; tables without verdicts keep theirs.
-function shownColumns(table, form, rows) {
-  return [...table.tHead.rows[0].cells].map((cell, number) =>
-    ["environment", "group"].every((name) => !form[name]?.value || !cell.dataset[name] || cell.dataset[name].split("|").includes(form[name].value)) &&
-    (!cell.dataset.environment || !rows.length || rows.some((row) => row.cells[number].dataset.verdict)));
+function matches(row, form) {
+  const titles = [...row.querySelectorAll("[title]")].map((part) => part.title);
+  const group = row.parentElement.querySelector(".group-of-rows button")?.textContent || "";
+  const text = [row.textContent, group, ...titles].join(" ").toLowerCase();
+  return wordsOf(form.words.value).every((word) => text.includes(word)) &&
+    NAMES.every((name) => !form[name]?.value || said(row, name).split("|").includes(form[name].value));
 }
 
 function filterRows(form, table) {
   const all = [...table.tBodies[0].rows];
-  const rows = all.filter((row) => matches(row, form));
-  const columns = shownColumns(table, form, rows);
-  const verdict = form.verdict?.value;
-  const stay = new Set(rows.filter((row) => !verdict || [...row.cells].some((cell, number) => columns[number] && cell.dataset.verdict === verdict)));
-  for (const row of table.rows) [...row.cells].forEach((cell, number) => { cell.hidden = !columns[number]; });
-  for (const row of all) row.hidden = !stay.has(row);
-  return `${stay.size} of ${all.length} rows`;
+  const stay = all.filter((row) => matches(row, form));
+  for (const row of all) row.hidden = !stay.includes(row);
+  return `${stay.length} of ${all.length} rows`;
 }
 
 function open(body, yes) {
   body.querySelector("button").setAttribute("aria-expanded", String(yes));
-  for (const row of body.querySelectorAll("tr.class")) row.hidden = !yes || row.dataset.left === "out";
+  for (const row of body.querySelectorAll("tr.row")) row.hidden = !yes || row.dataset.left === "out";
 }
 
 function isOpen(body) {
   return body.querySelector("button").getAttribute("aria-expanded") === "true";
 }
 
-// Packages stay that have a class which stays; they are open where a filter chose among their classes.
-function filterPackages(form, table) {
-  const verdict = form.verdict.value;
+// Groups stay that have a row which stays; they are open if a filter chose among their rows.
+function filterGroups(form, table) {
   const chosen = [...form.elements].some((field) => field.name && field.value);
   let left = 0, all = 0;
   for (const body of table.tBodies) {
-    const rows = [...body.querySelectorAll("tr.class")];
-    const stay = rows.filter((row) => matches(row, form) && (!verdict || row.dataset.verdict === verdict));
+    const rows = [...body.querySelectorAll("tr.row")];
+    const stay = rows.filter((row) => matches(row, form));
     for (const row of rows) row.dataset.left = stay.includes(row) ? "in" : "out";
     body.hidden = !stay.length;
     open(body, chosen);
     left += stay.length;
     all += rows.length;
   }
-  return `${left} of ${all} classes`;
+  return `${left} of ${all} ${table.dataset.rows}`;
 }
 
 function remember(form) {
@@ -65,7 +59,7 @@ function remember(form) {
 
 document.querySelectorAll("form.filters").forEach((form) => {
   const table = form.parentElement.querySelector("table.filtered");
-  const filter = table.classList.contains("packages") ? filterPackages : filterRows;
+  const filter = table.classList.contains("opens") ? filterGroups : filterRows;
   const apply = () => { form.count.value = filter(form, table); };
   for (const [name, value] of new URLSearchParams(location.search)) if (form[name]) form[name].value = value;
   form.addEventListener("input", () => { apply(); remember(form); });
@@ -79,7 +73,7 @@ document.querySelectorAll("form.filters").forEach((form) => {
 
 function showTarget() {
   const row = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-  const body = row && row.closest("table.packages.filtered tbody");
+  const body = row && row.closest("table.opens tbody");
   if (!body) return;
   open(body, true);
   row.scrollIntoView();

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.measure import machine
 from conformance.core import clauses
 from conformance.core.errors import BAD_USAGE
 from conformance.core.prose import counted
@@ -84,7 +85,8 @@ class Asked:
         """Write the file anew, or with these rows among those that it has."""
         found = {**(self.known if self.new else {}), **{row["implementation"]: row for row in rows}}
         ordered = [found[name] for name in self.all if name in found]
-        data = {**(self.data if self.new else others), "rows": ordered}
+        about = {**self.data, "added": machine()} if self.new else {**others, "machine": machine()}
+        data = {**about, "rows": ordered}
         self.file.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -111,7 +113,7 @@ def _peers(asked: Asked, write: bool) -> int:
         print(f"{name}: notices {noticed[0]} of {len(bugs)} bugs, refuses {noticed[1]} of {len(good)} correct ones")
     if write:
         checks = {name: " ".join((check.__doc__ or "").split()) for name, check in peers.CHECKS.items()}
-        asked.write([row.to_json() for row in rows], torch=peers.RELEASE, checks=checks)
+        asked.write([row.to_json() for row in rows], checks=checks)
     return 0
 
 
@@ -214,6 +216,7 @@ def _mutants(only: str, write: bool) -> list[str]:
 def _figure(fates: Sequence[Fate], explained: dict[str, str]) -> dict[str, Any]:
     survivors = [fate for fate in fates if fate.survived]
     return {
+        "machine": machine(),
         "mutants": len(fates),
         "killed": len(fates) - len(survivors),
         "by_module": dict(sorted(Counter(fate.mutant.module for fate in fates).items())),

@@ -29,7 +29,6 @@ from tests.proof.implementations import Implementation
 
 #: How long one check of one implementation may take (seconds).
 DEADLINE = 60.0
-RELEASE = torch.__version__.partition("+")[0]
 NOTICES, PASSES, NOT_APPLICABLE = "notices", "passes", "n/a"
 Check = Callable[[Subject, SampleCall], object]
 
