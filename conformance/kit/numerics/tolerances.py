@@ -1,0 +1,44 @@
+"""The thresholds of the oracles: what each is for, and where it comes from.
+
+Derived ones follow from the arithmetic; calibrated ones were set so that right kernels are not accused, on runs with
+fresh seeds (``python -m tests.proof resolution``); those of effort say how many calls are made.
+"""
+
+from __future__ import annotations
+
+import torch
+
+#: Machine epsilons. Derived.
+SINGLE, HALF, BFLOAT = (float(torch.finfo(dtype).eps) for dtype in (torch.float32, torch.float16, torch.bfloat16))
+
+#: How many standard deviations of measured noise count as nothing. Derived: one in two million, if it is normal.
+SIGMAS = 5.0
+#: The same where they are estimated from as few as three draws: one in a thousand. Derived.
+SIGMAS_OF_FEW = 30.0
+#: Differences whose resolution is coarser accuse nobody: what they see is a kink or a jump. Calibrated.
+COARSEST_ACCUSER = 0.1
+#: How many times the drift between steps counts as nothing: kinks fall with the step, not with its square. Calibrated.
+DRIFTS = 4.0
+#: Machine epsilons within which sums, and multiples, of what goes in are those of what comes out. Calibrated.
+ADDITIVE, HOMOGENEOUS = 16.0, 2.0
+#: The standard deviation of one rounding, in machine epsilons. Derived: 1/sqrt(12), rounded up.
+ROUNDED = 0.3
+#: No resolution is finer, whatever was measured: double precision rounds too. Calibrated.
+FINEST, FINEST_DERIVATIVE = 1e-14, 1e-11
+#: Draws of numbers and incoming gradients. Effort.
+DRAWS, DRAWS_IN_HALF = 3, 6
+#: The longest step that is tried, next to the input, how often it is halved, and how straight results have to be over
+#: it, half of it and a quarter. Effort, effort, calibrated.
+LONGEST, HALVINGS, STRAIGHT = 0.7, 12, 0.25
+#: By how much two looks at one error may differ, next to it, and how many times a size may that few directions sample.
+#: Calibrated.
+ALIKE, SAMPLED_ALIKE = 0.2, 10.0
+#: The resolution by which an identity that rounds inside stands, and that of differences which asks for no further
+#: steps, at least and in machine epsilons. Effort.
+FINE, ENOUGH, ENOUGH_ROUNDINGS = 1e-3, 1e-9, 10.0
+#: What gradcheck forgives in each element of a Jacobian: so much of any, or so much of its own size. Borrowed.
+GRADCHECK_ATOL, GRADCHECK_RTOL = 1e-5, 1e-3
+#: Machine epsilons of the results within which an input makes no difference. Derived: two roundings, doubled.
+WITHIN_ROUNDING = 4.0
+#: How far the gradients of two equal calls may be apart, next to their size. Calibrated.
+SAME = 1e-6

@@ -1,0 +1,174 @@
+"""The derivative by extrapolated differences, with its noise measured, for an input in which forward is smooth.
+
+    <backward(x, g), u> = d/dt <g, f(x + t u)>
+
+along the gradient that backward claims, which carries the most signal, and along random directions, which show what is
+at right angles to it. Differences at several steps are extrapolated to zero; each draw has another point and another g.
+How much the draws scatter, and how much the estimate drifts from one window of steps to the next, is the resolution:
+at a kink or a jump, and where forward rounds, the drift is large, and nothing is judged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from conformance.kit.numerics import tolerances
+from conformance.kit.numerics.differences import central, extrapolated
+from conformance.kit.oracles.judgement import ALONG, ELSEWHERE, Judgement
+from conformance.kit.oracles.vector_function import VectorFunction, rms
+
+NAME = "extrapolated differences"
+
+
+@dataclass(frozen=True)
+class _Ladder:
+    """Steps, each ``ratio`` times the one before, and how often they are climbed."""
+
+    longest: float
+    ratio: float
+    count: int
+    orders: tuple[int, ...]
+    along: int
+    elsewhere: int
+
+
+@dataclass(frozen=True)
+class _Estimate:
+    """The error along some directions, next to the gradient, how far that may be off, and the longest step."""
+
+    error: float
+    resolution: float
+    noise: float
+    step: float
+
+
+def judge(function: VectorFunction, seed: int = 0) -> Judgement:
+    """Judge the gradient of one input by differences; a fine enough resolution asks for no further steps."""
+    enough = max(tolerances.ENOUGH, tolerances.ENOUGH_ROUNDINGS * function.epsilon)
+    best: tuple[_Estimate, _Estimate] | None = None
+    for ladder in _ladders(function, seed):
+        try:
+            found = _climbed(function, ladder, seed, along=True), _climbed(function, ladder, seed + 100, along=False)
+        except Exception:  # a step leads to where forward refuses the numbers
+            continue
+        if found[0] and found[1] and (best is None or found[0].resolution < best[0].resolution):
+            best = found[0], found[1]
+        if best and best[0].resolution <= enough:
+            break
+    if best is None:
+        return Judgement("unclear", NAME, "no step within what forward takes", calls=function.calls)
+    along, other = best
+    is_off, is_other = abs(along.error) > along.resolution, other.error > other.resolution
+    accuser = along if is_off else other
+    is_clear = accuser.resolution <= tolerances.COARSEST_ACCUSER
+    # Errors are next to what backward claims: one; what differences say is that less the error.
+    expected = 1 - along.error
+    return Judgement(
+        "agrees" if not (is_off or is_other) else "differs" if is_clear else "unclear",
+        NAME,
+        ELSEWHERE if is_other and not is_off else ALONG,
+        1.0,
+        expected,
+        other.error if is_other and not is_off else along.error / expected if expected else math.inf,
+        along.resolution,
+        other.resolution,
+        along.step,
+        along.noise,
+        function.calls,
+    )
+
+
+def _ladders(function: VectorFunction, seed: int) -> Iterator[_Ladder]:
+    """Ladders to climb: in double precision from ever shorter steps, else from the longest that follows a line."""
+    if function.of_dtypes < tolerances.SINGLE:
+        for longest in (1e-2, 1e-4, 1e-6, 1e-8):
+            yield _Ladder(longest, 0.5, 5, (1, 2), tolerances.DRAWS, tolerances.DRAWS)
+    if function.epsilon < tolerances.SINGLE:
+        return
+    is_half = function.epsilon > tolerances.SINGLE
+    if straight := _longest_straight(function, seed):
+        for shorter in (1.0, 0.1) if not is_half else (1.0,):
+            yield _Ladder(straight * shorter, 0.6, 6 if is_half else 7, (1, 2) if is_half else (1, 2, 3), 10, 6)
+
+
+def _longest_straight(function: VectorFunction, seed: int) -> float | None:
+    """The longest step over which the results follow a straight line, within a quarter of their change."""
+    generator, slopes = torch.Generator().manual_seed(seed + 5), []
+    direction = torch.randn(function.value.shape, generator=generator, dtype=torch.float64) * function.size
+    for power in range(tolerances.HALVINGS):
+        step = tolerances.LONGEST * 2.0**-power
+        ahead, behind = (function.rounded(function.value + sign * step * direction) for sign in (1, -1))
+        try:
+            slopes.append(central(function, ahead, behind) / (2 * step))
+        except Exception:
+            slopes.clear()
+            continue
+        if len(slopes) > 2:
+            near = tolerances.STRAIGHT * float(slopes[-3].norm())
+            if all(float((one - other).norm()) <= near for one, other in zip(slopes[-3:], slopes[-2:], strict=False)):
+                return 4 * step
+    return None
+
+
+def _climbed(function: VectorFunction, ladder: _Ladder, seed: int, along: bool) -> _Estimate | None:
+    """The error along the gradient, or along random directions, as there is none; None if that is no number."""
+    generator, size = torch.Generator().manual_seed(seed), function.size
+    steps = ladder.longest * size * ladder.ratio ** torch.arange(ladder.count, dtype=torch.float64)
+    rows, noises = [], []
+    for _ in range(ladder.along if along else ladder.elsewhere):
+        beside = 0.1 * float(steps[0]) * torch.randn(function.value.shape, generator=generator, dtype=torch.float64)
+        x = function.rounded(function.value + beside)
+        y = function(x)
+        g = function.rounded_cotangent(torch.randn(y.shape, generator=generator, dtype=torch.float64))
+        gradient = function.gradient(x, g)
+        norm = rms(gradient)
+        is_along = along and norm > 0
+        drawn = gradient / norm if is_along else torch.randn(x.shape, generator=generator, dtype=torch.float64)
+        direction = drawn.clamp(-3, 3)
+        row = []
+        for step in steps.tolist():
+            ahead, behind = (function.rounded(x + sign * step * direction) for sign in (1, -1))
+            claimed = float((gradient * (ahead - behind)).sum())
+            row.append((claimed, float((g * central(function, ahead, behind)).sum())))
+        claims = torch.tensor(row, dtype=torch.float64) / (2 * steps[:, None])
+        scale = abs(float((gradient * direction).sum())) if is_along else float(gradient.norm())
+        scale = scale or abs(float(claims[0, 1]))
+        if scale == 0:  # nothing changes, as backward says
+            scale = 1.0
+        rows.append((claims[:, 0] - claims[:, 1]) / scale)
+        noises.append(tolerances.ROUNDED * function.epsilon * float((g * y).norm()) / math.sqrt(2) / scale)
+    return _best_window(torch.stack(rows), rms(torch.tensor(noises, dtype=torch.float64)), steps, ladder, along)
+
+
+def _best_window(
+    errors: torch.Tensor, rounding: float, steps: torch.Tensor, ladder: _Ladder, along: bool
+) -> _Estimate | None:
+    """The estimate, of those by some order from some window of steps, that may be off the least."""
+    best: _Estimate | None = None
+    # A deviation estimated from three draws is often far too small: Student's t with two degrees of freedom.
+    sigmas = tolerances.SIGMAS if len(errors) > tolerances.DRAWS else tolerances.SIGMAS_OF_FEW
+    for order in ladder.orders:
+        found = extrapolated(errors, ladder.ratio, order)
+        weights = extrapolated(torch.eye(len(steps), dtype=torch.float64), ladder.ratio, order)
+        for window in range(found.shape[1] - 2):
+            here, *drifts = (
+                found[:, window],
+                found[:, window] - found[:, window + 1],
+                found[:, window + 1] - found[:, window + 2],
+            )
+            noise = rounding * float((weights[:, window] / steps).norm())
+            if along:
+                spread = max(float(here.std()), float(drifts[0].std()), noise) / math.sqrt(len(here))
+                drift = max(abs(float(one.mean())) for one in drifts)
+                error = float(here.mean())
+            else:
+                spread, drift = max(rms(drifts[0]), rms(drifts[1]), noise), 0.0
+                error = rms(here)
+            resolution = sigmas * spread + tolerances.DRIFTS * drift + tolerances.FINEST_DERIVATIVE
+            if math.isfinite(resolution) and (best is None or resolution < best.resolution):
+                best = _Estimate(error, resolution, noise, ladder.longest)
+    return best

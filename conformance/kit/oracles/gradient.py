@@ -1,0 +1,79 @@
+"""The judgement of one gradient: by the oracle that sees the smallest error, and twice before it accuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from conformance.kit.numerics import tolerances
+from conformance.kit.numerics.differences import central
+from conformance.kit.oracles import adjoint, derivative
+from conformance.kit.oracles.judgement import ELSEWHERE, Judgement
+from conformance.kit.oracles.vector_function import VectorFunction, rms
+
+#: The rule by which nothing is judged, and nothing has to be.
+NEGLIGIBLE = "it hardly matters to the results"
+
+
+def judge(function: VectorFunction, seed: int = 0) -> Judgement:
+    """Judge the gradient of one input: by the adjoint identity if forward is linear in it, else by differences.
+
+    What differs is looked at again, with other numbers: two looks that do not agree with one another are unclear.
+    """
+    first = _once(function, seed)
+    is_fine = first.verdict == "agrees" and first.resolution <= tolerances.COARSEST_ACCUSER
+    if not is_fine and is_negligible(function, seed):
+        return replace(first, verdict="unclear", rule=NEGLIGIBLE, calls=function.calls)
+    if first.verdict != "differs":
+        return first
+    if _changes(function):
+        return replace(first, verdict="unclear", rule="two equal calls give other gradients", calls=function.calls)
+    again = _once(function, seed + 1000)
+    if again.verdict == "differs" and _are_alike(first, again):
+        return replace(first, calls=function.calls)
+    return replace(first, verdict="unclear", rule="two looks say something else", calls=function.calls)
+
+
+def _are_alike(one: Judgement, other: Judgement) -> bool:
+    """Whether two looks see one error: along the gradient a number, elsewhere a size that a few directions sample."""
+    if (one.oracle, one.rule) != (other.oracle, other.rule):
+        return False
+    if one.rule == ELSEWHERE:
+        return max(one.error, other.error) <= tolerances.SAMPLED_ALIKE * min(one.error, other.error)
+    return abs(one.error - other.error) <= one.resolution + other.resolution + tolerances.ALIKE * abs(one.error)
+
+
+def is_negligible(function: VectorFunction, seed: int = 0) -> bool:
+    """Whether the input hardly matters, by backward and by forward alike: gradcheck forgives any such gradient.
+
+    That is so if what it does to the loss is within gradcheck's absolute tolerance, or within rounding.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    try:
+        y = function(function.value)
+        g, direction = (torch.randn(one.shape, generator=generator, dtype=torch.float64) for one in (y, function.value))
+        g, step = function.rounded_cotangent(g), 0.1 * function.size
+        ahead, behind = (function.rounded(function.value + sign * step * direction) for sign in (1, -1))
+        claimed = float(function.gradient(function.value, g).norm()) * rms((ahead - behind) / 0.2)
+        seen = float((g * central(function, ahead, behind)).norm()) / 0.2
+    except Exception:  # a step leads to where forward refuses the numbers
+        return False
+    size, reach = float((g * y).norm()), float(g.abs().sum()) * float((ahead - behind).abs().sum()) / 0.2
+    least = min(tolerances.GRADCHECK_ATOL * reach, tolerances.GRADCHECK_RTOL * size)
+    return max(claimed, seen) <= max(least, tolerances.WITHIN_ROUNDING * function.epsilon * size)
+
+
+def _changes(function: VectorFunction) -> bool:
+    """Whether two equal calls have other gradients: other clauses speak of that."""
+    g = function.rounded_cotangent(torch.ones_like(function(function.value)))
+    one, other = (function.gradient(function.value, g) for _ in range(2))
+    return float((one - other).norm()) > tolerances.SAME * float(one.norm())
+
+
+def _once(function: VectorFunction, seed: int) -> Judgement:
+    identity = adjoint.judge(function, seed)
+    if identity and (identity.verdict == "differs" or identity.is_finer_than(tolerances.FINE)):
+        return identity
+    found = derivative.judge(function, seed)
+    return min((one for one in (identity, found) if one), key=lambda one: one.resolution)

@@ -1,0 +1,106 @@
+"""A call as a function of one of its inputs: what an oracle judges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from conformance.kit.calls import Run
+from conformance.kit.copies import in_layout_of
+from conformance.kit.numerics.derivatives import outputs_at
+from conformance.kit.numerics.gradient_checks import result_epsilon
+from conformance.kit.numerics.precision import working_epsilon
+from conformance.kit.numerics.slopes import epsilon
+from conformance.kit.numerics.triangles import kept_symmetric
+from conformance.kit.oracles.vector_function import Vector, VectorFunction
+from conformance.kit.tensors import dense, double_dtype, is_strided, stored_values, to_double
+from conformance.kit.world import World
+
+
+def function_of(world: World, run: Run, at: int, gradient: torch.Tensor | None) -> VectorFunction:
+    """The call as a function of the input at a position, for whose plain call backward gave ``gradient``."""
+    value = run.sample.values[at].detach()
+    like, places = stored_values(value), _places(value)
+    shapes = [output.shape for output in run.outputs]
+    symmetric = is_strided(value) and _is_kept_symmetric(run, at, value, gradient)
+
+    def rounded(x: Vector) -> Vector:
+        stored = _tensor(x, like)
+        return _vector((stored + stored.mH) / 2 if symmetric else stored)
+
+    def placed(x: Vector) -> torch.Tensor:
+        moved = torch.empty_like(value) if is_strided(value) else value.clone()
+        stored_values(moved).copy_(_tensor(x, like))
+        return moved
+
+    def forward(x: Vector) -> Vector:
+        outputs = outputs_at(run, at, placed(x))
+        if [output.shape for output in outputs] != shapes:
+            raise ValueError("results of other shapes")
+        return _joined(outputs)
+
+    def backward(x: Vector, g: Vector) -> Vector:
+        there = run.sample.having({at: placed(x)}).run(needed=run.leaves)
+        given = [in_layout_of(output, one) for output, one in zip(there.outputs, _split(g, there.outputs), strict=True)]
+        found = dict(zip(there.leaves, there.gradients(given), strict=True))[at]
+        if found is None:
+            return torch.zeros_like(x)
+        whole = to_double(found.detach())
+        stored = whole.reshape(-1)[places].reshape(like.shape) if places is not None else whole
+        return _vector((stored + stored.mH) / 2 if symmetric else stored)
+
+    of_dtypes = epsilon([*run.outputs, *run.leaves.values()])
+    inside = max(of_dtypes, result_epsilon(world, run), working_epsilon(run.sample, world))
+    return VectorFunction(_vector(like), forward, backward, rounded, _rounding(run.outputs), of_dtypes, inside)
+
+
+def _rounding(outputs: list[torch.Tensor]) -> Callable[[Vector], Vector]:
+    return lambda g: _joined(_split(g, outputs))
+
+
+def _is_kept_symmetric(run: Run, at: int, value: torch.Tensor, gradient: torch.Tensor | None) -> bool:
+    direction = torch.zeros_like(value)
+    return kept_symmetric(run, at, direction, gradient) is not direction
+
+
+def _places(value: torch.Tensor) -> torch.Tensor | None:
+    """Where the stored elements of a sparse tensor are in the dense one, row by row; None if it has strides."""
+    if is_strided(value):
+        return None
+    if value.layout is torch.sparse_coo:
+        sizes = value.shape[: value.sparse_dim()]
+        if len(sizes) < value.dim():
+            raise NotImplementedError("a sparse tensor of dense parts")
+        strides = [int(torch.Size(sizes[dim + 1 :]).numel()) for dim in range(len(sizes))]
+        return (value._indices() * torch.tensor(strides, device=value.device)[:, None]).sum(0)
+    numbered = value.to(torch.float64)
+    numbers = torch.arange(1, numbered.values().numel() + 1, dtype=torch.float64, device=value.device)
+    numbered.values().copy_(numbers.reshape(numbered.values().shape))
+    flat = numbered.to_dense().reshape(-1)
+    held = flat.nonzero().reshape(-1)
+    return held[flat[held].argsort()]
+
+
+def _tensor(x: Vector, like: torch.Tensor) -> torch.Tensor:
+    """A vector in the shape and dtype of a tensor."""
+    wide = double_dtype(like.dtype)
+    parts = x.view(*like.shape, 2) if wide.is_complex else x.view(like.shape)
+    return (torch.view_as_complex(parts.contiguous()) if wide.is_complex else parts).to(like.device, like.dtype)
+
+
+def _vector(tensor: torch.Tensor) -> Vector:
+    """The numbers of a tensor in double precision; complex ones are pairs."""
+    wide = to_double(tensor.detach()).resolve_conj().resolve_neg().cpu()
+    return (torch.view_as_real(wide) if wide.is_complex() else wide).reshape(-1)
+
+
+def _joined(tensors: list[torch.Tensor]) -> Vector:
+    return torch.cat([torch.zeros(0, dtype=torch.float64), *map(_vector, tensors)])
+
+
+def _split(g: Vector, outputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    """A vector as a dense tensor for each output."""
+    whole = [dense(output.detach()) for output in outputs]
+    sizes = [output.numel() * (2 if output.is_complex() else 1) for output in whole]
+    return [_tensor(part, output) for part, output in zip(g.split(sizes), whole, strict=True)]

@@ -1,0 +1,65 @@
+"""A call as a function of one of its inputs, over real vectors in double precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+
+Vector = torch.Tensor
+
+
+@dataclass
+class VectorFunction:
+    """``x`` to ``forward(x)``, and ``(x, g)`` to ``backward(x, g)``, all of them real vectors in double precision.
+
+    Complex numbers are pairs of real ones, for which PyTorch's gradients are made.
+    """
+
+    value: Vector
+    forward: Callable[[Vector], Vector]
+    backward: Callable[[Vector, Vector], Vector]
+    #: A vector as the input, or an incoming gradient, holds it: rounded to its dtype, symmetric if it has to be.
+    rounded: Callable[[Vector], Vector]
+    rounded_cotangent: Callable[[Vector], Vector]
+    #: The coarsest machine epsilon of the input and the results.
+    of_dtypes: float
+    #: The same of what is computed between them.
+    epsilon: float
+    calls: int = field(default=0)
+
+    def __call__(self, x: Vector) -> Vector:
+        """The results at ``x``.
+
+        Raises:
+            ValueError: they are not finite, or not as many as for the value itself.
+        """
+        self.calls += 1
+        return _finite(self.forward(x))
+
+    def gradient(self, x: Vector, g: Vector) -> Vector:
+        """The gradient at ``x`` for the incoming gradient ``g``."""
+        self.calls += 1
+        return _finite(self.backward(x, g))
+
+    @property
+    def size(self) -> float:
+        """The root mean square of the input, or 1 if that is no size."""
+        found = rms(self.value)
+        return found if 1e-30 < found < 1e30 else 1.0
+
+
+def rms(vector: Vector) -> float:
+    """The root mean square.
+
+    >>> rms(torch.tensor([3.0, 4.0, 0.0, 0.0]))
+    2.5
+    """
+    return float(vector.square().mean().sqrt()) if vector.numel() else 0.0
+
+
+def _finite(vector: Vector) -> Vector:
+    if not bool(vector.isfinite().all()):
+        raise ValueError("a number that is not finite")
+    return vector
