@@ -64,22 +64,32 @@ def expecting(capfd: pytest.CaptureFixture[str], name: str, *words: str) -> tupl
     return status, "".join(capfd.readouterr())
 
 
-def test_what_is_expected_fails_nothing(here, capfd):
-    reasoned = re.sub(r'reason = ".*"', 'reason = "it is ours to change"', Path("known.toml").read_text())
-    Path("reasoned.toml").write_text(reasoned)
+@pytest.fixture
+def reasoned(here) -> str:
+    """The first file, with the reasons that somebody gave."""
+    text = re.sub(r'reason = ".*"', 'reason = "it is ours to change"', Path("known.toml").read_text())
+    Path("reasoned.toml").write_text(text)
+    return text
+
+
+def test_a_first_file_is_refused_until_its_reasons_are_given(here, capfd):
+    status, said = expecting(capfd, "known.toml")
+    assert (status, "reason is empty: say why this is accepted" in said) == (4, True), said
+
+
+def test_what_is_expected_fails_nothing(reasoned, capfd):
     status, said = expecting(capfd, "reasoned.toml", "--strict")
     assert status == 0, said
     assert "2 broken as expected" in said
     assert f"{CLAUSE}: it is ours to change" in said
 
 
-def test_an_expectation_whose_clause_now_passes_or_that_has_expired_is_an_error(here, capfd):
-    known = Path("known.toml").read_text().rstrip()
-    Path("expired.toml").write_text(f"{known}\nexpires = 2020-01-01\n")
+def test_an_expectation_whose_clause_now_passes_or_that_has_expired_is_an_error(reasoned, capfd):
+    Path("expired.toml").write_text(f"{reasoned.rstrip()}\nexpires = 2020-01-01\n")
     status, said = expecting(capfd, "expired.toml")
     assert (status, "2020-01-01" in said) == (1, True), said
     with is_mended():
-        status, said = expecting(capfd, "known.toml")
+        status, said = expecting(capfd, "reasoned.toml")
     assert (status, CLAUSE in said) == (1, True), said
 
 

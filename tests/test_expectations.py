@@ -62,8 +62,8 @@ def test_a_date_may_be_written_in_several_ways(tmp_path, when):
     [
         (GOOD.replace(SUM, "No.such.clause"), "line 2: there is no clause 'No.such.clause'"),
         (GOOD.replace('reason = "known"', ""), "line 2: reason is missing"),
-        (GOOD.replace('"known"', '" "'), "line 2: reason must be a non-empty string"),
-        (GOOD.replace('"known"', "3"), "line 2: reason must be a non-empty string"),
+        (GOOD.replace('"known"', '" "'), "line 2: reason is empty: say why this is accepted"),
+        (GOOD.replace('"known"', "3"), "line 2: reason must be a string"),
         (GOOD + "severity = 3", "line 2: unknown key 'severity'"),
         (GOOD + 'expires = "tomorrow"', "line 2: expires must be a date"),
         (GOOD + "expires = 12:00:00", "line 2: expires must be a date"),
@@ -204,6 +204,9 @@ def test_a_first_file_excuses_exactly_what_is_broken(tmp_path_factory, words):
     path = tmp_path_factory.getbasetemp() / "first.toml"
     path.unlink(missing_ok=True)
     write_expect(broken, path)
+    with pytest.raises(UsageError, match="reason is empty: say why"):
+        read_expect(path, CLAUSES)
+    path.write_text(path.read_text("utf-8").replace('reason = ""', 'reason = "known"'), "utf-8")
     report, problems = mark_expected(broken, read_expect(path, CLAUSES), TODAY)
     assert problems == []
     assert report.subjects[0].verdict == "deviates"

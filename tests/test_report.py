@@ -104,7 +104,7 @@ def test_hidden_text_is_shown_and_not_obeyed():
         text.encode("utf-8")
         assert not set("\x1b\x00\u202e") & set(text)
         assert "x1b[31mred" in text
-    assert "<script" not in page(nasty())
+    assert page(nasty()).count("<script") == 1  # its own
     assert "[bold]x[/bold]" in on_terminal(nasty())
     assert ":smile:" in on_terminal(nasty())
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from dataclasses import replace
 from email.message import Message
@@ -39,10 +41,14 @@ def several(count):
     return made(*(outcome("Function.backward.count", "fail", subject=ref) for ref in refs[-2:]), subjects=refs)
 
 
-def test_the_page_loads_and_runs_nothing():
+def test_the_page_loads_nothing_and_runs_its_own_script_alone():
     text = page(broken())
     assert "default-src 'none'" in text
-    for word in ("<script", "src=", "@import", "url(", "<link", "onclick", "<form"):
+    (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in text
+    assert text.count("<script") == 1
+    for word in ("src=", "@import", "url(", "<link", "onclick", "<form"):
         assert word not in text
 
 
@@ -104,7 +110,7 @@ def test_the_page_begins_with_how_many_got_each_verdict_and_links_to_those_that_
 def test_one_subject_needs_no_overview():
     shown = page(broken())
     assert "<nav" not in shown
-    assert "<title>Conformance: mypkg.dist:Gather fails</title>" in shown
+    assert "<title>mypkg.dist:Gather fails</title>" in shown
 
 
 def test_many_subjects_that_conform_are_one_folded_line():
@@ -138,3 +144,24 @@ def test_what_is_only_told_does_not_stand_among_what_is_broken():
     assert re.search(r"\b1 note\b", text)
     assert 'class="clause broken"' not in text
     assert "another way" in text
+
+
+def headline(shown):
+    return " ".join(re.sub(r"<[^>]+>", " ", shown[shown.index("<h1>") : shown.index("</header>")]).split())
+
+
+def test_the_headline_of_a_single_subject_is_its_verdict_and_how_many_clauses_failed():
+    assert headline(page(broken())).startswith(
+        "mypkg.dist:Gather (AllGatherGradAutograd) fails 1 failed of 4, 3 passed"
+    )
+    assert headline(page(made())).startswith("mypkg.dist:Gather (AllGatherGradAutograd) conforms")
+
+
+def test_the_page_says_how_the_run_was_started_and_how_long_it_took():
+    shown = page(replace(made(), command="conformance run mypkg.dist:Gather", seconds=3.21))
+    assert "<dt>command</dt><dd><code>conformance run mypkg.dist:Gather</code></dd>" in shown
+    assert "<dt>took</dt><dd>3.2 s</dd>" in shown
+
+
+def test_a_reader_without_the_site_is_told_a_command():
+    assert "<code>conformance explain " in page(broken())

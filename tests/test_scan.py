@@ -31,11 +31,23 @@ BROKEN = sorted((DATA / "broken").glob("*.py"))
 FINE = sorted((DATA / "fine").glob("*.py"))
 
 
-def command(target: object, width: int = 80, **options: object) -> tuple[int, str]:
+def command(target: object, width: int = 80, piped: bool = False, **options: object) -> tuple[int, str]:
     """Run the command with its output caught."""
     text = io.StringIO()
-    status = run(str(target), console=Console(file=text, width=width), **options)
+    console = Console(file=text, width=width, force_terminal=not piped, color_system=None)
+    status = run(str(target), console=console, **options)
     return status, text.getvalue()
+
+
+def test_a_finding_is_one_line_if_the_output_is_piped():
+    status, said = command(DATA / "broken", piped=True)
+    found = scan(str(DATA / "broken")).findings
+    *lines, summary = said.splitlines()
+    assert status == 0
+    assert sorted(lines) == sorted(
+        f"{one.file}:{one.line}: {one.confidence} {one.clause}: {one.message}" for one in found
+    )
+    assert "findings" in summary
 
 
 def scanned(tmp_path: Path, source: str | bytes):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from conformance.core.errors import UsageError
 from conformance.core.outcomes import EARLIER_CALLS
@@ -32,6 +34,7 @@ def finish(session: Session, report: Report, expected: Sequence[Expectation], br
         expected: the deviations that are known.
         broken: whether the suite itself broke on the way.
     """
+    report = replace(report, command=shlex.join(["conformance", *sys.argv[1:]]))
     report, problems = expectations.mark_expected(report, expected)
     unwritten = [not _done(work) for work in _works(session, report, problems)]
     return exit_status(report, strict=session.options.strict, broken=broken or any(unwritten)) or int(bool(problems))

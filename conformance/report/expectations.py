@@ -108,7 +108,7 @@ def mark_expected(
 
 
 def write_expect(report: Report, path: Path | str) -> Path:
-    """Write a first file, with an entry for every broken clause of a report; its reasons are to be rewritten.
+    """Write a first file, with an entry for every broken clause of a report; a run refuses it until it has reasons.
 
     Raises:
         UsageError: the file is there already, or cannot be written.
@@ -118,9 +118,10 @@ def write_expect(report: Report, path: Path | str) -> Path:
         raise UsageError(f"{path} is there already, with reasons somebody may have written; give another name")
     broken = [(part, clause) for part in report.parts for clause in part.clauses if clause.broken]
     entries = [
+        f"# {clause.verdict}: {one_line(clause.reason)}\n"
         f"[[expect]]\nclause = {_toml(clause.id)}\n"
         f"subject = {_toml(glob.escape(visible(part.subject)) or _ENGINE)}\n"
-        f"reason = {_toml(f'{clause.verdict}: {one_line(clause.reason)}')}  # say why this is known\n"
+        'reason = ""  # say why this is accepted\n'
         for part, clause in broken
     ]
     return write(path, "# Known deviations; see `conformance run --expect`.\n\n" + "\n".join(entries))
@@ -135,8 +136,11 @@ def _entry(entry: Mapping[str, Any], place: str, clauses: Mapping[str, Clause]) 
             raise UsageError(f"{place}: {key} is missing")
     texts = {key: value for key, value in entry.items() if key != "expires"}
     for key, value in texts.items():
-        if not isinstance(value, str) or (key in _NEEDED and not value.strip()):
-            raise UsageError(f"{place}: {key} must be a non-empty string")
+        if not isinstance(value, str):
+            raise UsageError(f"{place}: {key} must be a string")
+        if key in _NEEDED and not value.strip():
+            hint = "say why this is accepted" if key == "reason" else "it must not be"
+            raise UsageError(f"{place}: {key} is empty: {hint}")
     if texts["clause"] not in clauses:
         near = difflib.get_close_matches(texts["clause"], clauses, 1, 0.8)
         hint = f"did you mean {near[0]!r}?" if near else "see conformance list"

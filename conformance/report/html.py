@@ -1,4 +1,7 @@
-"""report.html: one file that needs no server, loads nothing, runs no script, and escapes what it quotes."""
+"""report.html: one file that needs no server, loads nothing, and escapes what it quotes.
+
+Its one script adds buttons that copy commands; the policy at its head lets no other run.
+"""
 
 from __future__ import annotations
 
@@ -73,11 +76,16 @@ class Section:
         return [(level, f"{kept[level]}/{every[level]}" if every[level] else "") for level in LEVELS]
 
     @property
+    def asked(self) -> int:
+        """How many clauses were to be judged and apply."""
+        return sum(clause.was_selected and clause.verdict != "not-applicable" for clause in self.part.clauses)
+
+    @property
     def summary(self) -> str:
         """One line on what was found."""
         counts = Counter(clause.verdict for clause in self.part.clauses)
         found = [
-            (len(self.broken), "broken"),
+            (len(self.broken), f"failed of {self.asked}"),
             (len(self.expected), "broken as expected"),
             (len(self.told), "note" if len(self.told) == 1 else "notes"),
             (counts["consequence"], "not judged because of that"),
@@ -95,7 +103,7 @@ class Section:
 
 def page(report: Report) -> str:
     """The report as a self-contained page."""
-    style = files("conformance.report").joinpath("page.css").read_text("utf-8")
+    style, script = (files("conformance.report").joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
     every = _sections(report.parts)
     counts = _counts(report.subjects)
     return _template().render(
@@ -105,10 +113,23 @@ def page(report: Report) -> str:
         broken=[section for section in every if section.broken],
         others=_alike(section for section in every if not section.broken),
         facts=_facts(report),
-        title="Conformance: " + _title(report.subjects, counts),
+        title=_title(report.subjects, counts),
+        headline=_headline(every),
         style=style,
-        style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
+        style_hash=_hash(style),
+        script=script,
+        script_hash=_hash(script),
     )
+
+
+def _headline(sections: Sequence[Section]) -> Section | None:
+    """The subject that the page is about, if there is one alone."""
+    subjects = [section for section in sections if section.part.subject]
+    return subjects[0] if len(subjects) == 1 else None
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _sections(parts: Iterable[SubjectResult]) -> list[Section]:
@@ -129,8 +150,8 @@ def _counts(subjects: Iterable[SubjectResult]) -> list[tuple[str, str]]:
 
 def _title(subjects: Sequence[SubjectResult], counts: Iterable[tuple[str, str]]) -> str:
     if len(subjects) > _FEW:
-        return ", ".join(words for _, words in counts)
-    return ", ".join(f"{own.subject} {own.verdict}" for own in subjects) or "PyTorch"
+        return "Conformance: " + ", ".join(words for _, words in counts)
+    return ", ".join(f"{own.subject} {own.verdict}" for own in subjects) or "Conformance of PyTorch"
 
 
 def _alike(sections: Iterable[Section]) -> list[tuple[str, list[Section]]]:
@@ -145,8 +166,14 @@ def _alike(sections: Iterable[Section]) -> list[tuple[str, list[Section]]]:
 
 def _facts(report: Report) -> list[tuple[str, str]]:
     """What is known of the run; what is empty is left out."""
-    tested = {"started": report.started, "PyTorch itself tested": report.engine_tested}
-    facts = {**tested, **report.environment, "suite": report.suite["version"]}
+    facts: dict[str, object] = {
+        "command": report.command,
+        "started": report.started,
+        "took": f"{report.seconds:.1f} s" if report.seconds else "",
+        "PyTorch itself tested": report.engine_tested,
+        **report.environment,
+        "suite": report.suite["version"],
+    }
     shown = [(name, ", ".join(map(str, fact)) if isinstance(fact, list) else str(fact)) for name, fact in facts.items()]
     return [(name, text) for name, text in shown if text]
 

@@ -173,6 +173,7 @@ class Report:
     ] = ""
     seconds: Annotated[Seconds, Meta(description="How long the run took.")] = 0.0
     interrupted: Annotated[bool, Meta(description="Whether somebody stopped the run.")] = False
+    command: Annotated[str, Meta(description="How the run was started, if from a shell.")] = ""
 
     @property
     def parts(self) -> tuple[SubjectResult, ...]:

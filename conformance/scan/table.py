@@ -1,4 +1,7 @@
-"""A scan for people: every Function with file and line, then every finding. Reads well from 80 columns on."""
+"""A scan for people: every Function with file and line, then every finding. Reads well from 80 columns on.
+
+Piped into a program or a file, it is one line a finding, as compilers and linters write theirs.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,17 @@ WIDE = 120
 
 def table(scan: Scan, console: Console) -> None:
     """Write a scan to a console."""
-    if scan.found:
-        console.print(_functions(scan.found))
-    if scan.findings:
-        console.print(_findings(scan.findings, console.width >= WIDE))
+    if not console.is_terminal:
+        for finding in _by_certainty(scan.findings):
+            print(_line(finding), file=console.file)
+    else:
+        if scan.found:
+            console.print(_functions(scan.found))
+        if scan.findings:
+            console.print(_findings(scan.findings, console.width >= WIDE))
     for skipped in scan.skipped:
-        console.print(Text.assemble(("skipped", "yellow"), f" {shown(skipped.file)}: {skipped.reason}"))
-    console.print(_summary(scan), highlight=False)
+        console.print(Text.assemble(("skipped", "yellow"), f" {shown(skipped.file)}: {skipped.reason}"), soft_wrap=True)
+    console.print(_summary(scan), highlight=False, soft_wrap=True)
 
 
 def shown(name: str) -> str:
@@ -34,6 +41,14 @@ def shown(name: str) -> str:
     '\\x1b[31mred\\udcff.py'
     """
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in name)
+
+
+def _by_certainty(findings: tuple[Finding, ...]) -> list[Finding]:
+    return sorted(findings, key=lambda finding: -CONFIDENCES.index(finding.confidence))
+
+
+def _line(finding: Finding) -> str:
+    return f"{shown(finding.file)}:{finding.line}: {finding.confidence} {finding.clause}: {finding.message}"
 
 
 def _functions(found: tuple[Found, ...]) -> Table:
@@ -59,7 +74,7 @@ def _findings(findings: tuple[Finding, ...], wide: bool) -> Table:
         grid.add_column("what", overflow="fold", ratio=3)
     else:
         grid.add_column("clause, where, what", overflow="fold")
-    for finding in sorted(findings, key=lambda finding: -CONFIDENCES.index(finding.confidence)):
+    for finding in _by_certainty(findings):
         sure = Text(finding.confidence, style=STYLES[finding.confidence])
         where = f"{shown(finding.file)}:{finding.line}"
         if wide:
