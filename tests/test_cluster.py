@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from conformance.core.errors import UsageError
+from conformance.core.key import pop_key
 from conformance.core.outcomes import RankOutcome
 from conformance.ranks.cluster.group import blamed
-from conformance.ranks.cluster.key import pop_key
 from conformance.ranks.cluster.leader import world_sizes
 from conformance.ranks.cluster.store import SIGNATURE, LeaderSilent, Post, launch_in, pop_launch
 from tests.cluster_nodes import ROOT, alone, launched, verdicts, wait_for
@@ -167,7 +167,7 @@ def test_the_key_is_one_that_nobody_else_can_read(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text("0123456789abcdef")
     file.chmod(0o644)
-    with pytest.raises(UsageError, match="others may read this key"):
+    with pytest.raises(UsageError, match="others may read it"):
         pop_key({"CONFORMANCE_KEY_FILE": str(file)})
     file.chmod(0o600)
     assert pop_key({"CONFORMANCE_KEY_FILE": str(file)}) == b"0123456789abcdef"

@@ -22,7 +22,9 @@ from conformance.core.options import RunOptions
 from conformance.core.outcomes import OUTCOMES, TestOutcome
 from conformance.ranks.channel import FRAME_LIMIT, HEAD, Frames, Garbled, pack
 from conformance.ranks.process import RankProcess
-from conformance.run.journal import JOURNAL, Journal
+from conformance.run.journal import JOURNAL, Journal, signed
+
+KEY = b"the key of this test"
 
 few = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 texts = st.text(max_size=40)
@@ -85,12 +87,12 @@ def test_options_are_taken_or_refused_in_one_line(
 @few
 @given(st.binary(max_size=400) | values.map(lambda value: json.dumps(value).encode()))
 def test_a_journal_is_gone_on_with_or_refused(content: bytes) -> None:
-    head = json.dumps({"asked": {"spec": None}, "clauses_sha256": digest()}).encode()
+    head = signed(json.dumps({"asked": {"spec": None}, "clauses_sha256": digest(), "own": ""}), KEY).encode()
     for data in (content, head + b"\n" + content):
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, JOURNAL).write_bytes(data)
             try:
-                journal, asked = Journal.resume(Path(folder))
+                journal, asked = Journal.resume(Path(folder), KEY)
             except UsageError as error:
                 assert len(str(error).splitlines()) == 1
             else:

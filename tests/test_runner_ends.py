@@ -17,10 +17,13 @@ from unittest.mock import Mock
 
 import pytest
 
+from conformance.core.clauses import digest
 from conformance.core.outcomes import TestOutcome
 from conformance.plugin.recorder import Recorder
+from conformance.run.journal import signed
 from tests.faults.command import FEW, ROOT, SOME, Running, journal, reported, run, until
 
+KEY = "the key of this test"
 SLOW = ("run", "slow:Slow", "--spec", "AllGatherGradAutograd", "--ranks", "2", "-k", SOME, "--report", "out")
 QUICK = ("run", "hostile:Good", "--spec", "AllGatherGradAutograd", "--ranks", "2", "-k", FEW)
 
@@ -113,20 +116,21 @@ def test_a_killed_run_leaves_nothing_and_is_resumed_without_repeating(tmp_path: 
         (("--resume", "empty"), "is not the journal of a run"),
         (("--resume", "old"), "the clauses have changed since"),
         (("--resume", "other"), "spec was None, not 'AllGather'"),
+        (("--resume", "stranger"), "is not signed with your key"),
     ],
 )
 def test_what_cannot_be_resumed_is_said_in_a_line(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
-    from conformance.core.clauses import digest
-
     heads = {
         "empty": "no json\n",
         "old": json.dumps({"asked": {}, "clauses_sha256": "0"}),
         "other": json.dumps({"asked": {"spec": None}, "clauses_sha256": digest()}),
+        "stranger": json.dumps({"asked": {"spec": None}, "clauses_sha256": digest()}),
     }
     for name, head in heads.items():
         (tmp_path / name).mkdir()
-        (tmp_path / name / "outcomes.jsonl").write_text(head)
-    status, out, err = run("run", "--spec", "AllGather", *words, cwd=tmp_path)
+        text = head if name in {"empty", "stranger"} else signed(head, KEY.encode())
+        (tmp_path / name / "outcomes.jsonl").write_text(text)
+    status, out, err = run("run", "--spec", "AllGather", *words, cwd=tmp_path, env={"CONFORMANCE_KEY": KEY})
     assert (status, out) == (4, "")
     assert said in err
     assert len(err.splitlines()) == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -12,14 +11,15 @@ from pathlib import Path
 from conformance.cli.parser import parser
 from conformance.core.errors import BAD_USAGE, BROKE, FAILS, INTERRUPTED, OK, UsageError
 from conformance.core.options import RunOptions
-from conformance.core.output import complain, discard, why_unwritable
+from conformance.core.output import complain, discard, say, say_data, why_unwritable
 from conformance.core.prose import counted
-from conformance.core.streams import open_missing
+from conformance.core.streams import escape_what_they_cannot_say, open_missing
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
     open_missing()
+    escape_what_they_cannot_say()
     words = list(sys.argv[1:] if argv is None else argv)
     passed_on: list[str] = []
     if "--" in words:
@@ -103,8 +103,8 @@ def _verify(arguments: argparse.Namespace) -> int:
 
     problems = verify(arguments.report, registry())
     for problem in problems:
-        print(problem)
-    print(f"{arguments.report}: {counted(len(problems), 'problem') if problems else 'valid'}")
+        say(problem)
+    say(f"{arguments.report}: {counted(len(problems), 'problem') if problems else 'valid'}")
     return FAILS if problems else OK
 
 
@@ -115,7 +115,7 @@ def _compare(arguments: argparse.Namespace) -> int:
 
     change = compare.compare(read(arguments.old), read(arguments.new))
     if arguments.json:
-        print(json.dumps(change.to_json(), indent=1))
+        say_data(change.to_json())
     else:
         compare.show(change, terminal())
     return FAILS if change.worse else OK

@@ -9,14 +9,14 @@ from dataclasses import replace
 
 from conformance.core.errors import UsageError
 from conformance.core.outcomes import EARLIER_CALLS
-from conformance.core.output import complain, discard, why_unwritable
+from conformance.core.output import complain, discard, say, why_unwritable
 from conformance.core.prose import counted
 from conformance.report import expectations, github
 from conformance.report.expectations import Expectation
 from conformance.report.failures import failures
 from conformance.report.files import write_all
 from conformance.report.model import Report
-from conformance.report.sheet import terminal
+from conformance.report.sheet import Sheet, terminal
 from conformance.report.terminal import show
 from conformance.report.verdicts import exit_status
 from conformance.reproduce.scripts import write_scripts
@@ -44,7 +44,7 @@ def _works(session: Session, report: Report, problems: Sequence[str]) -> list[Ca
     options, console = session.options, terminal()
     folder, scripts, new_expect = options.report or options.resume, options.reproduce, options.write_expect
     works: list[Callable[[], object]] = [lambda: show(report, console, verbose=options.verbose)]
-    works += [lambda: console.print("\n".join(problems), style="red")] if problems else []
+    works += [lambda: Sheet(console).say("\n".join(problems), "red")] if problems else []
     works += [lambda: write_all(report, folder)] if folder else []
     works += [lambda: _reproduce(session, report, scripts)] if scripts else []
     works += [lambda: expectations.write_expect(report, new_expect)] if new_expect else []
@@ -66,7 +66,7 @@ def _done(work: Callable[[], object]) -> bool:
 
 def _reproduce(session: Session, report: Report, folder: str) -> None:
     scripts = write_scripts(report, session.tests, folder, session.options.timeout)
-    print(f"{counted(len(scripts), 'script')} in {folder}: what is broken, shown with torch alone", flush=True)
+    say(f"{counted(len(scripts), 'script')} in {folder}: what is broken, shown with torch alone")
     broken = [failure for part in report.parts for clause in part.clauses for failure in failures(clause)]
     if left_out := sum(failure.likely == EARLIER_CALLS for failure in broken):
-        print(f"without a script, for they need earlier calls of the same process: {left_out}", flush=True)
+        say(f"without a script, for they need earlier calls of the same process: {left_out}")

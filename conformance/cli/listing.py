@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import json
 import shutil
-import sys
 import textwrap
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -13,6 +11,7 @@ from dataclasses import asdict
 from conformance.core import catalog, clauses
 from conformance.core.clauses import Clause
 from conformance.core.errors import UsageError
+from conformance.core.output import say, say_data
 from conformance.core.prose import counted, prose
 from conformance.core.sources import by_words
 
@@ -41,11 +40,10 @@ def show_list(as_json: bool) -> int:
     """Print every clause, as a table or as JSON."""
     registry = clauses.registry()
     if as_json:
-        json.dump([as_data(clause) for clause in registry.values()], sys.stdout, indent=1)
-        print()
+        say_data([as_data(clause) for clause in registry.values()])
         return 0
     _table(registry.values())
-    print(f"\n{counted(len(registry), 'clause')}; {EXPLAIN}")
+    say(f"\n{counted(len(registry), 'clause')}; {EXPLAIN}")
     return 0
 
 
@@ -58,11 +56,11 @@ def _table(some: Iterable[Clause]) -> None:
     for clause in every:
         if clause.spec != spec:
             spec = clause.spec
-            print(f"\n{spec}")
+            say(f"\n{spec}")
         head = f"  {clause.id:<{longest}}  {clause.level:<7} {clause.party:<8}"
         room = width - len(head) - 1
         text = textwrap.shorten(prose(clause.text), room, placeholder="...") if room >= 20 else ""
-        print(f"{head} {text}".rstrip())
+        say(f"{head} {text}".rstrip())
 
 
 def explain(words: str) -> int:
@@ -82,7 +80,7 @@ def explain(words: str) -> int:
     if len(found) == 1:
         return _in_full(found[0])
     _table(found)
-    print(f"\n{len(found)} clauses under {words!r}; {EXPLAIN}")
+    say(f"\n{len(found)} clauses under {words!r}; {EXPLAIN}")
     return 0
 
 
@@ -108,8 +106,8 @@ def _nearest(words: str) -> str:
 
 def _in_full(clause: Clause) -> int:
     width = min(shutil.get_terminal_size((80, 24)).columns, 100)
-    print(f"{clause.id}   {clause.level}, owed by {_who(clause)}\n")
-    print(textwrap.fill(prose(clause.text), width, initial_indent="  ", subsequent_indent="  "))
+    say(f"{clause.id}   {clause.level}, owed by {_who(clause)}\n")
+    say(textwrap.fill(prose(clause.text), width, initial_indent="  ", subsequent_indent="  "))
     said = [
         "; ".join(source.title for source in alike) + (f': "{words}"' if words else "")
         for words, alike in by_words(clause.sources)
@@ -117,14 +115,14 @@ def _in_full(clause: Clause) -> int:
     rows = [("" if number else "sources", line) for number, line in enumerate(said)]
     rows += [("spec", clause.spec), ("documented", f"{clause.object}, {_place(clause)}")]
     rows += [("versions", clause.versions)] if clause.versions else []
-    print()
+    say("")
     for name, value in rows:
-        print(textwrap.fill(value, width, initial_indent=f"  {name:<11}", subsequent_indent=" " * 13))
+        say(textwrap.fill(value, width, initial_indent=f"  {name:<11}", subsequent_indent=" " * 13))
     tests = catalog.tests_of(clause.id)
-    print(f"\n  {counted(len(tests), 'test')}")
+    say(f"\n  {counted(len(tests), 'test')}")
     for test in tests:
-        print(f"    {test.file.name}:{test.line} {test.function}")
-        print(textwrap.fill(test.doc.split("\n\n")[0], width, initial_indent=" " * 6, subsequent_indent=" " * 6))
+        say(f"    {test.file.name}:{test.line} {test.function}")
+        say(textwrap.fill(test.doc.split("\n\n")[0], width, initial_indent=" " * 6, subsequent_indent=" " * 6))
     return 0
 
 

@@ -22,7 +22,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Called by argparse; ``--help`` tells the rest."""
-        self.exit(BAD_USAGE, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        from conformance.core.output import shown
+
+        self.exit(BAD_USAGE, f"{self.prog}: {shown(message)} (see {self.prog} --help)\n")
 
 
 class CommandParser(Parser):
@@ -43,9 +45,10 @@ class Version(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         """Called by argparse."""
+        from conformance.core.output import say
         from conformance.run.reporting import suite_version
 
-        print(f"autograd-conformance {suite_version()}")
+        say(f"autograd-conformance {suite_version()}")
         parser.exit()
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from conformance.core import catalog
 from conformance.core.catalog import SUITE
 from conformance.core.errors import BAD_USAGE, BROKE, INTERRUPTED, RunnerError, UsageError
+from conformance.core.key import own_key
 from conformance.core.options import RunOptions
 from conformance.core.output import complain
 from conformance.ranks.cluster.store import Launch, launcher, pop_launch
@@ -55,7 +56,7 @@ def run(options: RunOptions, passed_on: Sequence[str]) -> int:
     """
     launch = pop_launch(os.environ)
     if launch is None:
-        return _run_here(options, passed_on)
+        return _run_here(options, passed_on, own_key(os.environ) if options.report or options.resume else b"")
     from conformance.ranks.cluster.follower import follow
 
     if launch.rank == 0:
@@ -63,11 +64,11 @@ def run(options: RunOptions, passed_on: Sequence[str]) -> int:
     return follow(launch, options.setup, emulated_library(options.device))
 
 
-def _run_here(options: RunOptions, passed_on: Sequence[str]) -> int:
+def _run_here(options: RunOptions, passed_on: Sequence[str], key: bytes) -> int:
     with interruptible():
-        options, journal = _resumed(options)
+        options, journal = _resumed(options, key)
         with Session(options) as session:  # early, so that torch is imported while we read on
-            return _run(session, passed_on, journal)
+            return _run(session, passed_on, journal, key)
 
 
 def _run_as_leader(launch: Launch, options: RunOptions, passed_on: Sequence[str]) -> int:
@@ -82,13 +83,13 @@ def _run_as_leader(launch: Launch, options: RunOptions, passed_on: Sequence[str]
     status = BROKE
     try:
         with interruptible():
-            if options.report and not options.resume and begun_by(Path(options.report), launcher()):
+            if options.report and not options.resume and begun_by(Path(options.report), launcher(), launch.key):
                 options = replace(options, resume=options.report)
-            options, journal = _resumed(options)
+            options, journal = _resumed(options, launch.key)
             options = replace(options, ranks=world_sizes(options.ranks, launch.size))
             with Session(options, forkserver=forkserver, cluster=cluster) as session:
                 cluster.gather(forkserver)
-                status = _run(session, passed_on, journal)
+                status = _run(session, passed_on, journal, launch.key)
     except UsageError:
         status = BAD_USAGE
         raise
@@ -101,15 +102,15 @@ def _run_as_leader(launch: Launch, options: RunOptions, passed_on: Sequence[str]
     return status
 
 
-def _resumed(options: RunOptions) -> tuple[RunOptions, Journal | None]:
+def _resumed(options: RunOptions, key: bytes) -> tuple[RunOptions, Journal | None]:
     """The options, and the journal of the run to resume, if any."""
     if not options.resume:
         return options, None
-    journal, asked = Journal.resume(Path(options.resume))
+    journal, asked = Journal.resume(Path(options.resume), key)
     return options.resumed(asked), journal
 
 
-def _run(session: Session, passed_on: Sequence[str], journal: Journal | None) -> int:
+def _run(session: Session, passed_on: Sequence[str], journal: Journal | None, key: bytes) -> int:
     import pytest
 
     from conformance.cli.finish import finish
@@ -118,7 +119,7 @@ def _run(session: Session, passed_on: Sequence[str], journal: Journal | None) ->
     from conformance.report.sheet import terminal
 
     progress = Progress(terminal(sys.stdout))  # pytest's own words go elsewhere
-    expected, journal = _prepare(session, journal)
+    expected, journal = _prepare(session, journal, key)
     recorder = Recorder(session, progress.start, progress.advance, journal)
     try:
         session.plan()  # whatever is wrong with the subjects is said before pytest starts
@@ -134,7 +135,7 @@ def _run(session: Session, passed_on: Sequence[str], journal: Journal | None) ->
             progress.stop()
         if journal is not None:
             journal.close()
-    if refused := _usage_problem(status, said, session):
+    if refused := _usage_problem(status, said, recorder):
         complain(refused)
         return BAD_USAGE
     broken = _broken(recorder, status, said)
@@ -170,14 +171,15 @@ def _run_pytest(options: RunOptions, recorder: Recorder, passed_on: Sequence[str
     return status, said.getvalue()
 
 
-def _usage_problem(status: int, said: str, session: Session) -> str:
+def _usage_problem(status: int, said: str, recorder: Recorder) -> str:
     """What is wrong with the request, as far as only pytest could tell; empty where nothing is."""
     import pytest
 
     if status == pytest.ExitCode.USAGE_ERROR:
         return _refusal(said)
-    expression = session.options.expression
-    if status == pytest.ExitCode.NO_TESTS_COLLECTED and expression and session.tests:
+    expression = recorder.session.options.expression
+    none = status == pytest.ExitCode.NO_TESTS_COLLECTED and recorder.session.tests and not recorder.earlier
+    if expression and none:
         return f"-k {expression!r} matches no test; {_meant(expression)}"
     return ""
 
@@ -195,7 +197,7 @@ def _broken(recorder: Recorder, status: int, said: str) -> str:
     return ""
 
 
-def _prepare(session: Session, journal: Journal | None) -> tuple[tuple[Expectation, ...], Journal | None]:
+def _prepare(session: Session, journal: Journal | None, key: bytes) -> tuple[tuple[Expectation, ...], Journal | None]:
     """Check, before anything runs, that every file to read can be read and every file to write can be written."""
     from conformance.core.clauses import registry
     from conformance.report.expectations import read_expect
@@ -212,7 +214,7 @@ def _prepare(session: Session, journal: Journal | None) -> tuple[tuple[Expectati
         folder_of_it = str(Path(options.write_expect).parent)
         raise UsageError(f"--write-expect {options.write_expect!r}: there is no folder {folder_of_it!r}")
     if journal is None and folder is not None:
-        journal = Journal.begin(folder, options, launcher() if session.cluster else "")
+        journal = Journal.begin(folder, options, key, launcher() if session.cluster else "")
     return expected, journal
 
 

@@ -41,8 +41,6 @@ NOT_WAITED_FOR = (WAIT_IN_FORWARD, WAIT_IN_BACKWARD, LEFT_BEHIND)
 #: What comes before the ranks of a group that is not the whole world, at the end of a collective's line.
 AMONG = " among ranks "
 
-#: Longest text that a rank may hand over in one field; a subject may print or raise megabytes.
-TEXT_LIMIT = 20_000
 #: No world is larger than this.
 MOST = 1_000_000
 
@@ -59,18 +57,6 @@ def worst(outcomes: Iterable[Outcome]) -> Outcome:
     'error'
     """
     return min(outcomes, key=OUTCOMES.index, default="error")
-
-
-def clipped(text: str, limit: int = TEXT_LIMIT) -> str:
-    r"""Shorten a text in its middle, so that both its start and its end stay readable.
-
-    >>> clipped("abcdefgh", 4)
-    'ab\n... 4 characters left out ...\ngh'
-    """
-    if len(text) <= limit:
-        return text
-    half = limit // 2
-    return f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}"
 
 
 def converted(data: Any, kind: type[_Kind]) -> _Kind:

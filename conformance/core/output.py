@@ -1,11 +1,63 @@
-"""Messages on stderr, and output that has been closed."""
+"""What is printed: every text from a file or a subject comes through here, on its way to a terminal or a log.
+
+A terminal obeys control codes. A log of continuous integration obeys lines, too: GitHub takes ``::`` at the start of
+one for a command, and Azure ``##vso[`` anywhere.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import re
 import sys
-from typing import TextIO
+import unicodedata
+from typing import IO, Any, TextIO
+
+from conformance.core.prose import TEXT_LIMIT, clipped
+
+#: Set where a log obeys lines that begin in a certain way.
+_LOGS = ("GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
+_OBEYED = re.compile(r"(^|\s):(?=:)|##(?=\w*\[)")
+_KEPT = "\n\t\u200d"  # a zero-width joiner builds emoji and harms nobody
+
+
+def visible(text: str, limit: int = TEXT_LIMIT) -> str:
+    r"""Clip a text, and write as an escape whatever would not be seen.
+
+    >>> visible("\x1b[31mred\x00")
+    '\\x1b[31mred\\x00'
+    >>> visible("caf\u00e9 \ud800")
+    'café \\ud800'
+    """
+    text = clipped(text, limit).replace("\r\n", "\n")
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(map(_escaped, text))
+
+
+def shown(text: str, limit: int = TEXT_LIMIT) -> str:
+    """A visible text in which no log finds a command, where one would obey it."""
+    text = visible(text, limit)
+    return _OBEYED.sub(r"\g<0> ", text) if any(map(os.environ.get, _LOGS)) else text
+
+
+def say(text: str, file: IO[str] | None = None) -> None:
+    """Print a text on stdout, or on another stream, so that nothing in it is obeyed."""
+    print(shown(text), file=file or sys.stdout, flush=True)
+
+
+def say_data(data: Any, file: IO[str] | None = None) -> None:
+    """Print JSON: no line of it begins with what a log obeys, and the signs that are obeyed anywhere are escaped."""
+    print(json.dumps(data, indent=1).replace("##", "#\\u0023"), file=file or sys.stdout)
+
+
+def complain(text: str) -> None:
+    """Print a line on stderr, where there is one."""
+    try:
+        say(f"conformance: {text}", sys.stderr)
+    except (OSError, ValueError, AttributeError):
+        discard(sys.stderr)
 
 
 def why_unwritable(error: OSError) -> str:
@@ -27,18 +79,8 @@ def discard(stream: TextIO) -> None:
         os.close(nowhere)
 
 
-def without_control_codes(text: str) -> str:
-    r"""A text without terminal control codes: part of it may come from a subject.
-
-    >>> without_control_codes("\x1b[31mred")
-    '\\x1b[31mred'
-    """
-    return "".join(letter if letter.isprintable() or letter in "\n\t" else ascii(letter)[1:-1] for letter in text)
-
-
-def complain(text: str) -> None:
-    """Print a line on stderr, where there is one."""
-    try:
-        print(f"conformance: {without_control_codes(text)}", file=sys.stderr, flush=True)
-    except (OSError, ValueError, AttributeError):
-        discard(sys.stderr)
+def _escaped(character: str) -> str:
+    if character.isprintable() or character in _KEPT or unicodedata.category(character) == "Zs":
+        return character
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

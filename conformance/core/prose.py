@@ -1,9 +1,12 @@
-"""Words for a reader: a clause's text without the marks of its docstring, a number with its noun, a kind's article."""
+"""Words for a reader: a clause's text without its marks, a long text clipped, a number with its noun, an article."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+
+#: Longest text that a rank may hand over in one field; a subject may print or raise megabytes.
+TEXT_LIMIT = 20_000
 
 _CODE = re.compile(r"``(?P<code>.+?)``|:\w+:`~?(?P<name>[^`]+)`")
 _MARKED = re.compile(_CODE.pattern + r"|(?<![\w*])\*(?P<stressed>\w+)\*(?![\w*])")
@@ -30,6 +33,18 @@ def with_code(text: str) -> Iterator[tuple[str, bool]]:
         yield found["code"] or found["name"], True
         end = found.end()
     yield prose(text[end:]), False
+
+
+def clipped(text: str, limit: int = TEXT_LIMIT) -> str:
+    r"""Shorten a text in its middle, so that both its start and its end stay readable.
+
+    >>> clipped("abcdefgh", 4)
+    'ab\n... 4 characters left out ...\ngh'
+    """
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}"
 
 
 def counted(number: int, noun: str) -> str:

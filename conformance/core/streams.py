@@ -1,7 +1,8 @@
-"""Standard streams that were already closed when this process started."""
+"""The standard streams of the command: one may be closed from the start, or know ASCII alone."""
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
@@ -16,3 +17,10 @@ def open_missing() -> None:
             stream = open(number, mode, closefd=False)  # noqa: SIM115 - as long as the process lives
             setattr(sys, name, stream)
             setattr(sys, f"__{name}__", stream)
+
+
+def escape_what_they_cannot_say() -> None:
+    """Have stdout and stderr print an escape for a character that their encoding does not know."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from traceback import FrameSummary
 
 from conformance.core.errors import UsageError
-from conformance.core.outcomes import BAD_SUBJECT, BadSubject, Outcome, clipped
+from conformance.core.outcomes import BAD_SUBJECT, BadSubject, Outcome
+from conformance.core.prose import clipped
 from conformance.kit.deviations import Deviation, NotApplicable, Skipped, Unfit
 from conformance.kit.frames import SUITE, TORCH, foreign
 from conformance.kit.seeds import seed

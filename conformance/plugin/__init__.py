@@ -108,6 +108,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Gen
         said = fold(terminalreporter)
     yield
     if said:
+        from conformance.core.output import shown
+
         terminalreporter.write_sep("=", "causes")
     for line in said:
-        terminalreporter.write_line(line)
+        terminalreporter.write_line(shown(line))

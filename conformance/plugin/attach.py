@@ -8,6 +8,7 @@ import pytest
 
 from conformance.core.errors import BROKE, RunnerError, UsageError
 from conformance.core.options import RunOptions, pytest_options
+from conformance.core.output import shown
 from conformance.core.plan import SubjectRef
 from conformance.plugin.stash import SESSION
 from conformance.run.session import Session
@@ -18,9 +19,9 @@ def start_session(config: pytest.Config) -> None:
     try:
         session_of(config).plan()
     except UsageError as error:
-        raise pytest.UsageError(str(error)) from None
+        raise pytest.UsageError(shown(str(error))) from None
     except RunnerError as error:
-        pytest.exit(str(error), returncode=BROKE)
+        pytest.exit(shown(str(error)), returncode=BROKE)
 
 
 def session_of(config: pytest.Config) -> Session:

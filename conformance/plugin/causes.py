@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from conformance.core.clauses import registry
 from conformance.core.outcomes import BROKEN, TestOutcome
+from conformance.core.output import shown
 from conformance.core.prose import counted
 from conformance.plugin.stash import SESSION
 from conformance.report.consequences import cannot_be_judged, consequences_of, in_order
 from conformance.report.failures import failures
 from conformance.report.model import ClauseResult, SubjectResult
-from conformance.report.text import visible
 from conformance.report.verdicts import judge
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ def fold(reporter: pytest.TerminalReporter) -> list[str]:
     for part in judged.parts:
         short = {test: words for test, words in _short(part) if test in failed}
         for test, words in short.items():
-            failed[test].longrepr = visible(words)
-        said += map(visible, _causes(part) if short else ())
+            failed[test].longrepr = shown(words)
+        said += _causes(part) if short else ()
     return said
 
 

@@ -10,6 +10,7 @@ import pytest
 from conformance.core import clauses
 from conformance.core.errors import BROKE, RunnerError
 from conformance.core.outcomes import TestOutcome
+from conformance.core.output import shown
 from conformance.core.plan import PlannedTest
 from conformance.core.prose import prose
 from conformance.plugin.attach import session_of
@@ -51,10 +52,10 @@ class RankItem(pytest.Item):
         try:
             outcome = pool.run(self.planned)
         except RunnerError as error:
-            pytest.exit(str(error), returncode=BROKE)
+            pytest.exit(shown(str(error)), returncode=BROKE)
         self.conformance_outcome = outcome
         if outcome.outcome in {"skip", "not-applicable"}:
-            pytest.skip(f"{outcome.outcome}: {outcome.reason}")
+            pytest.skip(shown(f"{outcome.outcome}: {outcome.reason}"))
         if outcome.outcome != "pass" and clauses.registry()[outcome.clause].level == "may":
             pytest.xfail(told(outcome))  # it is told, and fails nothing
         if outcome.outcome != "pass":
@@ -77,7 +78,7 @@ def told(outcome: TestOutcome) -> str:
     lines = [f"{clause.id} ({clause.level}): {prose(clause.text)}", f"{outcome.outcome}: {outcome.message}"]
     lines += [f"looks like: {outcome.likely}"] if outcome.likely else []
     lines += [f"reproduce: {outcome.reproduce}"]
-    return "\n".join(lines).encode("utf-8", "backslashreplace").decode()
+    return shown("\n".join(lines))
 
 
 def planned(items: Iterable[pytest.Item]) -> list[PlannedTest]:

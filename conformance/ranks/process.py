@@ -8,7 +8,8 @@ import socket
 from dataclasses import dataclass, field
 from typing import Any
 
-from conformance.core.outcomes import BAD_SUBJECT, OUTCOMES, Outcome, RankOutcome, clipped
+from conformance.core.outcomes import BAD_SUBJECT, OUTCOMES, Outcome, RankOutcome
+from conformance.core.prose import clipped
 from conformance.ranks import procfs
 from conformance.ranks.call_log import read_log
 from conformance.ranks.channel import RANK_BROKE, Frames, Garbled, give

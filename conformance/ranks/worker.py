@@ -17,7 +17,8 @@ import torch
 import torch.distributed as dist
 
 from conformance.core.errors import UsageError
-from conformance.core.outcomes import BAD_SUBJECT, clipped
+from conformance.core.outcomes import BAD_SUBJECT
+from conformance.core.prose import clipped
 from conformance.kit.attempt import Attempt, attempt, call_body, explain, name_of, text_of
 from conformance.kit.frames import place_of
 from conformance.kit.loading import check_subject, load_for, resolve

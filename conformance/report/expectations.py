@@ -27,15 +27,18 @@ from typing import TYPE_CHECKING, Any
 
 from conformance.core.clauses import CONTRACT
 from conformance.core.errors import UsageError
+from conformance.core.files import read_text
+from conformance.core.output import visible
 from conformance.core.versions import matches_version
 from conformance.report.files import write
 from conformance.report.model import ClauseResult, Expected, Report, SubjectResult, overall
-from conformance.report.text import one_line, visible
+from conformance.report.text import one_line
 
 if TYPE_CHECKING:
     from conformance.core.clauses import Clause
 
 _ENGINE = "engine"
+_LARGEST = 16_000_000  # bytes; an entry takes about 200
 _NEEDED = ("clause", "subject", "reason")
 _KEYS = (*_NEEDED, "link", "expires", "versions")
 
@@ -60,12 +63,9 @@ def read_expect(path: Path | str, clauses: Mapping[str, Clause]) -> tuple[Expect
         UsageError: the file cannot be read, or an entry is wrong.
     """
     try:
-        text = Path(path).read_text("utf-8")
-        data = tomllib.loads(text)
-    except OSError as problem:
-        raise UsageError(f"cannot read {path}: {problem.strerror}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"cannot read {path}: it is not UTF-8 text") from None
+        data = tomllib.loads(text := read_text(path, _LARGEST))
+    except UsageError:
+        raise
     except (ValueError, RecursionError) as problem:
         raise UsageError(f"{path}: not valid TOML: {one_line(str(problem))}") from None
     entries = data.get("expect", [])

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from conformance.core.accidents import without_addresses
 from conformance.core.outcomes import BROKEN, TELLING, RankOutcome, TestOutcome
+from conformance.core.output import visible
 from conformance.report.model import ClauseResult
-from conformance.report.text import first_line, one_line, visible
+from conformance.report.text import first_line, one_line
 
 #: How a frame of the suite's own begins, or of what started the rank; and one of a rank that waits for others.
 _OWN = (f'  File "{Path(__file__).parents[1]}/', '  File "<frozen runpy>"')

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import stat
 import tempfile
 from collections import Counter
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.core.errors import UsageError
+from conformance.core.files import NO_MEMORY, Unreadable, read_text, why
 from conformance.core.garbage import collector_paused
 from conformance.report.badge import badge
 from conformance.report.html import page
@@ -47,7 +47,7 @@ def prepare(folder: Path | str) -> Path:
     except FileExistsError:
         raise UsageError(f"cannot write to {folder}: it is a file; give a folder") from None
     except (OSError, ValueError) as problem:
-        raise UsageError(f"cannot write to {folder}: {_why(problem)}") from None
+        raise UsageError(f"cannot write to {folder}: {why(problem)}") from None
     return folder
 
 
@@ -80,7 +80,7 @@ def write(path: Path, text: str) -> Path:
         os.replace(temporary, path)
         temporary = None
     except OSError as problem:
-        raise UsageError(f"cannot write {path}: {_why(problem)}") from None
+        raise UsageError(f"cannot write {path}: {why(problem)}") from None
     finally:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
@@ -95,21 +95,19 @@ def load(path: Path | str) -> Any:
     """
     try:
         return json.loads(
-            _bytes(path).decode("utf-8"),
+            read_text(path),
             parse_constant=_refuse,
             parse_float=_finite,
             object_pairs_hook=_without_duplicates,
         )
     except UsageError:
         raise
-    except OSError as problem:
-        raise UsageError(f"cannot read {path}: {_why(problem)}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"cannot read {path}: it is not UTF-8 text") from None
     except json.JSONDecodeError as problem:
         raise UsageError(f"{path}, line {problem.lineno}: not JSON: {problem.msg}") from None
     except (ValueError, RecursionError) as problem:
-        raise UsageError(f"cannot read {path}: {_why(problem)}") from None
+        raise UsageError(f"cannot read {path}: {why(problem)}") from None
+    except MemoryError:
+        raise Unreadable(path, NO_MEMORY) from None
 
 
 def read(path: Path | str) -> Report:
@@ -126,12 +124,6 @@ def read(path: Path | str) -> Report:
         raise
     except ValueError as problem:
         raise UsageError(f"{path} is not a report of this suite: {problem}") from None
-
-
-def _bytes(path: Path | str) -> bytes:
-    if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for whoever writes to it
-        raise UsageError(f"cannot read {path}: it is not a file")
-    return Path(path).read_bytes()
 
 
 def _refuse(name: str) -> None:
@@ -151,7 +143,3 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
         raise ValueError(f"an object has the key {twice[:100]!r} twice")
     return found
-
-
-def _why(problem: BaseException) -> str:
-    return getattr(problem, "strerror", None) or str(problem).splitlines()[0][:200]

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import IO
 
 from conformance.core.errors import UsageError
+from conformance.core.output import visible
 from conformance.core.prose import counted, prose
 from conformance.report.consequences import consequences_of, in_order
 from conformance.report.failures import failures, story
 from conformance.report.model import ClauseResult, Report, SubjectResult
-from conformance.report.text import one_line, visible
+from conformance.report.text import one_line
 
 #: So much of a failure an annotation shows: what was compared, the actual and the expected value, the likely cause.
 _LINES = 8

@@ -15,11 +15,12 @@ from importlib.resources import files
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from conformance.core.output import visible
 from conformance.core.prose import with_code
 from conformance.report.consequences import cannot_be_judged, consequences_of, in_order
 from conformance.report.failures import failures, how_it_ended, last_words, story
 from conformance.report.model import LEVELS, SUBJECT_VERDICTS, ClauseResult, Report, SubjectResult
-from conformance.report.text import address, visible
+from conformance.report.text import address
 
 if TYPE_CHECKING:
     from jinja2 import Template

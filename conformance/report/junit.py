@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from xml.etree import ElementTree as Xml
 
 from conformance.core.outcomes import TestOutcome
+from conformance.core.output import visible
 from conformance.core.prose import prose
 from conformance.report.failures import Failure
 from conformance.report.model import ClauseResult, Report, SubjectResult
-from conformance.report.text import address, one_line, visible
+from conformance.report.text import address, one_line
 
 _NO_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 #: The element JUnit has for an outcome; an expected deviation and everything not run is skipped.

@@ -10,6 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as Bar
 
 from conformance.core.outcomes import BROKEN, TestOutcome
+from conformance.report.sheet import Sheet
 from conformance.report.text import one_line
 
 _PERIOD = 30.0  # seconds between two lines of a log
@@ -55,7 +56,7 @@ class Progress:
             self._bar.refresh()
         elif time.monotonic() - self._spoke >= _PERIOD:
             self._spoke = time.monotonic()
-            self._console.print(f"{done} of {self._total} tests: {self._tally()}")
+            Sheet(self._console).say(f"{done} of {self._total} tests: {self._tally()}")
 
     def stop(self) -> None:
         """End; the line goes away. May be called twice."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import msgspec
@@ -39,4 +40,4 @@ def text() -> str:
 
 
 if __name__ == "__main__":
-    print(text(), end="")
+    sys.stdout.write(text())

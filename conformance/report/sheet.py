@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Iterable
 from typing import IO
 
 from rich.console import Console
 from rich.text import Text
 
-from conformance.report.text import visible
+from conformance.core.output import shown
 
 _LIMIT = 4_000  # characters of one text; the files of --report have more
 _NAMES = 6
@@ -34,27 +32,27 @@ class Sheet:
 
     def say(self, text: str, style: str = "", indent: int = 0, label: str = "") -> None:
         """Print own words; a label stands before the first line, and the others are indented past it."""
-        for line in self._wrapped(Text(shown(text), style=style), indent + len(label)):
+        for line in self._wrapped(Text(shown(text, _LIMIT), style=style), indent + len(label)):
             self._print(Text.assemble(" " * indent, (label, "dim"), line))
             label = " " * len(label)
 
     def named(self, text: str, name: str, style: str = "", indent: int = 0) -> None:
         """Print words and a name after them, on a line of its own where it does not fit: whole, to be copied."""
-        *lines, last = self._wrapped(Text(shown(text), style=style), indent)
-        end = Text(shown(name), style=style)
+        *lines, last = self._wrapped(Text(shown(text, _LIMIT), style=style), indent)
+        end = Text(shown(name, _LIMIT), style=style)
         fits = indent + last.cell_len + 1 + end.cell_len <= self._console.width
         for line in [*lines, last.append(" ").append(end)] if fits else [*lines, last, end]:
             self._print(Text.assemble(" " * indent, line))
 
     def quote(self, text: str, indent: int = 0) -> None:
         """Print a subject's words behind a bar, line by line, so that they cannot pass for ours."""
-        for line in shown(text).splitlines():
+        for line in shown(text, _LIMIT).splitlines():
             for piece in self._wrapped(Text(line.expandtabs(4)), indent + 2):
                 self._print(Text.assemble(" " * indent, ("| ", "dim"), piece))
 
     def command(self, label: str, text: str, indent: int = 0, style: str = "bold") -> None:
         """Print something to be copied: on one line, however long."""
-        self._print(Text.assemble(" " * indent, (label, "dim"), (shown(text), style)))
+        self._print(Text.assemble(" " * indent, (label, "dim"), (shown(text, _LIMIT), style)))
 
     def pair(self, first: Text, second: Text, indent: int) -> None:
         """Print two texts on one line where they fit, and otherwise one below the other."""
@@ -72,12 +70,6 @@ class Sheet:
 
     def _print(self, line: Text) -> None:
         self._console.print(line, soft_wrap=True)  # wrapped already: cut nothing, fill nothing
-
-
-def shown(text: str, limit: int = _LIMIT) -> str:
-    """A text as a log may have it: GitHub obeys ``::`` at the start of a line, and ``##[`` anywhere."""
-    text = visible(text, limit)
-    return re.sub(r"(^|\s):(?=:)|##(?=\[)", r"\g<0> ", text) if os.environ.get("GITHUB_ACTIONS") else text
 
 
 def listed(names: Iterable[str], most: int = _NAMES) -> str:

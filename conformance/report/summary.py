@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
+from conformance.core.output import shown
 from conformance.core.prose import counted
 from conformance.report.model import LEVELS, ClauseResult, Report, SubjectResult, overall
-from conformance.report.sheet import Sheet, shown
+from conformance.report.sheet import Sheet
 from conformance.report.text import one_line
 
 STYLES = {

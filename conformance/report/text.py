@@ -1,31 +1,15 @@
-"""Text a subject had a hand in, made fit to be shown: short, and nothing in it that a terminal obeys."""
+"""Text a subject had a hand in, made fit for a report: short, and visible."""
 
 from __future__ import annotations
 
 import math
 import os
-import unicodedata
 from functools import cache
 from importlib.metadata import PackageNotFoundError, metadata
 from typing import Any
 
-from conformance.core.outcomes import TEXT_LIMIT, clipped
-
-_KEPT = "\n\t\u200d"  # a zero-width joiner builds emoji and harms nobody
-
-
-def visible(text: str, limit: int = TEXT_LIMIT) -> str:
-    r"""Clip a text, and write as an escape whatever would not be seen.
-
-    >>> visible("\x1b[31mred\x00")
-    '\\x1b[31mred\\x00'
-    >>> visible("caf\u00e9 \ud800")
-    'café \\ud800'
-    """
-    text = clipped(text, limit).replace("\r\n", "\n")
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(map(_shown, text))
+from conformance.core.output import visible
+from conformance.core.prose import TEXT_LIMIT
 
 
 def address(page: str) -> str:
@@ -77,10 +61,3 @@ def plain(data: Any) -> Any:
     if isinstance(data, list | tuple):
         return [plain(value) for value in data]
     return data
-
-
-def _shown(character: str) -> str:
-    if character.isprintable() or character in _KEPT or unicodedata.category(character) == "Zs":
-        return character
-    code = ord(character)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

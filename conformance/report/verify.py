@@ -13,10 +13,11 @@ from conformance.core.clauses import digest as installed
 from conformance.core.garbage import collector_paused
 from conformance.core.joining import join
 from conformance.core.outcomes import Outcome, TestOutcome
+from conformance.core.output import visible
 from conformance.report.consequences import with_consequences
 from conformance.report.files import load
 from conformance.report.model import ClauseResult, Report, SubjectResult, overall, page_of, sha256_of
-from conformance.report.text import plain, visible
+from conformance.report.text import plain
 from conformance.report.verdicts import judged, owed_by
 
 _MANY = 20  # problems that are worth printing

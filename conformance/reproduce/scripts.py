@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conformance.core.outcomes import EARLIER_CALLS
+from conformance.core.output import visible
 from conformance.core.plan import PlannedTest
 from conformance.report.failures import Failure, failures
 from conformance.report.files import prepare, write
 from conformance.report.model import ClauseResult, Report, SubjectResult
-from conformance.report.text import visible
 from conformance.reproduce.assemble import PIECES, assembled
 from conformance.reproduce.whole import whole_script
 

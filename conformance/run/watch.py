@@ -11,6 +11,7 @@ from pathlib import Path
 from conformance.core.errors import OK, UsageError
 from conformance.core.options import RunOptions
 from conformance.core.outcomes import BROKEN, TestOutcome
+from conformance.core.output import say
 from conformance.core.plan import PlannedTest
 from conformance.run.session import Session
 
@@ -30,7 +31,7 @@ def watch(options: RunOptions) -> int:
         while True:
             before = stamps(watched(session))
             tests = one_round(session, tests)
-            print("watching for changes; press Ctrl-C to stop", flush=True)
+            say("watching for changes; press Ctrl-C to stop")
             wait_for_change(stamps(watched(session)) | before)  # a save during the round counts
     return OK
 
@@ -46,7 +47,7 @@ def one_round(session: Session, tests: Sequence[PlannedTest]) -> list[PlannedTes
     seconds = time.perf_counter() - start
     report = session.report(tests, outcomes, engine=False, seconds=seconds)
     show(report, terminal())
-    print(f"{len(tests)} tests in {seconds:.2f} s")
+    say(f"{len(tests)} tests in {seconds:.2f} s")
     return failing_first(tests, outcomes)
 
 

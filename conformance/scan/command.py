@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from json import dumps
 from pathlib import Path
 
 from rich.console import Console
 
+from conformance.core.errors import BAD_USAGE, FAILS, OK, UsageError
+from conformance.core.output import complain, say_data
 from conformance.scan.formats import to_json, to_sarif
-from conformance.scan.model import BadTarget, Confidence, at_least
+from conformance.scan.model import Confidence, at_least
 from conformance.scan.reading import scan
-from conformance.scan.table import shown, table
-
-FINE, FOUND, BAD_USAGE = 0, 1, 4
+from conformance.scan.table import table
 
 
 def run(
@@ -33,7 +32,7 @@ def run(
     console = console or Console()
     try:
         result = scan(target)
-    except BadTarget as error:
+    except UsageError as error:
         return _bad(str(error))
     except OSError as error:
         return _bad(f"{error.filename or target} cannot be read: {error.strerror or error}")
@@ -43,13 +42,13 @@ def run(
     except OSError as error:
         return _bad(f"{sarif} cannot be written: {error.strerror or error}")
     if as_json:
-        console.file.write(dumps(to_json(result), indent=2) + "\n")
+        say_data(to_json(result), console.file)
     else:
         table(result, console)
     failed = fail_on is not None and any(at_least(finding.confidence, fail_on) for finding in result.findings)
-    return FOUND if failed else FINE
+    return FAILS if failed else OK
 
 
 def _bad(message: str) -> int:
-    print(f"conformance scan: {shown(' '.join(message.split()))}", file=sys.stderr)
+    complain(" ".join(message.split()))
     return BAD_USAGE

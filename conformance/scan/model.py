@@ -29,19 +29,6 @@ def at_least(confidence: Confidence, floor: Confidence) -> bool:
     return CONFIDENCES.index(confidence) >= CONFIDENCES.index(floor)
 
 
-def counted(number: int, noun: str) -> str:
-    """A number and its noun, in the plural unless it is one.
-
-    >>> counted(1, "value"), counted(2, "value")
-    ('1 value', '2 values')
-    """
-    return f"{number} {noun}{'s' * (number != 1)}"
-
-
-class BadTarget(Exception):
-    """The thing to scan cannot be found, or holds no source; the message says so in one line."""
-
-
 @dataclass(frozen=True)
 class Finding:
     """One place that seems to break a clause: how sure it is, where, and why."""

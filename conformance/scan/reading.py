@@ -6,10 +6,11 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from conformance.core.errors import UsageError
 from conformance.scan.classes import FunctionClass
 from conformance.scan.discover import Discovery
 from conformance.scan.helpers import Helpers
-from conformance.scan.model import BadTarget, Finding, Found, Scan, Skipped
+from conformance.scan.model import Finding, Found, Scan, Skipped
 from conformance.scan.rules import RULES
 from conformance.scan.source import Text, parse, read, refusal
 from conformance.scan.study import Study
@@ -20,16 +21,16 @@ def scan(target: str) -> Scan:
     """Find every Function subclass of a package, folder or file, and what shows of it. Nothing is imported.
 
     Raises:
-        BadTarget: there is nothing of that name to read.
+        UsageError: there is nothing of that name to read.
     """
     start = time.perf_counter()
     place = locate(target)
     refused: list[OSError] = []
     read_files = list(read(place, sources(place, refused.append)))
     if refused and not read_files:
-        raise BadTarget(f"{refused[0].filename} {refusal(refused[0])}")
+        raise UsageError(f"{refused[0].filename} {refusal(refused[0])}")
     if not read_files:
-        raise BadTarget(f"{target!r} holds no Python files")
+        raise UsageError(f"{target!r} holds no Python files")
     skipped = [file for file in read_files if isinstance(file, Skipped)]
     skipped += [Skipped(place.named(Path(error.filename)), refusal(error)) for error in refused]
     around = read(place, surroundings(place))

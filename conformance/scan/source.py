@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-import stat
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from conformance.core.files import Unreadable, read_bytes
 from conformance.scan.model import Skipped
 from conformance.scan.names import Names
 from conformance.scan.target import Place, module_name
@@ -56,16 +56,9 @@ def read(place: Place, paths: Iterable[Path]) -> Iterator[Text | Skipped]:
     for path in paths:
         file = place.named(path)
         try:
-            found = path.stat()
-            if not stat.S_ISREG(found.st_mode):
-                yield Skipped(file, "not a file")  # but a pipe, say, which nobody may ever write to
-                continue
-            if found.st_size > LARGEST:
-                yield Skipped(file, f"larger than {LARGEST // 1_000_000} MB ({found.st_size:,} bytes)")
-                continue
-            data = path.read_bytes()
-        except OSError as error:
-            yield Skipped(file, refusal(error))
+            data = read_bytes(path, LARGEST)
+        except Unreadable as error:
+            yield Skipped(file, f"cannot be read: {error.reason}")
             continue
         if data.startswith(UTF16):
             yield Skipped(file, "not UTF-8 text")
@@ -84,10 +77,10 @@ def parse(text: Text) -> Module | Skipped:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # old escapes in strings of others
-            tree = ast.parse(text.data or text.path.read_bytes())
+            tree = ast.parse(text.data or read_bytes(text.path, LARGEST))
     except SyntaxError as error:
         return Skipped(text.file, f"{UNREADABLE}: {_one_line(error.msg)} (line {error.lineno or 1})")
-    except (ValueError, LookupError, OSError) as error:
+    except (ValueError, LookupError) as error:
         return Skipped(text.file, f"{UNREADABLE}: {_one_line(str(error))}")
     except (RecursionError, MemoryError):
         return Skipped(text.file, "nested too deeply to be read")

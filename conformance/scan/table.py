@@ -11,7 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from conformance.scan.model import CONFIDENCES, Confidence, Finding, Found, Scan, counted
+from conformance.core.output import say, shown
+from conformance.core.prose import counted
+from conformance.scan.model import CONFIDENCES, Confidence, Finding, Found, Scan
 
 STYLES: dict[Confidence, str] = {"certain": "bold red", "likely": "yellow", "possible": "cyan"}
 
@@ -23,24 +25,17 @@ def table(scan: Scan, console: Console) -> None:
     """Write a scan to a console."""
     if not console.is_terminal:
         for finding in _by_certainty(scan.findings):
-            print(_line(finding), file=console.file)
+            say(_line(finding), console.file)
     else:
         if scan.found:
             console.print(_functions(scan.found))
         if scan.findings:
             console.print(_findings(scan.findings, console.width >= WIDE))
     for skipped in scan.skipped:
-        console.print(Text.assemble(("skipped", "yellow"), f" {shown(skipped.file)}: {skipped.reason}"), soft_wrap=True)
+        console.print(
+            Text.assemble(("skipped", "yellow"), f" {shown(skipped.file)}: {shown(skipped.reason)}"), soft_wrap=True
+        )
     console.print(_summary(scan), highlight=False, soft_wrap=True)
-
-
-def shown(name: str) -> str:
-    r"""The name of a file without what a terminal obeys, or cannot show: it may be any bytes.
-
-    >>> shown("\x1b[31mred\udcff.py")
-    '\\x1b[31mred\\udcff.py'
-    """
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in name)
 
 
 def _by_certainty(findings: tuple[Finding, ...]) -> list[Finding]:
@@ -48,7 +43,7 @@ def _by_certainty(findings: tuple[Finding, ...]) -> list[Finding]:
 
 
 def _line(finding: Finding) -> str:
-    return f"{shown(finding.file)}:{finding.line}: {finding.confidence} {finding.clause}: {finding.message}"
+    return f"{finding.file}:{finding.line}: {finding.confidence} {finding.clause}: {finding.message}"
 
 
 def _functions(found: tuple[Found, ...]) -> Table:
@@ -58,10 +53,11 @@ def _functions(found: tuple[Found, ...]) -> Table:
     grid.add_column("defines", overflow="fold", ratio=2)
     grid.add_column("seen", justify="right", no_wrap=True)
     for file, group in groupby(found, key=lambda function: function.file):
-        grid.add_row("", Text(shown(file), style="dim", overflow="fold"), "", "")
+        grid.add_row("", _cell(file, "dim"), "", "")
         for function in group:
             name = function.qualname.partition(":")[2]
-            grid.add_row(str(function.line), name, ", ".join(function.members), str(len(function.findings) or ""))
+            cells = (str(function.line), name, ", ".join(function.members), str(len(function.findings) or ""))
+            grid.add_row(*map(_cell, cells))
     return grid
 
 
@@ -76,12 +72,16 @@ def _findings(findings: tuple[Finding, ...], wide: bool) -> Table:
         grid.add_column("clause, where, what", overflow="fold")
     for finding in _by_certainty(findings):
         sure = Text(finding.confidence, style=STYLES[finding.confidence])
-        where = f"{shown(finding.file)}:{finding.line}"
+        where = f"{finding.file}:{finding.line}"
         if wide:
-            grid.add_row(sure, Text(finding.clause), Text(where), Text(finding.message))
+            grid.add_row(sure, *map(_cell, (finding.clause, where, finding.message)))
         else:
-            grid.add_row(sure, Text(f"{finding.clause}\n{where}\n{finding.message}"))
+            grid.add_row(sure, _cell(f"{finding.clause}\n{where}\n{finding.message}"))
     return grid
+
+
+def _cell(text: str, style: str = "") -> Text:
+    return Text(shown(text), style=style, overflow="fold")
 
 
 def _summary(scan: Scan) -> str:

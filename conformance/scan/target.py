@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from conformance.scan.model import BadTarget
+from conformance.core.errors import UsageError
 
 LEFT_OUT = {"__pycache__", "node_modules"}
 
@@ -31,10 +31,10 @@ def locate(target: str) -> Place:
     """Find the source of ``target``: a path, a dotted module name, or the name of an installed distribution.
 
     Raises:
-        BadTarget: nothing of that name is there, or it has no Python source.
+        UsageError: nothing of that name is there, or it has no Python source.
     """
     if not target.strip() or "\0" in target:
-        raise BadTarget("nothing to scan: name an installed package, or give the path of a folder or file")
+        raise UsageError("nothing to scan: name an installed package, or give the path of a folder or file")
     if os.sep in target or target.endswith(".py") or target in {".", ".."}:
         return _by_path(Path(target))
     place = _by_module(target) or _by_distribution(target)
@@ -42,7 +42,7 @@ def locate(target: str) -> Place:
         return place
     if Path(target).exists():
         return _by_path(Path(target))
-    raise BadTarget(f"{target!r} is neither an installed package nor a path: install it, or give its folder")
+    raise UsageError(f"{target!r} is neither an installed package nor a path: install it, or give its folder")
 
 
 def sources(place: Place, refused: Callable[[OSError], object] | None = None) -> Iterator[Path]:
@@ -98,9 +98,9 @@ def _by_path(path: Path) -> Place:
     try:
         top = path.resolve()
         if not top.exists():
-            raise BadTarget(f"there is no file or folder {str(path)!r}")
+            raise UsageError(f"there is no file or folder {str(path)!r}")
     except (OSError, RuntimeError, ValueError) as error:
-        raise BadTarget(f"{str(path)!r} cannot be read: {error}") from error
+        raise UsageError(f"{str(path)!r} cannot be read: {error}") from error
     here = Path.cwd()
     return Place(here if top.is_relative_to(here) else top.parent, (top,))
 
@@ -115,12 +115,12 @@ def _by_module(name: str) -> Place | None:
     if spec.submodule_search_locations is None:
         origin = Path(spec.origin or "")
         if rest or origin.suffix != ".py" or not origin.is_file():
-            raise BadTarget(f"{name!r} has no Python source to read")
+            raise UsageError(f"{name!r} has no Python source to read")
         return Place(origin.parent, (origin,))
     locations = [Path(location) for location in spec.submodule_search_locations]
     tops = [found for location in locations for found in _under(location, rest)]
     if not tops:
-        raise BadTarget(f"{name!r} is not in the installed package {top!r}, or has no Python source to read")
+        raise UsageError(f"{name!r} is not in the installed package {top!r}, or has no Python source to read")
     return Place(locations[0].parent, tuple(tops))
 
 
@@ -152,6 +152,6 @@ def _by_distribution(name: str) -> Place | None:
         return None
     paths = [Path(str(file.locate())) for file in files if file.suffix == ".py" and ".." not in file.parts]
     if not paths:
-        raise BadTarget(f"the installed distribution {name!r} has no Python source to read")
+        raise UsageError(f"the installed distribution {name!r} has no Python source to read")
     root = Path(str(importlib.metadata.distribution(name).locate_file("")))
     return Place(root, tuple(sorted(path for path in paths if path.is_file())))

@@ -10,6 +10,8 @@ import sys
 import threading
 import time
 
+from conformance.core.output import complain
+
 LOOPBACK = "127.0.0.1"
 SIOCGIFADDR = 0x8915
 #: How often the store's machine is called (seconds), by all processes together, and how often in a row in vain.
@@ -77,6 +79,6 @@ def _keep_calling(host: str, port: int, size: int) -> None:
             silent = 0
         except OSError:
             silent += 1
-    print(f"conformance: the launcher's store at {host}:{port} can no longer be reached", file=sys.stderr)
+    complain(f"the launcher's store at {host}:{port} can no longer be reached")
     # The forkserver sees our end of its connection close, and ends the rank.
     os._exit(1)

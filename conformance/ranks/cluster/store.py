@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
-from conformance.ranks.cluster.key import KEY, pop_key
+from conformance.core.key import KEY, pop_key
 
 #: What a launcher leaves in the environment. Ranks do not see it: their world is not the launcher's.
 LAUNCHED = (

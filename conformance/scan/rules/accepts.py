@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from conformance.core.prose import counted
 from conformance.scan.classes import Method, Parameters
-from conformance.scan.model import Finding, counted
+from conformance.scan.model import Finding
 from conformance.scan.rules.counts import has_ctx_too, length
 from conformance.scan.study import Study
 

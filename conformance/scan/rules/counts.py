@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from conformance.core.prose import counted
 from conformance.scan.classes import Parameters
-from conformance.scan.model import Confidence, Finding, counted, weakest
+from conformance.scan.model import Confidence, Finding, weakest
 from conformance.scan.study import Study, Walked
 from conformance.scan.trace import Returned
 from conformance.scan.values import NONE, Value

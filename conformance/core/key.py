@@ -1,18 +1,18 @@
-"""The secret that all launched processes of a user share, by which they know each other's messages."""
+"""The user's own secret: launched processes know each other's messages by it, and a run its own journal."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import secrets
-import stat
 from collections.abc import MutableMapping
 from pathlib import Path
 
 from conformance.core.errors import UsageError
+from conformance.core.files import read_bytes
 
 KEY, KEY_FILE = "CONFORMANCE_KEY", "CONFORMANCE_KEY_FILE"
-SHORTEST = 16
+SHORTEST, LONGEST = 16, 1 << 16
 
 
 def pop_key(environment: MutableMapping[str, str]) -> bytes:
@@ -22,23 +22,37 @@ def pop_key(environment: MutableMapping[str, str]) -> bytes:
     is in the user's home, which the machines of a cluster mostly share, and is made there by whoever comes first.
 
     Raises:
-        UsageError: there is none, or others could read it.
+        UsageError: there is none, or it is not the user's alone.
     """
     given = environment.pop(KEY, "")
     if given:
         return _long_enough(given.encode(), KEY)
     if KEY_FILE in environment:
         return _read(Path(environment[KEY_FILE]))
-    home = environment.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    path = Path(home, "conformance", "key")
     try:
+        path = Path(environment.get("XDG_CONFIG_HOME") or Path.home() / ".config", "conformance", "key")
         _make(path)
-    except OSError as error:
+    except (OSError, RuntimeError) as error:
         raise UsageError(
-            f"launched processes need a key in common, and {path} cannot be written ({error.strerror}); "
+            f"a key of your own is needed, and none can be kept in your home ({error}); "
             f"set {KEY}, or {KEY_FILE} to a file that only you may read"
         ) from None
     return _read(path)
+
+
+def own_key(environment: MutableMapping[str, str]) -> bytes:
+    """The same; where the user's home keeps none, one for this run alone.
+
+    Raises:
+        UsageError: the environment names a key that cannot be used.
+    """
+    named = KEY in environment or KEY_FILE in environment
+    try:
+        return pop_key(environment)
+    except UsageError:
+        if named:
+            raise
+        return secrets.token_bytes(32)
 
 
 def _make(path: Path) -> None:
@@ -57,13 +71,7 @@ def _make(path: Path) -> None:
 
 
 def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-                raise UsageError(f"{path}: others may read this key; say `chmod 600 {path}`")
-            return _long_enough(file.read().strip(), str(path))
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}; {KEY_FILE} names a file with the cluster's key") from None
+    return _long_enough(read_bytes(path, LONGEST, owned=True).strip(), str(path))
 
 
 def _long_enough(key: bytes, where: str) -> bytes:
