@@ -14,6 +14,7 @@ import torch
 
 from conformance.core.signatures import Type
 from conformance.kit.tensors import differentiable, double_dtype
+from conformance.kit.traits import keeps_traits
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ def argument(kind: Type, sample: torch.Tensor, rank: int, *key: object) -> torch
 
     R and I: the sample. V and P: rank 0 has the sample; the others have each element up to a quarter larger or
     smaller, so that signs, zeros and magnitudes stay what they were, or, of whole numbers, the same ones in another
-    order. A sample of zeros alone gets small random numbers instead.
+    order. What that would take its :mod:`traits <conformance.kit.traits>` stays as it is, or becomes smaller as a
+    whole. A sample of zeros alone gets small random numbers instead.
 
     Args:
         kind: the type.
@@ -106,10 +108,14 @@ def _read(written: list[Any]) -> torch.Tensor:
 
 def _varied(value: torch.Tensor, rank: int, key: tuple[object, ...]) -> torch.Tensor:
     if not differentiable(value):
-        return value.reshape(-1).roll(rank).reshape(value.shape)
+        rolled = value.reshape(-1).roll(rank).reshape(value.shape)
+        return rolled if keeps_traits(value, rolled) else value
     noise = 0.5 * _drawn(value.real, torch.rand, rank, "value", *key) - 0.25
     noise = noise.to(value.device, value.real.dtype)
-    return value * (1 + noise) if value.any() else noise.to(value.dtype)
+    if not value.any():
+        return noise.to(value.dtype)
+    every = value * (1 + noise), value / (1 + 0.125 * rank)
+    return next((other for other in every if keeps_traits(value, other, constant=False)), value)
 
 
 def _drawn(like: torch.Tensor, draw: Callable[..., torch.Tensor], *key: object) -> torch.Tensor:

@@ -44,7 +44,7 @@ def test_gradient_at_other_sizes(subject: Subject, world: World, size: str) -> N
     right = [sample for sample in found if world.try_call(expect_derivative, sample, world) is not None]
     need(right, "its gradient is already wrong for the samples themselves")
     told = 0
-    pairs = [(sample, other) for sample in right for other in world.try_call(sized_otherwise, sample, size) or ()]
+    pairs = [(sample, other) for sample in right for other in _sized_otherwise(sample, size, world)]
     for sample, other in pairs:
         if not world.try_call(is_stable, other, world):
             continue
@@ -57,6 +57,13 @@ def test_gradient_at_other_sizes(subject: Subject, world: World, size: str) -> N
         except Exception:  # the subject need not take what it was not made for
             continue
     need(told, f"it takes no sample with {size}, or passes what may be tied to the sizes")
+
+
+def _sized_otherwise(sample: SampleCall, size: str, world: World) -> list[SampleCall]:
+    """The samples of other sizes that a sample gives on every rank."""
+    found = world.try_call(sized_otherwise, sample, size) or []
+    everyones = world.exchange([other.label for other in found])
+    return [other for other in found if all(other.label in labels for labels in everyones)]
 
 
 @clause("Function.backward.gradient")

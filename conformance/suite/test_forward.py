@@ -25,6 +25,7 @@ from conformance.kit.recording import recording
 from conformance.kit.seeds import expect_not_seeded
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_strided, same_values, share_memory
+from conformance.kit.variations.meaning import meant
 from conformance.kit.world import World
 
 NO_OTHERS = "forward refuses other numbers than those of the sample"
@@ -221,10 +222,11 @@ def test_two_calls_in_flight_do_not_mix(subject: Subject, world: World) -> None:
 def _with_other_numbers(sample: SampleCall, world: World) -> SampleCall | None:
     """The sample with smaller numbers, or turned around where those are refused; None where both are."""
     values = {at: sample.values[at].detach() for at in sample.active}
-    others = [sample.having({at: value * 0.75 for at, value in values.items()})]
+    others = [{at: value * 0.75 for at, value in values.items()}]
     if all(map(is_strided, values.values())):
-        others.append(sample.having({at: value.flip(tuple(range(value.dim()))) for at, value in values.items()}))
-    return next((other for other in others if world.try_call(other.run)), None)
+        others.append({at: value.flip(tuple(range(value.dim()))) for at, value in values.items()})
+    same = (world.try_call(meant, sample, other) for other in others)
+    return next((other for other in same if other and world.try_call(other.run)), None)
 
 
 def _alone(sample: SampleCall, world: World) -> tuple[Run, Gradients]:

@@ -13,6 +13,7 @@ from conformance.kit.deviations import need
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_strided
+from conformance.kit.variations.meaning import meant
 from conformance.kit.variations.variants import same_outputs, steady
 from conformance.kit.world import World
 
@@ -23,9 +24,9 @@ def test_gradients_of_a_repeated_argument_add_up(subject: Subject, world: World)
     tried = 0
     for sample in steady(subject, world):
         for first, second in _alike(sample):
-            both = sample.having({second: sample.values[first]})
-            apart = world.try_call(both.run)
-            shared = world.try_call(_sharing, both, first, second)
+            both = world.try_call(meant, sample, {second: sample.values[first]})
+            apart = world.try_call(both.run) if both else None
+            shared = world.try_call(_sharing, both, first, second) if both else None
             if apart is None or shared is None or not same_outputs(apart, shared, world):
                 continue
             cotangents = apart.cotangents(world)

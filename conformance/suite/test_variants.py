@@ -245,7 +245,7 @@ def test_backward_takes_what_forward_takes(subject: Subject, world: World, kind:
 
 
 def _is_tied(sample: SampleCall, world: World) -> bool:
-    """Whether neither one row less nor half of the rows can be gone back through, where there are as many.
+    """Whether neither one row less nor half of the rows can be gone back through, if there are as many.
 
     Of inputs with one row each nobody can tell.
 
@@ -258,7 +258,9 @@ def _is_tied(sample: SampleCall, world: World) -> bool:
         return True  # one of them may be a single row for all those of another
     tried = [world.try_call(_with_fewer_rows, sample, world, half) for half in (False, True)]
     found = [fewer for fewer in tried if fewer]
-    return bool(found) and not any(world.try_call(_taken, fewer, None, world) is not None for fewer in found)
+    if not found:  # with fewer it would mean something else
+        return _rows(sample) > 1
+    return not any(world.try_call(_taken, fewer, None, world) is not None for fewer in found)
 
 
 def _with_fewer_rows(sample: SampleCall, world: World, half: bool) -> SampleCall | None:

@@ -9,12 +9,11 @@ import torch
 from conformance.kit.calls import Run
 from conformance.kit.numerics.derivatives import outputs_at
 from conformance.kit.numerics.nearby import typical
-from conformance.kit.tensors import is_strided, to_double
+from conformance.kit.tensors import is_strided
+from conformance.kit.traits import is_symmetric
 
 #: The largest matrix of which every pair of elements is tried.
 LARGEST = 8
-#: A matrix is singular where its smallest eigenvalue is so small a part of its largest.
-SINGULAR = 1e-9
 
 
 def kept_symmetric(run: Run, at: int, direction: torch.Tensor, gradient: torch.Tensor | None) -> torch.Tensor:
@@ -33,37 +32,6 @@ def kept_symmetric(run: Run, at: int, direction: torch.Tensor, gradient: torch.T
 
 def _is_triangular(gradient: torch.Tensor) -> bool:
     return is_strided(gradient) and gradient.dim() >= 2 and bool(gradient.triu(1).any() != gradient.tril(-1).any())
-
-
-def is_symmetric(value: torch.Tensor) -> bool:
-    """Whether a tensor is a symmetric or Hermitian matrix, or several.
-
-    >>> is_symmetric(torch.eye(2)), is_symmetric(torch.ones(2, 2).triu())
-    (True, False)
-    """
-    return _is_square(value) and torch.equal(value, value.mH)
-
-
-def _is_square(value: torch.Tensor) -> bool:
-    is_square = is_strided(value) and value.dim() >= 2 and value.shape[-1] == value.shape[-2] > 1
-    return is_square and value.numel() > 0
-
-
-def is_definite(value: torch.Tensor) -> bool:
-    """Whether a tensor is a symmetric or Hermitian matrix, but for rounding, with positive eigenvalues; or several.
-
-    >>> is_definite(torch.eye(2)), is_definite(torch.ones(2, 2))
-    (True, False)
-    """
-    if not _is_square(value) or not torch.allclose(value, value.mH):
-        return False
-    eigenvalues = torch.linalg.eigvalsh(to_double(value.detach()))
-    return bool((eigenvalues[..., 0] > SINGULAR * eigenvalues[..., -1]).all())
-
-
-def stays_definite(value: torch.Tensor, changed: torch.Tensor) -> bool:
-    """Whether what was derived from a positive definite matrix is one: a Function that takes its root needs one."""
-    return is_definite(changed) or not is_definite(value)
 
 
 def _reads_half(run: Run, at: int, value: torch.Tensor) -> bool:

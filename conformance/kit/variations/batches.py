@@ -27,6 +27,7 @@ from conformance.kit.variations.generated_rule import (
     without_losses,
     without_nesting,
 )
+from conformance.kit.variations.meaning import meant
 from conformance.kit.variations.transforms import apart, outputs, tensors
 from conformance.kit.world import World
 
@@ -197,16 +198,18 @@ def variants(sample: SampleCall, count: int = SIZE) -> list[dict[int, torch.Tens
     """Values for the samples of a batch: the sample's own, then others that the subject can be expected to take.
 
     Numbers are scaled down, which keeps signs, order and most bounds; integers change places, or stay as they are
-    where the subject does not take that.
+    where the subject does not take that, or would be given something of another meaning.
     """
     plain = tensors(sample)
-    scaled = [
-        {at: x * (1 - 0.15 * index) if differentiable(x) else x for at, x in plain.items()} for index in range(count)
-    ]
-    rolled = [
-        {at: x if differentiable(x) else x.flatten().roll(index).view(x.shape) for at, x in values.items()}
-        for index, values in enumerate(scaled)
-    ]
+
+    def varied(index: int, rolls: bool) -> dict[int, torch.Tensor]:
+        ways = {
+            at: [x * (1 - 0.15 * index), x] if differentiable(x) else [x.flatten().roll(index * rolls).view(x.shape), x]
+            for at, x in plain.items()
+        }
+        return tensors(meant(sample, ways) or sample)
+
+    scaled, rolled = ([varied(index, rolls) for index in range(count)] for rolls in (False, True))
     try:
         for values in rolled:
             outputs(sample, values)

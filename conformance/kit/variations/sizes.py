@@ -16,8 +16,9 @@ from typing import Any
 import torch
 
 from conformance.kit.calls import SampleCall
-from conformance.kit.numerics.triangles import is_symmetric, stays_definite
 from conformance.kit.tensors import is_strided
+from conformance.kit.traits import is_symmetric
+from conformance.kit.variations.meaning import meant
 
 #: More elements than the blocks of kernels have, and no multiple of four.
 LONG = 1030
@@ -74,10 +75,8 @@ def resized(sample: SampleCall, kind: str) -> SampleCall | None:
     shapes = ([new if own == size else own for own in value.shape] for value in tensors.values())
     if sum(map(math.prod, shapes)) > MOST:
         return None
-    made = {at: _sized(value.detach(), size, new) for at, value in tensors.items()}
-    if not all(stays_definite(value, made[at]) for at, value in tensors.items()):
-        return None
-    return replace(sample.having(made), label=f"{sample.label}, {kind}")
+    made = meant(sample, {at: _sized(value.detach(), size, new) for at, value in tensors.items()})
+    return made and replace(made, label=f"{sample.label}, {kind}")
 
 
 def _unequal(sample: SampleCall) -> Iterator[SampleCall]:
@@ -90,8 +89,9 @@ def _unequal(sample: SampleCall) -> Iterator[SampleCall]:
         for dim, size in enumerate(value.shape):
             alike = size > 1 and any(other.shape[dim] == size for other in others)
             if alike and not any(_is_tied(each, {size, value.numel()}) for each in sample.values):
-                made = sample.having({at: _stretched(value, dim, size + 2)})
-                yield replace(made, label=f"{sample.label}, {sample.names[at]} longer along dimension {dim}")
+                made = meant(sample, {at: stretched(value, dim, size + 2)})
+                if made is not None:
+                    yield replace(made, label=f"{sample.label}, {sample.names[at]} longer along dimension {dim}")
 
 
 def _is_plain(sample: SampleCall) -> bool:
@@ -129,15 +129,15 @@ def _sized(value: torch.Tensor, old: int, new: int) -> torch.Tensor:
     made = value
     for dim, size in enumerate(value.shape):
         if size == old:
-            made = made.narrow(dim, 0, new) if new < old else _stretched(made, dim, new)
+            made = made.narrow(dim, 0, new) if new < old else stretched(made, dim, new)
     made = (made + made.mH) / 2 if is_symmetric(value) else made
     return made.clone(memory_format=torch.contiguous_format)
 
 
-def _stretched(value: torch.Tensor, dim: int, size: int) -> torch.Tensor:
+def stretched(value: torch.Tensor, dim: int, size: int) -> torch.Tensor:
     """Longer by interpolation, so that signs, bounds and order stay; a single one is followed by smaller ones.
 
-    >>> _stretched(torch.tensor([1.0, 3.0]), 0, 3)
+    >>> stretched(torch.tensor([1.0, 3.0]), 0, 3)
     tensor([1., 2., 3.])
     """
     if value.shape[dim] == 1:

@@ -18,9 +18,11 @@ from conformance.kit.deviations import need
 from conformance.kit.modes import DrawingMode
 from conformance.kit.numerics.gradient_checks import gradients_of, result_epsilon
 from conformance.kit.numerics.nearby import nearby, shaken
-from conformance.kit.numerics.triangles import is_symmetric, stays_definite
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import differentiable, is_arrangeable, is_strided, to_double
+from conformance.kit.traits import is_symmetric
+from conformance.kit.variations.meaning import meant
+from conformance.kit.variations.sizes import stretched
 from conformance.kit.world import World
 
 Found = TypeVar("Found")
@@ -82,7 +84,8 @@ def without_rows(sample: SampleCall, world: World, count: int | None = None) -> 
     told = world.exchange(shrinking if fits else [])
     if not told[0] or any(places != told[0] for places in told):
         return None
-    return sample.having({at: tensors[at][:left] for at in shrinking})
+    made = meant(sample, {at: tensors[at][:left] for at in shrinking})
+    return made if all(world.exchange(made is not None)) else None
 
 
 def longer(sample: SampleCall, world: World) -> SampleCall | None:
@@ -93,10 +96,35 @@ def longer(sample: SampleCall, world: World) -> SampleCall | None:
     tensors = {at: value.detach() for at, value in enumerate(sample.values) if isinstance(value, torch.Tensor)}
     has_rows = all(value.dim() and is_strided(value) for value in tensors.values())
     grows = has_rows and any(sample.values[at].shape[0] for at in sample.active)
-    if not all(world.exchange(grows)):
+    whole = [value for value in tensors.values() if not _has_fractions(value) and value.dtype is not torch.bool]
+    beyond = max((int(value.max()) + 1 for value in whole if value.numel()), default=0)
+    made = meant(sample, {at: _twice(value, beyond) for at, value in tensors.items()}) if grows else None
+    if not all(world.exchange(made is not None)):
         return None
-    made = sample.having({at: torch.cat([value, (to_double(value) * 0.5).to(value)]) for at, value in tensors.items()})
-    return replace(made, label=f"{sample.label} made longer")
+    return made and replace(made, label=f"{sample.label} made longer")
+
+
+def _twice(value: torch.Tensor, beyond: int) -> list[torch.Tensor]:
+    """Ways to make a tensor twice as long, which leave it more and more of what it may mean.
+
+    Args:
+        value: the tensor.
+        beyond: what no index reaches, in any tensor of the sample.
+    """
+    again = torch.cat([value, value])
+    if _has_fractions(value):
+        half = torch.cat([value, (to_double(value) * 0.5).to(value)])
+        turned = torch.cat([value, value.flip(0)])
+        return [half, turned, stretched(value, 0, 2 * len(value)), (to_double(turned) * 0.5).to(value)]
+    each = value.repeat_interleave(2, 0)
+    if value.dtype is torch.bool:
+        return [again, each]
+    ended = torch.cat([value, value[1:] + value[-1:]])
+    return [again, torch.cat([value, value + beyond]), torch.cat([value + beyond, value]), each, ended]
+
+
+def _has_fractions(value: torch.Tensor) -> bool:
+    return value.is_floating_point() or value.is_complex()
 
 
 def moved_apart(sample: SampleCall, world: World) -> SampleCall | None:
@@ -126,9 +154,9 @@ def with_number(sample: SampleCall, at: int, gradient: torch.Tensor | None, numb
     place = torch.zeros_like(changed, dtype=torch.bool)
     place.view(-1)[gradient.detach().abs().reshape(-1).argmax()] = True
     changed[place | place.mT if is_symmetric(value) else place] = number
-    if not stays_definite(value, changed):
-        return None
-    return replace(sample.having({at: changed}), label=f"{sample.label} with {number:g} in {sample.names[at]}")
+    # Of sorted numbers all have to move.
+    made = meant(sample, {at: [changed, value + (number - value[place])] if value.dim() == 1 else [changed]})
+    return made and replace(made, label=f"{sample.label} with {number:g} in {sample.names[at]}")
 
 
 def steady(subject: Subject, world: World) -> list[SampleCall]:

@@ -1,0 +1,173 @@
+"""What a tensor may stand for, as far as its numbers show it: a permutation, sorted numbers, a symmetric matrix.
+
+Other numbers of the same shape need not be one, and a Function may rely on it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+
+from conformance.kit.tensors import is_strided, to_double
+
+#: A matrix is singular if its smallest eigenvalue is this small a part of its largest.
+SINGULAR = 1e-9
+#: Inputs that random numbers are sorted like more often than this may be so by chance.
+CHANCE = 0.01
+#: A larger matrix is not asked for its eigenvalues.
+LARGEST = 512
+ORDERED = ("is sorted", "is sorted downwards")
+Trait = tuple[str, int | None]
+
+
+def keeps_traits(value: torch.Tensor, other: torch.Tensor, constant: bool = True) -> bool:
+    """Whether a tensor has all traits of the one that it was derived from.
+
+    Args:
+        value: the original.
+        other: what was derived from it.
+        constant: whether the tensor is not differentiated. What small steps of differences take away, such as that
+            numbers are whole or add up to one, counts for such a tensor alone.
+
+    >>> order = torch.tensor([1, 2, 0])
+    >>> keeps_traits(order, torch.tensor([1, 2, 0, 1, 2, 0])), keeps_traits(order, torch.tensor([1, 2, 0, 4, 5, 3]))
+    (False, True)
+    """
+    return not missing_traits(value, other, constant)
+
+
+def missing_traits(value: torch.Tensor, other: torch.Tensor, constant: bool = True) -> set[Trait]:
+    """The traits of a tensor that one derived from it does not have."""
+    if not (is_strided(value) and is_strided(other)) or value.is_quantized or value.dim() != other.dim():
+        return set()
+    return traits(value, constant) - traits(other, constant, empty=True)
+
+
+def traits(value: torch.Tensor, constant: bool = True, empty: bool = False) -> set[Trait]:
+    """The traits of a tensor with strides, each with the dimension along which it has it.
+
+    Args:
+        value: the tensor.
+        constant: whether it is not differentiated.
+        empty: whether those count that any tensor with so few elements has.
+
+    >>> sorted(traits(torch.tensor([1, 0]))), traits(torch.tensor([3.5]))
+    ([('is a permutation', 0), ('is unique', 0)], set())
+    """
+    plain = value.detach()
+    found: set[Trait] = {(name, None) for name in _as_matrix(plain, empty)}
+    if plain.dtype.is_complex:
+        return found
+    plain = plain.to(torch.int64) if plain.dtype is torch.bool else plain
+    for dim in range(plain.dim()):
+        if empty or (constant and value.dtype is not torch.bool) or _is_rare(plain, dim):
+            found |= {(name, dim) for name in _in_order(plain, dim, empty)}
+    if not plain.is_floating_point():
+        for dim in range(plain.dim()):
+            names = set(_as_indices(plain, dim, empty))
+            # That of whole numbers in their order is a permutation like any other.
+            by_chance = ORDERED if not empty and "is a permutation" in names else ()
+            found = (found - {(name, dim) for name in by_chance}) | {(name, dim) for name in names}
+    if constant:
+        found |= {(name, None) for name in _as_numbers(value.detach(), empty)}
+        found |= {("adds up to one", dim) for dim in range(plain.dim()) if _adds_up_to_one(value.detach(), dim)}
+    return found
+
+
+def _is_rare(value: torch.Tensor, dim: int) -> bool:
+    """Whether random numbers would hardly be sorted: a few often are, and need not be."""
+    size = value.shape[dim]
+    return size > 1 and value.numel() // size * math.lgamma(size + 1) > math.log(1 / CHANCE)
+
+
+def _in_order(value: torch.Tensor, dim: int, empty: bool) -> Iterator[str]:
+    steps = value.diff(dim=dim)
+    if steps.any() or empty:
+        if bool((steps >= 0).all()):
+            yield "is sorted"
+        if bool((steps <= 0).all()):
+            yield "is sorted downwards"
+
+
+def _as_indices(value: torch.Tensor, dim: int, empty: bool) -> Iterator[str]:
+    size = value.shape[dim]
+    if size < 2 and not empty:
+        return
+    ordered = value.movedim(dim, -1).sort().values
+    if bool((ordered.diff() != 0).all()):
+        yield "is unique"
+        if torch.equal(ordered, torch.arange(size, dtype=value.dtype, device=value.device).expand(ordered.shape)):
+            yield "is a permutation"
+
+
+def _as_numbers(value: torch.Tensor, empty: bool) -> Iterator[str]:
+    if value.numel() == 0 and not empty:
+        return
+    if value.dtype is torch.bool:
+        if bool(value.all()):
+            yield "is all true"
+        if not value.any():
+            yield "is all false"
+    elif value.is_floating_point() and bool((value == value.round()).all()):
+        yield "is whole"
+        if bool(((value == 0) | (value == 1)).all()):
+            yield "is a mask"
+
+
+def _adds_up_to_one(value: torch.Tensor, dim: int) -> bool:
+    """Whether numbers are parts of a whole; of masks each row of which shows one element, but not of one row alone."""
+    if not value.is_floating_point() and (value.dtype is not torch.bool or value.dim() < 2):
+        return False
+    sums = to_double(value).sum(dim)
+    return torch.allclose(sums, torch.ones_like(sums), rtol=1e-3 if value.dtype.itemsize < 4 else 1e-6)
+
+
+def _as_matrix(value: torch.Tensor, empty: bool) -> Iterator[str]:
+    if value.dim() < 2 or (value.numel() == 0 and not empty):
+        return
+    rows, columns = value.shape[-2:]
+    if value.numel() == 0 or rows == columns == 1:
+        if empty:
+            yield from ("is symmetric", "is antisymmetric", "is lower triangular", "is upper triangular")
+        if empty and (value.numel() == 0 or bool((value > 0).all())):
+            yield "is positive definite"
+    elif rows == columns:
+        if is_symmetric(value):
+            yield "is symmetric"
+        if value.dtype is not torch.bool and torch.equal(value, -value.mH):
+            yield "is antisymmetric"
+        if not value.triu(1).any():
+            yield "is lower triangular"
+        if not value.tril(-1).any():
+            yield "is upper triangular"
+        if is_definite(value):
+            yield "is positive definite"
+
+
+def is_symmetric(value: torch.Tensor) -> bool:
+    """Whether a tensor is a symmetric or Hermitian matrix, or several.
+
+    >>> is_symmetric(torch.eye(2)), is_symmetric(torch.ones(2, 2).triu())
+    (True, False)
+    """
+    return _is_square(value) and torch.equal(value, value.mH)
+
+
+def is_definite(value: torch.Tensor) -> bool:
+    """Whether a tensor is a symmetric or Hermitian matrix, but for rounding, with positive eigenvalues; or several.
+
+    >>> is_definite(torch.eye(2)), is_definite(torch.ones(2, 2))
+    (True, False)
+    """
+    numeric = value.is_floating_point() or value.is_complex()
+    if not numeric or not _is_square(value) or value.shape[-1] > LARGEST or not torch.allclose(value, value.mH):
+        return False
+    eigenvalues = torch.linalg.eigvalsh(to_double(value.detach()))
+    return bool((eigenvalues[..., 0] > SINGULAR * eigenvalues[..., -1]).all())
+
+
+def _is_square(value: torch.Tensor) -> bool:
+    is_square = is_strided(value) and value.dim() >= 2 and value.shape[-1] == value.shape[-2] > 1
+    return is_square and value.numel() > 0

@@ -1,0 +1,88 @@
+"""What a sample means, and the samples derived from it that mean the same: the one place that decides it.
+
+A permutation stays one, unique indices stay unique and sorted numbers sorted, lengths add up to what they added up to,
+a mask keeps its kind, and a symmetric matrix its symmetry. A Function may rely on any of these without asking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+import torch
+
+from conformance.kit.calls import SampleCall
+from conformance.kit.tensors import differentiable
+from conformance.kit.traits import ORDERED, Trait, missing_traits, traits
+
+
+def meant(sample: SampleCall, candidates: Mapping[int, torch.Tensor | Sequence[torch.Tensor]]) -> SampleCall | None:
+    """The sample with other tensors in some places, if it means the same with them; None if not.
+
+    Args:
+        sample: what is derived from.
+        candidates: by place, a tensor, or several of which the first that keeps its meaning is taken.
+    """
+    made: dict[int, torch.Tensor] = {}
+    # Indices and lengths come last: they follow the sizes of the others.
+    for at in sorted(candidates, key=lambda at: not differentiable(sample.values[at])):
+        given = candidates[at]
+        for candidate in [given] if isinstance(given, torch.Tensor) else given:
+            if _stays(sample, sample.having({**made, at: candidate}), at):
+                made[at] = candidate
+                break
+        else:
+            return None
+    found = sample.having(made)
+    return found if _is_whole(sample, found) else None
+
+
+def _stays(sample: SampleCall, other: SampleCall, at: int) -> bool:
+    """Whether the tensor in one place keeps its traits, and adds up to, or ends at, a size that it did before."""
+    before, after = sample.values[at], other.values[at]
+    missing = missing_traits(before.detach(), after.detach(), constant=at not in sample.active)
+    if not _is_row_of_whole(before):
+        return not missing
+    numbers, own, sizes = before.tolist(), traits(before), _sizes(sample)
+    if ("is a permutation", 0) not in own and min(numbers) >= 0 and sum(numbers) in sizes:  # lengths of parts
+        chance = {name for name, _ in missing} <= {*ORDERED, "is unique"}
+        return chance and _is_size_kept(sample, other, sum(numbers), int(after.sum()))
+    if numbers == sorted(numbers) and numbers[0] == 0 and any(dim == 0 for _, dim in sizes.get(numbers[-1], ())):
+        return not missing and _is_size_kept(sample, other, numbers[-1], int(after.max()) if len(after) else 0)
+    return not missing
+
+
+def _is_whole(sample: SampleCall, other: SampleCall) -> bool:
+    """Whether what several values mean together stays: lengths in a list, and indices that name each row once."""
+    for _, group in groupby(range(len(sample.values)), key=lambda at: sample.arguments_of[at]):
+        places = [at for at in group if type(sample.values[at]) is int and at not in sample.top]
+        total = sum(sample.values[at] for at in places)
+        if len(places) > 1 and total in _sizes(sample) and not _is_size_kept(sample, other, total, total):
+            return False
+    return ("is a permutation", 0) not in _traits_together(sample) - _traits_together(other)
+
+
+def _traits_together(sample: SampleCall) -> set[Trait]:
+    rows = [value for value in sample.values if _is_row_of_whole(value)]
+    return traits(torch.cat(rows)) if len(rows) > 1 else set()
+
+
+def _is_row_of_whole(value: object) -> bool:
+    if not isinstance(value, torch.Tensor) or value.dim() != 1 or len(value) < 2 or value.dtype is torch.bool:
+        return False
+    return not (value.is_floating_point() or value.is_complex() or value.is_quantized)
+
+
+def _is_size_kept(sample: SampleCall, other: SampleCall, before: int, after: int) -> bool:
+    """Whether a number that was the size of some dimension is the size of that dimension now."""
+    places = _sizes(sample).get(before, [])
+    return any(other.values[at].shape[dim] == after for at, dim in places)
+
+
+def _sizes(sample: SampleCall) -> dict[int, list[tuple[int, int]]]:
+    """The sizes of what is differentiated, each with its places and dimensions."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for at in sample.active:
+        for dim, size in enumerate(sample.values[at].shape):
+            found.setdefault(size, []).append((at, dim))
+    return found
