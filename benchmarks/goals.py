@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from benchmarks.clause_cost import CHECK
@@ -43,6 +43,8 @@ class Goal:
     measured: str
     met: bool | None
     why: str = ""
+    #: The day on which it was measured: not all figures are of one.
+    on: str = ""
 
     @property
     def verdict(self) -> str:
@@ -54,14 +56,19 @@ class Goal:
 
 def goals(data: Data) -> Iterator[Goal]:
     """Every goal, from the data files by name."""
-    yield from _start(data("bench-start"))
-    yield from _harness(data("bench-harness"))
-    yield from _faults(data("faults"))
-    yield from _clauses(data("bench-clauses"))
-    yield from _proof(data("kill-matrix"))
-    yield from _watch(data("bench-watch"))
-    yield from _gathers(data("bench-gathers"))
-    yield from _docs(data("bench-docs"))
+    parts: dict[str, Callable[[Any], Iterator[Goal]]] = {
+        "bench-start": _start,
+        "bench-harness": _harness,
+        "faults": _faults,
+        "bench-clauses": _clauses,
+        "kill-matrix": _proof,
+        "bench-watch": _watch,
+        "bench-gathers": _gathers,
+        "bench-docs": _docs,
+    }
+    for name, part in parts.items():
+        found = data(name)
+        yield from (replace(goal, on=found["machine"]["date"]) for goal in part(found))
 
 
 def _at_most(what: str, value: float, most: float, unit: str, why: str = "", suffix: str = "") -> Goal:

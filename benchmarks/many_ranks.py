@@ -2,7 +2,7 @@
 
 Ranks: seconds until a world is ready; seconds, messages and bytes of one gather test; memory of a rank. Post: what one
 test costs in the launcher's store when every rank has a launched process of its own; all but the first are threads that
-answer at once. Writes ``docs/data/many-ranks.json``; ``python -m benchmarks.scaling`` draws the page.
+answer at once. Writes ``docs/data/many-ranks.json``; ``python -m benchmarks.page`` draws the page.
 """
 
 from __future__ import annotations

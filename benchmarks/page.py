@@ -21,7 +21,8 @@ HEAD = """# How fast it is
 `make bench` measures everything on this page, and `python -m benchmarks.page` writes it from `docs/data/bench-*.json`.
 The commands that are compared take turns, for several rounds. A figure is the median of the rounds, with the smallest
 and the largest in brackets; a ratio is the median of the ratios of each round, so a machine that slows down halfway
-treats all of them alike. No test passes or fails by its time.
+treats all of them alike. No test passes or fails by its time. Not everything was measured on one day, nor on one
+machine: each goal has its day, and each section says below its tables where it was measured.
 """
 
 
@@ -33,7 +34,9 @@ def main() -> int:
         parts += (
             [*draw(data["figures"]), _where(data["machine"])] if data else [f"## {name.capitalize()}\n\nNot run.\n"]
         )
-    PAGE.write_text("\n".join(parts), encoding="utf-8")
+    from benchmarks import scaling  # it draws with what is here
+
+    PAGE.write_text("\n".join([*parts, scaling.section()]), encoding="utf-8")
     return 0
 
 
@@ -46,14 +49,14 @@ def _goals() -> list[str]:
     """What was to be reached, what was measured, and whether that is enough."""
     from benchmarks.goals import goals
 
-    rows = [(goal.what, goal.wanted, goal.measured, goal.verdict) for goal in goals(_data)]
-    return ["## Goals\n", _table(("what", "goal", "measured", "met"), rows)]
+    rows = [(goal.what, goal.wanted, goal.measured, goal.on, goal.verdict) for goal in goals(_data)]
+    return ["## Goals\n", _table(("what", "goal", "measured", "on", "met"), rows)]
 
 
 def _where(machine: dict[str, str]) -> str:
     return (
-        f"Measured on {machine['date']}: {machine['processor']}, {machine['system']}, Python {machine['python']}, "
-        f"torch {machine['torch']}, load at the start {machine['load']}.\n"
+        f"Measured on {machine['date']}, suite {machine['commit']}: {machine['processor']}, {machine['system']}, "
+        f"Python {machine['python']}, torch {machine['torch']}, load at the start {machine['load']}.\n"
     )
 
 
@@ -171,14 +174,16 @@ def _growth(ladders: dict[str, Any]) -> list[str]:
 
 def _clauses(figures: dict[str, Any]) -> list[str]:
     rows = []
+    matrix, docs, day = _data("kill-matrix"), _data("bench-docs"), _data("bench-clauses")["machine"]["date"]
     warm = figures.pop(CHECK, None)
     for name, cell in figures.items():
         more = (cell["all"]["median"] - cell["one"]["median"]) / (cell["clauses"] - 1)
         cpu = f"{short(cell['all']['median'])} s"
-        rows.append((name, str(cell["clauses"]), _figure(cell["seconds"], " s"), cpu, f"{short(1000 * more)} ms"))
-    rows += [_cost_in_proof(_data("kill-matrix")), *_cost_in_docs(_data("bench-docs"))]
+        rows.append((name, str(cell["clauses"]), _figure(cell["seconds"], " s"), cpu, f"{short(1000 * more)} ms", day))
+    rows.append((*_cost_in_proof(matrix), matrix["machine"]["date"]))
+    rows.append((*_cost_in_docs(docs["figures"]), docs["machine"]["date"]))
     text = "All clauses by the clock and in processor time, and the processor time of one more on average.\n"
-    head = ("of", "clauses", "all", "processor time", "one more")
+    head = ("of", "clauses", "all", "processor time", "one more", "on")
     parts = ["## What one more clause costs\n", text, _table(head, rows)]
     return [*parts, f"{CHECK}: {_figure(warm['cpu'], ' s')} of processor time.\n"] if warm else parts
 
@@ -190,17 +195,15 @@ def _cost_in_proof(matrix: dict[str, Any]) -> tuple[str, ...]:
     return what, str(count), clock, f"{short(seconds)} s", f"{short(seconds / count)} s"
 
 
-def _cost_in_docs(data: dict[str, Any]) -> list[tuple[str, ...]]:
-    (few, one), (many, ten) = ((int(count), kinds["the first"]) for count, kinds in data["figures"].items())
-    return [
-        (
-            "the site, built for the first time",
-            str(few),
-            _figure(one["wall"], " s"),
-            f"{short(one['cpu']['median'])} s",
-            f"{short(1000 * (ten['cpu']['median'] - one['cpu']['median']) / (many - few))} ms",
-        )
-    ]
+def _cost_in_docs(figures: dict[str, Any]) -> tuple[str, ...]:
+    (few, one), (many, ten) = ((int(count), kinds["the first"]) for count, kinds in figures.items())
+    return (
+        "the site, built for the first time",
+        str(few),
+        _figure(one["wall"], " s"),
+        f"{short(one['cpu']['median'])} s",
+        f"{short(1000 * (ten['cpu']['median'] - one['cpu']['median']) / (many - few))} ms",
+    )
 
 
 def _leaks(rows: list[dict[str, int]]) -> list[str]:

@@ -1,21 +1,18 @@
-"""Draws docs/scaling.md and its plot from docs/data/many-ranks.json: ``python -m benchmarks.scaling``."""
+"""The part of docs/benchmarks.md on many ranks, and its plot, from docs/data/many-ranks.json."""
 
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any
 
 from benchmarks import plot
 from benchmarks.page import DATA, PLOTS, ROOT, _table, _where
 
-PAGE = ROOT / "docs" / "scaling.md"
-
 TEMPLATE = ROOT / "benchmarks" / "scaling.md"
 
 
-def main() -> int:
-    """Write the page."""
+def section() -> str:
+    """Fill the template with what was measured."""
     data = json.loads((DATA / "many-ranks.json").read_text(encoding="utf-8"))
     faults = json.loads((DATA / "cluster-faults.json").read_text(encoding="utf-8"))
     parts = {
@@ -29,8 +26,7 @@ def main() -> int:
     text = TEMPLATE.read_text(encoding="utf-8")
     for name, part in parts.items():
         text = text.replace("{{" + name + "}}", part.rstrip() + "\n" * ("\n" in part))
-    PAGE.write_text(text, encoding="utf-8")
-    return 0
+    return text
 
 
 def _ranks(data: dict[str, Any]) -> list[str]:
@@ -106,7 +102,3 @@ def _at_ten_thousand(slopes: dict[str, Any]) -> dict[str, str]:
         return float(slopes[name]["at_none"] + 10_000 * slopes[name]["each"])
 
     return {"store messages": f"{at('store messages'):,.0f}", "store seconds": f"{at('store seconds'):.1f}"}
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,6 @@
-"""What backward owes and gets; vjp is another name for it.
+"""What backward receives and must return; vjp is another name for it.
 
-It goes on from :mod:`spec_impl.function`, where the letters of the documents are explained.
+Continues :mod:`spec_impl.function`, which explains the letters K, T, L, M and N.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SPEC = "Function"
 class FunctionBackward(Function):
     """Turn gradients of the outputs into gradients of the inputs.
 
-    It is there to be read, not to be derived from: in PyTorch these are members of
+    Documentation only; do not subclass: in PyTorch these are members of
     :class:`spec_impl.function.Function`.
     """
 
@@ -26,10 +26,10 @@ class FunctionBackward(Function):
         Args:
             ctx: The context of the call.
             *grads: One value for each output of forward: a tensor of the output's shape and dtype for a
-                tensor, None for anything else.
+                tensor, None for anything else. PyTorch's own signature calls them ``*grad_outputs``.
 
         Returns:
-            One value for each input of forward, alone where there is one input: the gradient, or None.
+            One value for each input of forward: its gradient, or None. For a single input, the value alone.
 
         Raises:
             NotImplementedError: the class overrides neither backward nor :meth:`vjp`.
@@ -199,13 +199,13 @@ class FunctionBackward(Function):
 
     @staticmethod
     def vjp(ctx: Any, *grads: Any) -> Any:
-        """The same as :meth:`backward`, under another name: override one of the two.
+        """Do the same as :meth:`backward`, under another name: override one of the two.
 
         What PyTorch promises about it is the clause ``Function.backward.vjp-alias``.
 
         Args:
             ctx: The context of the call.
-            *grads: As for :meth:`backward`.
+            *grads: As for :meth:`backward`; ``*grad_outputs`` in PyTorch's own signature.
 
         Returns:
             As for :meth:`backward`.

@@ -1,4 +1,4 @@
-"""What forward and setup_context owe and get.
+"""What forward and setup_context receive and must do.
 
 Continues :mod:`spec_impl.function`, which explains the letters K, T, L, M and N.
 """

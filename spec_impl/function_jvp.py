@@ -26,10 +26,10 @@ class FunctionJvp(Function):
         Args:
             ctx: The context of the call.
             *tangents: One value for each input of forward: a tensor of the input's shape and dtype for a
-                tensor, None for anything else.
+                tensor, None for anything else. PyTorch's own signature calls them ``*grad_inputs``.
 
         Returns:
-            One value for each output of forward, alone where there is one output: the tangent, or None.
+            One value for each output of forward: its tangent, or None. For a single output, the value alone.
 
         Raises:
             NotImplementedError: the class does not override it.

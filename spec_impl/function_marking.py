@@ -1,4 +1,4 @@
-"""What forward says of its inputs and outputs: mark_dirty, mark_non_differentiable, set_materialize_grads.
+"""What forward tells autograd about its inputs and outputs: mark_dirty and the other methods of ctx.
 
 Continues :mod:`spec_impl.function`, which explains the letters K, T, L, M and N.
 """
@@ -13,14 +13,17 @@ SPEC = "Function"
 
 
 class FunctionMarking(Function):
-    """Say what autograd cannot see for itself.
+    """Tell autograd what it cannot see by itself.
 
     Documentation only; do not subclass: in PyTorch these are members of
     :class:`spec_impl.function.Function`.
     """
 
     def mark_dirty(self, *args: torch.Tensor) -> None:
-        """Say which inputs forward changes in place (a method of ctx).
+        """Mark the inputs that forward changes in place (a method of ctx).
+
+        Without it autograd does not notice the change. An operation that needs the old value then uses the new one,
+        and its gradient is wrong, without an error: the example shows both.
 
         Args:
             *args: Inputs of forward; each is also returned.
@@ -71,12 +74,29 @@ class FunctionMarking(Function):
             ...     def backward(ctx, grad):
             ...         return grad
             >>> a = torch.ones(1, requires_grad=True).clone()
+            >>> square = a * a  # its gradient needs the value of a
             >>> AddOne.apply(a) is a
             True
+            >>> square.backward()
+            Traceback (most recent call last):
+            RuntimeError: one of the variables needed for gradient computation has been modified by an inplace ...
+            >>> class Unmarked(AddOne):
+            ...     @staticmethod
+            ...     def forward(ctx, x):
+            ...         return x.data.add_(1)
+            >>> x = torch.ones(1, requires_grad=True)
+            >>> a = x.clone()
+            >>> square = a * a
+            >>> _ = Unmarked.apply(a)
+            >>> square.backward()
+            >>> x.grad  # wrong: it is 2
+            tensor([4.])
         """
 
     def mark_non_differentiable(self, *args: torch.Tensor) -> None:
-        """Say which outputs have no derivative (a method of ctx).
+        """Mark the outputs that have no derivative (a method of ctx).
+
+        A marked output does not require grad, so autograd records and computes nothing for what is made from it.
 
         Args:
             *args: Tensors that forward returns.
@@ -172,7 +192,15 @@ class FunctionMarking(Function):
         Example:
             >>> import torch
             >>> from spec_impl.function import Function
-            >>> class Twins(Function):
+            >>> class Twins(Function):  # True, which is the default: a missing gradient is a tensor of zeros
+            ...     @staticmethod
+            ...     def forward(ctx, x):
+            ...         return x.clone(), x.clone()
+            ...
+            ...     @staticmethod
+            ...     def backward(ctx, first, second):
+            ...         return first + second
+            >>> class LazyTwins(Function):  # False: a missing gradient is None, and nothing is added to it
             ...     @staticmethod
             ...     def forward(ctx, x):
             ...         ctx.set_materialize_grads(False)
@@ -180,9 +208,12 @@ class FunctionMarking(Function):
             ...
             ...     @staticmethod
             ...     def backward(ctx, first, second):
-            ...         return first if second is None else second
-            >>> x = torch.ones(1, requires_grad=True)
-            >>> Twins.apply(x)[0].backward()
-            >>> x.grad
+            ...         given = [grad for grad in (first, second) if grad is not None]
+            ...         return sum(given) if given else None
+            >>> for twins in (Twins, LazyTwins):
+            ...     x = torch.ones(1, requires_grad=True)
+            ...     twins.apply(x)[0].backward()
+            ...     print(x.grad)
+            tensor([1.])
             tensor([1.])
         """

@@ -106,14 +106,24 @@ class FunctionSaving(Function):
         Example:
             >>> import torch
             >>> from spec_impl.function import Function
-            >>> class Sine(Function):
+            >>> class Blend(Function):
             ...     @staticmethod
-            ...     def forward(ctx, x):
-            ...         ctx.save_for_backward(x, None)
-            ...         return x.sin()
-            >>> y = Sine.apply(torch.zeros(1, requires_grad=True))
-            >>> y.grad_fn.saved_tensors
-            (tensor([0.], requires_grad=True), None)
+            ...     def forward(ctx, x, y, factor):
+            ...         product = x * y
+            ...         result = (factor * product).exp()
+            ...         ctx.save_for_backward(x, y, product, result)  # inputs, an intermediate tensor, the output
+            ...         ctx.factor = factor  # no tensor: an attribute
+            ...         return result
+            ...
+            ...     @staticmethod
+            ...     def backward(ctx, grad):
+            ...         x, y, product, result = ctx.saved_tensors
+            ...         grad_product = grad * ctx.factor * result
+            ...         return grad_product * y, grad_product * x, None
+            >>> x, y = (torch.tensor(value, requires_grad=True) for value in (0.0, 3.0))
+            >>> Blend.apply(x, y, 2).backward()
+            >>> x.grad, y.grad
+            (tensor(6.), tensor(0.))
         """
 
     def save_for_forward(self, *tensors: torch.Tensor | None) -> None:
@@ -157,20 +167,31 @@ class FunctionSaving(Function):
 
         Example:
             >>> import torch
+            >>> import torch.autograd.forward_ad as fwd
             >>> from spec_impl.function import Function
-            >>> class Cube(Function):
+            >>> class Product(Function):
             ...     @staticmethod
-            ...     def forward(x):
-            ...         return x**3
+            ...     def forward(ctx, x, y, factor):
+            ...         ctx.save_for_backward(x, y)  # for vjp
+            ...         ctx.save_for_forward(x, y)  # for jvp
+            ...         ctx.factor = factor
+            ...         return factor * x * y
             ...
             ...     @staticmethod
-            ...     def setup_context(ctx, inputs, output):
-            ...         ctx.save_for_forward(*inputs)
+            ...     def jvp(ctx, x_tangent, y_tangent, _):
+            ...         x, y = ctx.saved_tensors
+            ...         return ctx.factor * (y * x_tangent + x * y_tangent)
             ...
             ...     @staticmethod
-            ...     def jvp(ctx, tangent):
-            ...         (x,) = ctx.saved_tensors
-            ...         return 3 * x**2 * tangent
-            >>> torch.func.jvp(Cube.apply, (torch.tensor(2.0),), (torch.tensor(1.0),))
-            (tensor(8.), tensor(12.))
+            ...     def vjp(ctx, grad):
+            ...         x, y = ctx.saved_tensors
+            ...         return ctx.factor * grad * y, ctx.factor * grad * x, None
+            >>> x, y = (torch.tensor(value, requires_grad=True) for value in (1.0, 2.0))
+            >>> with fwd.dual_level():
+            ...     result = Product.apply(fwd.make_dual(x, torch.tensor(1.0)), y, 4)
+            ...     fwd.unpack_dual(result).tangent
+            tensor(8., grad_fn=<...>)
+            >>> Product.apply(x, y, 4).backward()
+            >>> x.grad, y.grad
+            (tensor(8.), tensor(4.))
         """

@@ -27,10 +27,9 @@ class FunctionVmap(Function):
 
         Args:
             info: ``info.batch_size`` is the size of the mapped dimension, ``info.randomness`` the option
-                given to
-                :func:`torch.vmap`.
-            in_dims: For each argument the dimension that is mapped, or None.
-            *args: The arguments of forward, tensors with the mapped dimension in them.
+                given to :func:`torch.vmap`.
+            in_dims: For each argument, the index of its mapped dimension, or None.
+            *args: The arguments of forward; tensors still have their mapped dimension.
 
         Returns:
             ``(output, out_dims)``: for each output, where its mapped dimension is, or None.
@@ -151,18 +150,24 @@ class FunctionVmap(Function):
         Example:
             >>> import torch
             >>> from spec_impl.function import Function
-            >>> class Double(Function):
+            >>> class Outer(Function):
             ...     @staticmethod
-            ...     def forward(x):
-            ...         return 2 * x
+            ...     def forward(x, y):
+            ...         return x.unsqueeze(-1) * y.unsqueeze(-2)
             ...
             ...     @staticmethod
             ...     def setup_context(ctx, inputs, output):
             ...         pass
             ...
             ...     @staticmethod
-            ...     def vmap(info, in_dims, x):
-            ...         return Double.apply(x), in_dims[0]
-            >>> torch.vmap(Double.apply)(torch.arange(3))
-            tensor([0, 2, 4])
+            ...     def vmap(info, in_dims, x, y):
+            ...         # Put the mapped dimension first; an argument that is not mapped is the same for all samples.
+            ...         x, y = (
+            ...             part.expand(info.batch_size, *part.shape) if dim is None else part.movedim(dim, 0)
+            ...             for part, dim in zip((x, y), in_dims)
+            ...         )
+            ...         return Outer.apply(x, y), 0
+            >>> batch, single = torch.ones(5, 2), torch.ones(3)
+            >>> torch.vmap(Outer.apply, in_dims=(0, None))(batch, single).shape
+            torch.Size([5, 2, 3])
         """

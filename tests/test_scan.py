@@ -278,7 +278,7 @@ def test_a_sarif_file_that_cannot_be_written_is_bad_usage(tmp_path, capsys):
 def test_the_page_on_precision_names_the_packages_of_the_sample():
     """Its figures and its table are made from the data when the site is built; names and sizes are written out."""
     docs = Path(__file__).parent.parent / "docs"
-    page, data = (docs / "scan-precision.md").read_text(), json.loads((docs / "data" / "scan-sample.json").read_text())
+    page, data = (docs / "guides" / "scan.md").read_text(), json.loads((docs / "data" / "scan-sample.json").read_text())
     later = page.partition("- **later**")[2].partition("\n\n")[0]
     named = later.partition("changed:")[2].strip(" .\n").replace("\n", " ").split(", ")
     assert [name.strip() for name in named] == [name for name, one in data["packages"].items() if one["set"] == "later"]

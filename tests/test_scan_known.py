@@ -16,7 +16,7 @@ import pytest
 from conformance.scan import Finding, Found, scan
 
 KNOWN = Path(__file__).parent / "data" / "scan" / "known"
-PAGE = Path(__file__).parent.parent / "docs" / "scan-precision.md"
+PAGE = Path(__file__).parent.parent / "docs" / "guides" / "scan.md"
 MARK = re.compile(r"# (known|also): (.+)")
 #: What a scan should find of the known defects whose source shows them.
 GOAL = 22 / 32

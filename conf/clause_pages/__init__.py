@@ -149,7 +149,7 @@ def _with_other_facts(app: Sphinx, env: BuildEnvironment, *_: set[str]) -> list[
     facts: dict[str, list[str]] = defaultdict(list)
     for clause in app.clause_record.registry.values():  # type: ignore[attr-defined]
         found = repr((clause.id, margin.facts(app.clause_record, clause.id)))  # type: ignore[attr-defined]
-        for page in (page_of(clause).partition(".html")[0], "clauses", "proof"):
+        for page in (page_of(clause).partition(".html")[0], "specification", "proof"):
             facts[page].append(found)
     digests = {page: sha256("".join(found).encode()).hexdigest() for page, found in facts.items()}
     before = getattr(env, "clause_pages_facts", {})

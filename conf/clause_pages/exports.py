@@ -6,11 +6,13 @@ import json
 import re
 import shutil
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
 
+from clause_pages import members
 from clause_pages.record import DOCS, Record
 from clause_pages.reference import SCHEMA
 from clause_pages.suite import as_data, clauses, page_of
@@ -82,7 +84,8 @@ def _publish(app: Sphinx, error: Exception | None) -> None:
     _write(out / "clauses.json", json.dumps(registry, indent=1, ensure_ascii=False) + "\n")
     # A script rather than JSON, so that the search works on a disk, too.
     rows = [[clause.id, plain(clause.text), page_of(clause)] for clause in record.registry.values()]
-    data = {"CLAUSES": rows, **tomllib.loads(SYNONYMS.read_text("utf-8"))}
+    known = tomllib.loads(SYNONYMS.read_text("utf-8"))
+    data = {"CLAUSES": rows, "PAGES": [*_members(), *known["PAGES"]], "SYNONYMS": known["SYNONYMS"]}
     lines = [f"window.{name} = {json.dumps(value, ensure_ascii=False)};\n" for name, value in data.items()]
     _write(out / "_static" / "clause-search-data.js", "".join(lines))
     shutil.copyfile(SCHEMA, out / "report.schema.json")
@@ -90,6 +93,14 @@ def _publish(app: Sphinx, error: Exception | None) -> None:
         target = out / path.relative_to(DOCS)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
+
+
+def _members() -> Iterator[tuple[str, str, str]]:
+    """Each member of a Function, and where the contract says what it does."""
+    for name, member in members.contract().items():
+        home = member.home or f"spec_impl.function.Function.{name}"
+        module = home.split(".")[1]
+        yield name.lower(), f"api/spec_impl/{module}/index.html#{home}", f"Function.{name}"
 
 
 def _write(path: Path, text: str) -> None:

@@ -46,7 +46,7 @@ class Member:
 
 @cache
 def classes() -> Mapping[str, Mapping[str, str]]:
-    """What ``classes.toml`` says of each documented class."""
+    """What ``classes.toml`` says of each documented class, and the titles of other ``pages``."""
     return tomllib.loads((CONF / "classes.toml").read_text("utf-8"))
 
 
@@ -123,7 +123,8 @@ def _methods(tree: ast.ClassDef, home: str) -> Iterator[Member]:
             arguments = node.args if static else _without_self(node.args)
             doc = cleandoc(ast.get_docstring(node) or "")
             flags = ("staticmethod",) if static else ()
-            yield Member(node.name, "method", f"({ast.unparse(arguments)})", _plain(doc), flags, f"{home}.{node.name}")
+            signature = f"({ast.unparse(arguments)})" + (f" -> {ast.unparse(node.returns)}" if node.returns else "")
+            yield Member(node.name, "method", signature, _plain(doc), flags, f"{home}.{node.name}")
 
 
 def _without_self(arguments: ast.arguments) -> ast.arguments:
