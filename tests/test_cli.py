@@ -119,6 +119,11 @@ BAD = {
         (*TWICE, "--backend", "warp"),
         "--backend 'warp': torch.distributed knows no such backend; there are gloo",
     ),
+    "a seed that is no number": ((*TWICE, "--backend", "simulated:x"), "give the seed of a schedule as a number"),
+    "simulated ranks on a device": (
+        (*TWICE, "--backend", "simulated", "--device", "emulated"),
+        "--backend simulated: simulated ranks have tensors on the CPU; leave out --device",
+    ),
     "device": ((*TWICE, "--device", "npu"), "--device 'npu': PyTorch knows no such device; there are cpu, emulated"),
     "inputs that are no tuples": (
         ("run", "layers:Twice", "--inputs", "layers:no_tuples"),

@@ -12,7 +12,7 @@ from conformance.core.errors import UsageError
 from conformance.core.plan import DEFAULT_RANKS
 from conformance.core.references import check_reference
 from conformance.core.signatures import parse
-from conformance.core.worlds import MOST_RANKS, are_world_sizes
+from conformance.core.worlds import MOST_RANKS, are_world_sizes, is_simulated, seed_of
 
 #: The backend that goes with a device where none is named, as PyTorch pairs them, and the other way round.
 BACKEND_OF = {"cuda": "nccl", "xpu": "xccl", "npu": "hccl", "emulated": "emulated_ccl"}
@@ -151,7 +151,7 @@ class RunOptions:
         default=DEFAULT_RANKS, metavar="N,N", read=read_ranks, pytest="--ranks",
     )  # fmt: skip
     backend: str = _kept_option(
-        "--backend", help="a backend of torch.distributed (default: gloo, or the one that goes with the device)",
+        "--backend", help="of torch.distributed, or simulated (default: gloo, or the one that goes with the device)",
         default="", metavar="NAME", pytest="--backend",
     )  # fmt: skip
     device: str = _kept_option(
@@ -256,6 +256,10 @@ class RunOptions:
         if not re.fullmatch(r"cpu|(?!cpu)[a-z][a-z0-9_]*(:[0-9]{1,3})?", device):
             raise UsageError(f"--device {device!r}: give cpu, or an accelerator such as cuda, cuda:1 or emulated")
         backend = self.backend or BACKEND_OF.get(device.partition(":")[0], "gloo")
+        if is_simulated(backend):
+            seed_of(backend)
+            if device != "cpu":
+                raise UsageError(f"--backend {backend}: simulated ranks have tensors on the CPU; leave out --device")
         inputs = (self.inputs,) if self.inputs else ()
         for option, references in (("", self.subjects), ("--setup", self.setup), ("--inputs", inputs)):
             for reference in references:

@@ -12,6 +12,7 @@ from conformance.core.catalog import SuiteTest
 from conformance.core.clauses import CONTRACT, Clause
 
 DEFAULT_RANKS = (1, 2, 3, 4)
+NOT_SIMULATED = "not run under torch.compile on simulated ranks: use --backend gloo"
 NO_COMPILER = "not run under torch.compile: pass --compile, or compile=True in Python"
 
 
@@ -164,9 +165,14 @@ def plan(
     return sorted(planned, key=lambda found: found.test.compiles)
 
 
-def without_compiler(tests: Iterable[PlannedTest], compiles: bool) -> list[PlannedTest]:
-    """The same tests; those that use the compiler are left out unless they were asked for."""
-    return [replace(test, left_out=NO_COMPILER) if test.test.compiles and not compiles else test for test in tests]
+def without_compiler(tests: Iterable[PlannedTest], compiles: bool, simulated: bool = False) -> list[PlannedTest]:
+    """The same tests; those that use the compiler are left out unless they were asked for, and on simulated ranks."""
+    return [
+        replace(test, left_out=NO_COMPILER if not compiles else NOT_SIMULATED)
+        if test.test.compiles and not (compiles and not (simulated and test.group))
+        else test
+        for test in tests
+    ]
 
 
 def _told_once(tests: Sequence[PlannedTest]) -> list[PlannedTest]:

@@ -33,7 +33,7 @@ def seed(number: int, arguments: Iterable[Any] = ()) -> None:
     for module in devices_in_use().values():
         module.manual_seed_all(number)
     random.seed(number)
-    numpy = _numpy_random()
+    numpy = numpy_random()
     if numpy:
         numpy.seed(number)
 
@@ -48,7 +48,7 @@ def restored() -> Iterator[None]:
     >>> bool((torch.get_rng_state() == before).all())
     True
     """
-    state, python_state, numpy = torch.get_rng_state(), random.getstate(), _numpy_random()
+    state, python_state, numpy = torch.get_rng_state(), random.getstate(), numpy_random()
     numpy_state = numpy.get_state() if numpy else None
     devices = [
         (module, index, module.get_rng_state(index))
@@ -84,7 +84,7 @@ def states() -> dict[str, Any]:
     True
     """
     found = {"PyTorch's": torch.get_rng_state().tolist(), "Python's": random.getstate()}
-    numpy = _numpy_random()
+    numpy = numpy_random()
     if numpy:
         algorithm, keys, *rest = numpy.get_state()
         found["NumPy's"] = (algorithm, keys.tolist(), *rest)
@@ -132,7 +132,7 @@ def default_in_place_of(generator: Any, place: torch.device | None = None) -> An
         return default_generator(place or generator.device)
     if type(generator) is random.Random:
         return random._inst
-    numpy = _numpy_random()
+    numpy = numpy_random()
     if numpy and isinstance(generator, numpy.Generator):
         return numpy.Generator(numpy.mtrand._rand._bit_generator)
     if numpy and isinstance(generator, numpy.RandomState):
@@ -177,7 +177,7 @@ def _parts_of(value: Any) -> list[Any]:
 
 
 def _is_generator(value: Any) -> bool:
-    numpy = _numpy_random()
+    numpy = numpy_random()
     kinds = (torch.Generator, random.Random, *((numpy.Generator, numpy.RandomState) if numpy else ()))
     return isinstance(value, kinds) and default_in_place_of(value) is not value
 
@@ -198,5 +198,6 @@ def devices_in_use() -> dict[str, Any]:
     return {name: module for name, module in modules.items() if module is not None and module.is_initialized()}
 
 
-def _numpy_random() -> Any:
+def numpy_random() -> Any:
+    """NumPy's module of random numbers; None where nobody has imported NumPy."""
     return getattr(sys.modules.get("numpy"), "random", None)

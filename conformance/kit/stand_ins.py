@@ -1,10 +1,77 @@
-"""What is put in the place of a static method of a Function, and looks like it to PyTorch."""
+"""What is put in the place of a method of a class, and looks like it to PyTorch."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
+
+_ABSENT = object()
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """A member of a class that was replaced: whose, its name, what stands there now, and what was the class's own."""
+
+    owner: type
+    name: str
+    member: Any
+    own: Any
+
+    def put(self) -> None:
+        """Put it in its place."""
+        setattr(self.owner, self.name, self.member)
+
+    def take_away(self) -> None:
+        """Put back what was there."""
+        if self.own is _ABSENT:
+            delattr(self.owner, self.name)
+        else:
+            setattr(self.owner, self.name, self.own)
+
+
+#: The stand-ins in place, in the order in which they came.
+_in_place: list[StandIn] = []
+
+
+@contextmanager
+def replaced(owner: type, name: str, member: Any) -> Iterator[None]:
+    """Replace a member of a class while the block runs.
+
+    >>> class Layer:
+    ...     size = 1
+    >>> with replaced(Layer, "size", 2):
+    ...     Layer.size
+    2
+    >>> Layer.size
+    1
+    """
+    stand_in = StandIn(owner, name, member, vars(owner).get(name, _ABSENT))
+    stand_in.put()
+    _in_place.append(stand_in)
+    try:
+        yield
+    finally:
+        _in_place.remove(stand_in)
+        stand_in.take_away()
+
+
+def taken_down() -> list[StandIn]:
+    """Take every stand-in away, for a while, and return them: another rank of this process is to run."""
+    found = list(_in_place)
+    for stand_in in reversed(found):
+        stand_in.take_away()
+    _in_place.clear()
+    return found
+
+
+def put_up(stand_ins: Sequence[StandIn]) -> None:
+    """Put stand-ins back that were taken down."""
+    for stand_in in stand_ins:
+        stand_in.put()
+    _in_place[:] = stand_ins
 
 
 def standing_in(original: Callable[..., Any], method: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -60,6 +61,8 @@ class World:
     backend: str = "gloo"
     device: str = "cpu"
     exchange: Exchange = field(default=alone, compare=False)
+    #: Lets so many seconds go by; simulated ranks have a clock of their own.
+    sleep: Callable[[float], None] = field(default=time.sleep, compare=False)
     #: What tests found out about the subject that other tests ask as well.
     known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
 
 from conformance.core.outcomes import AMONG
-from conformance.ranks.call_log import Log
 
 #: Methods of a process group that move data; c10d's Python functions and the autograd ones all go through them.
 METHODS = (
@@ -26,24 +27,32 @@ FUNCTIONAL = (
 )  # fmt: skip
 
 
-def record(log: Log) -> None:
-    """Have every collective of this process noted in ``log``."""
-    group = dist.ProcessGroup
-    for name in METHODS:
-        if hasattr(group, name):
-            setattr(group, name, _noted(getattr(group, name), name.strip("_"), log, skip=1))
+class Notes(Protocol):
+    """Where calls are noted."""
+
+    def note(self, call: str) -> None:
+        """Note one collective as it starts."""
+
+
+@contextlib.contextmanager
+def recorded(log: Notes) -> Iterator[None]:
+    """Have every collective of this process noted in ``log`` while the block runs."""
     functional = importlib.import_module("torch.distributed._functional_collectives")
-    for name in FUNCTIONAL:
-        if hasattr(functional, name):
-            setattr(functional, name, _noted(getattr(functional, name), name, log, skip=0))
+    with contextlib.ExitStack() as undo:
+        for owner, names, skip in ((dist.ProcessGroup, METHODS, 1), (functional, FUNCTIONAL, 0)):
+            for name in names:
+                if hasattr(owner, name):
+                    noting = _noted(getattr(owner, name), name.strip("_"), log, skip)
+                    undo.enter_context(patch.object(owner, name, noting))
+        yield
 
 
-def _noted(function: Callable[..., Any], name: str, log: Log, skip: int) -> Callable[..., Any]:
+def _noted(function: Callable[..., Any], name: str, log: Notes, skip: int) -> Callable[..., Any]:
     @functools.wraps(function)
     def noted(*args: Any, **options: Any) -> Any:
         if torch.compiler.is_compiling():  # traced, not started; the compiler would stop at the note
             return function(*args, **options)
-        log.note(f"{name}({', '.join(_described(args[skip:]))}){_among(args[0]) if skip else ''}")
+        log.note(f"{name}({', '.join(described(args[skip:]))}){_among(args[0]) if skip else ''}")
         return function(*args, **options)
 
     return noted
@@ -56,11 +65,12 @@ def _among(group: Any) -> str:
     return AMONG + ",".join(map(str, dist.get_process_group_ranks(group)))
 
 
-def _described(values: Any) -> list[str]:
+def described(values: Any) -> list[str]:
+    """The tensors among the arguments of a collective, as a message shows them."""
     texts = []
     for value in values:
         if isinstance(value, torch.Tensor):
             texts.append(f"{'x'.join(map(str, value.shape)) or '0-d'} {str(value.dtype).removeprefix('torch.')}")
         elif isinstance(value, list | tuple):
-            texts.append(f"[{', '.join(_described(value[:8]))}]")
+            texts.append(f"[{', '.join(described(value[:8]))}]")
     return texts

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from conformance.core.errors import UsageError
+from conformance.core.worlds import SIMULATED
 from conformance.ranks.hardware import Hardware
 
 #: The first release of NCCL that knows NCCL_MULTI_RANK_GPU_ENABLE.
@@ -46,7 +47,8 @@ def check_names(backend: str, device: str, hardware: Hardware) -> None:
         raise UsageError(f"--device {device!r}: PyTorch knows no such device; there are {known}")
     if backend not in hardware.backends:
         raise UsageError(
-            f"--backend {backend!r}: torch.distributed knows no such backend; there are {', '.join(hardware.built)}"
+            f"--backend {backend!r}: torch.distributed knows no such backend; there are "
+            f"{', '.join([*hardware.built, SIMULATED])}"
         )
 
 

@@ -143,7 +143,7 @@ class Server:
             os.close(self.wake)
             for descriptor in set(descriptors) - set(own.values()):
                 os.close(descriptor)
-            rank = importlib.import_module("conformance.ranks.worker")
+            rank = importlib.import_module(configuration["worker"])
             status = rank.main(configuration, own)
         except BaseException as error:
             with suppress(BaseException):

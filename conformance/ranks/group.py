@@ -46,6 +46,9 @@ class RankGroup(Owner):
     Close it, or use it as a context manager; its ranks end with it.
     """
 
+    #: How many processes the ranks are, where that is not one for each.
+    processes: int | None = None
+
     def __init__(
         self,
         forkserver: Forkserver,
@@ -55,6 +58,7 @@ class RankGroup(Owner):
         group: bool,
         debug: bool = False,
         place: Place | None = None,
+        worker: str = "conformance.ranks.worker",
     ) -> None:
         self.forkserver = forkserver
         self.place = place
@@ -64,7 +68,7 @@ class RankGroup(Owner):
         self.knows_transforms = forkserver.knows_transforms
         self.ranks: list[RankProcess] = []
         self.stillness = Stillness()
-        common = {"size": size, "backend": backend, "device": device, "group": group, "debug": debug}
+        common = {"size": size, "backend": backend, "device": device, "group": group, "debug": debug, "worker": worker}
         with contextlib.ExitStack() as undo:
             self.selector = undo.enter_context(selectors.DefaultSelector())
             self.selector.register(forkserver.socket, selectors.EVENT_READ, None)
@@ -74,7 +78,7 @@ class RankGroup(Owner):
     def _fork(self, common: dict[str, Any], undo: contextlib.ExitStack) -> None:
         """Fork every rank with descriptors of its own, whose other ends are ours."""
         place = self.place or this_machine(self.size)
-        numbers = range(self.size) if self.place is None else (place.rank,)
+        numbers = range(self.processes or self.size) if self.place is None else (place.rank,)
         meeting = {"host": place.host, "port": place.port, "interface": place.interface}
         configurations, descriptors, ends = [], [], []
         with contextlib.ExitStack() as theirs:
@@ -109,7 +113,7 @@ class RankGroup(Owner):
         for rank in self.ranks:
             rank.begin(message)
         late = self._wait(deadline)
-        outcomes = self._outcomes(deadline, late)
+        outcomes = self.outcomes(deadline, late)
         changed = any(rank.reply and rank.reply.get("changed") for rank in self.ranks)
         whole = not (late or changed or any(rank.gone for rank in self.ranks))
         self.usable = whole and in_step(outcomes)
@@ -200,7 +204,8 @@ class RankGroup(Owner):
             seen = written
             time.sleep(0.03)
 
-    def _outcomes(self, deadline: float, late: str) -> list[RankOutcome]:
+    def outcomes(self, deadline: float, late: str) -> list[RankOutcome]:
+        """What came of the last request on each rank; ``late`` says why some have not answered."""
         exits_by = time.monotonic() + EXIT_WAIT
         behind = min((len(rank.collectives) for rank in self.ranks), default=0)
         outcomes = []

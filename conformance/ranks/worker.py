@@ -43,10 +43,11 @@ WATCHDOG = (
 )
 
 
-def main(configuration: dict[str, Any], descriptors: dict[str, int]) -> int:
+def main(configuration: dict[str, Any], descriptors: dict[str, int], made: type[Rank] | None = None) -> int:
     """Be one rank until the controller hangs up.
 
     Args:
+        made: what answers, where it is not one :class:`Rank`.
         configuration: rank, size, backend, device, group (whether to set one up), host, port, interface, debug.
         descriptors: control, output, stack, log and, on rank 0 of a group, listener.
     """
@@ -54,14 +55,13 @@ def main(configuration: dict[str, Any], descriptors: dict[str, int]) -> int:
     _standard_streams(descriptors["output"])
     faulthandler.enable(file=descriptors["stack"], all_threads=False)
     faulthandler.register(signal.SIGUSR1, file=descriptors["stack"], all_threads=True)
-    _no_warnings()
-    rank = Rank(channel, configuration, descriptors["log"], descriptors.get("listener"))
-    rank.serve()
+    no_warnings()
+    (made or Rank)(channel, configuration, descriptors["log"], descriptors.get("listener")).serve()
     return 0
 
 
-def _no_warnings() -> None:
-    """As in ``check``: the suite provokes warnings of PyTorch, and whoever made errors of them meant other code."""
+def no_warnings() -> None:
+    """Ignore warnings, as ``check`` does: the suite provokes them, and whoever made errors of them meant other code."""
     warnings.simplefilter("ignore")
 
 
@@ -91,11 +91,16 @@ class Rank:
             device=configuration["device"],
             exchange=self.exchange if configuration["size"] > 1 else alone,
         )
+        self.set_up(configuration, listener)
+
+    def set_up(self, configuration: dict[str, Any], listener: int | None) -> None:
+        """Join the process group, where there is one."""
         set_current_device(self.world.device)
         if configuration["group"]:
             self.join(listener)
         self.growth = Growth()  # what a driver and a backend take is not what tests leave behind
-        collectives.record(self.log)
+        self.recording = collectives.recorded(self.log)  # as long as the rank lives
+        self.recording.__enter__()
 
     def join(self, listener: int | None) -> None:
         """Set up the process group, on the interface that leads to the other ranks."""
@@ -158,12 +163,8 @@ class Rank:
             for reference in request.get("setup", ()):
                 set_up(reference)
             self.subject = named(request)
-            if self.subject is not None and request.get("look") == "samples":
-                self.subject.samples(self.world)
-            if self.subject is not None and request.get("look") == "types":
-                from conformance.kit.spmd.claims import expect_fitting_types
-
-                expect_fitting_types(self.subject, self.world)
+            if self.subject is not None and request.get("look"):
+                self.look(request["look"])
 
         known = set(sys.modules)
         done = asdict(attempted(importing))
@@ -175,9 +176,23 @@ class Rank:
         self.around = None
         self.channel.send({"event": "done", "serial": request["serial"], **done})
 
+    def look(self, kind: str) -> None:
+        """Take the subject's samples, or hold its types against a call."""
+        self.look_in(self.world, kind)
+
+    def look_in(self, world: World, kind: str) -> None:
+        """The same on one rank of a world."""
+        assert self.subject is not None
+        if kind == "samples":
+            self.subject.samples(world)
+        else:
+            from conformance.kit.spmd.claims import expect_fitting_types
+
+            expect_fitting_types(self.subject, world)
+
     def test(self, request: dict[str, Any]) -> None:
         """Run one test body and report its outcome and what it changed around it."""
-        _no_warnings()  # whatever the subject's import has asked for
+        no_warnings()  # whatever the subject's import has asked for
         before = self.around or isolation.snapshot()
         self.log.clear()
 

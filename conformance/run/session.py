@@ -16,6 +16,7 @@ from conformance.core.options import RunOptions
 from conformance.core.outcomes import BAD_SUBJECT
 from conformance.core.plan import PlannedTest, SubjectRef, plan, without_compiler
 from conformance.core.signatures import parse
+from conformance.core.worlds import is_simulated
 from conformance.ranks.client import Forkserver
 from conformance.ranks.devices import check_names, identity_of_device, missing
 from conformance.ranks.first_look import Preflight, misfit, preflight
@@ -24,6 +25,7 @@ from conformance.ranks.hardware import Hardware
 from conformance.ranks.place import no_such_interface
 from conformance.ranks.pool import Pool
 from conformance.ranks.settings import Settings, search_path
+from conformance.ranks.simulated.group import make_group
 from conformance.run.emulation import emulated_library
 from conformance.run.entry_points import registered
 from conformance.run.references import reference_subjects
@@ -102,7 +104,8 @@ class Session:
             options = self.options
             device = "cpu" if self._missing(1, False) else options.device  # nothing runs, but subjects are looked at
             settings = Settings(options.backend, device, options.timeout, self.path, options.setup)
-            self._pool = Pool(self.forkserver, settings, self.cluster.rank_group if self.cluster else RankGroup)
+            making = make_group if is_simulated(options.backend) else RankGroup
+            self._pool = Pool(self.forkserver, settings, self.cluster.rank_group if self.cluster else making)
         return self._pool
 
     def plan(self) -> None:
@@ -185,10 +188,8 @@ class Session:
         """Every planned test, in the order they run."""
         planned = plan(promised_tests(), clauses.registry(), self.subjects, self.options.ranks)
         where = self.options.device_arguments
-        return [
-            replace(test, where=where)
-            for test in self.with_missing_hardware(without_compiler(planned, self.options.compile))
-        ]
+        tests = without_compiler(planned, self.options.compile, is_simulated(self.options.backend))
+        return [replace(test, where=where) for test in self.with_missing_hardware(tests)]
 
     def with_missing_hardware(self, tests: Iterable[PlannedTest]) -> list[PlannedTest]:
         """Tests as they are planned here: those whose world cannot be had say why."""
@@ -199,6 +200,8 @@ class Session:
         if self.cluster and size > self.cluster.launch.size:
             return f"needs {size} ranks; {self.cluster.launch.size} processes were launched"
         backend, device = self.options.backend, self.options.device
+        if is_simulated(backend):
+            return ""
         if (backend, device) == ("gloo", "cpu"):  # without waiting for torch, which is being imported elsewhere
             return no_such_interface() if group else ""
         self.forkserver.wait()

@@ -15,7 +15,7 @@ import torch
 from torch.autograd.function import FunctionMeta
 
 from conformance.kit.observation.witness import Witness
-from conformance.kit.stand_ins import standing_in
+from conformance.kit.stand_ins import replaced, standing_in
 
 
 @contextmanager
@@ -42,8 +42,8 @@ def witnessing(*functions: type) -> Iterator[Witness]:
 
 def _stand_in_for(function: Any, witness: Witness, stack: ExitStack) -> None:
     for name, member in _stand_ins(function, witness):
-        stack.enter_context(_replaced(function, name, staticmethod(member)))
-    stack.enter_context(_replaced(function._backward_cls, "__setattr__", _setter(witness)))
+        stack.enter_context(replaced(function, name, staticmethod(member)))
+    stack.enter_context(replaced(function._backward_cls, "__setattr__", _setter(witness)))
 
 
 @contextmanager
@@ -59,11 +59,8 @@ def _witnessing_new(functions: tuple[type, ...], witness: Witness, stack: ExitSt
         if (function.__module__, function.__qualname__) in known:
             _stand_in_for(function, witness, stack)
 
-    FunctionMeta.__init__ = init  # type: ignore[method-assign]
-    try:
+    with replaced(FunctionMeta, "__init__", init):
         yield
-    finally:
-        FunctionMeta.__init__ = original  # type: ignore[method-assign]
 
 
 def _stand_ins(function: Any, witness: Witness) -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -88,16 +85,3 @@ def _setter(witness: Witness) -> Callable[[Any, str, Any], None]:
         object.__setattr__(context, name, value)
 
     return setattribute
-
-
-@contextmanager
-def _replaced(owner: type, name: str, member: Any) -> Iterator[None]:
-    inherited, own = name not in vars(owner), vars(owner).get(name)
-    setattr(owner, name, member)
-    try:
-        yield
-    finally:
-        if inherited:
-            delattr(owner, name)
-        else:
-            setattr(owner, name, own)

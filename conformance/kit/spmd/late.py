@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -44,13 +43,13 @@ def _come(late: int | None, world: World) -> None:
     """Let all ranks arrive together, but for the one that comes late."""
     world.exchange(None)
     if world.rank == late:
-        time.sleep(LATE)
+        world.sleep(LATE)
 
 
 def settle(world: World) -> None:
     """Let every rank return, and what it left running end."""
     world.exchange(None)
-    time.sleep(SETTLED)
+    world.sleep(SETTLED)
 
 
 def are_results_left_behind(claim: Claim, world: World) -> bool:

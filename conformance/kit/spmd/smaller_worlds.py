@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
-from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
@@ -20,6 +19,7 @@ from conformance.kit.samples import Sample, samples_from
 from conformance.kit.spmd.claims import Claim, by_types, signature_of
 from conformance.kit.spmd.owed import Run, backward
 from conformance.kit.spmd.tensor_calls import TensorCall, with_own
+from conformance.kit.stand_ins import replaced
 from conformance.kit.tensors import differentiable, told_apart
 from conformance.kit.typed_values import Ranks
 from conformance.kit.world import World
@@ -87,8 +87,8 @@ def _as_in_world(rank: int, size: int) -> Iterator[list[int]]:
         return size
 
     with (
-        patch.object(dist.ProcessGroup, "rank", lambda group: rank),
-        patch.object(dist.ProcessGroup, "size", told),
+        replaced(dist.ProcessGroup, "rank", lambda group: rank),
+        replaced(dist.ProcessGroup, "size", told),
     ):
         yield asked
 

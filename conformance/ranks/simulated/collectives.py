@@ -1,0 +1,288 @@
+"""What each collective moves: for every rank, where values arrive, and which ranks' tensors they are made of.
+
+One function for each operator of ``c10d``. It is given each rank's arguments, in the order of the group, by the names
+of the operator's schema, and returns each rank's transfers. Nothing is read or written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.distributed import ReduceOp
+
+Arguments = dict[str, Any]
+#: The names of reductions, by number.
+Name: Any = ReduceOp.RedOpType
+
+
+class Transfer(NamedTuple):
+    """A tensor to be filled, and the tensors whose values go there: one, or several to be reduced."""
+
+    to: Tensor
+    parts: tuple[Tensor, ...]
+
+
+Transfers = list[list[Transfer]]
+
+
+def memory(tensor: Tensor) -> Tensor:
+    """The elements as they lie in memory: Gloo and NCCL look at nothing else in what they reduce or broadcast."""
+    if tensor.is_contiguous() or tensor.is_sparse:
+        return tensor if tensor.is_sparse else tensor.view(-1)
+    return tensor.as_strided((tensor.numel(),), (1,), tensor.storage_offset())
+
+
+def _reduced(tensors: Sequence[Sequence[Tensor]], to: Sequence[Sequence[Tensor]]) -> Transfers:
+    """Each tensor is the sum, or another reduction, of those of all ranks at its place."""
+    sums = [tuple(map(memory, each)) for each in zip(*tensors, strict=True)]
+    return [[Transfer(memory(tensor), sums[at]) for at, tensor in enumerate(own)] for own in to]
+
+
+def all_reduce(calls: list[Arguments]) -> Transfers:
+    """``allreduce_``."""
+    tensors = [call["tensors"] for call in calls]
+    return _reduced(tensors, tensors)
+
+
+def reduce(calls: list[Arguments]) -> Transfers:
+    """``reduce_``: only the root is promised anything."""
+    tensors, root = [call["tensors"] for call in calls], calls[0]["root_rank"]
+    return _reduced(tensors, [own if rank == root else [] for rank, own in enumerate(tensors)])
+
+
+def broadcast(calls: list[Arguments]) -> Transfers:
+    """``broadcast_``."""
+    root = calls[0]["root_rank"]
+    sent = [(memory(tensor),) for tensor in calls[root]["tensors"]]
+    return [
+        [] if rank == root else [Transfer(memory(to), part) for to, part in zip(call["tensors"], sent, strict=True)]
+        for rank, call in enumerate(calls)
+    ]
+
+
+def all_gather(calls: list[Arguments]) -> Transfers:
+    """``allgather_``."""
+    sent = [(call["input_tensors"][0],) for call in calls]
+    return [list(map(Transfer, call["output_tensors"][0], sent)) for call in calls]
+
+
+def all_gather_coalesced(calls: list[Arguments]) -> Transfers:
+    """``allgather_coalesced_``: for each rank, a list of its tensors."""
+    return [
+        [
+            Transfer(to, (part,))
+            for own, other in zip(call["output_lists"], calls, strict=True)
+            for to, part in zip(own, other["input_list"], strict=True)
+        ]
+        for call in calls
+    ]
+
+
+def all_gather_single(calls: list[Arguments]) -> Transfers:
+    """``_allgather_base_``."""
+    return _gathered_flat([([call["output_tensor"]], [call["input_tensor"]]) for call in calls])
+
+
+def all_gather_singles(calls: list[Arguments]) -> Transfers:
+    """``allgather_into_tensor_coalesced_``."""
+    return _gathered_flat([(call["outputs"], call["inputs"]) for call in calls])
+
+
+def _gathered_flat(pairs: list[tuple[list[Tensor], list[Tensor]]]) -> Transfers:
+    size = len(pairs)
+    return [
+        [
+            Transfer(part, (pairs[rank][1][at].reshape(-1),))
+            for at, to in enumerate(outputs)
+            for rank, part in enumerate(_parts(to, size))
+        ]
+        for outputs, _ in pairs
+    ]
+
+
+def reduce_scatter(calls: list[Arguments]) -> Transfers:
+    """``reduce_scatter_``."""
+    lists = [call["input_tensors"][0] for call in calls]
+    return [[Transfer(call["output_tensors"][0], tuple(own[rank] for own in lists))] for rank, call in enumerate(calls)]
+
+
+def reduce_scatter_single(calls: list[Arguments]) -> Transfers:
+    """``_reduce_scatter_base_``."""
+    return _scattered_sums([([call["output_tensor"]], [call["input_tensor"]]) for call in calls])
+
+
+def reduce_scatter_singles(calls: list[Arguments]) -> Transfers:
+    """``reduce_scatter_tensor_coalesced_``."""
+    return _scattered_sums([(call["outputs"], call["inputs"]) for call in calls])
+
+
+def _scattered_sums(pairs: list[tuple[list[Tensor], list[Tensor]]]) -> Transfers:
+    parts = [[_parts(tensor, len(pairs)) for tensor in inputs] for _, inputs in pairs]
+    return [
+        [Transfer(memory(to), tuple(own[at][rank] for own in parts)) for at, to in enumerate(outputs)]
+        for rank, (outputs, _) in enumerate(pairs)
+    ]
+
+
+def gather(calls: list[Arguments]) -> Transfers:
+    """``gather_``."""
+    root = calls[0]["root_rank"]
+    sent = [(call["input_tensors"][0],) for call in calls]
+    return [
+        list(map(Transfer, call["output_tensors"][0], sent)) if rank == root else [] for rank, call in enumerate(calls)
+    ]
+
+
+def scatter(calls: list[Arguments]) -> Transfers:
+    """``scatter_``."""
+    sent = calls[calls[0]["root_rank"]]["input_tensors"][0]
+    return [[Transfer(call["output_tensors"][0], (part,))] for call, part in zip(calls, sent, strict=True)]
+
+
+def all_to_all(calls: list[Arguments]) -> Transfers:
+    """``alltoall_``."""
+    return [
+        [Transfer(to, (other["input_tensors"][rank],)) for to, other in zip(call["output_tensors"], calls, strict=True)]
+        for rank, call in enumerate(calls)
+    ]
+
+
+def all_to_all_single(calls: list[Arguments]) -> Transfers:
+    """``alltoall_base_``, with parts of other sizes where it is given them."""
+    size = len(calls)
+    sent = [_parts(call["input"], size, call["input_split_sizes"]) for call in calls]
+    return [
+        [
+            Transfer(to, (sent[other][rank],))
+            for other, to in enumerate(_parts(call["output"], size, call["output_split_sizes"]))
+        ]
+        for rank, call in enumerate(calls)
+    ]
+
+
+def barrier(calls: list[Arguments]) -> Transfers:
+    """``barrier``: nothing moves."""
+    return [[] for _ in calls]
+
+
+def _parts(tensor: Tensor, size: int, rows: Sequence[int] = ()) -> Sequence[Tensor]:
+    """A tensor's memory in as many parts as there are ranks: equal ones, or so many rows each."""
+    flat = memory(tensor)
+    if not rows:
+        return flat.view(size, -1).unbind() if flat.numel() else [flat] * size
+    width = flat.numel() // max(tensor.shape[0], 1)
+    parts: Sequence[Tensor] = flat.split([number * width for number in rows])
+    return parts
+
+
+OPERATORS: dict[str, Callable[[list[Arguments]], Transfers]] = {
+    "allreduce_": all_reduce,
+    "allreduce_coalesced_": all_reduce,
+    "reduce_": reduce,
+    "broadcast_": broadcast,
+    "allgather_": all_gather,
+    "allgather_coalesced_": all_gather_coalesced,
+    "allgather_into_tensor_coalesced_": all_gather_singles,
+    "_allgather_base_": all_gather_single,
+    "reduce_scatter_": reduce_scatter,
+    "_reduce_scatter_base_": reduce_scatter_single,
+    "reduce_scatter_tensor_coalesced_": reduce_scatter_singles,
+    "gather_": gather,
+    "scatter_": scatter,
+    "alltoall_": all_to_all,
+    "alltoall_base_": all_to_all_single,
+    "barrier": barrier,
+}
+
+#: Those that look at memory in order, whatever the strides.
+REDUCED = ("allreduce_", "allreduce_coalesced_", "reduce_")
+
+_STEPS: dict[Any, Callable[[Tensor, Tensor], Tensor]] = {
+    Name.SUM: Tensor.add_,
+    Name.AVG: Tensor.add_,
+    Name.PRODUCT: Tensor.mul_,
+    Name.MIN: lambda total, part: torch.minimum(total, part, out=total),
+    Name.MAX: lambda total, part: torch.maximum(total, part, out=total),
+    Name.BAND: Tensor.bitwise_and_,
+    Name.BOR: Tensor.bitwise_or_,
+    Name.BXOR: Tensor.bitwise_xor_,
+}
+
+
+def value_of(parts: Sequence[Tensor], operation: Any) -> Tensor:
+    """A copy of one tensor, or the reduction of several in the order of the ranks."""
+    total = parts[0].clone(memory_format=torch.preserve_format)
+    if operation is None:
+        return total
+    for part in parts[1:]:
+        _STEPS[operation](total, part)
+    return total.div_(len(parts)) if operation == Name.AVG else total
+
+
+def expect_usable(operator: str, arguments: Arguments, rank: int, size: int) -> None:
+    """Refuse what a backend refuses on the rank that calls it, whatever the others do.
+
+    Raises:
+        ValueError: the tensors cannot be sent.
+    """
+    if "reduce_op" in arguments and Name(arguments["reduce_op"].op()) not in _STEPS:
+        raise ValueError("simulated ranks reduce by SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR and BXOR")
+    whole = arguments["tensors"] if "tag" in arguments else ()
+    if operator == "alltoall_base_":
+        whole = arguments["input"], arguments["output"]
+        own = [_rows(arguments, end, rank, size) for end in ("input", "output")]
+        if own[0] != own[1]:
+            raise ValueError(f"rank {rank} sends itself {own[0]} elements, and has room for {own[1]}")
+    if not all(tensor.is_contiguous() for tensor in whole):
+        raise ValueError("Tensors must be contiguous")
+    if operator in REDUCED or operator == "broadcast_":
+        for tensor in arguments["tensors"]:
+            _expect_memory(tensor)
+    for several, one in LISTS.get(operator, ()):
+        if not arguments[several]:
+            continue  # of a gather or a scatter, where this is not the root
+        tensors, alone = arguments[several][0], arguments[one][0]
+        if len(tensors) != size:
+            raise ValueError(f"{len(tensors)} tensors for {size} ranks")
+        if tensors[rank].shape != alone.shape:
+            raise ValueError(f"rank {rank} brings {tuple(alone.shape)} where {tuple(tensors[rank].shape)} is expected")
+    for large, small in FLAT.get(operator, ()):
+        if arguments[large].numel() != arguments[small].numel() * size:
+            counts = arguments[large].numel(), arguments[small].numel()
+            raise ValueError(f"{counts[0]} elements are not {size} times {counts[1]}")
+
+
+def _expect_memory(tensor: Tensor) -> None:
+    """Refuse a tensor of which some elements share their memory: its elements in order are not there."""
+    if not (tensor.is_contiguous() or tensor.is_sparse):
+        there = tensor.untyped_storage().nbytes() // tensor.element_size() - tensor.storage_offset()
+        if there < tensor.numel():
+            raise ValueError(
+                f"a tensor of {tensor.numel()} elements has memory for {there}: elements share their memory"
+            )
+
+
+def _rows(arguments: Arguments, end: str, rank: int, size: int) -> int:
+    """How many elements this rank sends to itself, or takes from itself."""
+    tensor, rows = arguments[end], arguments[f"{end}_split_sizes"]
+    length = tensor.shape[0] if tensor.dim() else 1
+    if len(rows) not in {0, size} or (sum(rows) != length if rows else length % size):
+        raise ValueError(f"dimension 0 of {length} is not {rows or 'as much for each'} of {size} ranks")
+    return int(tensor.numel() // max(length, 1) * (rows[rank] if rows else length // size))
+
+
+#: The arguments that are a list with a tensor for each rank, and those that are one tensor of the same shape.
+LISTS = {
+    "allgather_": [("output_tensors", "input_tensors")],
+    "gather_": [("output_tensors", "input_tensors")],
+    "reduce_scatter_": [("input_tensors", "output_tensors")],
+    "scatter_": [("input_tensors", "output_tensors")],
+}
+#: The arguments that are one tensor for all ranks, and those that are a rank's part of it.
+FLAT = {
+    "_allgather_base_": [("output_tensor", "input_tensor")],
+    "_reduce_scatter_base_": [("input_tensor", "output_tensor")],
+}

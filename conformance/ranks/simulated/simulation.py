@@ -1,0 +1,270 @@
+"""A world of simulated ranks in this process: its process groups, and what came of a body that all ranks ran."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from conformance.core.outcomes import BAD_SUBJECT, BROKEN, Outcome, RankOutcome
+from conformance.core.prose import clipped
+from conformance.core.worlds import SIMULATED
+from conformance.kit.attempt import Attempt
+from conformance.kit.world import LeftAlone, World
+from conformance.ranks.call_log import KEPT, LINE
+from conformance.ranks.collectives import described
+from conformance.ranks.simulated import kernels
+from conformance.ranks.simulated.collectives import Name, expect_usable
+from conformance.ranks.simulated.scheduler import Scheduler
+from conformance.ranks.simulated.traffic import Collective, Mailbox, Message, Mismatch, Receive
+from conformance.ranks.worker import attempted
+
+#: The arguments that name a rank, as a message shows them.
+ENDS = {"root_rank": "root", "src": "from rank", "dst": "to rank"}
+
+
+class Work(dist.Work):
+    """What a rank began: it ends when that rank waits for it."""
+
+    def __init__(self, simulation: Simulation, what: str, is_ready: Callable[[], bool], arrive: Callable[[], object]):
+        super().__init__()
+        self.simulation, self.what, self.is_ready, self.arrive = simulation, what, is_ready, arrive
+        self.is_waited_for = False
+        self.receive: Receive | None = None
+        simulation.begun.append(self)
+
+    def wait(self, timeout: Any = None) -> bool:
+        """Wait for the other ranks; only then have values arrived."""
+        self.simulation.scheduler.wait(self.what, self.is_ready)
+        self.is_waited_for = True
+        self.arrive()
+        return True
+
+    def synchronize(self) -> None:
+        """The same as to wait."""
+        self.wait()
+
+    block_current_stream = synchronize
+
+    def is_completed(self) -> bool:
+        """Whether it has ended: whoever asks lets the others go on."""
+        self.simulation.scheduler.wait(self.what, lambda: True, seconds=1e-6)
+        return self.is_ready() and self.wait()
+
+    def is_success(self) -> bool:
+        """Whether it ended well."""
+        return self.is_completed()
+
+    def _source_rank(self) -> int:
+        """Which rank of the group a message came from."""
+        if self.receive is None or self.receive.source is None:
+            return super()._source_rank()
+        return self.receive.source
+
+    def get_future(self) -> Any:
+        """A future that is done: nothing but a rank's own wait may take another rank's turn."""
+        self.wait()
+        future: torch.futures.Future[Any] = torch.futures.Future()
+        future.set_result(None)
+        return future
+
+
+class Simulation:
+    """N simulated ranks. Close it, or use it as a context manager.
+
+    Args:
+        size: number of ranks.
+        seed: where the order in which ranks run is drawn from; None for the fixed one.
+
+    >>> with Simulation(3) as simulation:
+    ...     [found.message for found in simulation.run(lambda world: f"rank {dist.get_rank()} of {world.size}")]
+    ['rank 0 of 3', 'rank 1 of 3', 'rank 2 of 3']
+    """
+
+    def __init__(self, size: int, seed: int | None = None) -> None:
+        self.size = size
+        #: All work of a run: PyTorch holds it without this object, which is what knows how to wait.
+        self.begun: list[Work] = []
+        self.collectives: dict[tuple[str, int], Collective] = {}
+        self.entered: dict[tuple[str, int], int] = {}
+        self.mail: dict[tuple[str, int], Mailbox] = {}
+        self.logs: list[list[str]] = [[] for _ in range(size)]
+        self.texts: dict[int, str] = {}
+        self.at_odds: set[int] = set()  # the ranks that called what does not fit together
+        self.round = Round()
+        self.at_once = False
+        self.scheduler = Scheduler(size, seed, self._arrive_all, self._leave_alone)
+        self.worlds = [World(rank, size, SIMULATED, exchange=self.exchange, sleep=self.sleep) for rank in range(size)]
+        self._open = contextlib.ExitStack()
+        self._open.enter_context(kernels.installed())
+        store = dist.HashStore()
+
+        def join(rank: int) -> None:
+            kernels.here.world = self
+            dist.init_process_group(SIMULATED, store=store, rank=rank, world_size=size)
+
+        self.scheduler.run(join)
+
+    def __enter__(self) -> Simulation:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the ranks' threads and put PyTorch's own kernels back."""
+        self.scheduler.run(None)
+        self._open.close()
+
+    def run(self, body: Callable[[World], object], at_once: bool = False) -> list[RankOutcome]:
+        """Run a body on every rank, and say how it ended on each.
+
+        Args:
+            body: what each rank does, given its world.
+            at_once: whether every collective ends before the call that begins it returns.
+        """
+        for kept in (self.begun, self.collectives, self.entered, self.mail):
+            kept.clear()
+        for log in self.logs:
+            log.clear()
+        self.at_once, self.at_odds, self.round = at_once, set(), Round()
+        ended: list[Attempt | None] = [None] * self.size
+
+        def job(rank: int) -> None:
+            ended[rank] = attempted(lambda: body(self.worlds[rank]))
+
+        self.scheduler.run(job)
+        return self._outcomes([found for found in ended if found is not None])
+
+    @property
+    def is_left_behind(self) -> bool:
+        """Whether nobody waited for some of what the last body began."""
+        return not all(work.is_waited_for for work in self.begun)
+
+    def note(self, call: str) -> None:
+        """Note a collective that the present rank enters."""
+        log = self.logs[self.scheduler.current]
+        if len(log) < KEPT:
+            log.append(call[:LINE])
+
+    def carry_out(self, operator: str, arguments: dict[str, Any], group: dist.ProcessGroup) -> Work:
+        """Begin an operator for the rank whose turn it is."""
+        expect_usable(operator, arguments, group.rank(), group.size())
+        tensors = [each for name, each in arguments.items() if name != "process_group"]
+        text = f"{operator.strip('_')}({', '.join(described(tensors))}){_how(arguments)}"
+        self.scheduler.wait(text, lambda: True)  # another may come first, where the order is drawn
+        name, rank = str(group.group_name), group.rank()
+        try:
+            if "tag" in arguments:
+                return self._message(operator, arguments, name, rank, text)
+            return self._collective(operator, arguments, (name, rank, group.size()), text)
+        except Mismatch:
+            members = dist.get_process_group_ranks(group)
+            brought = {members[each]: line for each, line in sorted(self.texts.items())}
+            each = (f"rank {rank} called {line}{self.scheduler.place_of(rank)}" for rank, line in brought.items())
+            self.at_odds = set(brought)
+            self.scheduler.stop(f"what the ranks called does not fit together: {'; '.join(each)}")
+            self.scheduler.wait(text, lambda: False)
+            raise
+
+    def _collective(self, operator: str, arguments: dict[str, Any], at: tuple[str, int, int], text: str) -> Work:
+        name, rank, size = at
+        number = self.entered[name, rank] = self.entered.get((name, rank), -1) + 1
+        reduce_op = arguments.get("reduce_op")
+        operation = None if reduce_op is None else Name(reduce_op.op())
+        if (name, number) not in self.collectives:
+            self.collectives[name, number] = Collective(operator, size, operation)
+        collective = self.collectives[name, number]
+        self.texts = collective.texts
+        collective.enter(rank, arguments, operator, operation, text)
+        work = Work(self, text, lambda: collective.is_full, lambda: collective.deliver(rank))
+        if self.at_once:
+            self.scheduler.wait(text, lambda: collective.is_full)
+            collective.deliver(rank)
+        return work
+
+    def _message(self, operator: str, arguments: dict[str, Any], name: str, rank: int, text: str) -> Work:
+        (tensor,), tag = arguments["tensors"], arguments["tag"]
+        self.texts = {rank: text}
+        if operator == "send":
+            message = Message(tensor, rank, tag)
+            self.mail.setdefault((name, arguments["dst"]), Mailbox()).send(message)
+            return Work(self, text, lambda: True, message.read)
+        receive = Receive(tensor, arguments.get("src"), tag)
+        self.mail.setdefault((name, rank), Mailbox()).receive(receive)
+        work = Work(self, text, lambda: receive.is_paired, receive.deliver)
+        work.receive = receive
+        return work
+
+    def exchange(self, value: Any, raised: bool = False) -> list[Any]:
+        """Every rank's value, outside of any process group.
+
+        Raises:
+            LeftAlone: this rank has raised, and the others wait for it elsewhere.
+        """
+        rank = self.scheduler.current
+        round_ = self.round
+        round_.values[rank] = json.dumps(value)
+        if raised:
+            round_.raised.add(rank)
+        if len(round_.values) == self.size:
+            self.round = Round()
+        self.scheduler.wait("an exchange of the suite", lambda: len(round_.values) == self.size or rank in round_.left)
+        if rank in round_.left:
+            round_.left.discard(rank)
+            raise LeftAlone
+        return [json.loads(round_.values[each]) for each in range(self.size)]
+
+    def sleep(self, seconds: float) -> None:
+        """Let the others go on; what is under way arrives before a rank that sleeps wakes up."""
+        self.scheduler.wait("a pause of the suite", lambda: True, seconds)
+
+    def _arrive_all(self) -> None:
+        for work in list(self.begun):
+            if not work.is_waited_for and work.is_ready():
+                work.arrive()
+
+    def _leave_alone(self) -> bool:
+        """Tell ranks that raised, and ask what became of the others, when these only wait for them."""
+        found = self.round.raised & set(self.round.values)
+        self.round.left |= found
+        for rank in found:
+            del self.round.values[rank]
+        self.round.raised -= found
+        return bool(found)
+
+    def _outcomes(self, ended: list[Attempt]) -> list[RankOutcome]:
+        """What came of each rank, from how its body ended and where it stood when nobody could go on."""
+        proof, stuck = self.scheduler.proof, self.scheduler.stuck
+        broke = any(found.outcome in BROKEN for rank, found in enumerate(ended) if rank not in stuck)
+        behind = min((len(self.logs[rank]) for rank in stuck), default=0)
+        outcomes = []
+        for rank, found in enumerate(ended):
+            outcome: Outcome = "error" if found.outcome == BAD_SUBJECT else found.outcome
+            told = RankOutcome(rank, outcome, found.message, found.likely, collectives=tuple(self.logs[rank]))
+            if rank in stuck:
+                waits = rank not in self.at_odds if self.at_odds else broke or len(self.logs[rank]) > behind
+                word: Outcome = "timeout" if waits or not self.at_odds else "error"
+                told = replace(told, outcome=word, message=clipped(proof), likely="", bystander=waits)
+            outcomes.append(told)
+        return outcomes
+
+
+def _how(arguments: dict[str, Any]) -> str:
+    """How a reduction works, and from where or to where, as far as ranks have to agree on it."""
+    how = f" by {Name(arguments['reduce_op'].op()).name}" if "reduce_op" in arguments else ""
+    return how + "".join(f", {word} {arguments[name]}" for name, word in ENDS.items() if name in arguments)
+
+
+@dataclass
+class Round:
+    """One exchange: what each rank gave, which of them had raised, and which were told that nobody comes."""
+
+    values: dict[int, str] = field(default_factory=dict)
+    raised: set[int] = field(default_factory=set)
+    left: set[int] = field(default_factory=set)

@@ -1,0 +1,86 @@
+"""What a process has once and each simulated rank is to have as its own: put away and back as ranks take turns.
+
+Grad mode, autocast, the current device, modes and the default device are each thread's own in PyTorch already.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import warnings
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+from torch.distributed import distributed_c10d
+
+from conformance.kit import seeds, stand_ins
+
+#: Dictionaries in which torch.distributed keeps its groups, and the number that the next group's name is made of.
+GROUPS = ("_pg_map", "_pg_names", "_pg_group_ranks", "_pg_backend_config", "_tags_to_pg", "_pg_to_tag")
+NUMBERS = ("_group_count",)
+#: Variables of modules that a rank sets, by the module's name.
+VARIABLES: dict[str, tuple[str, ...]] = {
+    distributed_c10d.__name__: ("_world", "_backend", "_default_pg_init_method", *GROUPS, *NUMBERS),
+    forward_ad.__name__: ("_current_level",),
+    "torch._functorch.eager_transforms": ("JVP_NESTING",),
+    warnings.__name__: ("filters", "showwarning"),
+    "sys": ("excepthook",),
+}
+
+
+@dataclass
+class Saved:
+    """The state of the process as one rank left it."""
+
+    variables: list[tuple[ModuleType, str, Any]]
+    torch_numbers: torch.Tensor
+    python_numbers: Any
+    numpy_numbers: Any
+    dtype: torch.dtype
+    stand_ins: list[stand_ins.StandIn]
+
+
+def taken() -> Saved:
+    """Put the state away, and take down what stands in for methods of classes."""
+    variables = [
+        (module, name, getattr(module, name))
+        for key, names in VARIABLES.items()
+        if (module := sys.modules.get(key)) is not None
+        for name in names
+        if hasattr(module, name)
+    ]
+    numpy = seeds.numpy_random()
+    return Saved(
+        variables,
+        torch.default_generator.get_state(),
+        random.getstate(),
+        numpy.get_state() if numpy else None,
+        torch.get_default_dtype(),
+        stand_ins.taken_down(),
+    )
+
+
+def put(saved: Saved) -> None:
+    """Put a state back."""
+    for module, name, value in saved.variables:
+        setattr(module, name, value)
+    torch.default_generator.set_state(saved.torch_numbers)
+    random.setstate(saved.python_numbers)
+    numpy = seeds.numpy_random()
+    if numpy and saved.numpy_numbers is not None:
+        numpy.set_state(saved.numpy_numbers)
+    if torch.get_default_dtype() != saved.dtype:
+        torch.set_default_dtype(saved.dtype)
+    stand_ins.put_up(saved.stand_ins)
+
+
+def fresh(rank: int) -> Saved:
+    """The state that a rank begins with: that of the process, but without a process group."""
+    saved = taken()
+    new: dict[str, Any] = {name: {} for name in GROUPS} | dict.fromkeys(NUMBERS, 0)
+    new |= {"_world": distributed_c10d._World(), "_backend": None, "_default_pg_init_method": None}
+    saved.variables = [(module, name, new.get(name, value)) for module, name, value in saved.variables]
+    return saved

@@ -1,0 +1,172 @@
+"""What is under way between simulated ranks: collectives of a group, and messages from one rank to another.
+
+Values are read when the first rank waits, and arrive at each rank when that one waits: as late as may be.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from conformance.ranks.simulated.collectives import OPERATORS, Arguments, Transfers, memory, value_of
+
+
+class Mismatch(Exception):
+    """What ranks brought to a collective, or to a send and its receive, does not fit together."""
+
+
+@dataclass
+class Collective:
+    """One collective of a group: what each rank brought to it, and whom it was delivered to."""
+
+    operator: str
+    size: int
+    operation: Any = None
+    calls: dict[int, Arguments] = field(default_factory=dict)
+    texts: dict[int, str] = field(default_factory=dict)
+    is_full: bool = False
+    transfers: Transfers = field(default_factory=list)
+    #: Once values were read: what is still to arrive, by rank. Nothing else is kept alive.
+    arrivals: dict[int, list[tuple[Tensor, Tensor]]] | None = None
+
+    def enter(self, rank: int, arguments: Arguments, operator: str, operation: Any, text: str) -> None:
+        """Take what a rank brings.
+
+        Raises:
+            Mismatch: it does not fit what others brought.
+        """
+        self.texts[rank] = text
+        root, own = ((call.get("root_rank"), call.get("root_tensor")) for call in (self._first(arguments), arguments))
+        if operator != self.operator or operation != self.operation or root != own:
+            raise Mismatch
+        self.calls[rank] = arguments
+        if len(self.calls) == self.size:
+            self.is_full = True
+            try:
+                self.transfers = OPERATORS[operator]([self.calls[rank] for rank in range(self.size)])
+            except (ValueError, RuntimeError, IndexError) as error:
+                raise Mismatch from error
+            if not all(_fits(to, parts) for own in self.transfers for to, parts in own):
+                raise Mismatch
+
+    def _first(self, arguments: Arguments) -> Arguments:
+        return next(iter(self.calls.values()), arguments)
+
+    def deliver(self, rank: int) -> None:
+        """Let values arrive at a rank; with the first that waits, all are read."""
+        with _unseen():
+            if self.arrivals is None:
+                self.arrivals = self._read()
+            for to, value in self.arrivals.pop(rank, ()):
+                to.copy_(value if value.shape == to.shape else value.reshape(to.shape))
+
+    def _read(self) -> dict[int, list[tuple[Tensor, Tensor]]]:
+        values: dict[tuple[int, ...], Tensor] = {}
+        for own in self.transfers:
+            for _, parts in own:
+                key = tuple(map(id, parts))
+                if key not in values:
+                    values[key] = value_of(parts, self.operation)
+        found = {
+            rank: [(to, values[tuple(map(id, parts))]) for to, parts in own] for rank, own in enumerate(self.transfers)
+        }
+        self.calls, self.transfers = {}, []
+        return found
+
+
+@dataclass
+class Message:
+    """What one rank sends to another."""
+
+    tensor: Tensor
+    source: int
+    tag: int
+    is_read: bool = False
+
+    def read(self) -> Tensor:
+        """What is sent: as it was when somebody first asked."""
+        if not self.is_read:
+            with _unseen():
+                self.tensor, self.is_read = self.tensor.clone(), True
+        return self.tensor
+
+
+@dataclass
+class Receive:
+    """Where a message is to arrive; ``source`` is None for one from any rank."""
+
+    tensor: Tensor | None
+    source: int | None
+    tag: int
+    message: Message | None = None
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether its message is there, or has arrived."""
+        return self.message is not None or self.tensor is None
+
+    def is_for(self, message: Message) -> bool:
+        """Whether it takes a message."""
+        return self.message is None and self.tag == message.tag and self.source in {None, message.source}
+
+    def take(self, message: Message) -> None:
+        """Pair it with its message.
+
+        Raises:
+            Mismatch: of another size or dtype.
+        """
+        self.message, self.source = message, message.source
+        assert self.tensor is not None
+        if not _fits(memory(self.tensor), (message.tensor,)):
+            raise Mismatch
+
+    def deliver(self) -> None:
+        """Let the message arrive."""
+        if self.message is not None and self.tensor is not None:
+            value = self.message.read()
+            with _unseen():
+                memory(self.tensor).copy_(value.view(-1))
+            self.message = self.tensor = None  # nothing is kept alive
+
+
+@dataclass
+class Mailbox:
+    """What is on its way to one rank of a group, and what it waits for."""
+
+    messages: list[Message] = field(default_factory=list)
+    receives: list[Receive] = field(default_factory=list)
+
+    def send(self, message: Message) -> None:
+        """Give a message to the first receive that takes it, or keep it."""
+        for receive in self.receives:
+            if receive.is_for(message):
+                self.receives.remove(receive)
+                receive.take(message)
+                return
+        self.messages.append(message)
+
+    def receive(self, receive: Receive) -> None:
+        """Take the first message that fits, or wait for one."""
+        for message in self.messages:
+            if receive.is_for(message):
+                self.messages.remove(message)
+                receive.take(message)
+                return
+        self.receives.append(receive)
+
+
+def _fits(to: Tensor, parts: Sequence[Tensor]) -> bool:
+    return all(part.numel() == to.numel() and part.dtype == to.dtype for part in parts)
+
+
+@contextlib.contextmanager
+def _unseen() -> Iterator[None]:
+    """Autograd, version counters and modes see nothing of what a backend writes into memory."""
+    below: Any = torch._C
+    with below._AutoDispatchBelowADInplaceOrView(), below.DisableTorchFunction(), below._DisableTorchDispatch():
+        yield

@@ -1,0 +1,83 @@
+"""The process of a simulated world: imports the subject once, runs test bodies on all ranks, and answers for each."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from typing import Any
+
+from conformance.core.outcomes import worst
+from conformance.core.worlds import seed_of
+from conformance.kit.attempt import call_body
+from conformance.kit.process import isolation
+from conformance.kit.process.growth import Growth
+from conformance.kit.subject import ANSWERED
+from conformance.kit.world import SPOILED, World
+from conformance.ranks import worker
+from conformance.ranks.simulated.simulation import Simulation
+from conformance.ranks.worker import Rank, no_warnings
+
+
+def main(configuration: dict[str, Any], descriptors: dict[str, int]) -> int:
+    """Be all ranks of a world until the controller hangs up."""
+    return worker.main(configuration, descriptors, SimulatedRanks)
+
+
+class SimulatedRanks(Rank):
+    """All ranks of a world, in this process: answers the controller's requests one by one."""
+
+    def set_up(self, configuration: dict[str, Any], listener: int | None) -> None:
+        """Start the threads of the ranks, and their process group."""
+        self.simulation = Simulation(configuration["size"], seed_of(configuration["backend"]))
+        self.growth = Growth()
+        self.left: dict[int, dict[str, Any]] = {}
+
+    def look(self, kind: str) -> None:
+        """Take the subject's samples, or hold its types against a call, on every rank."""
+        problems: list[BaseException] = []
+
+        def looking(world: World) -> None:
+            try:
+                self.look_in(world, kind)
+            except BaseException as error:
+                problems.append(error)
+                raise
+
+        self.simulation.run(looking)
+        if problems:
+            raise problems[0]
+
+    def test(self, request: dict[str, Any]) -> None:
+        """Run one test body on every rank, and report each outcome and what changed around it."""
+        no_warnings()
+        changed: dict[int, list[str]] = {}
+
+        def running(world: World) -> object:
+            before = self.left.get(world.rank) or isolation.snapshot()
+            offered = {"subject": self.subject, "world": world, **request["cases"]}
+            try:
+                return call_body(request["module"], request["function"], request["arguments"], offered)
+            finally:
+                self.left[world.rank] = after = isolation.snapshot()
+                changed[world.rank] = isolation.differences(before, after)
+                changed[world.rank] += ["memory that is not its own"] if world.known.pop(SPOILED, False) else []
+
+        with contextlib.ExitStack() as stack:
+            if request["ended_at_once"]:
+                for world in self.simulation.worlds:
+                    stack.enter_context(world.forgetting())
+            outcomes = self.simulation.run(running, at_once=request["ended_at_once"])
+        grown = self.growth.differences()
+        told = [replace(outcome, changed=(*changed.get(outcome.rank, ()), *grown)).to_json() for outcome in outcomes]
+        isolation.settle()
+        self.channel.send(
+            {
+                "event": "done",
+                "serial": request["serial"],
+                "outcome": worst(outcome.outcome for outcome in outcomes),
+                "changed": sorted({name for names in changed.values() for name in names} | set(grown)),
+                "left_behind": self.simulation.is_left_behind,
+                "answered": bool(ANSWERED),
+                "ranks": told,
+            }
+        )

@@ -1,0 +1,520 @@
+"""Simulated worlds: collectives, turns, proofs that nobody can go on, and what each rank has as its own."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
+from torch.autograd import forward_ad
+
+from conformance.kit import stand_ins
+from conformance.ranks.simulated.simulation import Simulation
+
+
+@pytest.fixture(scope="module", params=[2, 3, 4])
+def simulation(request):
+    """A world that its tests share, as the tests of a run do."""
+    with Simulation(request.param) as simulation:
+        yield simulation
+
+
+@pytest.fixture(scope="module")
+def three():
+    """A world of three ranks."""
+    with Simulation(3) as simulation:
+        yield simulation
+
+
+def results(simulation, body):
+    """What a body returned on each rank; it must have passed on all."""
+    found = {}
+
+    def kept(world):
+        found[world.rank] = body(world)
+
+    outcomes = simulation.run(kept)
+    assert [(outcome.outcome, outcome.message) for outcome in outcomes] == [("pass", "")] * simulation.size
+    return [found[rank] for rank in range(simulation.size)]
+
+
+def own(world, length=2):
+    """A tensor that tells which rank it comes from."""
+    return torch.arange(float(length)) + 10 * world.rank
+
+
+def owns(size, length=2):
+    """The same of all ranks."""
+    return [[float(at + 10 * rank) for at in range(length)] for rank in range(size)]
+
+
+def summed(size, length=2):
+    """Their sum."""
+    return [sum(column) for column in zip(*owns(size, length), strict=True)]
+
+
+def of_all_reduce(world):
+    x = own(world)
+    dist.all_reduce(x)
+    return x.tolist()
+
+
+def of_functional_all_reduce(world):
+    return functional.all_reduce(own(world), "sum", dist.group.WORLD).wait().tolist()
+
+
+def of_coalesced_sums(world):
+    tensors = [own(world), own(world, 3)]
+    with dist._coalescing_manager():
+        for tensor in tensors:
+            dist.all_reduce(tensor)
+    return [tensor.tolist() for tensor in tensors]
+
+
+def of_largest(world):
+    x = own(world)
+    dist.all_reduce(x, dist.ReduceOp.MAX)
+    return x.tolist()
+
+
+def of_mean(world):
+    x = own(world)
+    dist.all_reduce(x, dist.ReduceOp.AVG)
+    return (x * world.size).round().tolist()
+
+
+def of_all_gather(world):
+    parts = [torch.zeros(2) for _ in range(world.size)]
+    dist.all_gather(parts, own(world))
+    return [part.tolist() for part in parts]
+
+
+def of_gather_into_one(world):
+    whole = torch.zeros(2 * world.size)
+    dist.group.WORLD._allgather_base(whole, own(world)).wait()
+    return whole.view(world.size, 2).tolist()
+
+
+def of_objects(world):
+    found = [None] * world.size
+    dist.all_gather_object(found, own(world).tolist())
+    return found
+
+
+def of_reduce_scatter(world):
+    x = torch.zeros(2)
+    dist.reduce_scatter(x, [own(world)] * world.size)
+    return x.tolist()
+
+
+def of_reduce_scatter_of_one(world):
+    x = torch.zeros(2)
+    dist.group.WORLD._reduce_scatter_base(x, own(world).repeat(world.size)).wait()
+    return x.tolist()
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (of_all_reduce, summed),
+        (of_functional_all_reduce, summed),
+        (of_coalesced_sums, lambda size: [summed(size), summed(size, 3)]),
+        (of_largest, lambda size: owns(size)[-1]),
+        (of_mean, summed),
+        (of_all_gather, owns),
+        (of_gather_into_one, owns),
+        (of_objects, owns),
+        (of_reduce_scatter, summed),
+        (of_reduce_scatter_of_one, summed),
+    ],
+)
+def test_every_rank_has_what_all_brought(simulation, body, expected):
+    assert results(simulation, body) == [expected(simulation.size)] * simulation.size
+
+
+def test_a_broadcast_leaves_the_root_as_it_is_and_a_reduction_the_others(simulation):
+    def body(world):
+        sent, total = own(world), own(world)
+        dist.broadcast(sent, 1)
+        dist.reduce(total, 1)
+        return sent.tolist(), total.tolist()
+
+    size = simulation.size
+    totals = [summed(size) if rank == 1 else each for rank, each in enumerate(owns(size))]
+    assert results(simulation, body) == [(owns(size)[1], total) for total in totals]
+
+
+def test_scatter_and_gather_go_by_their_root(simulation):
+    def body(world):
+        last = world.size - 1
+        here = world.rank == last
+        part, parts = torch.zeros(1), [torch.zeros(1) for _ in range(world.size)]
+        dist.scatter(part, list(torch.arange(world.size, dtype=part.dtype).split(1)) if here else None, src=last)
+        dist.gather(part * 2, parts if here else None, dst=last)
+        return part.item(), [each.item() for each in parts]
+
+    numbers = [float(rank) for rank in range(simulation.size)]
+    expected = [(number, [0.0] * simulation.size) for number in numbers]
+    expected[-1] = (numbers[-1], [2 * number for number in numbers])
+    assert results(simulation, body) == expected
+
+
+def test_parts_of_other_sizes_are_exchanged(simulation):
+    """Rank r sends s + 1 rows to rank s."""
+
+    def body(world):
+        rows = [rank + 1 for rank in range(world.size)]
+        arrived = torch.zeros(world.size * (world.rank + 1), 2)
+        packed = torch.full((sum(rows), 2), float(world.rank))
+        dist.all_to_all_single(arrived, packed, [world.rank + 1] * world.size, rows)
+        parts = [torch.zeros(world.rank + 1) for _ in range(world.size)]
+        dist.all_to_all(parts, [torch.full((row,), float(world.rank)) for row in rows])
+        return arrived[:, 1].tolist(), torch.cat(parts).tolist()
+
+    size = simulation.size
+    expected = [[float(other) for other in range(size) for _ in range(rank + 1)] for rank in range(size)]
+    assert results(simulation, body) == [(each, each) for each in expected]
+
+
+def test_rows_of_other_lengths_are_gathered(simulation):
+    def body(world):
+        parts = [torch.zeros(rank + 1) for rank in range(world.size)]
+        dist.all_gather(parts, torch.full((world.rank + 1,), float(world.rank)))
+        return [part.tolist() for part in parts]
+
+    size = simulation.size
+    assert results(simulation, body) == [[[float(rank)] * (rank + 1) for rank in range(size)]] * size
+
+
+def test_messages_go_round_a_ring(simulation):
+    def body(world):
+        before, after = (world.rank - 1) % world.size, (world.rank + 1) % world.size
+        received, again = torch.zeros(2), torch.zeros(2)
+        operations = [dist.P2POp(dist.isend, own(world), after), dist.P2POp(dist.irecv, received, before)]
+        for work in dist.batch_isend_irecv(operations):
+            work.wait()
+        sending = dist.isend(own(world), after, tag=5)
+        assert dist.recv(again, tag=5) == before
+        sending.wait()
+        return received.tolist(), again.tolist()
+
+    everyone = owns(simulation.size)
+    assert results(simulation, body) == [(everyone[rank - 1],) * 2 for rank in range(simulation.size)]
+
+
+def test_messages_of_one_sender_arrive_in_order_whichever_is_waited_for_first(three):
+    def body(world):
+        if world.rank == 0:
+            for number in (1.0, 2.0):
+                dist.send(torch.tensor([number]), 1)
+        if world.rank == 1:
+            tensors = [torch.zeros(1) for _ in range(2)]
+            first, second = (dist.irecv(tensor, 0) for tensor in tensors)
+            second.wait()
+            first.wait()
+            return [tensor.item() for tensor in tensors]
+        return None
+
+    assert results(three, body)[1] == [1.0, 2.0]
+
+
+def test_groups_know_their_ranks_and_work_side_by_side(three):
+    def body(world):
+        pair, alone = dist.new_group([0, 2]), dist.new_group([1])
+        mine = alone if world.rank == 1 else pair
+        x = own(world)
+        dist.all_reduce(x, group=mine)
+        return dist.get_rank(mine), dist.get_world_size(mine), dist.get_rank(), dist.get_world_size(), x.tolist()
+
+    assert results(three, body) == [
+        (0, 2, 0, 3, [20.0, 22.0]),
+        (0, 1, 1, 3, [10.0, 11.0]),
+        (1, 2, 2, 3, [20.0, 22.0]),
+    ]
+
+
+def test_gradients_are_added_up_in_backward_on_every_rank(simulation):
+    class Copy(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, grad):
+            total = grad.clone()
+            dist.all_reduce(total)
+            return total
+
+    def body(world):
+        x = own(world).requires_grad_()
+        (Copy.apply(x) * (world.rank + 1)).sum().backward()
+        return x.grad.tolist()
+
+    size = simulation.size
+    assert results(simulation, body) == [[size * (size + 1) / 2] * 2] * size
+
+
+def test_each_rank_has_its_own_random_numbers_dtype_modes_and_stand_ins(three):
+    class Owner:
+        value = "nobody's"
+
+    def body(world):
+        torch.manual_seed(world.rank)
+        random.seed(world.rank)
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64 if world.rank else torch.float16)
+        with (
+            stand_ins.replaced(Owner, "value", world.rank),
+            torch.set_grad_enabled(world.rank == 1),
+            torch.autocast("cpu", enabled=world.rank == 2),
+        ):
+            dist.barrier()
+            seen = Owner.value, torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")
+            dist.barrier()
+        drawn = torch.rand(2).tolist(), random.random()
+        torch.set_default_dtype(before)
+        torch.manual_seed(world.rank)
+        random.seed(world.rank)
+        torch.set_default_dtype(torch.float64 if world.rank else torch.float16)
+        assert drawn == (torch.rand(2).tolist(), random.random())
+        torch.set_default_dtype(before)
+        return seen, Owner.value
+
+    assert results(three, body) == [((rank, rank == 1, rank == 2), "nobody's") for rank in range(3)]
+
+
+def test_ranks_are_in_forward_mode_at_the_same_time(three):
+    def body(world):
+        with forward_ad.dual_level():
+            dual = forward_ad.make_dual(own(world), torch.ones(2) * world.rank)
+            dist.barrier()
+            tangent = forward_ad.unpack_dual(dual * 2).tangent
+        return tangent.tolist()
+
+    assert results(three, body) == [[2.0 * rank] * 2 for rank in range(3)]
+
+
+def test_work_that_nobody_waits_for_arrives_as_late_as_may_be(three):
+    def body(world):
+        x = own(world)
+        dist.all_reduce(x, async_op=True)
+        at_once = x.tolist()
+        world.exchange(None)
+        later = x.tolist()
+        world.sleep(1.0)
+        return at_once, later, x.tolist()
+
+    assert results(three, body) == [(each, each, summed(3)) for each in owns(3)]
+    assert three.is_left_behind
+    found = []
+    three.run(lambda world: found.append(of_work_that_nobody_waits_for(world)), at_once=True)
+    assert found == [summed(3)] * 3
+    results(three, of_all_reduce)
+    assert not three.is_left_behind
+
+
+def of_work_that_nobody_waits_for(world):
+    x = own(world)
+    dist.all_reduce(x, async_op=True)
+    return x.tolist()
+
+
+def test_a_tensor_that_is_changed_before_its_work_is_waited_for_is_sent_as_it_is_then(three):
+    def body(world):
+        x = own(world)
+        parts = [torch.zeros(2) for _ in range(3)]
+        work = dist.all_gather(parts, x, async_op=True)
+        x.zero_()
+        work.wait()
+        return [part.tolist() for part in parts]
+
+    assert results(three, body) == [[[0.0, 0.0]] * 3] * 3
+
+
+def test_whether_work_has_ended_can_be_asked_until_it_has(three):
+    def body(world):
+        x = own(world)
+        work = dist.all_reduce(x, async_op=True)
+        asked = 1
+        while not work.is_completed():
+            asked += 1
+        return x.tolist(), asked < 100
+
+    assert results(three, body) == [(summed(3), True)] * 3
+
+
+def rank_1_leaves(world):
+    if world.rank != 1:
+        dist.all_reduce(own(world))
+
+
+def rank_1_goes_elsewhere(world):
+    if world.rank == 1:
+        dist.recv(own(world), 0)
+    dist.all_reduce(own(world))
+
+
+def everybody_receives(world):
+    dist.recv(own(world), (world.rank + 1) % 3)
+
+
+def rank_1_swallows_everything(world):
+    if world.rank != 1:
+        return
+    try:
+        dist.barrier()
+    except BaseException:
+        return
+
+
+@pytest.mark.parametrize(
+    ("body", "outcomes", "bystanders", "words"),
+    [
+        (
+            rank_1_leaves,
+            ["timeout", "pass", "timeout"],
+            [],
+            "rank 0 waits in allreduce([2 float32]) by SUM, test_simulated.py:{line}, in rank_1_leaves; rank 1 has",
+        ),
+        (rank_1_goes_elsewhere, ["timeout"] * 3, [], "rank 1 waits in recv([2 float32]), from rank 0"),
+        (everybody_receives, ["timeout"] * 3, [], "rank 2 waits in recv([2 float32]), from rank 0"),
+        (rank_1_swallows_everything, ["pass", "timeout", "pass"], [], "rank 1 waits in barrier("),
+    ],
+)
+def test_that_nobody_can_go_on_is_proved(three, body, outcomes, bystanders, words):
+    found = three.run(body)
+    assert [each.outcome for each in found] == outcomes
+    assert [each.rank for each in found if each.bystander] == bystanders
+    message = next(each.message for each in found if each.outcome == "timeout")
+    assert words.format(line=rank_1_leaves.__code__.co_firstlineno + 2) in message
+    assert results(three, of_all_reduce) == [summed(3)] * 3  # the world is as good as before
+
+
+def test_a_rank_that_only_waited_for_one_that_raised_is_a_bystander(three):
+    def body(world):
+        if world.rank == 2:
+            raise ValueError("on this rank alone")
+        dist.barrier()
+
+    found = three.run(body)
+    assert [(each.outcome, each.bystander) for each in found] == [
+        ("timeout", True),
+        ("timeout", True),
+        ("error", False),
+    ]
+    assert "on this rank alone" in found[2].message
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (
+            lambda world: dist.all_reduce(torch.zeros(2 + world.rank)),
+            "rank 1 called allreduce([3 float32]) by SUM, test_sim",
+        ),
+        (
+            lambda world: dist.all_reduce(torch.zeros(2, dtype=torch.float64 if world.rank else None)),
+            "rank 1 called allreduce([2 float64])",
+        ),
+        (lambda world: [dist.barrier, of_all_reduce, of_objects][world.rank](*[world][: world.rank]), "called barrier"),
+        (lambda world: dist.broadcast(own(world), world.rank), "rank 0 called broadcast([2 float32]), root 0"),
+        (
+            lambda world: dist.all_reduce(own(world), [dist.ReduceOp.SUM, dist.ReduceOp.MAX][world.rank % 2]),
+            "[2 float32]) by MAX",
+        ),
+        (
+            lambda world: dist.send(own(world), 1) if world.rank == 0 else dist.recv(own(world, 3), 0),
+            "rank 1 called rec",
+        ),
+    ],
+)
+def test_what_does_not_fit_together_is_told_with_what_each_rank_called(three, body, words):
+    found = three.run(body)
+    broken = [each for each in found if each.outcome == "error"]
+    assert broken
+    assert all("does not fit together" in each.message and words in each.message for each in broken)
+
+
+def test_what_a_backend_refuses_is_an_exception_of_the_rank_that_calls_it(three):
+    def refused(action):
+        with pytest.raises(ValueError):
+            action()
+
+    def body(world):
+        wide = torch.zeros(2, 3).t()
+        refused(lambda: dist.all_to_all_single(torch.zeros(3, 2), wide))
+        refused(lambda: dist.all_to_all_single(torch.zeros(4), torch.zeros(4)))
+        refused(lambda: dist.all_gather([torch.zeros(2)] * 2, torch.zeros(2)))
+        refused(lambda: dist.all_gather([torch.zeros(3)] * 3, torch.zeros(2)))
+        refused(lambda: dist.group.WORLD._allgather_base(torch.zeros(5), torch.zeros(2)))
+        refused(lambda: dist.all_reduce(torch.zeros(1).expand(4)))
+
+    results(three, body)
+
+
+def test_autograd_and_versions_see_nothing_of_what_arrives(three):
+    def body(world):
+        x = own(world)
+        before = x._version
+        dist.all_reduce(x)
+        return x._version - before
+
+    assert results(three, body) == [0, 0, 0]
+
+
+def order_of(simulation):
+    order = []
+
+    def body(world):
+        for _ in range(4):
+            order.append(world.rank)
+            dist.barrier()
+
+    simulation.run(body)
+    return order
+
+
+def test_the_order_is_fixed_or_drawn_from_a_seed_and_drawn_again():
+    with Simulation(3) as fixed, Simulation(3, seed=7) as drawn, Simulation(3, seed=7) as again:
+        orders = [order_of(simulation) for simulation in (fixed, drawn, again)]
+        assert order_of(fixed) == orders[0]
+        assert order_of(drawn) == orders[1] == orders[2]
+    assert orders[0] != orders[1]
+    with Simulation(3, seed=8) as other:
+        assert order_of(other) != orders[1]
+
+
+def test_a_gradient_that_depends_on_the_order_shows_under_some_seed():
+    """Rank 0 takes what arrives first: in the fixed order that is always the same."""
+
+    def body(world):
+        if world.rank:
+            dist.send(own(world), 0)
+            return None
+        x = torch.zeros(2)
+        first = dist.recv(x)
+        dist.recv(x)
+        return first
+
+    def firsts(seed):
+        with Simulation(3, seed) as simulation:
+            return results(simulation, body)[0]
+
+    assert firsts(None) == firsts(None)
+    assert {firsts(seed) for seed in range(8)} == {1, 2}
+
+
+def test_pytorch_is_as_it_was_once_the_world_is_closed():
+    reduce_, world = dist.ProcessGroup.allreduce, dist.distributed_c10d._world
+    with Simulation(2) as simulation:
+        results(simulation, of_all_reduce)
+        assert not dist.is_initialized()  # but on the ranks
+    assert dist.ProcessGroup.allreduce is reduce_
+    assert dist.distributed_c10d._world is world
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    x = torch.ones(2)
+    dist.all_reduce(x)
+    dist.destroy_process_group()
+    assert x.tolist() == [1.0, 1.0]
