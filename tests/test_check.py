@@ -387,8 +387,10 @@ def test_a_pass_says_which_gradients_it_leaves_open():
 
     # No random numbers: of a few, rounding happens to leave enough for differences.
     x, bound = (torch.linspace(low, low + 0.4, 4, dtype=torch.float64).requires_grad_() for low in (0.5, 5.3))
-    assert "gradient of input 1 of sample 0 not judged: differences cannot tell it" in said(SolverWithResidue, x, bound)
+    left_open = "gradient of input 1 of sample 0 not judged: it hardly matters to the results"
+    assert left_open in said(SolverWithResidue, x, bound)
     layer = torch.nn.Linear(4, 2, bias=False, dtype=torch.float64)
     told = said(Linear, layer, x.detach()[None].requires_grad_(), layer.weight)
     assert "gradient of input 2 of sample 0 not judged: it belongs to a module that is an argument too" in told
-    assert said(Square, example()) == ""
+    seen = "a relative error of 1e-11 would have been seen (extrapolated differences, 109 calls)"
+    assert said(Square, example()) == seen

@@ -104,6 +104,21 @@ def checked_timeout(seconds: float, given: str) -> float:
     return seconds
 
 
+def read_resolution(text: str) -> float:
+    """A part from a text in percent.
+
+    >>> read_resolution("5"), read_resolution("0.1 %")
+    (0.05, 0.001)
+    """
+    try:
+        percent = float(text.removesuffix("%"))
+    except ValueError:
+        percent = 0.0
+    if not 0 < percent <= 100:
+        raise UsageError(f"--resolution {text!r}: give a number of percent above 0 and up to 100, such as 5")
+    return percent / 100
+
+
 def read_workers(text: str) -> str:
     """A number of processes, or a word of pytest-xdist's for one.
 
@@ -161,6 +176,10 @@ class RunOptions:
     timeout: float = _kept_option(
         "--timeout", help="deadline of one test on one rank, in seconds (30)",
         default=30.0, metavar="S", read=read_timeout, pytest="--rank-timeout",
+    )  # fmt: skip
+    resolution: float = _kept_option(
+        "--resolution", help="the largest error of a gradient that a pass may miss, in percent (5; in half 10)",
+        default=0.0, metavar="PERCENT", read=read_resolution, pytest="--resolution",
     )  # fmt: skip
     setup: tuple[str, ...] = _kept_option(
         "--setup", help="called first on every rank",

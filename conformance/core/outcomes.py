@@ -41,6 +41,8 @@ NOT_WAITED_FOR = (WAIT_IN_FORWARD, WAIT_IN_BACKWARD, LEFT_BEHIND)
 #: What comes before the ranks of a group that is not the whole world, at the end of a collective's line.
 AMONG = " among ranks "
 
+#: How many judgements of one test a rank may hand over.
+JUDGEMENTS_KEPT = 100
 #: No world is larger than this.
 MOST = 1_000_000
 
@@ -72,6 +74,34 @@ def converted(data: Any, kind: type[_Kind]) -> _Kind:
 
 
 @dataclass(frozen=True)
+class JudgedGradient:
+    """How one gradient was judged: by which oracle, how finely, and what it saw; what was not measured is null."""
+
+    of: Annotated[str, Meta(description="Whose gradient, such as input 0 of sample 0.")]
+    verdict: Annotated[Literal["agrees", "differs", "unclear"], Meta(description="What the oracle says.")]
+    oracle: Annotated[str, Meta(description="What it was compared with.")]
+    rule: Annotated[str, Meta(description="The rule that decided.")] = ""
+    actual: Annotated[float | None, Meta(description="What backward says along the direction compared.")] = None
+    expected: Annotated[float | None, Meta(description="What the oracle says there.")] = None
+    error: Annotated[float | None, Meta(description="The relative error that was seen.")] = None
+    resolution: Annotated[
+        float | None, Meta(description="The smallest relative error of the whole gradient that would have been seen.")
+    ] = None
+    elsewhere: Annotated[float | None, Meta(description="The same of an error of any other shape.")] = None
+    step: Annotated[float | None, Meta(description="The longest step, next to the input.")] = None
+    noise: Annotated[float | None, Meta(description="How far rounding alone moves the comparison.")] = None
+    calls: Annotated[int, Meta(ge=0, description="How many calls it took.")] = 0
+
+
+def judgements_from(data: Any) -> tuple[JudgedGradient, ...]:
+    """Judgements as a rank hands them over; none if they are anything else, since a subject may have written them."""
+    try:
+        return converted(data, tuple[JudgedGradient, ...])[:JUDGEMENTS_KEPT]
+    except ValueError:
+        return ()
+
+
+@dataclass(frozen=True)
 class RankOutcome:
     """The outcome of a test on one rank."""
 
@@ -86,6 +116,7 @@ class RankOutcome:
     collectives: Annotated[tuple[str, ...], Meta(description="The last collectives it had entered.")] = ()
     changed: Annotated[tuple[str, ...], Meta(description="What the test left changed, such as the default dtype.")] = ()
     bystander: Annotated[bool, Meta(description="Whether it only waited for a rank that broke.")] = False
+    judgements: Annotated[tuple[JudgedGradient, ...], Meta(description="How gradients were judged there.")] = ()
 
     @classmethod
     def from_json(cls, data: Any) -> RankOutcome:

@@ -11,9 +11,10 @@ import torch
 from conformance.kit.deviations import Deviation
 from conformance.kit.diagnosis import likely_cause
 from conformance.kit.display import alike_in_double, beyond_start, shown, shown_apart, where_apart
+from conformance.kit.judgement import ELSEWHERE, Judgement, percent
 from conformance.kit.tensors import dense, differentiable
 
-__all__ = ["beyond_start", "close", "equal", "no_error", "raises", "shown", "shown_apart", "that"]
+__all__ = ["agrees", "beyond_start", "close", "equal", "no_error", "raises", "shown", "shown_apart", "that"]
 
 #: How many times the machine epsilon two ways to compute the same may be apart.
 _MARGIN = 64
@@ -112,6 +113,32 @@ def close(
                 f"{what} differed when it was compared, and changed since", actual, expected, _STILL_RUNNING
             )
         _deviate(actual, expected, what, alternatives, likely, f" (rtol {rtol:.2g}, atol {atol:.2g})")
+
+
+def agrees(judgement: Judgement, what: str) -> None:
+    """Assert that an oracle does not say that a gradient is wrong.
+
+    Args:
+        judgement: what it says.
+        what: whose gradient that is, for the message.
+
+    Raises:
+        Deviation: it differs; with the error, and how small a one would have been seen.
+
+    >>> agrees(Judgement("agrees", "adjoint identity", resolution=0.01), "gradient of input 0")
+    """
+    if judgement.verdict != "differs":
+        return
+    by = f"{judgement.oracle}, {judgement.calls} calls"
+    if judgement.rule == ELSEWHERE:
+        size, seen = percent(judgement.error), percent(judgement.elsewhere)
+        raise Deviation(f"{what}, {ELSEWHERE}", f"off by {size} of its size", f"off by less than {seen} ({by})")
+    raise Deviation(
+        f"{what}, along itself",
+        f"{1 + judgement.error:.9g} times what forward says",
+        f"once what forward says, to {percent(judgement.resolution)} ({by})",
+        judgement.likely,
+    )
 
 
 @contextmanager

@@ -124,6 +124,8 @@ def check_subject(subject: Subject) -> Subject:
         raise UsageError(f"{reference!r}: gradient is 'numeric', 'declared' or 'spec', not {subject.gradient!r}")
     if subject.gradient_kind == "declared" and subject.formula is None:
         raise UsageError(f"{reference!r}: gradient='declared' needs formula=, a function of (args, grads)")
+    if subject.reference is not None and (subject.gradient_kind != "numeric" or subject.spec != "Function"):
+        raise UsageError(f"{reference!r}: reference= is for spec Function, and a gradient that is a derivative")
     if subject.gradient_kind == "declared" and subject.is_typed and subject.types is None:
         raise UsageError(f"{reference!r}: a declared gradient of a collective needs types=, such as 'V -> I'")
     if subject.types is not None:
@@ -163,7 +165,7 @@ def _check_kinds(subject: Subject) -> None:
     for field, kind in (("name", str), ("dim", int)):
         if type(given := getattr(subject, field)) is not kind:
             raise UsageError(f"{reference!r}: {field}= is {with_article(given)}, not {with_article(kind())}")
-    for name in ("call", "formula"):
+    for name in ("call", "formula", "reference"):
         given = getattr(subject, name)
         if given is not None and not callable(given):
             raise UsageError(f"{reference!r}: {name}= is {with_article(given)}, not a function")

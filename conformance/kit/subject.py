@@ -57,6 +57,8 @@ class Subject:
         gradient: ``"numeric"``: the true derivative; ``"declared"``: what ``formula`` says (straight-through,
             reversed, scaled gradients); ``"spec"``: judged by the spec's own clauses.
         formula: ``formula(args, grads)`` gives the expected gradient of every argument, for ``"declared"``.
+        reference: the same function written plainly, in PyTorch, with the arguments that ``call`` gets: results and
+            gradients are compared with its own in double precision, as kernels made for low precision need.
         helpers: functions that belong to the class under another name: ``{"make_viewless_tensor": function}``.
         result: the form in which a gather gives what it gathered, where that is not the documented one: ``"tuple"``
             with an entry for each rank, ``"joined"`` along ``dim``, or ``"stacked"`` along a new dimension ``dim``.
@@ -74,6 +76,7 @@ class Subject:
     inputs: Inputs | None = None
     gradient: GradientKind | None = None
     formula: Formula | None = None
+    reference: Callable[..., Any] | None = None
     helpers: Mapping[str, Callable[..., Any]] | tuple[tuple[str, Callable[..., Any]], ...] = ()
     result: Form | None = None
     dim: int = 0

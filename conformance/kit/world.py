@@ -12,6 +12,7 @@ from zlib import crc32
 import torch
 
 from conformance.kit.deviations import Deviation
+from conformance.kit.judgement import Judgement
 from conformance.kit.tensors import double_dtype
 
 __all__ = ["World"]
@@ -21,11 +22,13 @@ Result = TypeVar("Result")
 
 #: Under this name a test notes that memory may be damaged, and that its ranks are good for no other test.
 SPOILED = "spoiled"
+#: Under this name a test notes how gradients were judged, for the report.
+JUDGED = "judged"
 
 
 def _stays(key: object) -> bool:
-    """Whether a name is that of a process group, or says that memory may be damaged."""
-    return key == SPOILED or (isinstance(key, tuple) and key[0] == "group")
+    """Whether a name is that of a process group, or of what a test notes for its report."""
+    return key in {SPOILED, JUDGED} or (isinstance(key, tuple) and key[0] == "group")
 
 
 class LeftAlone(Exception):
@@ -63,6 +66,8 @@ class World:
     exchange: Exchange = field(default=alone, compare=False)
     #: Lets so many seconds go by; simulated ranks have a clock of their own.
     sleep: Callable[[float], None] = field(default=time.sleep, compare=False)
+    #: The coarsest resolution with which a gradient passes; 0 leaves it to the dtype.
+    resolution: float = 0.0
     #: What tests found out about the subject that other tests ask as well.
     known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
@@ -112,6 +117,15 @@ class World:
             self.known[key] = find()
         found: Result = self.known[key]
         return found
+
+    def note(self, name: str, judgement: Judgement) -> None:
+        """Have the report say how a gradient was judged.
+
+        Args:
+            name: whose gradient it is, such as that of input 0.
+            judgement: what an oracle says.
+        """
+        self.known.setdefault(JUDGED, []).append({"of": name, **judgement.trace})
 
     @contextmanager
     def forgetting(self) -> Iterator[None]:

@@ -40,7 +40,7 @@ def payload(subject: Subject) -> str:
 
 def _modules(subject: Subject) -> list[ModuleType]:
     """The modules that a subject's parts are from."""
-    parts: list[Any] = [subject.target, subject.call, subject.formula, subject.inputs]
+    parts: list[Any] = [subject.target, subject.call, subject.formula, subject.reference, subject.inputs]
     parts += dict(subject.helpers).values()
     names = {str(getattr(part, "__module__", "")) for part in parts if part is not None}
     return [sys.modules[name] for name in sorted(names) if name in sys.modules and name != "__main__"]

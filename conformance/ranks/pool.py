@@ -204,6 +204,7 @@ class Pool(Owner):
             "arguments": item.test.arguments,
             "cases": dict(item.case),
             "ended_at_once": ended_at_once,
+            "resolution": self.settings.resolution,
         }
         self.tests_run += not ended_at_once
         deadline = self._deadline(item.test.deadline)

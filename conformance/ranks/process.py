@@ -8,7 +8,7 @@ import socket
 from dataclasses import dataclass, field
 from typing import Any
 
-from conformance.core.outcomes import BAD_SUBJECT, OUTCOMES, Outcome, RankOutcome
+from conformance.core.outcomes import BAD_SUBJECT, OUTCOMES, Outcome, RankOutcome, judgements_from
 from conformance.core.prose import clipped
 from conformance.ranks import procfs
 from conformance.ranks.call_log import read_log
@@ -213,7 +213,8 @@ class RankProcess:
         outcome: Outcome = "error" if reply["outcome"] == BAD_SUBJECT else reply["outcome"]
         changed = tuple(clipped(name, 100) for name in reply.get("changed", ())[:50])
         message, likely = (clipped(reply.get(key) or "") for key in ("message", "likely"))
-        return self.found(outcome, message, likely=likely, changed=changed)
+        judged = judgements_from(reply.get("judgements", []))
+        return self.found(outcome, message, likely=likely, changed=changed, judgements=judged)
 
     def found(self, outcome: Outcome, message: str, **more: Any) -> RankOutcome:
         """An outcome of this rank with its last words: stack, output, collectives."""

@@ -17,6 +17,7 @@ class Settings:
     path: tuple[str, ...] = ()
     setup: tuple[str, ...] = ()
     debug: bool = False
+    resolution: float = 0.0
 
 
 def search_path() -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import socket
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import Any
 
@@ -25,7 +25,7 @@ from conformance.kit.loading import check_subject, load_for, resolve
 from conformance.kit.process import isolation
 from conformance.kit.process.growth import Growth
 from conformance.kit.subject import ANSWERED, Subject
-from conformance.kit.world import SPOILED, LeftAlone, World, alone
+from conformance.kit.world import JUDGED, SPOILED, LeftAlone, World, alone
 from conformance.ranks import collectives
 from conformance.ranks.call_log import Log
 from conformance.ranks.channel import Channel
@@ -196,8 +196,10 @@ class Rank:
         before = self.around or isolation.snapshot()
         self.log.clear()
 
+        world = replace(self.world, resolution=request["resolution"])
+
         def running() -> object:
-            offered = {"subject": self.subject, "world": self.world, **request["cases"]}
+            offered = {"subject": self.subject, "world": world, **request["cases"]}
             return call_body(request["module"], request["function"], request["arguments"], offered)
 
         if request["ended_at_once"]:
@@ -214,6 +216,7 @@ class Rank:
         done["changed"] = isolation.differences(before, self.around) + self.growth.differences()
         done["changed"] += ["memory that is not its own"] if self.world.known.pop(SPOILED, False) else []
         done["changed"] += [] if device.outcome == "pass" else ["the device, which no longer answers"]
+        done["judgements"] = self.world.known.pop(JUDGED, [])
         done["left_behind"] = work.is_left
         isolation.settle()
         answered = bool(ANSWERED)  # by now; ranks that still refuse every call are good for the next test

@@ -67,6 +67,7 @@ def check(
     call: Call | None = None,
     gradient: GradientKind | None = None,
     formula: Formula | None = None,
+    reference: Callable[..., Any] | None = None,
     types: str | None = None,
     strict: bool = False,
     only: str | None = None,
@@ -83,6 +84,7 @@ def check(
     ranks: Ranks | None = None,
     call: Call | None = None,
     gradient: Literal["numeric"] | None = None,
+    reference: Callable[..., Any] | None = None,
     strict: bool = False,
     only: str | None = None,
     timeout: float = 30.0,
@@ -143,6 +145,7 @@ def check(
     call: Call | None = None,
     gradient: GradientKind | None = None,
     formula: Formula | None = None,
+    reference: Callable[..., Any] | None = None,
     types: str | None = None,
     strict: bool = False,
     only: str | None = None,
@@ -181,6 +184,8 @@ def check(
         call: ``call(function, *args)``, for a signature other than the documented one.
         gradient: ``"declared"`` where the gradient is no true derivative on purpose; needs ``formula``.
         formula: ``formula(args, grads)`` gives the expected gradient of every argument.
+        reference: the same function written plainly in PyTorch; results and gradients are compared with its own in
+            double precision. A kernel of half precision alone needs one, if differences cannot tell its gradient.
         types: the SPMD types of its tensors, such as ``"P -> I"``, for spec ``Collective``.
         strict: raise for broken should and quality clauses too, which otherwise only show in the report.
         only: run the tests of this clause alone, named by its id; the name of a test will do as well.
@@ -209,7 +214,8 @@ def check(
     'conforms'
     """
     __tracebackhide__ = True  # pytest shows the test's own line, and what there is to tell
-    given = {"spec": spec, "call": call, "gradient": gradient, "formula": formula, "inputs": samples, "types": types}
+    given = {"spec": spec, "call": call, "gradient": gradient, "formula": formula, "types": types, "inputs": samples}
+    given["reference"] = reference
     try:
         seconds = arguments.seconds(timeout)
         sizes = None if ranks is None else arguments.world_sizes(ranks)

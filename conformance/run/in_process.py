@@ -10,12 +10,12 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.core.joining import joined
-from conformance.core.outcomes import BAD_SUBJECT, RankOutcome, TestOutcome
+from conformance.core.outcomes import BAD_SUBJECT, RankOutcome, TestOutcome, judgements_from
 from conformance.core.plan import PlannedTest
 from conformance.kit.attempt import attempt, call_body
 from conformance.kit.process.restoration import restored
 from conformance.kit.subject import Subject
-from conformance.kit.world import World
+from conformance.kit.world import JUDGED, World
 
 
 def in_process(tests: Sequence[PlannedTest], subject: Subject, device: str) -> Iterator[TestOutcome]:
@@ -45,7 +45,8 @@ def _outcome(test: PlannedTest, subject: Subject, world: World) -> TestOutcome:
         warnings.simplefilter("ignore")  # the suite provokes warnings; the caller's filters are for the caller
         ended = attempt(running)
     outcome = "error" if ended.outcome == BAD_SUBJECT else ended.outcome
-    return joined(test, [RankOutcome(0, outcome, ended.message, ended.likely)], ended.seconds)
+    judged = judgements_from(world.known.pop(JUDGED, []))
+    return joined(test, [RankOutcome(0, outcome, ended.message, ended.likely, judgements=judged)], ended.seconds)
 
 
 @contextmanager

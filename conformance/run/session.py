@@ -103,7 +103,9 @@ class Session:
         if self._pool is None:
             options = self.options
             device = "cpu" if self._missing(1, False) else options.device  # nothing runs, but subjects are looked at
-            settings = Settings(options.backend, device, options.timeout, self.path, options.setup)
+            settings = Settings(
+                options.backend, device, options.timeout, self.path, options.setup, resolution=options.resolution
+            )
             making = make_group if is_simulated(options.backend) else RankGroup
             self._pool = Pool(self.forkserver, settings, self.cluster.rank_group if self.cluster else making)
         return self._pool

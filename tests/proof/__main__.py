@@ -1,6 +1,7 @@
 """``python -m tests.proof``: the kill matrix, the mutants, the bugs' scripts; fail where the proof does.
 
-``python -m tests.proof peers`` asks PyTorch's own checks about the same bugs.
+``python -m tests.proof peers`` asks PyTorch's own checks about the same bugs; ``python -m tests.proof resolution`` says
+how small an error of a gradient is found, by kernel and dtype.
 """
 
 from __future__ import annotations
@@ -28,13 +29,19 @@ from tests.proof.workers import side_by_side
 
 DATA = Path(__file__).parents[2] / "docs" / "data"
 MATRIX, MUTANTS, SCRIPTS, PEERS = (DATA / f"{name}.json" for name in ("kill-matrix", "mutants", "scripts", "peers"))
+RESOLUTION = DATA / "resolution.md"
+PARTS = ("all", "matrix", "mutants", "scripts", "peers", "resolution")
+#: How often a right gradient is judged for each kernel, size and dtype, with other numbers each time.
+FRESH_RUNS = 13
 EXPLAINED = Path(__file__).parent / "equivalent.json"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Compute, write, and say whether the proof holds."""
     parser = argparse.ArgumentParser(prog="python -m tests.proof", description=__doc__)
-    parser.add_argument("part", nargs="?", choices=["all", "matrix", "mutants", "scripts", "peers"], default="all")
+    parser.add_argument(
+        "part", nargs="?", choices=["all", "matrix", "mutants", "scripts", "peers", "resolution"], default="all"
+    )
     parser.add_argument("--only", default="", help="implementations or mutants whose names hold this text")
     parser.add_argument("--new", action="store_true", help="ask only implementations that the data lack, and add them")
     parser.add_argument("--check", action="store_true", help="do not write the data, only judge")
@@ -43,6 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("--new goes with matrix, scripts or peers: a mutant is new whenever the reference changes")
     only, write = arguments.only, not (arguments.check or arguments.only)
     start = time.monotonic()
+    if arguments.part == "resolution":
+        return _resolution(arguments.only, arguments.check)
     if only and arguments.part != "all" and not any(only in name for name in _names(arguments.part)):
         kind = "mutant" if arguments.part == "mutants" else "planted bug or correct implementation"
         parser.exit(BAD_USAGE, f"no {kind} has {only!r} in its name\n")
@@ -100,6 +109,21 @@ def _names(part: str) -> list[str]:
 
 def _dot(_: object) -> None:
     print(".", end="", flush=True)
+
+
+def _resolution(only: str, check: bool) -> int:
+    from tests.proof import resolution  # it imports torch, as peers does
+
+    found = []
+    for cell in resolution.cells(FRESH_RUNS, only):
+        found.append(cell)
+        _dot(cell)
+    text, problems = resolution.page(found), [problem for cell in found for problem in cell.problems]
+    print(f"\n{text}" if only else "")
+    print("\n".join([*problems, counted(len(problems), "problem")]))
+    if not (only or check):
+        RESOLUTION.write_text(text, encoding="utf-8")
+    return int(bool(problems))
 
 
 def _peers(asked: Asked, write: bool) -> int:

@@ -22,7 +22,7 @@ def extrapolated(rows: torch.Tensor, ratio: float, order: int) -> torch.Tensor:
     >>> steps = torch.tensor([0.4, 0.2, 0.1], dtype=torch.float64)
     >>> slopes = ((1 + steps).exp() - (1 - steps).exp()) / (2 * steps)
     >>> [f"{abs(float(extrapolated(slopes, 0.5, order)[-1]) / torch.e - 1):.0e}" for order in (0, 1, 2)]
-    ['2e-03', '3e-06', '3e-09']
+    ['2e-03', '3e-06', '1e-08']
     """
     square = ratio**2
     for power in range(1, order + 1):

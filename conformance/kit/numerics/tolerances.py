@@ -40,5 +40,14 @@ FINE, ENOUGH, ENOUGH_ROUNDINGS = 1e-3, 1e-9, 10.0
 GRADCHECK_ATOL, GRADCHECK_RTOL = 1e-5, 1e-3
 #: Machine epsilons of the results within which an input makes no difference. Derived: two roundings, doubled.
 WITHIN_ROUNDING = 4.0
+#: How many times what eager PyTorch loses a right kernel may lose, in norm and in the largest element: twice what right
+#: ones were seen to. Calibrated.
+EAGER_NORMS, EAGER_ELEMENTS = 10.0, 20.0
+#: What counts as lost in double precision, in which the reference is no finer than what it judges. Calibrated.
+DOUBLE_BY_REFERENCE = 1e-9
+#: Machine epsilons within which a gradient, in norm, is the declared one. Calibrated.
+DECLARED = 8.0
+#: The coarsest resolution with which a gradient passes, and in half precision. Asked for: ``--resolution``.
+RESOLUTION, RESOLUTION_IN_HALF = 0.05, 0.1
 #: How far the gradients of two equal calls may be apart, next to their size. Calibrated.
 SAME = 1e-6

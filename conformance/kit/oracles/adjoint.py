@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import torch
 
+from conformance.kit.judgement import ALONG, ELSEWHERE, Judgement
 from conformance.kit.numerics import tolerances
-from conformance.kit.oracles.judgement import ALONG, ELSEWHERE, Judgement
 from conformance.kit.oracles.vector_function import Vector, VectorFunction, rms
 
 NAME = "adjoint identity"
@@ -119,7 +119,7 @@ def _generic(function: VectorFunction, generator: torch.Generator) -> Vector:
 def _numbers(like: Vector, eps: float, generator: torch.Generator) -> Vector:
     """Numbers of which sums of three are exact in a dtype of this epsilon."""
     top = int(0.625 / eps)
-    return torch.randint(-top, top + 1, like.shape, generator=generator).double() * _unit(top)
+    return torch.randint(-top, top + 1, like.shape, generator=generator, device="cpu").double() * _unit(top)
 
 
 def _along(function: VectorFunction, gradient: Vector) -> Vector:

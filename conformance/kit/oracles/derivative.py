@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 import torch
 
+from conformance.kit.judgement import ALONG, ELSEWHERE, Judgement
 from conformance.kit.numerics import tolerances
 from conformance.kit.numerics.differences import central, extrapolated
-from conformance.kit.oracles.judgement import ALONG, ELSEWHERE, Judgement
-from conformance.kit.oracles.vector_function import VectorFunction, rms
+from conformance.kit.oracles.vector_function import VectorFunction, drawn, numbers, rms
 
 NAME = "extrapolated differences"
 
@@ -98,7 +98,7 @@ def _ladders(function: VectorFunction, seed: int) -> Iterator[_Ladder]:
 def _longest_straight(function: VectorFunction, seed: int) -> float | None:
     """The longest step over which the results follow a straight line, within a quarter of their change."""
     generator, slopes = torch.Generator().manual_seed(seed + 5), []
-    direction = torch.randn(function.value.shape, generator=generator, dtype=torch.float64) * function.size
+    direction = drawn(function.value, generator) * function.size
     for power in range(tolerances.HALVINGS):
         step = tolerances.LONGEST * 2.0**-power
         ahead, behind = (function.rounded(function.value + sign * step * direction) for sign in (1, -1))
@@ -117,31 +117,30 @@ def _longest_straight(function: VectorFunction, seed: int) -> float | None:
 def _climbed(function: VectorFunction, ladder: _Ladder, seed: int, along: bool) -> _Estimate | None:
     """The error along the gradient, or along random directions, as there is none; None if that is no number."""
     generator, size = torch.Generator().manual_seed(seed), function.size
-    steps = ladder.longest * size * ladder.ratio ** torch.arange(ladder.count, dtype=torch.float64)
+    steps = ladder.longest * size * ladder.ratio ** numbers(range(ladder.count))
     rows, noises = [], []
     for _ in range(ladder.along if along else ladder.elsewhere):
-        beside = 0.1 * float(steps[0]) * torch.randn(function.value.shape, generator=generator, dtype=torch.float64)
+        beside = 0.1 * float(steps[0]) * drawn(function.value, generator)
         x = function.rounded(function.value + beside)
         y = function(x)
-        g = function.rounded_cotangent(torch.randn(y.shape, generator=generator, dtype=torch.float64))
+        g = function.rounded_cotangent(drawn(y, generator))
         gradient = function.gradient(x, g)
         norm = rms(gradient)
         is_along = along and norm > 0
-        drawn = gradient / norm if is_along else torch.randn(x.shape, generator=generator, dtype=torch.float64)
-        direction = drawn.clamp(-3, 3)
+        direction = (gradient / norm if is_along else drawn(x, generator)).clamp(-3, 3)
         row = []
         for step in steps.tolist():
             ahead, behind = (function.rounded(x + sign * step * direction) for sign in (1, -1))
             claimed = float((gradient * (ahead - behind)).sum())
             row.append((claimed, float((g * central(function, ahead, behind)).sum())))
-        claims = torch.tensor(row, dtype=torch.float64) / (2 * steps[:, None])
+        claims = numbers(row) / (2 * steps[:, None])
         scale = abs(float((gradient * direction).sum())) if is_along else float(gradient.norm())
         scale = scale or abs(float(claims[0, 1]))
         if scale == 0:  # nothing changes, as backward says
             scale = 1.0
         rows.append((claims[:, 0] - claims[:, 1]) / scale)
         noises.append(tolerances.ROUNDED * function.epsilon * float((g * y).norm()) / math.sqrt(2) / scale)
-    return _best_window(torch.stack(rows), rms(torch.tensor(noises, dtype=torch.float64)), steps, ladder, along)
+    return _best_window(torch.stack(rows), rms(numbers(noises)), steps, ladder, along)
 
 
 def _best_window(
@@ -153,7 +152,7 @@ def _best_window(
     sigmas = tolerances.SIGMAS if len(errors) > tolerances.DRAWS else tolerances.SIGMAS_OF_FEW
     for order in ladder.orders:
         found = extrapolated(errors, ladder.ratio, order)
-        weights = extrapolated(torch.eye(len(steps), dtype=torch.float64), ladder.ratio, order)
+        weights = extrapolated(torch.eye(len(steps), dtype=torch.float64, device="cpu"), ladder.ratio, order)
         for window in range(found.shape[1] - 2):
             here, *drifts = (
                 found[:, window],

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import torch
 
+from conformance.kit.judgement import ELSEWHERE, Judgement
 from conformance.kit.numerics import tolerances
 from conformance.kit.numerics.differences import central
 from conformance.kit.oracles import adjoint, derivative
-from conformance.kit.oracles.judgement import ELSEWHERE, Judgement
-from conformance.kit.oracles.vector_function import VectorFunction, rms
+from conformance.kit.oracles.vector_function import VectorFunction, drawn, rms
 
 #: The rule by which nothing is judged, and nothing has to be.
 NEGLIGIBLE = "it hardly matters to the results"
@@ -52,7 +52,7 @@ def is_negligible(function: VectorFunction, seed: int = 0) -> bool:
     generator = torch.Generator().manual_seed(seed)
     try:
         y = function(function.value)
-        g, direction = (torch.randn(one.shape, generator=generator, dtype=torch.float64) for one in (y, function.value))
+        g, direction = (drawn(one, generator) for one in (y, function.value))
         g, step = function.rounded_cotangent(g), 0.1 * function.size
         ahead, behind = (function.rounded(function.value + sign * step * direction) for sign in (1, -1))
         claimed = float(function.gradient(function.value, g).norm()) * rms((ahead - behind) / 0.2)

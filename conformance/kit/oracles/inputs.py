@@ -96,7 +96,7 @@ def _vector(tensor: torch.Tensor) -> Vector:
 
 
 def _joined(tensors: list[torch.Tensor]) -> Vector:
-    return torch.cat([torch.zeros(0, dtype=torch.float64), *map(_vector, tensors)])
+    return torch.cat([torch.zeros(0, dtype=torch.float64, device="cpu"), *map(_vector, tensors)])
 
 
 def _split(g: Vector, outputs: list[torch.Tensor]) -> list[torch.Tensor]:

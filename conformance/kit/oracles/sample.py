@@ -1,32 +1,118 @@
-"""The judgements of all gradients of a sample."""
+"""The judgements of all gradients of a sample, and what there is to say of those that are too coarse."""
 
 from __future__ import annotations
 
-from conformance.kit.calls import SampleCall
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import torch
+
+from conformance.kit.calls import SampleCall, in_double
+from conformance.kit.deviations import Skipped
+from conformance.kit.judgement import Judgement, percent
+from conformance.kit.numerics import tolerances
 from conformance.kit.numerics.nearby import nearby
-from conformance.kit.oracles import gradient
+from conformance.kit.oracles import gradient, reference
 from conformance.kit.oracles.inputs import function_of
-from conformance.kit.oracles.judgement import Judgement
 from conformance.kit.world import World
 
+_HALVES = (torch.float16, torch.bfloat16)
+_ADVICE = (
+    "give reference=, or a sample in a wider dtype, a smaller one, or one away from kinks; "
+    "or ask for less by --resolution"
+)
 
-def judgements(sample: SampleCall, world: World, limit: float) -> dict[int, Judgement]:
-    """Judge the gradient of each input of a sample, or of a point close to it: a kink at one of them is none at others.
+
+@dataclass(frozen=True)
+class JudgedInput:
+    """The gradient of one input of a sample, as it was judged, and the resolution that was asked for."""
+
+    sample: SampleCall
+    at: int
+    judgement: Judgement
+    limit: float
+
+    @property
+    def name(self) -> str:
+        """How a message names it."""
+        return self.sample.name(self.at)
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether an error beyond the limit would have been seen."""
+        return self.judgement.is_finer_than(self.limit)
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether an error would have been seen, or none would matter."""
+        return _may_pass(self.judgement, self.limit)
+
+
+def judged_inputs(given: SampleCall, world: World) -> list[JudgedInput]:
+    """Judge the gradient of each input of a sample: by the subject's reference, else as a derivative.
 
     Args:
-        sample: the call.
+        given: the sample as it was given; derivatives are taken in double precision if forward takes it.
         world: one rank alone.
-        limit: the resolution that suffices.
     """
+    wide = in_double(given)
+    usual = tolerances.RESOLUTION_IN_HALF if takes_half_alone(wide) else tolerances.RESOLUTION
+    limit = world.resolution or usual
+    found = reference.judgements(given, world)
+    if not found or not all(_is_settled([one], limit) for one in found.values()):
+        for at, judged in _by_derivative(wide, world, limit).items():
+            if at not in found or judged.verdict == "differs" or judged.resolution < found[at].resolution:
+                found[at] = judged
+    return [JudgedInput(given, at, judgement, limit) for at, judgement in found.items()]
+
+
+def takes_half_alone(wide: SampleCall) -> bool:
+    """Whether a sample in double precision, as far as forward takes it, still has inputs in half precision."""
+    return any(wide.values[at].dtype in _HALVES for at in wide.active)
+
+
+def said_of(judged: Sequence[JudgedInput]) -> str:
+    """What a pass says of the gradients of all samples: how small an error would have been seen, and what was not.
+
+    Raises:
+        Skipped: an error in the gradient of some input would not have been seen at any sample.
+    """
+    passing = {one.sample.names[one.at] for one in judged if one.may_pass}
+    coarse = [one for one in judged if one.sample.names[one.at] not in passing]
+    if coarse:
+        raise Skipped(_too_coarse(coarse))
+    seen = [one.judgement for one in judged if one.is_seen]
+    said = []
+    left = [one for one in judged if not one.is_seen]
+    for rule, those in groupby(sorted(left, key=lambda one: one.judgement.rule), lambda one: one.judgement.rule):
+        said.append(f"gradient of {', '.join(one.name for one in those)} not judged: {rule}")
+    return "; ".join([*said, max(seen, key=lambda one: one.resolution).seen] if seen else said)
+
+
+def _too_coarse(coarse: Sequence[JudgedInput]) -> str:
+    """Why gradients do not pass, and what helps."""
+    found = [one.judgement for one in coarse]
+    worst = max(found, key=lambda one: one.resolution if one.verdict == "agrees" else math.inf)
+    if worst.verdict == "agrees" and worst.resolution < 1:
+        why = f"the smallest error that would show is {percent(worst.resolution)} ({worst.oracle})"
+    else:
+        why = f"no error would show ({worst.oracle}: {worst.rule})"
+    return f"gradient of {', '.join(one.name for one in coarse)} not judged: {why}; {_ADVICE}"
+
+
+def _by_derivative(sample: SampleCall, world: World, limit: float) -> dict[int, Judgement]:
+    """Judge at the sample, or at a point close to it: a kink at one of them is none at the others."""
     seen: dict[int, list[Judgement]] = {}
     for point in nearby(sample, world):
         run = point.run()
         gradients = dict(zip(run.leaves, run.gradients(run.cotangents(world)), strict=True))
-        for at, given in gradients.items():
-            if given is None and at not in sample.top:
+        for at, found in gradients.items():
+            if found is None and at not in sample.top:
                 continue  # autograd does not look into containers
             if not _is_settled(seen.setdefault(at, []), limit):
-                seen[at].append(gradient.judge(function_of(world, run, at, given)))
+                seen[at].append(gradient.judge(function_of(world, run, at, found)))
         if all(_is_settled(judged, limit) for judged in seen.values()):
             break
     return {at: _joined(judged) for at, judged in seen.items()}
@@ -34,13 +120,16 @@ def judgements(sample: SampleCall, world: World, limit: float) -> dict[int, Judg
 
 def _is_settled(judged: list[Judgement], limit: float) -> bool:
     """Whether no other point has to be looked at: one was judged finely, or two accuse."""
-    fine = any(one.is_finer_than(limit) or one.rule == gradient.NEGLIGIBLE for one in judged)
-    return fine or [one.verdict for one in judged].count("differs") == 2
+    return any(_may_pass(one, limit) for one in judged) or [one.verdict for one in judged].count("differs") == 2
 
 
 def _joined(judged: list[Judgement]) -> Judgement:
     """The finest judgement; what differs at one point alone may be a kink or a tie there."""
-    wrong = [one for one in judged if one.verdict == "differs"]
-    if len(wrong) == len(judged):
-        return wrong[0]
-    return min((one for one in judged if one.verdict != "differs"), key=lambda one: one.resolution)
+    others = [one for one in judged if one.verdict != "differs"]
+    if not others:
+        return judged[0]
+    return min(others, key=lambda one: (one.verdict != "agrees", one.resolution))
+
+
+def _may_pass(judgement: Judgement, limit: float) -> bool:
+    return judgement.is_finer_than(limit) or judgement.rule == gradient.NEGLIGIBLE

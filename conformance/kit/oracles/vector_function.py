@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -48,6 +49,16 @@ class VectorFunction:
         """The root mean square of the input, or 1 if that is no size."""
         found = rms(self.value)
         return found if 1e-30 < found < 1e30 else 1.0
+
+
+def drawn(like: Vector, generator: torch.Generator) -> Vector:
+    """Normally distributed numbers, on the CPU, whatever device a Function has made the default."""
+    return torch.randn(like.shape, generator=generator, dtype=torch.float64, device="cpu")
+
+
+def numbers(values: Iterable[Any]) -> torch.Tensor:
+    """Numbers, or rows of them, in double precision on the CPU."""
+    return torch.tensor(list(values), dtype=torch.float64, device="cpu")
 
 
 def rms(vector: Vector) -> float:

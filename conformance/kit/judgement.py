@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
+#: Below that a resolution is said as a relative error, and not in percent.
+FINE = 1e-3
 #: Agrees and differs are meant up to the resolution; unclear is never a pass.
 Verdict = Literal["agrees", "differs", "unclear"]
 #: Where an error is seen: the gradient as a whole is too long, too short or turned round, or it has another shape.
@@ -40,15 +42,36 @@ class Judgement:
     #: How many calls of forward and of backward it took.
     calls: int = 0
 
+    @property
+    def trace(self) -> dict[str, Any]:
+        """What a report says of it: plain data, without what is no number."""
+        return {name: value for name, value in asdict(self).items() if isinstance(value, str) or math.isfinite(value)}
+
     def is_finer_than(self, limit: float) -> bool:
         """Whether an error of the whole gradient beyond a limit would have been seen."""
         return self.verdict == "agrees" and self.resolution <= limit
+
+    @property
+    def likely(self) -> str:
+        """The mistake that the error of the whole gradient tells, if it is one of a few."""
+        if self.rule != ALONG or not math.isfinite(self.error):
+            return ""
+        factor = 1 + self.error
+        for whole in (factor, 1 / factor if factor else 0.0):
+            if abs(whole - round(whole)) <= min(0.1, 3 * self.resolution * abs(whole)) and abs(round(whole)) < 1000:
+                simple = float(round(whole)) if whole == factor else 1 / round(whole) if round(whole) else 0.0
+                names = {0.0: "all zeros", 1.0: "", -1.0: "the sign is wrong"}
+                return names.get(simple, f"the right value times {simple:.6g}")
+        return ""
 
     @property
     def seen(self) -> str:
         """What would have been seen, in words."""
         if self.resolution == 0:
             return f"any gradient but zero would have been seen ({self.oracle}, {self.calls} calls)"
+        if max(self.resolution, self.elsewhere) < FINE:
+            worst = max(self.resolution, self.elsewhere)
+            return f"a relative error of {worst:.0e} would have been seen ({self.oracle}, {self.calls} calls)"
         factor = f"a factor of {1 + self.resolution:.{_digits(self.resolution)}f}"
         other = f"another error of {percent(self.elsewhere)} of the gradient"
         return f"{factor}, or {other}, would have been seen ({self.oracle}, {self.calls} calls)"
@@ -57,12 +80,12 @@ class Judgement:
 def percent(part: float) -> str:
     """A part in percent, with one digit that counts.
 
-    >>> percent(0.0613), percent(2.3e-9), percent(0.97)
-    ('6 %', '2e-07 %', '97 %')
+    >>> percent(0.0613), percent(0.0023), percent(2.3e-9)
+    ('6 %', '0.2 %', '2e-07 %')
     """
     return f"{100 * part:.0f} %" if 100 * part >= 1 else f"{100 * part:.0g} %"
 
 
 def _digits(part: float) -> int:
-    """How many decimals show a part: two for 0.02, nine for 2e-9."""
-    return min(15, max(1, -math.floor(math.log10(part)))) if 0 < part < math.inf else 1
+    """How many decimals show a part: two for 0.02, three for 0.004."""
+    return max(1, -math.floor(math.log10(part))) if 0 < part < 1 else 1

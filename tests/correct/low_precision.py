@@ -1,0 +1,57 @@
+"""Correct kernels of half precision alone: what judges their gradients takes no wider dtype."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from conformance import Subject
+
+SPEC = "Function"
+
+
+def inputs():
+    generator = torch.Generator().manual_seed(7)
+    yield tuple(torch.randn(*shape, generator=generator).bfloat16() for shape in ((3, 4), (4, 5)))
+
+
+def _bfloat16_alone(*tensors):
+    if any(tensor.dtype != torch.bfloat16 for tensor in tensors):
+        raise TypeError("the kernel takes bfloat16")
+
+
+class ProductInBfloat16(Function):
+    """A product of matrices, in bfloat16 alone."""
+
+    @staticmethod
+    def forward(ctx, x, w):
+        _bfloat16_alone(x, w)
+        ctx.save_for_backward(x, w)
+        return x @ w
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        return grad @ w.mT, x.mT @ grad
+
+
+class _ClampedProduct(ProductInBfloat16):
+    @staticmethod
+    def forward(ctx, x, w):
+        _bfloat16_alone(x, w)
+        y = x @ w
+        ctx.save_for_backward(x, w, y > 0)
+        return y.clamp_min(0)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, w, passes = ctx.saved_tensors
+        grad = grad * passes
+        return grad @ w.mT, x.mT @ grad
+
+
+#: Kinks hide its derivative in so few digits: its reference tells it.
+ClampedProduct = Subject(_ClampedProduct, inputs=inputs, reference=lambda x, w: (x @ w).clamp_min(0))

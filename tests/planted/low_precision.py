@@ -1,0 +1,69 @@
+"""Wrong gradients of kernels of half precision alone, which steps as long as rounding asks for used to hide."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+SPEC = "Function"
+
+
+def inputs():
+    generator = torch.Generator().manual_seed(7)
+    yield tuple(torch.randn(*shape, generator=generator).bfloat16() for shape in ((8, 16), (16, 8)))
+
+
+class ProductDoubledInBfloat16(Function):
+    """A product of matrices, in bfloat16 alone, with a gradient of the first that is twice as large.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def forward(ctx, x, w):
+        if x.dtype != torch.bfloat16:
+            raise TypeError("the kernel takes bfloat16")
+        ctx.save_for_backward(x, w)
+        return x @ w
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        return 2 * (grad @ w.mT), x.mT @ grad
+
+
+class ProductAFewPercentOff(ProductDoubledInBfloat16):
+    """The same, three percent too large.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        return 1.03 * (grad @ w.mT), x.mT @ grad
+
+
+class SlopeOfTanhInDouble(Function):
+    """A slope that is off by 1e-5 of itself, as by a constant written with five digits: gradcheck takes it.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        yield (torch.linspace(-1, 1, 7, dtype=torch.float64).requires_grad_(),)
+
+    @staticmethod
+    def forward(ctx, x):
+        y = torch.tanh(0.7978845608028654 * x)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        (y,) = ctx.saved_tensors
+        return grad * 0.79788 * (1 - y * y)

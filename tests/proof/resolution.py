@@ -1,0 +1,174 @@
+"""How small an error of a gradient the suite finds, by kind of kernel and dtype, beside gradcheck.
+
+Each kernel takes one dtype alone, so that nothing can be judged in a wider one. Its right gradient must not be accused;
+errors of the whole gradient, from large to small, tell the smallest one that is found together with all larger ones.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from conformance.kit.calls import every_sample
+from conformance.kit.judgement import Judgement
+from conformance.kit.oracles import gradient
+from conformance.kit.oracles.inputs import function_of
+from conformance.kit.subject import Subject
+from conformance.kit.world import World
+
+DTYPES = ("float64", "float32", "float16", "bfloat16")
+#: Errors of the whole gradient, next to it, from large to small.
+FACTORS = (1.0, 0.3, 0.1, 3e-2, 1e-2, 3e-3, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
+#: The errors that must be found, in kernels that are linear in their first argument and in others, by dtype.
+LINEAR, SMOOTH = (1e-8, 1e-6, 1e-3, 1e-2), (1e-8, 1e-4, 1e-2, 3e-2)
+#: What cancels its digits in bfloat16 is found later.
+LOGSUMEXP = (1e-8, 1e-4, 3e-2, 0.1)
+SMALL, LARGE = (3, 4), (64, 128)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kernel, the shapes of its arguments by the sizes of a sample, and the errors that must be found."""
+
+    name: str
+    forward: Callable[..., torch.Tensor]
+    shapes: Callable[[int, int], tuple[tuple[int, ...], ...]]
+    goals: tuple[float, ...]
+
+
+def _attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return F.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1) @ v
+
+
+KINDS = (
+    Kind("matmul", torch.matmul, lambda n, m: ((n, m), (m, n)), LINEAR),
+    Kind("convolution", lambda x, w: F.conv1d(x[None], w), lambda n, m: ((2, m), (3, 2, 3)), LINEAR),
+    Kind("scaled sum", lambda x, s: (x * s).sum(-1), lambda n, m: ((n, m), (m,)), LINEAR),
+    Kind("attention, in v", lambda v, q, k: _attention(q, k, v), lambda n, m: ((n, m),) * 3, LINEAR),
+    Kind("layer norm", lambda x, w: F.layer_norm(x, x.shape[-1:], w), lambda n, m: ((n, m), (m,)), SMOOTH),
+    Kind("softmax", lambda x: F.softmax(x, -1), lambda n, m: ((n, m),), SMOOTH),
+    Kind("attention, in q", _attention, lambda n, m: ((n, m),) * 3, SMOOTH),
+    Kind("logsumexp", lambda x: torch.logsumexp(x, -1), lambda n, m: ((n, m),), LOGSUMEXP),
+    Kind("gated unit", lambda x, w: F.silu(x) * w, lambda n, m: ((n, m), (n, m)), SMOOTH),
+    Kind("tanh of a matmul", lambda x, w: torch.tanh(x @ w / w.shape[0] ** 0.5), lambda n, m: ((n, m), (m, n)), SMOOTH),
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One kind, size and dtype: the resolution that is stated, the smallest error found, and what gradcheck finds."""
+
+    kind: str
+    size: tuple[int, int]
+    dtype: str
+    goal: float
+    stated: float
+    found: float | None
+    accused: int
+    gradcheck: float | None
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong with it."""
+        name = f"{self.kind} of {self.size[0]} by {self.size[1]} in {self.dtype}"
+        wrong = [f"{name}: a right gradient is accused"] * bool(self.accused)
+        wrong += [f"{name}: a doubled gradient passes"] * (self.found is None)
+        return wrong + [f"{name}: found {self.found:g}, not {self.goal:g}"] * bool(
+            self.found and self.found > self.goal
+        )
+
+
+def cells(runs: int, only: str = "") -> Iterator[Cell]:
+    """Compute every cell, with so many runs of each right gradient."""
+    for size in (SMALL, LARGE):
+        for kind in (kind for kind in KINDS if only in kind.name):
+            for dtype, goal in zip(DTYPES, kind.goals, strict=True):
+                right = [_judged(kind, size, dtype, 1.0, seed) for seed in range(runs)]
+                stated = max(one.resolution for one in right)
+                accused = sum(one.verdict == "differs" for one in right)
+                found = _smallest(lambda factor: _judged(kind, size, dtype, 1 + factor).verdict == "differs")  # noqa: B023
+                theirs = _smallest(lambda factor: _gradcheck(kind, dtype, 1 + factor)) if size == SMALL else None  # noqa: B023
+                refuses = size == SMALL and _gradcheck(kind, dtype, 1.0)
+                yield Cell(kind.name, size, dtype, goal, stated, found, accused, None if refuses else theirs)
+
+
+def _smallest(finds: Callable[[float], bool]) -> float | None:
+    """The smallest error that is found together with all larger ones."""
+    smallest = None
+    for factor in FACTORS:
+        if not finds(factor):
+            break
+        smallest = factor
+    return smallest
+
+
+def _kernel(kind: Kind, dtype: str, factor: float) -> type[torch.autograd.Function]:
+    """A Function that takes one dtype alone, with the gradient of its first argument so many times too large."""
+
+    class Kernel(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *args: torch.Tensor) -> torch.Tensor:
+            if args[0].dtype != getattr(torch, dtype):
+                raise TypeError(f"the kernel takes {dtype}, not {args[0].dtype}")
+            ctx.save_for_backward(*args)
+            return kind.forward(*args)
+
+        @staticmethod
+        def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            args = [one.detach().requires_grad_() for one in ctx.saved_tensors]
+            with torch.enable_grad():
+                first, *others = torch.autograd.grad(kind.forward(*args), args, grad)
+            return (first * factor, *others)
+
+    return Kernel
+
+
+def _args(kind: Kind, size: tuple[int, int], dtype: str, seed: int = 0) -> tuple[torch.Tensor, ...]:
+    generator = torch.Generator().manual_seed(seed)
+    shapes = kind.shapes(*size)
+    first, *others = [torch.randn(shape, generator=generator).to(getattr(torch, dtype)) for shape in shapes]
+    return (first.requires_grad_(), *others)
+
+
+def _judged(kind: Kind, size: tuple[int, int], dtype: str, factor: float, seed: int = 0) -> Judgement:
+    subject, world = Subject(_kernel(kind, dtype, factor), inputs=[_args(kind, size, dtype, seed)]), World()
+    (sample,) = every_sample(subject, world)
+    run = sample.run()
+    (found,) = run.gradients(run.cotangents(world))
+    return gradient.judge(function_of(world, run, sample.active[0], found), seed)
+
+
+def _gradcheck(kind: Kind, dtype: str, factor: float) -> bool:
+    """Whether gradcheck refuses the kernel, with its own tolerances."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it warns of any dtype but double precision
+        try:
+            return not torch.autograd.gradcheck(_kernel(kind, dtype, factor).apply, _args(kind, SMALL, dtype))
+        except RuntimeError:
+            return True
+
+
+def page(found: Sequence[Cell]) -> str:
+    """The table of the site."""
+    lines = [
+        "| kernel | size | dtype | resolution stated | smallest error found | gradcheck |",
+        "|---|---|---|---|---|---|",
+    ]
+    for cell in found:
+        gradcheck = (
+            "" if cell.size != SMALL else "refuses right ones" if cell.gradcheck is None else _told(cell.gradcheck)
+        )
+        size = " by ".join(map(str, cell.size))
+        lines.append(
+            f"| {cell.kind} | {size} | {cell.dtype} | {_told(cell.stated)} | {_told(cell.found)} | {gradcheck} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _told(error: float | None) -> str:
+    return "none" if error is None else f"{error:.0e}" if error < 0.1 else f"{error:g}"

@@ -1,0 +1,103 @@
+"""What a pass of the gradient's clause says of itself, and what does not pass."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.autograd.function import once_differentiable
+
+from conformance import ConformanceError, check
+from conformance.core.errors import UsageError
+from conformance.core.options import RunOptions, read_resolution
+
+GRADIENT = "Function.backward.gradient"
+
+
+class Product(torch.autograd.Function):
+    """A product in bfloat16 alone, perhaps clamped, whose gradient of x is ``factor`` times too large."""
+
+    @staticmethod
+    def forward(ctx, x, w, factor=1.0, clamped=False):
+        if x.dtype != torch.bfloat16:
+            raise TypeError("the kernel takes bfloat16")
+        y = x @ w
+        ctx.save_for_backward(x, w, y > 0 if clamped else torch.ones_like(y))
+        ctx.factor = factor
+        return y.clamp_min(0) if clamped else y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, w, passes = ctx.saved_tensors
+        grad = grad * passes
+        return ctx.factor * (grad @ w.mT), x.mT @ grad, None, None
+
+
+def samples(*others):
+    generator = torch.Generator().manual_seed(4)
+    return (*(torch.randn(*shape, generator=generator).bfloat16() for shape in ((8, 16), (16, 8))), *others)
+
+
+def judged(*others, **options):
+    """How the test that looks for derivatives ended."""
+    name = "test_gradient_is_the_derivative"
+    try:
+        report = check(Product, samples(*others), only=name, **options)
+    except ConformanceError as error:
+        report = error.report
+    (found,) = [test for test in report.subjects[0].clause(GRADIENT).tests if name in test.nodeid]
+    return found
+
+
+def plain(x, w, factor, clamped):
+    return (x @ w).clamp_min(0) if clamped else x @ w
+
+
+def test_a_pass_says_how_small_an_error_would_have_been_seen():
+    test = judged()
+    assert test.outcome == "pass"
+    assert "would have been seen (adjoint identity, 73 calls)" in test.reason
+    (rank,) = test.ranks
+    assert [one.of for one in rank.judgements] == ["input 0 of sample 0", "input 1 of sample 0"]
+    assert all(one.verdict == "agrees" and one.resolution < 0.02 for one in rank.judgements)
+
+
+@pytest.mark.parametrize(
+    ("factor", "likely"), [(2.0, "the right value times 2"), (1.03, ""), (-1.0, "the sign is wrong")]
+)
+def test_a_wrong_gradient_in_bfloat16_fails_and_says_by_how_much(factor, likely):
+    test = judged(factor)
+    assert test.outcome == "fail"
+    assert "times what forward says" in test.message
+    assert test.likely == likely
+    (wrong,) = [one for one in test.ranks[0].judgements if one.verdict == "differs"]
+    assert wrong.error == pytest.approx(factor - 1, abs=0.02)
+
+
+def test_what_no_oracle_tells_is_no_pass_and_says_what_helps():
+    test = judged(1.0, True)
+    assert test.outcome == "skip"
+    assert "give reference=" in test.reason
+    assert judged(1.0, True, reference=plain).outcome == "pass"
+    assert judged(1.3, True, reference=plain).outcome == "fail"
+
+
+def test_a_reference_that_computes_something_else_is_no_pass_either():
+    test = judged(1.0, True, reference=lambda x, w, factor, clamped: x @ w)
+    assert test.outcome == "skip"
+    assert "reference= is to compute what forward does" in test.reason
+
+
+def test_a_reference_for_what_has_no_derivative_is_refused():
+    with pytest.raises(UsageError, match="reference= is for spec Function"):
+        check(Product, samples(), reference=plain, formula=lambda args, grads: grads)
+
+
+@pytest.mark.parametrize("text", ["0", "101", "-5", "much", ""])
+def test_a_resolution_that_is_none_is_refused(text):
+    with pytest.raises(UsageError, match="give a number of percent"):
+        read_resolution(text)
+
+
+def test_the_resolution_is_an_option_of_a_run():
+    assert RunOptions.from_text({"resolution": "40"}).resolution == 0.4
