@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from conformance.scan.source import Module
 
@@ -48,7 +50,7 @@ class FunctionClass:
         bound = set(self.bound)
         return tuple(name for name in MEMBERS if name in bound)
 
-    @property
+    @cached_property
     def bound(self) -> dict[str, ast.stmt]:
         """Names that the class body binds, the last binding counts."""
         found: dict[str, ast.stmt] = {}
@@ -68,14 +70,27 @@ class FunctionClass:
         return statement if isinstance(statement, ast.FunctionDef) else None
 
     def lookup(self, name: str) -> tuple[FunctionClass, ast.stmt] | None:
-        """What Python would find under ``name`` before PyTorch's own; None also where that cannot be told."""
-        if name in self.bound:
-            return None if _is_pytorchs(self.bound[name], name) else (self, self.bound[name])
-        for base in self.bases:
-            found = base.lookup(name)
-            if found is not None:
-                return found
-        return None
+        """What Python would find of a member before PyTorch's own; None also where that cannot be told."""
+        return self._found.get(name)
+
+    @cached_property
+    def _found(self) -> Mapping[str, tuple[FunctionClass, ast.stmt]]:
+        """The members by name, own and inherited; the bases' are known, so no class is visited twice."""
+        found: dict[str, tuple[FunctionClass, ast.stmt]] = {}
+        for name in MEMBERS:
+            own = self.bound.get(name)
+            if own is None:
+                inherited = (base.lookup(name) for base in self.bases)
+                first = next(filter(None, inherited), None)
+            else:
+                first = None if _is_pytorchs(own, name) else (self, own)
+            if first is not None:
+                found[name] = first
+        return found
+
+    def __post_init__(self) -> None:
+        """Look the members up, those of the bases being known: of a long line of classes the last would go too deep."""
+        _ = self._found
 
     def method(self, name: str) -> Method | None:
         """Like :meth:`lookup`, plain functions only."""

@@ -24,6 +24,7 @@ class Discovery:
         self._files = {text.module: text.file for text in self._texts.values()}
         self._modules: dict[str, Module | None] = {}
         self._classes: dict[str, list[tuple[str, ast.ClassDef]]] = {}
+        self._by_name: dict[tuple[str, str], list[tuple[str, ast.ClassDef]]] = {}
         self._known: dict[tuple[str, str], FunctionClass | None] = {}
         self.skipped: list[Skipped] = []
 
@@ -34,7 +35,7 @@ class Discovery:
         found: list[FunctionClass] = []
         while waiting:
             done.update(waiting)
-            new = [function for file in waiting for function in self._in_file(file)]
+            new = [function for file in waiting for function in self._whole(file)]
             found += new
             names = {function.node.name.encode() for function in new}
             waiting = [file for file, text in self._texts.items() if file not in done and text.bases & names]
@@ -45,6 +46,14 @@ class Discovery:
         """The parsed module that an import of this name would give, where it is one of these files."""
         file = self._file(name)
         return self._module(file) if file else None
+
+    def _whole(self, file: str) -> list[FunctionClass]:
+        """The Functions of a file; none, and a line, where its classes come from too many others by way of others."""
+        try:
+            return list(self._in_file(file))
+        except RecursionError:
+            self.skipped.append(Skipped(file, "its classes inherit too deeply to be followed"))
+            return []
 
     def _in_file(self, file: str) -> Iterator[FunctionClass]:
         module = self._module(file)
@@ -67,6 +76,8 @@ class Discovery:
             else:
                 self._modules[file] = result
                 self._classes[file] = list(_classes(result.tree.body, ""))
+                for qualname, node in self._classes[file]:
+                    self._by_name.setdefault((file, node.name), []).append((qualname, node))
         return self._modules[file]
 
     def _judge(self, module: Module, qualname: str, node: ast.ClassDef) -> FunctionClass | None:
@@ -105,13 +116,10 @@ class Discovery:
         if f"{module.name}.{text}" in BASES:
             return "torch"
         scope = qualname.rpartition(".")[0]
-        candidates = [
-            (name, other)
-            for name, other in self._classes[module.file]
-            if other is not node and other.name == text.rpartition(".")[2] and _visible(name, text, scope)
-        ]
-        before = [pair for pair in candidates if pair[1].lineno < node.lineno]
-        return self._judge(module, *before[-1]) if before else None
+        alike = self._by_name.get((module.file, text.rpartition(".")[2]), [])
+        before = (pair for pair in reversed(alike) if pair[1].lineno < node.lineno and _visible(pair[0], text, scope))
+        nearest = next(before, None)
+        return self._judge(module, *nearest) if nearest else None
 
     def _by_star(self, module: Module, text: str) -> Meaning:
         """What a name is that nothing in its file binds, where all names of another module are imported there."""
@@ -128,7 +136,7 @@ class Discovery:
         module = self._module(file) if file and depth else None
         if file is None or module is None:
             return None
-        for qualname, node in self._classes[file]:
+        for qualname, node in self._by_name.get((file, name), []):
             if qualname == name:
                 return self._judge(module, qualname, node)
         if not module.names.is_imported(name):

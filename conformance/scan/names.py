@@ -12,6 +12,9 @@ BASES = frozenset(
     for name in ("Function", "InplaceFunction", "NestedIOFunction", "_SingleLevelFunction")
 )
 
+#: A name that stands for more things than these is made up to keep a reader busy.
+MOST = 16
+
 
 class Names:
     """Turns the names used in one module into full dotted names.
@@ -55,7 +58,7 @@ class Names:
 
     def _bind(self, name: str, full: str) -> None:
         known = self._aliases.setdefault(name, [])
-        if full not in known:
+        if full not in known and len(known) < MOST:
             known.append(full)
 
     def _import(self, node: ast.Import) -> None:

@@ -19,13 +19,16 @@ LARGEST = 4_000_000
 UNREADABLE = "not Python that this interpreter reads"
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 CLASS = re.compile(rb"^[ \t]*class\s+[^\s(:]+\s*\(([^):]*)", re.MULTILINE)
-RENAMED = re.compile(rb"Function\s+as\s+(\w+)|^[ \t]*(\w+)\s*=[^\n]*\bautograd\b[^\n]*Function\b", re.MULTILINE)
-LAST_WORD = re.compile(rb"([^\s,.=()\[\]]+)\s*(?:\[[^\]]*\]\s*)?(?:,|$)")
+# No part of these repeats what another part of the same pattern may match: each takes time in proportion to the file.
+RENAMED = re.compile(rb"Function\s+as\s+(\w+)")
+ASSIGNED = re.compile(rb"^[ \t]*(\w+)[ \t]*=([^\n]*)", re.MULTILINE)
+AUTOGRAD = re.compile(rb"\bautograd\b")
+WORD = re.compile(rb"[^\s,.=()\[\]]+")
 
 
 @dataclass(frozen=True)
 class Text:
-    """A file as bytes (kept where it has classes with bases), and the last word of each of those bases."""
+    """A file as bytes (kept where it has classes with bases), and the words of those bases."""
 
     path: Path
     file: str
@@ -38,7 +41,15 @@ class Text:
         """Whether PyTorch's Function may be a base here, under its own name or one that the file gives it."""
         if any(base.endswith(b"Function") for base in self.bases):
             return True
-        return any(word in self.bases for match in RENAMED.finditer(self.data) for word in match.groups())
+        return not self.bases.isdisjoint(self._new_names())
+
+    def _new_names(self) -> Iterator[bytes]:
+        """The names that an import or an assignment may give to PyTorch's Function."""
+        yield from RENAMED.findall(self.data)
+        for name, value in ASSIGNED.findall(self.data):
+            found = AUTOGRAD.search(value)
+            if found and b"Function" in value[found.end() :]:
+                yield name
 
 
 @dataclass(frozen=True)
@@ -63,7 +74,7 @@ def read(place: Place, paths: Iterable[Path]) -> Iterator[Text | Skipped]:
         if data.startswith(UTF16):
             yield Skipped(file, "not UTF-8 text")
             continue
-        bases = frozenset(word for match in CLASS.finditer(data) for word in LAST_WORD.findall(match[1]))
+        bases = frozenset(word for match in CLASS.finditer(data) for word in WORD.findall(match[1]))
         yield Text(path, file, module_name(path), data if bases else b"", bases)
 
 
