@@ -68,7 +68,7 @@ def test_report_json_has_the_published_keys():
     data = broken().to_json()
     assert {"schema", "suite", "environment", "engine", "subjects"} <= set(data)
     subject = data["subjects"][0]
-    assert {"subject", "spec", "verdict", "clauses"} == set(subject)
+    assert {"subject", "spec", "verdict", "clauses", "ranks"} == set(subject)
     own = next(own for own in subject["clauses"] if own["id"] == SUM)
     assert {"id", "level", "verdict", "reason", "tests"} <= set(own)
     assert {"nodeid", "outcome", "seconds", "message", "ranks", "reproduce"} <= set(own["tests"][0])

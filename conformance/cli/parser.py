@@ -46,7 +46,7 @@ class Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         """Called by argparse."""
         from conformance.core.output import say
-        from conformance.run.reporting import suite_version
+        from conformance.core.versions import suite_version
 
         say(f"autograd-conformance {suite_version()}")
         parser.exit()

@@ -165,6 +165,13 @@ def plan(
     return sorted(planned, key=lambda found: found.test.compiles)
 
 
+def promised(tests: Iterable[SuiteTest], clauses: Mapping[str, Clause], torch: str) -> tuple[SuiteTest, ...]:
+    """The tests of what a version of PyTorch promises: some clauses came with a release."""
+    from conformance.core.versions import matches_version
+
+    return tuple(test for test in tests if matches_version(clauses[test.clause].versions, torch))
+
+
 def without_compiler(tests: Iterable[PlannedTest], compiles: bool, simulated: bool = False) -> list[PlannedTest]:
     """The same tests; those that use the compiler are left out unless they were asked for, and on simulated ranks."""
     return [

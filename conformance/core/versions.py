@@ -1,6 +1,9 @@
-"""Versions of PyTorch."""
+"""Versions of PyTorch, and of this package."""
 
 from __future__ import annotations
+
+import re
+from importlib.metadata import PackageNotFoundError, version
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
@@ -20,3 +23,20 @@ def matches_version(versions: str, torch: str) -> bool:
         return wanted.contains(Version(torch).base_version)
     except InvalidVersion:
         return True  # a build that says nothing of itself is held to everything
+
+
+def suite_version() -> str:
+    """The installed version of this package."""
+    try:
+        return version("autograd-conformance")
+    except PackageNotFoundError:
+        return "0"
+
+
+def is_version(text: str) -> bool:
+    """Whether a text is what something may call its version.
+
+    >>> is_version("2.15.0a0+git1f2e3d"), is_version("the newest")
+    (True, False)
+    """
+    return bool(re.fullmatch(r"[0-9]+(\.[0-9]+)*[\w.+-]{0,60}", text))

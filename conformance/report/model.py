@@ -136,6 +136,9 @@ class SubjectResult:
     spec: Annotated[str, Meta(description="The spec it was checked against.")]
     verdict: Annotated[SubjectVerdict, Meta(description="The verdict on it.")]
     clauses: Annotated[tuple[ClauseResult, ...], Meta(description="Every clause of the contract and of its spec.")]
+    ranks: Annotated[
+        tuple[Annotated[int, Meta(ge=1)], ...], Meta(description="The worlds that it is judged in, where it names any.")
+    ] = ()
 
     def clause(self, clause_id: str) -> ClauseResult:
         """The verdict on one clause, by its id, such as ``Function.backward.gradient``.

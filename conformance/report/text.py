@@ -40,8 +40,8 @@ def first_line(text: str) -> str:
     >>> first_line("  gradient of x\nactual: 1")
     'gradient of x'
     """
-    lines = (line.strip() for line in text[:TEXT_LIMIT].splitlines())
-    return visible(next(filter(None, lines), ""))
+    lines = (line.strip() for line in visible(text[:TEXT_LIMIT]).split("\n"))
+    return next(filter(None, lines), "")
 
 
 def one_line(text: str, limit: int = 200) -> str:

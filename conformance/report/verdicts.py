@@ -85,7 +85,7 @@ def judge(
 
     def result(subject: SubjectRef) -> SubjectResult:
         clauses = results((subject.label, subject.spec), owed_by(subject.spec, registry))
-        return SubjectResult(subject.label, subject.spec, overall(clauses), clauses)
+        return SubjectResult(subject.label, subject.spec, overall(clauses), clauses, subject.ranks)
 
     about_engine = [name for name, clause in registry.items() if engine and clause.party == "engine"]
     return Report(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,11 @@ from conformance.core.clauses import Clause, text_hash
 from conformance.core.clauses import digest as installed
 from conformance.core.garbage import collector_paused
 from conformance.core.joining import join
-from conformance.core.outcomes import Outcome, TestOutcome
+from conformance.core.outcomes import BROKEN, Outcome, TestOutcome
 from conformance.core.output import visible
+from conformance.core.versions import is_version, suite_version
+from conformance.core.worlds import MOST_RANKS, are_world_sizes
+from conformance.report.against_plan import against_plan, named
 from conformance.report.consequences import with_consequences
 from conformance.report.files import load
 from conformance.report.model import ClauseResult, Report, SubjectResult, overall, page_of, sha256_of
@@ -23,29 +27,75 @@ from conformance.report.verdicts import judged, owed_by
 _MANY = 20  # problems that are worth printing
 
 
-def verify(path: Path | str, clauses: Mapping[str, Clause], digest: str | None = None) -> list[str]:
-    """What is wrong with a report.json; nothing, if the list is empty.
+@dataclass(frozen=True)
+class Verified:
+    """What became of a report that was recomputed: what is wrong with it, and what had to be taken as it is."""
+
+    problems: tuple[str, ...]
+    taken: str
+
+
+def verify(
+    path: Path | str, clauses: Mapping[str, Clause], digest: str | None = None, with_plan: bool = True
+) -> Verified:
+    """Hold a report.json against the installed suite, and against itself.
 
     Args:
         path: the file.
         clauses: the registry to hold it against.
         digest: the registry's digest; taken from the installed suite when left out.
+        with_plan: whether the installed tests are those of this registry.
 
     Raises:
         UsageError: the file cannot be read, or holds no JSON.
     """
     with collector_paused():
-        problems = _problems(load(path), clauses, digest or installed())
+        data = load(path)
+        try:
+            report = Report.from_json(data)
+        except ValueError as problem:
+            return Verified((_line(str(problem)),), "")
+        digest = digest or installed()
+        same = with_plan and report.suite["clauses_sha256"] == digest and report.suite["version"] == suite_version()
+        problems = [
+            *_against_registry(report, clauses, digest),
+            *_environment(report),
+            *(against_plan(report, clauses) if same else ()),
+            *_recomputed(report, clauses),
+            *_content(data),
+        ]
     more = [f"and {len(problems) - _MANY} more problems"] if len(problems) > _MANY else []
-    return [*map(_line, problems[:_MANY]), *more]
+    return Verified((*map(_line, problems[:_MANY]), *more), _taken(report, same))
 
 
-def _problems(data: Any, clauses: Mapping[str, Clause], digest: str) -> list[str]:
+def _taken(report: Report, same: bool) -> str:
+    """What cannot be recomputed, in words."""
+    excused = sum(clause.expected is not None for part in report.parts for clause in part.clauses)
+    known = [f"that {excused} deviations are accepted"] if excused else []
+    suites = f"the suite was {report.suite['version']}, here it is {suite_version()}"
+    other = [] if same else [f"which tests there are ({suites})"]
+    return ", ".join(["what each rank gave", *known, *other])
+
+
+def _environment(report: Report) -> Iterator[str]:
+    """What is said of where the run took place, and cannot be so."""
+    versions = {"torch": report.environment["torch"], "python": report.environment["python"]}
+    for name, said in {**versions, "suite": report.suite["version"]}.items():
+        if not is_version(said):
+            yield f"{name}: {said!r} is no version"
+    if not are_world_sizes(report.environment["ranks"]):
+        yield f"ranks: world sizes are from 1 to {MOST_RANKS}"
+    for name in ("started", "engine_tested"):
+        if (when := getattr(report, name)) and not _is_time(when):
+            yield f"{name}: {when!r} is no time in ISO 8601"
+
+
+def _is_time(text: str) -> bool:
     try:
-        report = Report.from_json(data)
-    except ValueError as problem:
-        return [str(problem)]
-    return [*_against_registry(report, clauses, digest), *_recomputed(report, clauses), *_content(data)]
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _line(problem: str) -> str:
@@ -75,7 +125,7 @@ def _against_registry(report: Report, clauses: Mapping[str, Clause], digest: str
     owed = {name for name, clause in clauses.items() if clause.party == "engine"}
     yield from _ids("engine", report.engine, owed, clauses)
     for part in report.subjects:
-        yield from _ids(_name(part), part.clauses, set(owed_by(part.spec, clauses)), clauses)
+        yield from _ids(named(part), part.clauses, set(owed_by(part.spec, clauses)), clauses)
     for key, count in Counter((part.subject, part.spec) for part in report.subjects).items():
         if count > 1:
             yield f"{key[0]} ({key[1]}): judged {count} times"
@@ -113,13 +163,17 @@ def _recomputed(report: Report, clauses: Mapping[str, Clause]) -> Iterator[str]:
         for result, verdict, reason in _verdicts(part, clauses, torch):
             yield from _outcomes(part, result)
             if result.verdict != verdict:
-                yield f"{_name(part)}: {result.id} is {result.verdict}, but its outcomes say {verdict}"
+                yield f"{named(part)}: {result.id} is {result.verdict}, but its outcomes say {verdict}"
             elif verdict == "consequence" and result.reason != reason:
-                yield f"{_name(part)}: {result.id} is a consequence of {reason}, not of {result.reason}"
+                yield f"{named(part)}: {result.id} is a consequence of {reason}, not of {result.reason}"
+            elif result.reason != reason:
+                yield f"{named(part)}: {result.id} gives a reason that is not its tests'"
             if result.expected and not result.broken:
-                yield f"{_name(part)}: {result.id} is said to be broken as expected, but is {result.verdict}"
+                yield f"{named(part)}: {result.id} is said to be broken as expected, but is {result.verdict}"
         if part.verdict != overall(part.clauses):
-            yield f"{_name(part)}: {part.verdict}, but the clauses say {overall(part.clauses)}"
+            yield f"{named(part)}: {part.verdict}, but the clauses say {overall(part.clauses)}"
+        if part.clauses and all(result.verdict == "not-applicable" for result in part.clauses):
+            yield f"{named(part)}: no clause applies, so nothing was tested"
 
 
 def _verdicts(
@@ -140,11 +194,22 @@ def _verdicts(
 
 def _outcomes(part: SubjectResult, result: ClauseResult) -> Iterator[str]:
     for test in result.tests:
-        where = f"{_name(part)}: {result.id}: {test.nodeid}"
+        where = f"{named(part)}: {result.id}: {test.nodeid}"
         if test.outcome != _joined(test):
             yield f"{where} is {test.outcome}, but its ranks say {_joined(test)}"
+        yield from _ranks(where, test)
         if (test.clause, test.subject) != (result.id, part.subject) or (part.subject and test.spec != part.spec):
             yield f"{where} is about {test.clause} and {test.subject or 'the engine'}"
+
+
+def _ranks(where: str, test: TestOutcome) -> Iterator[str]:
+    """Ranks that no world has, and broken ones in a test that is not: a bystander waited for somebody who broke."""
+    numbers = [rank.rank for rank in test.ranks]
+    if len(set(numbers)) < len(numbers) or any(number >= test.world for number in numbers):
+        yield f"{where} has other ranks than a world of {test.world}"
+    broken = [rank for rank in test.ranks if rank.outcome in BROKEN]
+    if broken and test.outcome not in BROKEN:
+        yield f"{where} is {test.outcome}, but rank {broken[0].rank} gave {broken[0].outcome}"
 
 
 def _joined(test: TestOutcome) -> Outcome:
@@ -152,7 +217,3 @@ def _joined(test: TestOutcome) -> Outcome:
     if not test.ranks and test.outcome in {"skip", "not-applicable"}:
         return test.outcome
     return join(test.ranks, test.world)[0]
-
-
-def _name(part: SubjectResult) -> str:
-    return f"{part.subject} ({part.spec})" if part.subject else "engine"

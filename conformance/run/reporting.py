@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from conformance.core import clauses
 from conformance.core.plan import PlannedTest, SubjectRef
+from conformance.core.versions import suite_version
 
 if TYPE_CHECKING:
     from conformance.core.outcomes import TestOutcome
     from conformance.report.model import Report
-
-
-def suite_version() -> str:
-    """The installed version of this package."""
-    try:
-        return version("autograd-conformance")
-    except PackageNotFoundError:
-        return "0"
 
 
 def report_on(

@@ -14,7 +14,7 @@ from conformance.core.catalog import SuiteTest
 from conformance.core.errors import UsageError
 from conformance.core.options import RunOptions
 from conformance.core.outcomes import BAD_SUBJECT
-from conformance.core.plan import PlannedTest, SubjectRef, plan, without_compiler
+from conformance.core.plan import PlannedTest, SubjectRef, plan, promised, without_compiler
 from conformance.core.signatures import parse
 from conformance.core.worlds import is_simulated
 from conformance.ranks.client import Forkserver
@@ -39,14 +39,11 @@ if TYPE_CHECKING:
 
 def promised_tests() -> tuple[SuiteTest, ...]:
     """The suite's tests of what the installed PyTorch promises: some clauses came with a release."""
-    from conformance.core.versions import matches_version
-
     try:
         torch = version("torch")  # what is installed says so without being imported
     except PackageNotFoundError:
         torch = ""
-    registry = clauses.registry()
-    return tuple(test for test in catalog.suite() if matches_version(registry[test.clause].versions, torch))
+    return promised(catalog.suite(), clauses.registry(), torch)
 
 
 class Session:
