@@ -14,13 +14,32 @@ from conformance.core.options import RunOptions
 from conformance.core.output import complain, discard, say, say_data, why_unwritable
 from conformance.core.prose import counted
 from conformance.core.streams import escape_what_they_cannot_say, open_missing
+from conformance.run.interrupts import interruptible
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
     open_missing()
     escape_what_they_cannot_say()
-    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        with interruptible():  # from the start: reading what a run needs takes a while
+            return _carry_out(list(sys.argv[1:] if argv is None else argv))
+    except UsageError as error:
+        complain(str(error))
+        return BAD_USAGE
+    except KeyboardInterrupt:
+        complain("interrupted")
+        return INTERRUPTED
+    except MemoryError:
+        complain("this machine has not enough memory for that")
+        return BROKE
+    except OSError as error:
+        complain(why_unwritable(error) if error.filename is None else f"{error.filename}: {error.strerror}")
+        discard(sys.stdout)
+        return BROKE
+
+
+def _carry_out(words: list[str]) -> int:
     passed_on: list[str] = []
     if "--" in words:
         cut = words.index("--")
@@ -29,19 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = parser().parse_args(words, argparse.Namespace(passed_on=passed_on))
     except SystemExit as ending:
         return int(ending.code or 0)
-    try:
-        status = COMMANDS[arguments.command](arguments)
-        sys.stdout.flush()
-    except UsageError as error:
-        complain(str(error))
-        return BAD_USAGE
-    except KeyboardInterrupt:
-        complain("interrupted")
-        return INTERRUPTED
-    except OSError as error:
-        complain(why_unwritable(error) if error.filename is None else f"{error.filename}: {error.strerror}")
-        discard(sys.stdout)
-        return BROKE
+    status = COMMANDS[arguments.command](arguments)
+    sys.stdout.flush()
     return status
 
 

@@ -20,7 +20,7 @@ from conformance.core.output import complain
 from conformance.ranks.cluster.store import Launch, launcher, pop_launch
 from conformance.run.emulation import emulated_library
 from conformance.run.engine_record import engine_record
-from conformance.run.interrupts import interruptible
+from conformance.run.interrupts import Interrupts, interruptible
 from conformance.run.journal import Journal, begun_by
 from conformance.run.session import Session
 
@@ -65,10 +65,10 @@ def run(options: RunOptions, passed_on: Sequence[str]) -> int:
 
 
 def _run_here(options: RunOptions, passed_on: Sequence[str], key: bytes) -> int:
-    with interruptible():
+    with interruptible() as interrupts:
         options, journal = _resumed(options, key)
         with Session(options) as session:  # early, so that torch is imported while we read on
-            return _run(session, passed_on, journal, key)
+            return _run(session, passed_on, journal, key, interrupts)
 
 
 def _run_as_leader(launch: Launch, options: RunOptions, passed_on: Sequence[str]) -> int:
@@ -82,14 +82,14 @@ def _run_as_leader(launch: Launch, options: RunOptions, passed_on: Sequence[str]
     cluster = Cluster(launch)
     status = BROKE
     try:
-        with interruptible():
+        with interruptible() as interrupts:
             if options.report and not options.resume and begun_by(Path(options.report), launcher(), launch.key):
                 options = replace(options, resume=options.report)
             options, journal = _resumed(options, launch.key)
             options = replace(options, ranks=world_sizes(options.ranks, launch.size))
             with Session(options, forkserver=forkserver, cluster=cluster) as session:
                 cluster.gather(forkserver)
-                status = _run(session, passed_on, journal, launch.key)
+                status = _run(session, passed_on, journal, launch.key, interrupts)
     except UsageError:
         status = BAD_USAGE
         raise
@@ -110,7 +110,9 @@ def _resumed(options: RunOptions, key: bytes) -> tuple[RunOptions, Journal | Non
     return options.resumed(asked), journal
 
 
-def _run(session: Session, passed_on: Sequence[str], journal: Journal | None, key: bytes) -> int:
+def _run(
+    session: Session, passed_on: Sequence[str], journal: Journal | None, key: bytes, interrupts: Interrupts
+) -> int:
     import pytest
 
     from conformance.cli.finish import finish
@@ -131,6 +133,7 @@ def _run(session: Session, passed_on: Sequence[str], journal: Journal | None, ke
         complain(str(error))
         return BROKE
     finally:
+        interrupts.finishing = True
         with contextlib.suppress(OSError, SystemExit):  # the terminal may be gone
             progress.stop()
         if journal is not None:
@@ -143,7 +146,8 @@ def _run(session: Session, passed_on: Sequence[str], journal: Journal | None, ke
     for problem in filter(None, (broken, lost)):
         complain(problem)
     interrupted = status == pytest.ExitCode.INTERRUPTED
-    return finish(session, recorder.report(interrupted), expected, broken=bool(broken))
+    ended = finish(session, recorder.report(interrupted), expected, broken=bool(broken))
+    return INTERRUPTED if interrupts.count else ended
 
 
 def _run_tests(session: Session, recorder: Recorder, passed_on: Sequence[str]) -> tuple[int, str]:

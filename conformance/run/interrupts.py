@@ -15,19 +15,30 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SHOW_CURSOR = b"\x1b[?25h"
 
 
+class Interrupted(KeyboardInterrupt):
+    """The first interrupt.
+
+    Of a plain KeyboardInterrupt that leaves an ``exec``, as modules run some while they are imported, CPython takes
+    note, and ends the process with status 130 whatever it returns.
+    """
+
+
 class Interrupts:
     """The first interrupt lets the run end with a report of what there is; the second ends it at once."""
 
     def __init__(self) -> None:
         self.count = 0
+        self.finishing = False  # the run is over, and its report is being written
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """Called for SIGINT, SIGTERM and SIGHUP."""
         if number == signal.SIGHUP and self.count:
             return  # a terminal that goes away may say so twice
         self.count += 1
+        if self.count == 1 and self.finishing:
+            return
         if self.count == 1:
-            raise KeyboardInterrupt
+            raise Interrupted
         # The forkserver sees our end of its connection close, and ends every rank.
         with contextlib.suppress(OSError):
             if os.isatty(2):
