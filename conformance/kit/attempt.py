@@ -10,10 +10,12 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from traceback import FrameSummary
+from typing import Any
 
 from conformance.core.errors import UsageError
 from conformance.core.outcomes import BAD_SUBJECT, BadSubject, Outcome
 from conformance.core.prose import clipped
+from conformance.kit.blame import expect_own
 from conformance.kit.deviations import Deviation, NotApplicable, Skipped, Unfit
 from conformance.kit.frames import SUITE, TORCH, foreign
 from conformance.kit.seeds import seed
@@ -73,14 +75,18 @@ def _ending(action: Callable[[], object]) -> tuple[Outcome | BadSubject, str, st
     return "pass", unjudged if isinstance(unjudged, str) else "", ""
 
 
-def call_body(module: str, function: str, arguments: Iterable[str], offered: Mapping[str, object]) -> object:
+def call_body(module: str, function: str, arguments: Iterable[str], offered: Mapping[str, Any]) -> object:
     """Call a test's body with those of the offered arguments that it takes, from a known state of all generators.
 
     Returns:
         A text where the test passed and could not judge a part of the samples; it says which.
     """
     seed(0)
-    return getattr(importlib.import_module(module), function)(**{name: offered[name] for name in arguments})
+    try:
+        return getattr(importlib.import_module(module), function)(**{name: offered[name] for name in arguments})
+    except Exception as error:
+        expect_own(offered.get("subject"), error)
+        raise
 
 
 def text_of(error: BaseException) -> str:

@@ -1,0 +1,81 @@
+"""Whom an exception blames: the subject's own code, or what ``call=`` does around it."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from collections.abc import Iterator
+from functools import lru_cache
+from traceback import FrameSummary
+from types import FunctionType
+from typing import Any
+
+import torch
+
+from conformance.kit.deviations import Deviation, NotApplicable, Skipped, Unfit
+from conformance.kit.frames import foreign, last_own
+from conformance.kit.subject import ANSWERED, Subject
+
+#: How a line calls a Function; the compiler keeps lines, and not what they call.
+_APPLIES = ".apply("
+
+
+def expect_own(subject: Subject | None, error: Exception) -> None:
+    """Go on if an exception comes from the subject's own code, or nobody can tell.
+
+    Raises:
+        NotApplicable: what ``call=`` does around the subject raised it.
+        Skipped: the same, and no call has come back so far.
+    """
+    raised = error.__cause__ if isinstance(error, Deviation) else error
+    if subject is None or subject.call is None or isinstance(raised, NotApplicable | Skipped | Unfit | None):
+        return
+    frames = _frames(raised)
+    own = [frame for frame in frames if not foreign(frame.filename)]
+    if not own or any(_is_in(frame, subject.target) for frame in own) or _is_applied(raised, frames, subject.target):
+        return
+    words = next(iter(str(raised).splitlines()), "")
+    told = f"call= raises outside of {_name(subject)}: {type(raised).__name__}: {words} (at {last_own(own)})"
+    raise (NotApplicable if subject.label in ANSWERED else Skipped)(told) from error
+
+
+def _frames(error: BaseException) -> list[FrameSummary]:
+    """Where an exception was raised; that of the compiler, in the code that it read."""
+    found = getattr(error, "real_stack", None) or traceback.extract_tb(error.__traceback__)
+    return list(found)
+
+
+def _is_applied(error: BaseException, frames: list[FrameSummary], target: Any) -> bool:
+    """Whether PyTorch was in the middle of calling the subject itself, or may have been."""
+    if getattr(error, "real_stack", None):
+        return _APPLIES in (frames[-1].line or "")
+    if not _sources(target):  # an operation of PyTorch's own has no frame
+        return foreign(frames[-1].filename)
+    classes = [frame.f_locals.get("cls") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return any(isinstance(one, type) and isinstance(target, type) and issubclass(one, target) for one in classes)
+
+
+def _is_in(frame: FrameSummary, target: Any) -> bool:
+    """Whether a frame is a line of the subject's class, of one it derives from, or of the function that it is."""
+    line = frame.lineno or 0
+    return any(frame.filename == file and first <= line < end for file, first, end in _sources(target))
+
+
+@lru_cache(maxsize=64)
+def _sources(target: Any) -> tuple[tuple[str, int, int], ...]:
+    return tuple(_read(target))
+
+
+def _read(target: Any) -> Iterator[tuple[str, int, int]]:
+    bases = target.__mro__ if isinstance(target, type) else (inspect.unwrap(target),)
+    for one in bases:
+        if isinstance(one, type | FunctionType) and one is not torch.autograd.Function:
+            try:
+                lines, first = inspect.getsourcelines(one)
+                yield inspect.getsourcefile(one) or "", first, first + len(lines)
+            except (OSError, TypeError):  # it has none
+                continue
+
+
+def _name(subject: Subject) -> str:
+    return getattr(subject.target, "__name__", type(subject.target).__name__)

@@ -1,0 +1,63 @@
+"""Who is accused of an exception: the frames decide, and `call=` is not the subject."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from conformance import ConformanceError, Subject, check
+
+X = (torch.rand(3, 2, dtype=torch.float64, requires_grad=True),)
+
+
+class Double(torch.autograd.Function):
+    """Right."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+class Fails(Double):
+    """Its own backward raises, in a function that it calls."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        return _refused(grad) * 2
+
+
+def _refused(grad):
+    raise ValueError("no gradients")
+
+
+class OneTooMany(Double):
+    """PyTorch raises on its behalf, with no line of it."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2, grad
+
+
+def found(subject):
+    with pytest.raises(ConformanceError) as caught:
+        check(subject)
+    return caught.value.report.subjects[0]
+
+
+@pytest.mark.parametrize("function", [Fails, OneTooMany])
+def test_a_class_is_accused_of_what_it_raises_whatever_call_does(function):
+    subject = Subject(function, inputs=[X], call=lambda function, x: function.apply(x + 1))
+    assert found(subject).verdict == "fails"
+
+
+def test_a_call_that_never_comes_back_leaves_the_subject_incomplete():
+    subject = found(Subject(Double, inputs=[X], call=lambda function, x: function.apply(x.view(7))))
+    assert subject.verdict == "incomplete"
+    assert not [clause.id for clause in subject.clauses if clause.broken]
+    (reason,) = {clause.reason for clause in subject.clauses if clause.verdict == "skipped"}
+    assert reason.startswith("call= raises outside of Double: RuntimeError: shape '[7]' is invalid")
+    assert "test_blame.py" in reason
