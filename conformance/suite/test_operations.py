@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 
 import torch
 from torch.utils import _pytree as pytree
 
+from conformance.core.prose import with_article
 from conformance.kit import expect
+from conformance.kit.backward import need_backward
 from conformance.kit.calls import SampleCall, every_sample
 from conformance.kit.deviations import need
 from conformance.kit.gradients import grads_kept
 from conformance.kit.marks import clause
+from conformance.kit.numerics.nearby import direction
 from conformance.kit.observation.looks import look_at
 from conformance.kit.observation.operations import MethodCall, operations_of
 from conformance.kit.subject import Subject
@@ -43,21 +47,9 @@ def test_no_tensor_that_requires_grad_is_used_unseen(subject: Subject, world: Wo
     derived, calls = operations_of(subject, "forward")
     for sample in every_sample(derived, world):
         before = len(calls)
-        run = sample.run()
-        # Where no tensor of a sample requires grad, nobody asked for gradients of those in a list.
-        inside = {
-            id(run.values[at]): at for at in sample.active if at not in sample.top and sample.values[at].requires_grad
-        }
-        captured = {id(tensor): tensor for call in calls[before:] for tensor in _captured(call, set(inside))}
+        sample.run()
+        captured = {id(tensor): tensor for call in calls[before:] for tensor in _captured(call)}
         for tensor in captured.values():
-            if id(tensor) in inside:
-                expect.that(
-                    _reaches(sample, inside[id(tensor)], world),
-                    f"{sample.name(inside[id(tensor)])}, a tensor inside an argument, used in forward",
-                    "it requires grad, and gets no gradient: autograd does not look into containers",
-                    "an argument of apply of its own, or detached where no gradient is meant",
-                )
-                continue
             expect.that(
                 _is_copied(sample, tensor) or _gets_a_gradient(sample, tensor, world),
                 f"a tensor that requires grad and is no argument, used in forward of {sample.label}",
@@ -66,12 +58,76 @@ def test_no_tensor_that_requires_grad_is_used_unseen(subject: Subject, world: Wo
             )
 
 
-def _captured(call: MethodCall, inside: set[int]) -> Iterator[torch.Tensor]:
+@clause("Function.backward.gradient")
+def test_tensors_inside_arguments_get_their_gradients(subject: Subject, world: World) -> None:
+    """A tensor in a list or a dict that requires grad, and that the result changes with, gets a gradient."""
+    need(subject.gradient_kind == "numeric", "its gradient is a declared one, or its spec says what it is")
+    need_backward(subject)
+    derived, calls = operations_of(subject, "forward")
+    for sample in every_sample(derived, world):
+        before = len(calls)
+        run = sample.run()
+        # If no tensor of a sample requires grad, nobody asked for gradients of those in a list.
+        inside = {
+            id(run.values[at]): at for at in sample.active if at not in sample.top and sample.values[at].requires_grad
+        }
+        captured = [id(tensor) for call in calls[before:] for tensor in _captured(call, set(inside))]
+        for at in dict.fromkeys(inside[one] for one in captured if one in inside):
+            if world.try_call(_follows, sample, at, world):
+                expect.that(
+                    _reaches(sample, at, world),
+                    f"{sample.name(at)}, a tensor inside an argument, which the result changes with",
+                    "it requires grad, and gets no gradient: autograd does not look into containers",
+                    "an argument of apply of its own, or detached where no gradient is meant",
+                )
+
+
+@clause("Function.backward.gradient")
+def test_results_lead_back(subject: Subject, world: World) -> None:
+    """A result that changes with an input leads back to it, unless it is marked as not differentiable."""
+    need(subject.gradient_kind == "numeric", "its gradient is a declared one, or its spec says what it is")
+    need_backward(subject)
+    looks = look_at(subject, world)
+    for look in looks:
+        run = look.sample.run()
+        if run.outputs or any(call.of("mark_non_differentiable") for call in look.witness.calls):
+            continue
+        for at in sorted(look.sample.top.intersection(look.sample.active)):
+            expect.that(
+                not world.try_call(_follows, look.sample, at, world),
+                f"result of {look.sample.label}, which changes with {look.sample.names[at]}",
+                f"{_kind(run.result)}, no tensor of which leads back: autograd does not look into containers",
+                "tensors as outputs of their own, or marked as not differentiable",
+            )
+
+
+def _kind(result: object) -> str:
+    parts = [part for part in (result if isinstance(result, tuple) else (result,)) if not differentiable(part)]
+    return " and ".join(dict.fromkeys(with_article(part) for part in parts)) or with_article(result)
+
+
+def _follows(sample: SampleCall, at: int, world: World) -> bool | None:
+    """Whether the numbers of the result change with one value, and do not from call to call; None if not."""
+    value = sample.values[at].detach()
+    moved = sample.having({at: value + 0.1 * direction(world, value, "moved", at)})
+    one, again, other = (
+        [y.detach() for y in each.run().tensors if differentiable(y)] for each in (sample, sample, moved)
+    )
+    if len(one) != len(other) or not all(map(same_values, one, again)):
+        return None
+    return not all(map(same_values, one, other)) or None
+
+
+def _captured(call: MethodCall, inside: AbstractSet[int] = frozenset()) -> Iterator[torch.Tensor]:
     """Tensors that require grad, did not come as arguments, and were not made during the call.
 
     A view or a copy of one stands for it. Where all that is computed from it are masks and indices, nothing is lost.
+
+    Args:
+        call: the call.
+        inside: what came inside of an argument, by identity.
     """
-    known = {id(leaf) for leaf in pytree.tree_leaves(call.args)} - inside
+    known = {id(leaf) for leaf in pytree.tree_leaves(call.args)}.difference(inside)
     known |= {id(value) for value in call.args}
     behind: dict[int, list[torch.Tensor]] = {}
     for operation in call.operations:
@@ -133,6 +189,8 @@ def test_no_result_tensor_is_inside_a_container(subject: Subject, world: World) 
     for look in looks:
         for call in look.witness.calls:
             need(look.sample.active, "no input can be differentiated")
+            leads_back = subject.gradient_kind != "numeric" or look.sample.run().outputs
+            need(leads_back, "no result leads back to an input; see Function.backward.gradient")
             for index, value in enumerate(call.output if isinstance(call.output, tuple) else (call.output,)):
                 inside = [leaf for leaf in pytree.tree_leaves(value) if leaf is not value and differentiable(leaf)]
                 expect.that(

@@ -116,7 +116,7 @@ class TensorOnCtxUntilBackward(Square):
 class TensorsInAList(right.DetachesTensorsInAList):
     """Takes its tensors in a list, into which autograd does not look; one more argument makes it seem to work.
 
-    Breaks: Function.forward.captures
+    Breaks: Function.backward.gradient
     """
 
     inputs = right.DetachesTensorsInAList.inputs

@@ -70,3 +70,58 @@ class OnesForTheUnused(_Parts):
             torch.ones_like(second) if first is None else first,
             torch.ones_like(first) if second is None else second,
         )
+
+
+class NothingLeadsBack(_Parts):
+    """Returns its results in a dict, where autograd does not see them: no gradient comes out at all.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return {"sine": x.sin(), "power": x.exp()}
+
+
+class ListOfInputs(Function):
+    """Takes its tensors in a list, where autograd does not see them: no gradient comes out at all.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        yield ([torch.randn(3, dtype=torch.float64, requires_grad=True) for _ in range(2)],)
+
+    @staticmethod
+    def forward(ctx, tensors):
+        ctx.save_for_backward(*tensors)
+        return tensors[0] * tensors[1]
+
+    @staticmethod
+    def backward(ctx, grad):
+        one, other = ctx.saved_tensors
+        return [grad * other, grad * one]
+
+
+class OneOfThemInAList(Function):
+    """Takes one tensor by itself, and the others in a list, which get no gradient.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def inputs():
+        x, *others = (torch.randn(3, dtype=torch.float64, requires_grad=True) for _ in range(3))
+        yield x, others
+
+    @staticmethod
+    def forward(ctx, x, others):
+        ctx.save_for_backward(x, *others)
+        return x * others[0] * others[1]
+
+    @staticmethod
+    def backward(ctx, grad):
+        _, one, other = ctx.saved_tensors
+        return grad * one * other, None
