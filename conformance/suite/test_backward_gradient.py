@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import torch
+from torch.utils import _pytree as pytree
 
-from conformance.kit import expect
-from conformance.kit.calls import Run, differentiate, differentiated, in_double
+from conformance.kit import expect, seeds
+from conformance.kit.calls import BACKWARD_SEED, Run, SampleCall, differentiate, differentiated, in_double
+from conformance.kit.copies import apart
 from conformance.kit.deviations import need
-from conformance.kit.marks import clause
+from conformance.kit.gradients import grads_kept
+from conformance.kit.marks import cases, clause
 from conformance.kit.numerics.formula import declared_gradients
 from conformance.kit.numerics.gradient_checks import SINGLE, expect_derivative, gradients_of
 from conformance.kit.numerics.own_parameters import expect_derivative_of_parameters
@@ -16,9 +19,12 @@ from conformance.kit.numerics.slopes import epsilon
 from conformance.kit.observation.returned import explained
 from conformance.kit.oracles.sample import judged_inputs, said_of, takes_half_alone
 from conformance.kit.subject import Subject
+from conformance.kit.tensors import dense
 from conformance.kit.variations.variants import OWN, draws, farthest, moved_apart
 from conformance.kit.world import World
 
+#: What a gradient in a leaf may come from that is not added up once.
+MEDDLED = "backward writes grad itself, as an inner backward pass does, or returns what it finds there"
 #: The factor by which a gradient scaler multiplies the loss at first.
 LOSS_SCALE = 65536.0
 #: How far gradients that should agree may be apart, next to their size: what is looked for is wrong and not imprecise.
@@ -98,6 +104,45 @@ def test_gradient_is_linear_in_the_incoming_ones(subject: Subject, world: World)
         _expect_linear(run, scaled, large, f"incoming gradients {LOSS_SCALE:g} times as large")
         _expect_linear(run, [sum(each) for each in zip(*alone, strict=True)], plain, "each output alone, added up")
     need(tried, "it draws random numbers, or takes half precision alone")
+
+
+@clause("Function.backward.gradient")
+@cases(before=["none", "a gradient of an earlier pass"])
+def test_gradient_is_added_to_the_one_that_is_there(subject: Subject, world: World, before: str) -> None:
+    """A backward pass adds its gradient, once, to what the grad of a leaf holds, as every training loop counts on."""
+    need(subject.gradient_kind != "spec", OWN)
+    tried = 0
+    for sample, run in differentiated(subject, world):
+        if draws(sample, world):
+            continue
+        cotangents = run.cotangents(world)
+        plain = run.gradients(cotangents)
+        held = {at: torch.full_like(leaf, 3.0) for at, leaf in run.leaves.items()} if before != "none" else {}
+        actual = world.try_call(_accumulated, sample, cotangents, held)
+        for at, one, gradient in zip(run.leaves, actual or (), plain, strict=actual is not None):
+            if one is None and gradient is None:
+                continue
+            tried += 1
+            right = held.get(at, torch.zeros_like(run.leaves[at])) + (0 if gradient is None else dense(gradient))
+            what = f"grad of {sample.name(at)}, a leaf, after a backward pass; it held {before} before"
+            expect.close(torch.zeros_like(right) if one is None else dense(one), right.detach(), what, likely=MEDDLED)
+    need(tried, "it draws random numbers, or takes no leaves that require grad")
+
+
+def _accumulated(
+    sample: SampleCall, cotangents: list[torch.Tensor], held: dict[int, torch.Tensor]
+) -> list[torch.Tensor | None]:
+    """What the grad of each leaf is after a backward pass, in a call with the leaves themselves."""
+    leaves = {at: sample.values[at].detach().clone().requires_grad_() for at in sample.active}
+    for at, gradient in held.items():
+        leaves[at].grad = gradient.clone()
+    values = [leaves.get(at, value) for at, value in enumerate(sample.plain)]
+    seeds.seed(0, sample.holders)
+    with grads_kept(sample.values[at] for at in sample.of_modules):
+        run = Run.of(sample, tuple(pytree.tree_unflatten(values, sample.structure)), leaves)
+        seeds.seed(BACKWARD_SEED, sample.holders)
+        torch.autograd.backward(run.outputs, [apart(cotangent) for cotangent in cotangents])
+    return [leaf.grad for leaf in leaves.values()]
 
 
 def _one_at_a_time(cotangents: list[torch.Tensor]) -> list[list[torch.Tensor]]:

@@ -161,7 +161,7 @@ def test_attributes_of_arguments_are_left_alone(subject: Subject, world: World) 
                     f"attributes of {sample.name(at)}, after {'forward and backward' if chosen else 'forward'}",
                     after,
                     before[at],
-                    _taken_for_ctx(after),
+                    _cause(after, before[at]),
                 )
     need(compared, "it works in place, and takes no leaves that require grad")
 
@@ -193,8 +193,10 @@ def _called_and_differentiated(sample: SampleCall, leaves: list[Any], chosen: tu
     return True
 
 
-def _taken_for_ctx(attributes: dict[str, Any]) -> str:
+def _cause(attributes: dict[str, Any], before: dict[str, Any]) -> str:
     """Name the decorator that writes on the first argument of forward, which it takes for ctx."""
+    if attributes == {**before, "grad": attributes["grad"]}:
+        return "backward writes the grad of the caller's tensor; see Function.backward.gradient"
     if "_fwd_used_autocast" not in attributes["others"]:
         return ""
     return "custom_fwd on a forward without ctx: it takes the first argument for ctx, and writes on it"

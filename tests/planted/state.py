@@ -116,7 +116,7 @@ class LeavesANoteOnTheTensor(Square):
 class InnerBackwardIntoTheCaller(Square):
     """Computes its gradient by an inner backward pass from the saved tensor itself, which also fills its ``grad``.
 
-    Breaks: Function.forward.flags-untouched
+    Breaks: Function.backward.gradient
     """
 
     @staticmethod
@@ -130,10 +130,23 @@ class InnerBackwardIntoTheCaller(Square):
         return torch.autograd.grad(y, x, grad)[0]
 
 
+class AddsToTheCallersGradient(Square):
+    """Adds what grad holds already to what it returns, so that autograd counts it twice.
+
+    Breaks: Function.backward.gradient
+    """
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        gradient = Square.backward(ctx, grad)
+        return gradient if not x.is_leaf or x.grad is None else gradient + x.grad
+
+
 class ForgetsTheCallersGradient(Square):
     """backward sets the grad of its input to None, and with it what earlier passes had added up there.
 
-    Breaks: Function.forward.flags-untouched
+    Breaks: Function.backward.gradient
     """
 
     @staticmethod
