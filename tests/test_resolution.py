@@ -101,3 +101,54 @@ def test_a_resolution_that_is_none_is_refused(text):
 
 def test_the_resolution_is_an_option_of_a_run():
     assert RunOptions.from_text({"resolution": "40"}).resolution == 0.4
+
+
+class Perturbed(torch.autograd.Function):
+    """Whether noise takes a number above zero; the gradient is the score, which depends on what was drawn."""
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        noise = torch.randn_like(x)
+        y = (x + noise > 0).to(x.dtype)
+        ctx.save_for_backward(y, noise)
+        ctx.factor = factor
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        y, noise = ctx.saved_tensors
+        return ctx.factor * grad * y * noise, None
+
+
+def score(args, grads, forward):
+    with forward.random():
+        noise = torch.randn_like(args[0])
+    return (grads[0] * forward.results[0] * noise,)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_a_formula_is_given_what_forward_returned_and_drew(dtype):
+    x = torch.linspace(-1, 1, 9, dtype=dtype)
+    assert check(Perturbed, (x, 1.0), formula=score).subjects[0].verdict == "conforms"
+    for factor in (2.0, 1.1):
+        with pytest.raises(ConformanceError) as caught:
+            check(Perturbed, (x, factor), formula=score, only=GRADIENT)
+        assert caught.value.report.subjects[0].clause(GRADIENT).verdict == "fail"
+
+
+def test_the_formula_goes_on_with_the_numbers_of_backward():
+    def formula(args, grads, forward):
+        with forward.random():
+            torch.rand(3)
+        return (grads[0] * torch.rand_like(grads[0]),)
+
+    class Sampled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.round()
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * torch.rand_like(grad)
+
+    check(Sampled, (torch.linspace(-1, 1, 9, dtype=torch.float64),), formula=formula)

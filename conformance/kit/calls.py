@@ -21,8 +21,8 @@ from conformance.kit.world import World
 
 __all__ = ["Run", "SampleCall", "every_sample"]
 
-#: Backward passes draw the same random numbers every time.
-BACKWARD_SEED = 1
+#: Forward and backward passes draw the same random numbers every time.
+FORWARD_SEED, BACKWARD_SEED = 0, 1
 #: Under this name a world knows whether its ranks' results have a gradient in the same places.
 ALIKE = "results alike"
 NO_TENSOR = "called with its samples it returns no tensor, so backward never runs; give samples for which it does"
@@ -84,7 +84,7 @@ class SampleCall:
         changed = {at: value for at, value in values.items() if at not in self.of_modules}
         return replace(self, values=tuple(changed.get(at, value) for at, value in enumerate(self.values)))
 
-    def run(self, needed: Iterable[int] | None = None, seed: int = 0) -> Run:
+    def run(self, needed: Iterable[int] | None = None, seed: int = FORWARD_SEED) -> Run:
         """Call the subject with copies, so that it may change them; random numbers are the same every time.
 
         Args:

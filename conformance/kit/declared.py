@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-#: ``formula(args, grads)`` gives the expected gradient of every argument; it may stand alone for one argument.
-Formula = Callable[[tuple[Any, ...], tuple[Any, ...]], Sequence[torch.Tensor | None] | torch.Tensor]
+#: ``formula(args, grads)`` gives the expected gradient of every argument; it may stand alone for one argument. One that
+#: has a parameter ``forward`` is given the :class:`ForwardCall` whose gradient it is.
+Formula = Callable[..., Sequence[torch.Tensor | None] | torch.Tensor]
+
+
+@dataclass(frozen=True)
+class ForwardCall:
+    """What forward returned, and the random numbers that it drew, for a gradient that depends on either."""
+
+    #: The tensors of the result.
+    results: tuple[torch.Tensor, ...]
+    #: A block in which random numbers are those that forward drew, from the first on.
+    random: Callable[[], AbstractContextManager[None]]
 
 
 def straight(args: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -183,7 +183,8 @@ def check(
         ranks: world sizes for clauses that need several ranks; one rank where nothing is given.
         call: ``call(function, *args)``, for a signature other than the documented one.
         gradient: ``"declared"`` where the gradient is no true derivative on purpose; needs ``formula``.
-        formula: ``formula(args, grads)`` gives the expected gradient of every argument.
+        formula: ``formula(args, grads)`` gives the expected gradient of every argument; a parameter ``forward`` is
+            given what forward returned (``forward.results``) and drew (``with forward.random():``).
         reference: the same function written plainly in PyTorch; results and gradients are compared with its own in
             double precision. A kernel of half precision alone needs one, if differences cannot tell its gradient.
         types: the SPMD types of its tensors, such as ``"P -> I"``, for spec ``Collective``.

@@ -17,6 +17,7 @@ from conformance.kit.numerics.own_parameters import expect_derivative_of_paramet
 from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.numerics.slopes import epsilon
 from conformance.kit.observation.returned import explained
+from conformance.kit.oracles import formula
 from conformance.kit.oracles.sample import judged_inputs, said_of, takes_half_alone
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import dense
@@ -81,6 +82,9 @@ def test_gradient_is_the_declared_one(subject: Subject, world: World) -> None:
         for at, right in declared_gradients(run, cotangents).items():
             what = f"gradient of {sample.name(at)}, against the declared formula"
             expect.close(actual[at], right, what, precision=precision)
+            judgement = formula.compared(actual[at], right, precision)
+            world.note(sample.name(at), judgement)
+            expect.agrees(judgement, what)
 
 
 @clause("Function.backward.gradient")

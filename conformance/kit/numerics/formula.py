@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 
 from conformance.kit import seeds
-from conformance.kit.calls import BACKWARD_SEED, Run
-from conformance.kit.declared import Formula
+from conformance.kit.calls import BACKWARD_SEED, FORWARD_SEED, Run
+from conformance.kit.declared import Formula, ForwardCall
 from conformance.kit.deviations import NotApplicable, Skipped
 from conformance.kit.display import shown
 from conformance.kit.frames import place_of
@@ -30,8 +33,12 @@ def declared_gradients(run: Run, cotangents: Sequence[torch.Tensor]) -> dict[int
     if sample.subject.gradient_kind != "declared" or formula is None:
         raise NotApplicable("no formula is declared: the gradient is judged by differences")
     given = dict(zip(run.places, cotangents, strict=True))
+    forward = ForwardCall(
+        tuple(tensor.detach().clone() for tensor in run.tensors), partial(_as_forward_drew, sample.holders)
+    )
     seeds.seed(BACKWARD_SEED, sample.holders)
-    declared = asked(formula, sample.arguments(), tuple(given.get(place) for place in range(len(run.tensors))))
+    grads = tuple(given.get(place) for place in range(len(run.tensors)))
+    declared = asked(formula, sample.arguments(), grads, forward)
     found = {}
     for at in (at for at in sample.active if at in sample.top):
         index = sample.arguments_of[at]
@@ -43,19 +50,42 @@ def declared_gradients(run: Run, cotangents: Sequence[torch.Tensor]) -> dict[int
     return found
 
 
-def asked(formula: Formula, args: tuple[Any, ...], grads: tuple[torch.Tensor | None, ...]) -> Sequence[Any]:
+@contextmanager
+def _as_forward_drew(holders: tuple[Any, ...]) -> Iterator[None]:
+    """Draw in the block what forward drew; outside of it, the formula goes on as backward does."""
+    with seeds.restored():
+        seeds.seed(FORWARD_SEED, holders)
+        yield
+
+
+def asked(
+    formula: Formula,
+    args: tuple[Any, ...],
+    grads: tuple[torch.Tensor | None, ...],
+    forward: ForwardCall | None = None,
+) -> Sequence[Any]:
     """What a formula gives for each argument; those that it leaves out at the end have nothing.
 
     Raises:
-        Skipped: it raises.
+        Skipped: it raises, or asks for a call of forward that is not at hand.
     """
+    wants_forward = _has_parameter(formula, "forward")
+    if wants_forward and forward is None:
+        raise Skipped("its formula has a parameter forward, which is for spec Function")
     try:
-        said = formula(args, grads)
+        said = formula(args, grads, forward=forward) if wants_forward else formula(args, grads)
     except Exception as error:  # it is the caller's, and no fault of the Function
         where = place_of(error)
         raised = f"formula(args, grads) raises {type(error).__name__}: {error}{where and f' (at {where})'}"
         raise Skipped(raised) from error
     return said if isinstance(said, tuple | list) else (said,)
+
+
+def _has_parameter(function: Formula, name: str) -> bool:
+    try:
+        return name in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # built in, or without a signature
+        return False
 
 
 def is_linear(run: Run, cotangents: Sequence[torch.Tensor]) -> bool:

@@ -45,8 +45,8 @@ WITHIN_ROUNDING = 4.0
 EAGER_NORMS, EAGER_ELEMENTS = 10.0, 20.0
 #: What counts as lost in double precision, in which the reference is no finer than what it judges. Calibrated.
 DOUBLE_BY_REFERENCE = 1e-9
-#: Machine epsilons within which a gradient, in norm, is the declared one. Calibrated.
-DECLARED = 8.0
+#: Machine epsilons within which a gradient, in norm, is the declared one, and in half precision. Calibrated.
+DECLARED, DECLARED_IN_HALF = 64.0, 8.0
 #: The coarsest resolution with which a gradient passes, and in half precision. Asked for: ``--resolution``.
 RESOLUTION, RESOLUTION_IN_HALF = 0.05, 0.1
 #: How far the gradients of two equal calls may be apart, next to their size. Calibrated.
