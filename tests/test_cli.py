@@ -269,6 +269,16 @@ def test_explain_tells_text_level_sources_and_tests(capsys):
         assert word in out
 
 
+def test_explain_says_which_modules_decide(capsys):
+    assert main(["explain", "Function.backward.gradient"]) == 0
+    told = capsys.readouterr().out
+    one = told.partition("test_gradient_is_the_derivative")[2].partition("test_backward")[0]
+    assert "decided by kit." in one
+    assert "kit.oracles.sample" in one
+    assert main(["explain", "Function.backward.count"]) == 0
+    assert "kit.oracles" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "shown", "others"),
     [

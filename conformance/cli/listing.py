@@ -10,6 +10,7 @@ from dataclasses import asdict
 
 from conformance.core import catalog, clauses
 from conformance.core.clauses import Clause
+from conformance.core.deciders import deciders
 from conformance.core.errors import UsageError
 from conformance.core.output import say, say_data
 from conformance.core.prose import counted, prose
@@ -32,7 +33,8 @@ def as_data(clause: Clause) -> dict[str, object]:
         "sources": [{**asdict(source), "url": source.url} for source in clause.sources],
         "versions": clause.versions,
         "source": _place(clause),
-        "tests": [f"{test.file.name}::{test.function}" for test in catalog.suite() if test.clause == clause.id],
+        "tests": [f"{test.file.name}::{test.function}" for test in catalog.tests_of(clause.id)],
+        "decided_by": sorted({module for test in catalog.tests_of(clause.id) for module in deciders(test)}),
     }
 
 
@@ -123,6 +125,9 @@ def _in_full(clause: Clause) -> int:
     for test in tests:
         say(f"    {test.file.name}:{test.line} {test.function}")
         say(textwrap.fill(test.doc.split("\n\n")[0], width, initial_indent=" " * 6, subsequent_indent=" " * 6))
+        if modules := deciders(test):
+            by = f"decided by {', '.join(module.removeprefix('conformance.') for module in modules)}"
+            say(textwrap.fill(by, width, initial_indent=" " * 6, subsequent_indent=" " * 8, break_on_hyphens=False))
     return 0
 
 

@@ -85,6 +85,7 @@ class Cell:
 
 def cells(runs: int, only: str = "") -> Iterator[Cell]:
     """Compute every cell, with so many runs of each right gradient."""
+    torch.set_num_threads(1)  # kernels this small only wait for one another
     for size in (SMALL, LARGE):
         for kind in (kind for kind in KINDS if only in kind.name):
             for dtype, goal in zip(DTYPES, kind.goals, strict=True):

@@ -1,0 +1,49 @@
+"""Which modules of the kit decide a test, read out of the test's source: no torch, and no test module, is imported."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from conformance.core.catalog import SuiteTest
+
+#: What is imported from elsewhere calls the subject, compares and ends tests; these packages say what is right.
+DECIDING = tuple(
+    f"conformance.kit.{package}." for package in ("oracles", "numerics", "variations", "observation", "spmd", "gathers")
+)
+
+
+def deciders(test: SuiteTest) -> tuple[str, ...]:
+    """The modules whose names the body of a test uses, directly or by a function beside it."""
+    functions, imported = _module(test.file)
+    found, waiting, seen = set(), [test.function], set()
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        if name in functions:
+            waiting += [node.id for node in ast.walk(functions[name]) if isinstance(node, ast.Name)]
+        elif name in imported:
+            found.add(imported[name])
+    return tuple(sorted(found))
+
+
+@cache
+def _module(file: Path) -> tuple[Mapping[str, ast.AST], dict[str, str]]:
+    """The functions and classes of a test module, and the deciding modules that its names are imported from."""
+    tree = ast.parse(file.read_text(encoding="utf-8"), str(file))
+    functions = {
+        node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    }  # assigned names are constants
+    imported = {}
+    for node in (node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module):
+        for alias in node.names:
+            whole = f"{node.module}.{alias.name}"
+            is_module = (file.parents[2] / f"{whole.replace('.', '/')}.py").exists()
+            module = whole if is_module else str(node.module)
+            if module.startswith(DECIDING):
+                imported[alias.asname or alias.name] = module
+    return functions, imported
