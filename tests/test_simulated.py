@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 
 import pytest
 import torch
@@ -518,3 +519,26 @@ def test_pytorch_is_as_it_was_once_the_world_is_closed():
     dist.all_reduce(x)
     dist.destroy_process_group()
     assert x.tolist() == [1.0, 1.0]
+
+
+def test_a_thread_that_a_rank_starts_is_of_its_world(three):
+    def body(world):
+        found = []
+        thread = threading.Thread(target=lambda: found.append((of_all_reduce(world), of_functional_all_reduce(world))))
+        thread.start()
+        thread.join()
+        return found
+
+    assert results(three, body) == [[(summed(3), summed(3))]] * 3
+
+
+def test_a_group_that_one_rank_destroys_is_there_for_the_others():
+    def body(world):
+        if world.rank == 0:
+            dist.destroy_process_group()
+            return None
+        group = dist.new_group([1, 2], use_local_synchronization=True)
+        return functional.all_reduce(own(world), "sum", group).wait().tolist()
+
+    with Simulation(3) as simulation:
+        assert results(simulation, body) == [None, [30.0, 32.0], [30.0, 32.0]]

@@ -10,6 +10,7 @@ from typing import Any
 
 from conformance.core.catalog import SuiteTest
 from conformance.core.clauses import CONTRACT, Clause
+from conformance.core.worlds import SIMULATED, seed_of
 
 DEFAULT_RANKS = (1, 2, 3, 4)
 NOT_SIMULATED = "not run under torch.compile on simulated ranks: use --backend gloo"
@@ -118,7 +119,8 @@ class PlannedTest:
     def _command(self, *selected: str) -> str:
         if self.subject and not self.subject.reference:
             name = self.subject.label.rpartition(":")[2].rpartition("<locals>.")[2]
-            return f"check({name}, ..., only={self.test.clause!r})"
+            where = f", ranks={self.size}, {simulated(self.where[-1])}" if SIMULATED in " ".join(self.where) else ""
+            return f"check({name}, ..., only={self.test.clause!r}{where})"
         words = ["conformance", "run"]
         if self.subject:
             words += [self.subject.reference, "--spec", self.subject.spec]
@@ -127,6 +129,16 @@ class PlannedTest:
         if self.size > 1 or self.group:
             words += ["--ranks", str(self.size)]
         return shlex.join([*words, *self.where, *selected])
+
+
+def simulated(backend: str) -> str:
+    """The arguments of ``check`` for simulated ranks.
+
+    >>> simulated("simulated"), simulated("simulated:7")
+    ('simulated=True', 'simulated=True, schedule=7')
+    """
+    seed = seed_of(backend)
+    return "simulated=True" + ("" if seed is None else f", schedule={seed}")
 
 
 def slug(value: object) -> str:

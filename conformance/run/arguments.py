@@ -10,7 +10,7 @@ from typing import Any
 from conformance.core.errors import UsageError
 from conformance.core.options import checked_timeout
 from conformance.core.plan import PlannedTest
-from conformance.core.worlds import MOST_RANKS, are_world_sizes
+from conformance.core.worlds import MOST_RANKS, SIMULATED, are_world_sizes
 from conformance.kit.loading import check_subject, named
 from conformance.kit.subject import Subject, Target
 from conformance.kit.world import World
@@ -26,6 +26,24 @@ def world_sizes(ranks: int | Collection[int]) -> tuple[int, ...]:
     if not are_world_sizes(sizes):
         raise UsageError(f"ranks={ranks!r}: give a world size from 1 to {MOST_RANKS}, or several as in (2, 3)")
     return tuple(sorted(set(sizes)))
+
+
+def backend(simulated: bool, schedule: int | None) -> str:
+    """The backend that ranks meet by.
+
+    >>> backend(False, None), backend(True, None), backend(True, 7)
+    ('gloo', 'simulated', 'simulated:7')
+
+    Raises:
+        UsageError: the schedule is none of simulated ranks, or no seed.
+    """
+    if schedule is None:
+        return SIMULATED if simulated else "gloo"
+    if not simulated:
+        raise UsageError(f"schedule={schedule!r} is for simulated ranks: pass simulated=True")
+    if type(schedule) is not int or schedule < 0:
+        raise UsageError(f"schedule={schedule!r}: give a seed, a whole number from 0")
+    return f"{SIMULATED}:{schedule}"
 
 
 def seconds(timeout: float) -> float:

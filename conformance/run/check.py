@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from typing import Any, Literal, overload
 
-import torch
-
-from conformance.core import catalog, clauses
 from conformance.core.errors import UsageError
-from conformance.core.options import RunOptions
-from conformance.core.outcomes import TestOutcome
-from conformance.core.plan import PlannedTest, SubjectRef, plan, without_compiler
 from conformance.kit.backward import has_backward
 from conformance.kit.declared import Formula
 from conformance.kit.specs import GradientKind, SpecName
 from conformance.kit.subject import Call, Subject, Target
-from conformance.ranks.pickled import payload
 from conformance.report.model import Report
 from conformance.run import arguments
-from conformance.run.in_process import device_of, in_process
-from conformance.run.kept import kept_forkserver
-from conformance.run.reporting import environment_of, report_on
-from conformance.run.session import Session
+from conformance.run.judging import judged
 
 __all__ = ["ConformanceError", "check"]
 
@@ -64,6 +53,8 @@ def check(
     *samples: tuple[Any, ...],
     spec: SpecName | None = None,
     ranks: Ranks | None = None,
+    simulated: bool = False,
+    schedule: int | None = None,
     call: Call | None = None,
     gradient: GradientKind | None = None,
     formula: Formula | None = None,
@@ -115,6 +106,8 @@ def check(
     spec: Literal["Collective"],
     types: str | None = None,
     ranks: Ranks | None = None,
+    simulated: bool = False,
+    schedule: int | None = None,
     call: Call | None = None,
     strict: bool = False,
     only: str | None = None,
@@ -128,6 +121,8 @@ def check(
     *,
     spec: DocumentedSpec,
     ranks: Ranks | None = None,
+    simulated: bool = False,
+    schedule: int | None = None,
     call: Call | None = None,
     strict: bool = False,
     only: str | None = None,
@@ -142,6 +137,8 @@ def check(
     *samples: tuple[Any, ...],
     spec: SpecName | None = None,
     ranks: Ranks | None = None,
+    simulated: bool = False,
+    schedule: int | None = None,
     call: Call | None = None,
     gradient: GradientKind | None = None,
     formula: Formula | None = None,
@@ -154,10 +151,11 @@ def check(
 ) -> Report:
     """Check a Function against the contract, or against a spec, and raise unless it conforms.
 
-    With one rank and no spec that gathers, everything runs in the calling process: quick, and in your debugger.
-    Otherwise rank processes are started; a Function that crashes or hangs there leaves the caller alone. What is at
-    the top of a module is imported on the ranks; a class or lambda made inside a function is sent to them. They are
-    forked from a process that has imported torch: it waits for the next call, and ends with the calling process.
+    With one rank and no spec that gathers, or with ``simulated``, everything runs in the calling process: quick, and in
+    your debugger. Otherwise rank processes are started; a Function that crashes or hangs there leaves the caller
+    alone. What is at the top of a module is imported on the ranks; a class or lambda made inside a function is sent to
+    them. They are forked from a process that has imported torch: it waits for the next call, and ends with the calling
+    process.
 
     What a Function changes in the calling process is put back after each test: default dtype, default device, grad
     mode, anomaly mode, deterministic algorithms, function and dispatch modes, functorch levels, forward-mode level,
@@ -181,6 +179,9 @@ def check(
             nested in tuples, lists and dicts. The suite works on copies of tensors and NumPy arrays.
         spec: the spec it claims to keep; ``"Function"`` is the contract alone.
         ranks: world sizes for clauses that need several ranks; one rank where nothing is given.
+        simulated: have ranks be threads of this process, one running at a time: a breakpoint stops with all of them
+            where they are, and that no rank can go on is proved at once. They share what a process has once.
+        schedule: the seed from which their order is drawn; it is fixed where none is given.
         call: ``call(function, *args)``, for a signature other than the documented one.
         gradient: ``"declared"`` where the gradient is no true derivative on purpose; needs ``formula``.
         formula: ``formula(args, grads)`` gives the expected gradient of every argument; a parameter ``forward`` is
@@ -221,7 +222,8 @@ def check(
         seconds = arguments.seconds(timeout)
         sizes = None if ranks is None else arguments.world_sizes(ranks)
         found = arguments.subject(function, **given)
-        report, bad = _judged(found, sizes, seconds, only or "", compile)
+        backend = arguments.backend(simulated, schedule)
+        report, bad = judged(found, sizes, seconds, only or "", compile, backend)
     except UsageError as error:
         error.__traceback__ = None  # its frames are the suite's; those of the caller are in its cause
         raise error  # noqa: TRY201 a bare raise would leave out the call
@@ -229,57 +231,6 @@ def check(
     if (why := report.subjects[0].no_gradient) and has_backward(found):
         warnings.warn(f"{found.label}: no gradient was judged: {why}", stacklevel=2)
     return report
-
-
-def _judged(
-    subject: Subject, asked: tuple[int, ...] | None, seconds: float, only: str, compile: bool
-) -> tuple[Report, set[str]]:
-    """The report, and which verdicts are errors: where a part of the clauses was asked for, any is incomplete."""
-    sizes = asked or (1,)
-    on_ranks = max(sizes) > 1 or subject.gathers
-    pickled = payload(subject) if on_ranks else ""
-    reference = SubjectRef("", subject.spec, None, subject.label, pickled, ranks=tuple(subject.ranks or ()))
-    registry = clauses.registry()
-    planned = without_compiler(plan(catalog.suite(), registry, [reference], sizes), compile or bool(only))
-    tests = [test for test in planned if test.subject]
-    chosen = arguments.chosen(only, tests)
-    if asked is None:
-        arguments.expect_runnable(chosen)
-    if on_ranks:
-        inputs_ask = subject.gathers and callable(subject.inputs)
-        outcomes = _on_ranks(chosen, reference, subject.types or "", sizes, seconds, inputs_ask)
-        device = "cpu"
-    else:
-        device = device_of(subject)
-        outcomes = list(in_process(chosen, subject, device))
-    chosen_ids = {test.nodeid for test in chosen}
-    environment = {"torch": torch.__version__, **environment_of("gloo", device, sizes)}
-    report = report_on(tests, outcomes, [reference], environment, selected=chosen_ids, engine=False)
-    whole = not only or any(outcome.outcome == "skip" for outcome in outcomes)
-    return report, {"fails", "incomplete"} if whole else {"fails"}
-
-
-def _on_ranks(
-    tests: Sequence[PlannedTest],
-    subject: SubjectRef,
-    types: str,
-    sizes: tuple[int, ...],
-    timeout: float,
-    inputs_ask: bool,
-) -> list[TestOutcome]:
-    """Run tests on rank processes, which look for modules where the caller does.
-
-    Where inputs may ask for their rank, nothing has looked at them yet.
-    """
-    options, path = RunOptions(ranks=sizes, timeout=timeout), [*filter(None, sys.path)]
-    with (
-        kept_forkserver() as forkserver,
-        Session(options, subjects=[subject], forkserver=forkserver, path=path) as session,
-    ):
-        if inputs_ask:
-            session.expect_samples(subject)
-        session.expect_fitting_types(subject, types)
-        return list(session.run(session.with_missing_hardware(tests)))
 
 
 def _raise_unless_good(report: Report, strict: bool, bad: Collection[str]) -> None:

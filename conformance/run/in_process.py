@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -9,13 +10,20 @@ from contextlib import ExitStack, contextmanager
 import torch
 from torch.utils import _pytree as pytree
 
+from conformance.core.errors import UsageError
 from conformance.core.joining import joined
-from conformance.core.outcomes import BAD_SUBJECT, RankOutcome, TestOutcome, judgements_from
+from conformance.core.outcomes import BAD_SUBJECT, LEFT_BEHIND, RankOutcome, TestOutcome, judgements_from
 from conformance.core.plan import PlannedTest
+from conformance.core.signatures import parse
+from conformance.core.worlds import seed_of
 from conformance.kit.attempt import attempt, call_body
 from conformance.kit.process.restoration import restored
+from conformance.kit.spmd.claims import expect_fitting_types
 from conformance.kit.subject import Subject
 from conformance.kit.world import JUDGED, World
+from conformance.ranks.second_look import due_to
+from conformance.ranks.simulated.scheduler import Stuck
+from conformance.ranks.simulated.simulation import Simulation
 
 
 def in_process(tests: Sequence[PlannedTest], subject: Subject, device: str) -> Iterator[TestOutcome]:
@@ -24,6 +32,45 @@ def in_process(tests: Sequence[PlannedTest], subject: Subject, device: str) -> I
     with _as_a_rank(torch.device(world.device).type):
         for test in tests:
             yield _outcome(test, subject, world)
+
+
+def on_simulated_ranks(tests: Sequence[PlannedTest], subject: Subject, backend: str) -> Iterator[TestOutcome]:
+    """Run tests on ranks that are threads of this process, and restore its state.
+
+    Raises:
+        UsageError: the subject cannot be tested as it stands.
+    """
+    there: dict[int, Simulation] = {}
+    with ExitStack() as worlds, _as_a_rank("cpu"):
+        for test in tests:
+            if test.left_out or not test.group:
+                yield _outcome(test, subject, World())
+                continue
+            if test.size not in there:
+                there[test.size] = worlds.enter_context(Simulation(test.size, seed_of(backend)))
+                _expect_usable(subject, there[test.size])
+            yield _simulated_outcome(test, subject, there[test.size])
+
+
+def _expect_usable(subject: Subject, simulation: Simulation) -> None:
+    """See that a subject has samples in a world, and returns as many tensors as its types name.
+
+    Raises:
+        UsageError: it does not.
+    """
+
+    def looking(world: World) -> None:
+        subject.samples(world)
+        if subject.types and len(parse(subject.types).results) > 1:
+            expect_fitting_types(subject, world)
+
+    try:
+        with restored():
+            simulation.expect(looking)
+    except UsageError:
+        raise
+    except (Exception, Stuck):
+        return  # for the tests to judge
 
 
 def device_of(subject: Subject) -> str:
@@ -35,7 +82,7 @@ def device_of(subject: Subject) -> str:
 
 def _outcome(test: PlannedTest, subject: Subject, world: World) -> TestOutcome:
     if test.left_out:
-        return joined(test, [RankOutcome(0, "not-applicable", test.left_out)], 0.0)
+        return joined(test, [RankOutcome(rank, "not-applicable", test.left_out) for rank in range(test.size)], 0.0)
 
     def running() -> object:
         offered = {"subject": subject, "world": world, **dict(test.case)}
@@ -47,6 +94,21 @@ def _outcome(test: PlannedTest, subject: Subject, world: World) -> TestOutcome:
     outcome = "error" if ended.outcome == BAD_SUBJECT else ended.outcome
     judged = judgements_from(world.known.pop(JUDGED, []))
     return joined(test, [RankOutcome(0, outcome, ended.message, ended.likely, judgements=judged)], ended.seconds)
+
+
+def _simulated_outcome(test: PlannedTest, subject: Subject, simulation: Simulation) -> TestOutcome:
+    def running(world: World) -> object:
+        offered = {"subject": subject, "world": world, **dict(test.case)}
+        return call_body(test.test.module, test.test.function, test.test.arguments, offered)
+
+    start = time.perf_counter()
+    with restored(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = joined(test, simulation.run(running), time.perf_counter() - start)
+        if found.asserted and simulation.is_left_behind:
+            again = simulation.run(running, at_once=True)
+            return due_to(LEFT_BEHIND, found) if {rank.outcome for rank in again} == {"pass"} else found
+    return found
 
 
 @contextmanager

@@ -9,12 +9,16 @@ from __future__ import annotations
 import contextlib
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Protocol
+from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d
+from torch.distributed import distributed_c10d
 
 from conformance.core.worlds import SIMULATED
 from conformance.ranks.collectives import recorded
@@ -27,6 +31,11 @@ POINT_TO_POINT = ("send", "recv_", "recv_any_source_")
 class Carrier(Protocol):
     """A simulated world, as its ranks' threads find it."""
 
+    #: The names of each rank's groups, as PyTorch keeps them.
+    names: list[dict[Any, Any]]
+    #: Keeps what stands for a backend in PyTorch's groups, by which the world is found.
+    backends: list[Any]
+
     def carry_out(self, operator: str, arguments: dict[str, Any], group: dist.ProcessGroup) -> dist.Work:
         """Begin an operator for the rank whose turn it is; its arguments are by name."""
 
@@ -35,7 +44,7 @@ class Carrier(Protocol):
 
 
 class _Here(threading.local):
-    """The world that a thread is a rank of; None for every other thread."""
+    """The world that a thread is a rank of, or was started by one; None for every other thread."""
 
     world: Carrier | None = None
 
@@ -45,34 +54,44 @@ class _Here(threading.local):
 
 
 here = _Here()
+#: The worlds by what their groups have as a backend: a thread that a rank starts is known by the groups that it uses.
+_worlds_of: weakref.WeakKeyDictionary[Any, Carrier] = weakref.WeakKeyDictionary()
+CPU = torch.device("cpu")
 _changing = threading.Lock()
-_worlds = 0
+_live: list[Carrier] = []
 _open = contextlib.ExitStack()
 
 
 @contextlib.contextmanager
-def installed() -> Iterator[None]:
+def installed(world: Carrier) -> Iterator[None]:
     """Have collectives of ranks' threads come to their worlds; those of other threads go where they always go.
 
     Several worlds may be simulated at a time. The last that ends puts everything back.
     """
-    global _worlds
     with _changing:
-        if not _worlds:
+        if not _live:
             if SIMULATED not in dist.Backend.backend_list:
                 dist.Backend.register_backend(SIMULATED, _inert, devices=["cpu"])
             _open.callback(_library()._destroy)
-            _open.enter_context(_groups_by_thread())
             _open.enter_context(levels.shared())
             _open.enter_context(recorded(here))
-        _worlds += 1
+            forgetting = distributed_c10d._unregister_all_process_groups
+            _open.enter_context(patch.object(distributed_c10d, forgetting.__name__, partial(_forget, forgetting)))
+        _live.append(world)
     try:
         yield
     finally:
         with _changing:
-            _worlds -= 1
-            if not _worlds:
+            _live.remove(world)
+            if not _live:
                 _open.close()
+
+
+def _forget(forgetting: Callable[[], object]) -> None:
+    """Forget the groups that a rank destroys, or the process: PyTorch forgets those of everybody."""
+    forgetting()
+    for group, name in [pair for world in _live for names in world.names for pair in names.items()]:
+        _distributed_c10d._register_process_group(name, group)
 
 
 def _library() -> torch.library.Library:
@@ -92,26 +111,20 @@ def _kernel(name: str) -> Callable[..., Any]:
     usual = torch.library.get_kernel(f"c10d::{name}", "CPU")
 
     def kernel(keys: Any, *args: Any) -> Any:
-        world = here.world
+        arguments = dict(zip(names, args, strict=False))
+        group = dist.ProcessGroup.unbox(arguments["process_group"])
+        world = here.world = here.world or _worlds_of.get(group._get_backend(CPU))
         if world is None:
             return usual.call_boxed(keys, *args)
-        arguments = dict(zip(names, args, strict=False))
-        boxed = world.carry_out(name, arguments, dist.ProcessGroup.unbox(arguments["process_group"])).boxed()
+        boxed = world.carry_out(name, arguments, group).boxed()
         return (args[0], boxed) if returns_tensors else boxed
 
     return kernel
 
 
 def _inert(store: Any, rank: int, size: int, timeout: Any) -> Any:
-    return _distributed_c10d.FakeProcessGroup._create_internal(rank, size)
-
-
-@contextlib.contextmanager
-def _groups_by_thread() -> Iterator[None]:
-    """Have PyTorch look for process groups by name among those of the thread."""
-    isolating: Any = _distributed_c10d
-    isolating._set_thread_isolation_mode(True)
-    try:
-        yield
-    finally:
-        isolating._set_thread_isolation_mode(False)
+    made = _distributed_c10d.FakeProcessGroup._create_internal(rank, size)
+    if here.world is not None:
+        _worlds_of[made] = here.world
+        here.world.backends.append(made)
+    return made

@@ -60,6 +60,8 @@ class Scheduler:
         self.job: Callable[[int], object] | None = None
         self._home = threading.Lock()
         self._home.acquire()
+        self._outside = state.taken()
+        state.put(self._outside)
         self._draws: random.Random | None = None
         for turn in self.turns:
             turn.lock.acquire()
@@ -72,7 +74,7 @@ class Scheduler:
         self._draws = None if self.seed is None else random.Random(self.seed)
         for turn in self.turns:
             turn.ended, turn.ready, turn.wakes, turn.is_stuck = False, None, 0.0, False
-        outside = state.taken()
+        self._outside = state.taken()
         self.current = len(self.turns) - 1  # rank 0 comes next
         try:
             self._wake(self._next())
@@ -82,7 +84,7 @@ class Scheduler:
             self._home.acquire(timeout=LAST_WAIT)
             raise
         finally:
-            state.put(outside)
+            state.put(self._outside)
 
     def wait(self, what: str, ready: Callable[[], bool], seconds: float = 0.0) -> None:
         """Let other ranks go on until something is ready.
@@ -124,7 +126,7 @@ class Scheduler:
         while True:
             turn.lock.acquire()
             if turn.own is None:
-                turn.own = state.fresh(turn.rank)
+                turn.own = state.fresh(self._outside)
             state.put(turn.own)
             if self.job is not None:
                 self.job(turn.rank)

@@ -10,15 +10,16 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed import distributed_c10d
 
-from conformance.core.outcomes import BAD_SUBJECT, BROKEN, Outcome, RankOutcome
+from conformance.core.outcomes import BAD_SUBJECT, BROKEN, Outcome, RankOutcome, judgements_from
 from conformance.core.prose import clipped
 from conformance.core.worlds import SIMULATED
 from conformance.kit.attempt import Attempt
-from conformance.kit.world import LeftAlone, World
+from conformance.kit.world import JUDGED, LeftAlone, World
 from conformance.ranks.call_log import KEPT, LINE
 from conformance.ranks.collectives import described
-from conformance.ranks.simulated import kernels
+from conformance.ranks.simulated import kernels, state
 from conformance.ranks.simulated.collectives import Name, expect_usable
 from conformance.ranks.simulated.scheduler import Scheduler
 from conformance.ranks.simulated.traffic import Collective, Mailbox, Message, Mismatch, Receive
@@ -90,6 +91,8 @@ class Simulation:
         self.size = size
         #: All work of a run: PyTorch holds it without this object, which is what knows how to wait.
         self.begun: list[Work] = []
+        self.backends: list[Any] = []
+        self.names: list[dict[Any, Any]] = []
         self.collectives: dict[tuple[str, int], Collective] = {}
         self.entered: dict[tuple[str, int], int] = {}
         self.mail: dict[tuple[str, int], Mailbox] = {}
@@ -101,11 +104,12 @@ class Simulation:
         self.scheduler = Scheduler(size, seed, self._arrive_all, self._leave_alone)
         self.worlds = [World(rank, size, SIMULATED, exchange=self.exchange, sleep=self.sleep) for rank in range(size)]
         self._open = contextlib.ExitStack()
-        self._open.enter_context(kernels.installed())
+        self._open.enter_context(kernels.installed(self))
         store = dist.HashStore()
 
         def join(rank: int) -> None:
             kernels.here.world = self
+            self.names.append(distributed_c10d._pg_names)
             dist.init_process_group(SIMULATED, store=store, rank=rank, world_size=size)
 
         self.scheduler.run(join)
@@ -141,6 +145,21 @@ class Simulation:
         self.scheduler.run(job)
         return self._outcomes([found for found in ended if found is not None])
 
+    def expect(self, body: Callable[[World], object]) -> None:
+        """Run a body on every rank; what one raises is raised here."""
+        problems: list[BaseException] = []
+
+        def raising(world: World) -> None:
+            try:
+                body(world)
+            except BaseException as error:
+                problems.append(error)
+                raise
+
+        self.run(raising)
+        if problems:
+            raise problems[0]
+
     @property
     def is_left_behind(self) -> bool:
         """Whether nobody waited for some of what the last body began."""
@@ -158,7 +177,7 @@ class Simulation:
         tensors = [each for name, each in arguments.items() if name != "process_group"]
         text = f"{operator.strip('_')}({', '.join(described(tensors))}){_how(arguments)}"
         self.scheduler.wait(text, lambda: True)  # another may come first, where the order is drawn
-        name, rank = str(group.group_name), group.rank()
+        name, rank = state.name_among_ranks(group), group.rank()
         try:
             if "tag" in arguments:
                 return self._message(operator, arguments, name, rank, text)
@@ -246,7 +265,9 @@ class Simulation:
         outcomes = []
         for rank, found in enumerate(ended):
             outcome: Outcome = "error" if found.outcome == BAD_SUBJECT else found.outcome
-            told = RankOutcome(rank, outcome, found.message, found.likely, collectives=tuple(self.logs[rank]))
+            judged = judgements_from(self.worlds[rank].known.pop(JUDGED, []))
+            calls = tuple(self.logs[rank])
+            told = RankOutcome(rank, outcome, found.message, found.likely, collectives=calls, judgements=judged)
             if rank in stuck:
                 waits = rank not in self.at_odds if self.at_odds else broke or len(self.logs[rank]) > behind
                 word: Outcome = "timeout" if waits or not self.at_odds else "error"

@@ -5,10 +5,11 @@ Grad mode, autocast, the current device, modes and the default device are each t
 
 from __future__ import annotations
 
+import itertools
 import random
 import sys
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -21,9 +22,13 @@ from conformance.kit import seeds, stand_ins
 #: Dictionaries in which torch.distributed keeps its groups, and the number that the next group's name is made of.
 GROUPS = ("_pg_map", "_pg_names", "_pg_group_ranks", "_pg_backend_config", "_tags_to_pg", "_pg_to_tag")
 NUMBERS = ("_group_count",)
+#: What names a group. PyTorch finds groups by their names in one table for the whole process.
+NAMING = "_process_group_name"
+_naming = getattr(distributed_c10d, NAMING)
+_fresh = itertools.count()
 #: Variables of modules that a rank sets, by the module's name.
 VARIABLES: dict[str, tuple[str, ...]] = {
-    distributed_c10d.__name__: ("_world", "_backend", "_default_pg_init_method", *GROUPS, *NUMBERS),
+    distributed_c10d.__name__: ("_world", "_backend", "_default_pg_init_method", NAMING, *GROUPS, *NUMBERS),
     forward_ad.__name__: ("_current_level",),
     "torch._functorch.eager_transforms": ("JVP_NESTING",),
     warnings.__name__: ("filters", "showwarning"),
@@ -77,10 +82,17 @@ def put(saved: Saved) -> None:
     stand_ins.put_up(saved.stand_ins)
 
 
-def fresh(rank: int) -> Saved:
+def name_among_ranks(group: Any) -> str:
+    """The name of a group without what tells it from those of other ranks."""
+    return str(group.group_name).partition("@")[0]
+
+
+def fresh(outside: Saved) -> Saved:
     """The state that a rank begins with: that of the process, but without a process group."""
-    saved = taken()
+    number = next(_fresh)
     new: dict[str, Any] = {name: {} for name in GROUPS} | dict.fromkeys(NUMBERS, 0)
     new |= {"_world": distributed_c10d._World(), "_backend": None, "_default_pg_init_method": None}
-    saved.variables = [(module, name, new.get(name, value)) for module, name, value in saved.variables]
-    return saved
+    new |= {NAMING: lambda *args, **options: f"{_naming(*args, **options)}@{number}"}
+    new |= {"filters": [("ignore", None, Warning, None, 0)]}  # as in a rank's process
+    variables = [(module, name, new.get(name, value)) for module, name, value in outside.variables]
+    return replace(outside, variables=variables, stand_ins=[])

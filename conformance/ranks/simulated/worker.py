@@ -6,13 +6,13 @@ import contextlib
 from dataclasses import replace
 from typing import Any
 
-from conformance.core.outcomes import JudgedGradient, judgements_from, worst
+from conformance.core.outcomes import worst
 from conformance.core.worlds import seed_of
 from conformance.kit.attempt import call_body
 from conformance.kit.process import isolation
 from conformance.kit.process.growth import Growth
 from conformance.kit.subject import ANSWERED
-from conformance.kit.world import JUDGED, SPOILED, World
+from conformance.kit.world import SPOILED, World
 from conformance.ranks import worker
 from conformance.ranks.simulated.simulation import Simulation
 from conformance.ranks.worker import Rank, no_warnings
@@ -34,24 +34,12 @@ class SimulatedRanks(Rank):
 
     def look(self, kind: str) -> None:
         """Take the subject's samples, or hold its types against a call, on every rank."""
-        problems: list[BaseException] = []
-
-        def looking(world: World) -> None:
-            try:
-                self.look_in(world, kind)
-            except BaseException as error:
-                problems.append(error)
-                raise
-
-        self.simulation.run(looking)
-        if problems:
-            raise problems[0]
+        self.simulation.expect(lambda world: self.look_in(world, kind))
 
     def test(self, request: dict[str, Any]) -> None:
         """Run one test body on every rank, and report each outcome and what changed around it."""
         no_warnings()
         changed: dict[int, list[str]] = {}
-        judged: dict[int, tuple[JudgedGradient, ...]] = {}
 
         def running(world: World) -> object:
             before = self.left.get(world.rank) or isolation.snapshot()
@@ -63,7 +51,6 @@ class SimulatedRanks(Rank):
                 self.left[world.rank] = after = isolation.snapshot()
                 changed[world.rank] = isolation.differences(before, after)
                 changed[world.rank] += ["memory that is not its own"] if world.known.pop(SPOILED, False) else []
-                judged[world.rank] = judgements_from(world.known.pop(JUDGED, []))
 
         with contextlib.ExitStack() as stack:
             if request["ended_at_once"]:
@@ -71,14 +58,7 @@ class SimulatedRanks(Rank):
                     stack.enter_context(world.forgetting())
             outcomes = self.simulation.run(running, at_once=request["ended_at_once"])
         grown = self.growth.differences()
-        told = [
-            replace(
-                outcome,
-                changed=(*changed.get(outcome.rank, ()), *grown),
-                judgements=judged.get(outcome.rank, ()),
-            ).to_json()
-            for outcome in outcomes
-        ]
+        told = [replace(outcome, changed=(*changed.get(outcome.rank, ()), *grown)).to_json() for outcome in outcomes]
         isolation.settle()
         self.channel.send(
             {
