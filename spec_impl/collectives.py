@@ -15,8 +15,8 @@ AllToAll               V -> V      AllToAll               V -> V      :mod:`spec
 
 A sum whose result is used differently on each rank, ``P -> R``, is ``Copy.apply(Reduce.apply(x))``.
 
-Every rank of the group calls a Function, and runs backward through it, or none does: a rank that leaves the others
-alone leaves them waiting. The process group is the last argument; None is the default one.
+All ranks of the group must call a Function, and run backward through it, or none: the others wait for a rank that
+does not. The process group is the last argument; None is the default one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from spec_impl.collective_calls import SeparateForm, anchored, mapped, summed
 
 
 class Copy(torch.autograd.Function):
-    """Hand ``x``, which is the same on every rank, to code that differs from rank to rank; its gradients are added up.
+    """Pass ``x``, the same on every rank, to code that differs from rank to rank; its gradients are added up.
 
     Nothing is sent in forward. This is the combined form. :class:`CopySeparate` is the one for :mod:`torch.func`.
 
@@ -50,7 +50,7 @@ class Copy(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, group: Any = None) -> torch.Tensor:
-        """Give ``x`` as it is.
+        """Return ``x`` unchanged.
 
         Args:
             ctx: The context of this call.
@@ -81,7 +81,7 @@ class Copy(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, tangent: torch.Tensor, *_: None) -> torch.Tensor:
-        """Give ``tangent``, which is the same on every rank, as it is."""
+        """Return ``tangent`` unchanged: it is the same on every rank."""
         return Copy.apply(tangent, ctx.group)
 
 
@@ -117,12 +117,12 @@ class CopySeparate(SeparateForm):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], x: torch.Tensor, group: Any) -> tuple[torch.Tensor, int]:
-        """All samples of ``x`` at once, wherever they are; ``group`` is as in forward."""
+        """Run on all samples of ``x`` at once, along any dimension; ``group`` is as in forward."""
         return mapped(CopySeparate, x, in_dims[0], group)
 
 
 class Reduce(torch.autograd.Function):
-    """Add up ``x`` over the ranks, for code that is the same on every rank; the gradient is handed on as it is.
+    """Add up ``x`` over the ranks, for code that is the same on every rank; the gradient is passed on unchanged.
 
     This is the combined form. :class:`ReduceSeparate` is the one for :mod:`torch.func`.
 
@@ -157,7 +157,7 @@ class Reduce(torch.autograd.Function):
             The sum, the same bits on every rank: contiguous, with the shape, dtype and device of ``x``.
 
         Raises:
-            ValueError: on every rank, where shapes or dtypes differ between ranks; on this one, where it is not in the
+            ValueError: on every rank, if shapes or dtypes differ between ranks; on this one, if it is not in the
                 group.
         """
         ctx.group = group
@@ -165,7 +165,7 @@ class Reduce(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, None]:
-        """Hand on the gradient, which is the same on every rank.
+        """Return the gradient unchanged: it is the same on every rank.
 
         Args:
             ctx: The context of the call.
@@ -215,7 +215,7 @@ class ReduceSeparate(SeparateForm):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], x: torch.Tensor, group: Any) -> tuple[torch.Tensor, int]:
-        """All samples of ``x`` at once, wherever they are; ``group`` is as in forward."""
+        """Run on all samples of ``x`` at once, along any dimension; ``group`` is as in forward."""
         return mapped(ReduceSeparate, x, in_dims[0], group)
 
 

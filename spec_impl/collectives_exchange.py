@@ -48,7 +48,7 @@ class AllToAll(torch.autograd.Function):
 
         Raises:
             ValueError: on every rank, where shapes or dtypes differ between ranks, ``x`` is 0-d, or its rows cannot be
-                shared out evenly; on this one, where it is not in the group.
+                shared out evenly; on this one, if it is not in the group.
         """
         ctx.group = group
         return traded_rows(x, group)
@@ -105,5 +105,5 @@ class AllToAllSeparate(SeparateForm):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], x: torch.Tensor, group: Any) -> tuple[torch.Tensor, int]:
-        """All samples of ``x`` at once, wherever they are; ``group`` is as in forward."""
+        """Run on all samples of ``x`` at once, along any dimension; ``group`` is as in forward."""
         return mapped_rows(AllToAllSeparate, x, in_dims[0], group)

@@ -55,7 +55,7 @@ class GatherReplicate(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, None]:
-        """Add up what the losses of all ranks say about this rank's rows.
+        """Sum the gradients of all ranks' losses with respect to this rank's rows.
 
         Args:
             ctx: The context of the call.
@@ -105,7 +105,7 @@ class GatherReplicateSeparate(SeparateForm):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], x: torch.Tensor, group: Any) -> tuple[torch.Tensor, int]:
-        """All samples of ``x`` at once, wherever they are; ``group`` is as in forward."""
+        """Run on all samples of ``x`` at once, along any dimension; ``group`` is as in forward."""
         return mapped_rows(GatherReplicateSeparate, x, in_dims[0], group)
 
 
@@ -143,7 +143,7 @@ class ReduceScatter(torch.autograd.Function):
 
         Raises:
             ValueError: on every rank, where shapes or dtypes differ between ranks, ``x`` is 0-d, or its rows cannot be
-                shared out evenly; on this one, where it is not in the group.
+                shared out evenly; on this one, if it is not in the group.
         """
         ctx.group = group
         return summed_rows(x, group)
@@ -200,5 +200,5 @@ class ReduceScatterSeparate(SeparateForm):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], x: torch.Tensor, group: Any) -> tuple[torch.Tensor, int]:
-        """All samples of ``x`` at once, wherever they are; ``group`` is as in forward."""
+        """Run on all samples of ``x`` at once, along any dimension; ``group`` is as in forward."""
         return mapped_rows(ReduceScatterSeparate, x, in_dims[0], group)

@@ -102,7 +102,7 @@ class ScatterSeparate(SeparateForm):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], x: torch.Tensor, group: Any) -> tuple[torch.Tensor, int]:
-        """All samples of ``x`` at once, wherever they are; ``group`` is as in forward."""
+        """Run on all samples of ``x`` at once, along any dimension; ``group`` is as in forward."""
         return mapped_rows(ScatterSeparate, x, in_dims[0], group)
 
 
@@ -200,5 +200,5 @@ class GatherInvariantSeparate(SeparateForm):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], x: torch.Tensor, group: Any) -> tuple[torch.Tensor, int]:
-        """All samples of ``x`` at once, wherever they are; ``group`` is as in forward."""
+        """Run on all samples of ``x`` at once, along any dimension; ``group`` is as in forward."""
         return mapped_rows(GatherInvariantSeparate, x, in_dims[0], group)

@@ -47,7 +47,7 @@ class Broadcast(torch.autograd.Function):
 
         Raises:
             ValueError: on every rank, where shapes or dtypes differ between ranks or there is no such source; on this
-                one, where it is not in the group.
+                one, if it is not in the group.
         """
         ctx.source, ctx.group = source, group
         return from_source(x, source, group)

@@ -19,10 +19,10 @@ import torch.distributed as dist
 # Messages of other code between the same two ranks carry tag 0 and must not be taken for ours.
 _TAG = 0x6A7
 
-# Up to so many bytes for each rank, one all_to_all is faster than messages.
+# Up to this many bytes for each rank, one all_to_all is faster than messages.
 _SMALL = 1 << 16
 
-# Sums are made in pieces of so many bytes, which stay in the processor's cache and need little memory.
+# Sums are made in pieces of this many bytes, which stay in the processor's cache and need little memory.
 _PIECE = 1 << 21
 
 # A description is [dtype, dimensions, sizes...]; PyTorch's operators take at most 64 dimensions.
@@ -64,7 +64,7 @@ def place(group: Any) -> tuple[int, int]:
 
 
 def dense(x: torch.Tensor) -> torch.Tensor:
-    """``x`` with its elements lying in logical order; a copy only where they do not lie so already."""
+    """``x`` with its elements in logical order in memory; a copy only if they are not."""
     return x.resolve_conj().resolve_neg().contiguous()
 
 

@@ -1,9 +1,10 @@
 """The contract between PyTorch and whoever writes a :class:`torch.autograd.Function`.
 
-Five documents repeat it, each in its own words: the pages of ksuit's ``AllGatherGradAutograd`` (K), towhee's
-``AllGather`` (T), torchlogix's ``GradFactor`` (L), Megatron-LM's ``MakeViewlessTensor`` (M) and PyTorch's own
-``NestedIOFunction`` (N). This module says it once, member by member. A clause of party *engine* is what
-PyTorch promises to the writer of a Function; a clause of party *function* is what that writer owes.
+Five documents repeat it, each in its own words: the pages of ksuit's ``AllGatherGradAutograd``, towhee's
+``AllGather``, torchlogix's ``GradFactor``, Megatron-LM's ``MakeViewlessTensor`` and PyTorch's own
+``NestedIOFunction``. Here it stands once, member by member. In the source of a clause the documents are
+K, T, L, M and N, in this order. A clause of party *engine* is what PyTorch promises to the author of a Function;
+a clause of party *function* is what the author owes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ class Function(torch.autograd.Function):
     """A differentiable operation with its own forward and its own derivative.
 
     Derive from it, write :meth:`forward` and :meth:`backward`, and call ``apply`` on the class. It is
-    :class:`torch.autograd.Function` itself: what its members owe and get is in the modules beside this one.
+    :class:`torch.autograd.Function` itself. The pages *Function: forward* to *Function: other ways to run* state
+    what each member receives and must do.
 
     .. clause:: Function.apply.returns
        :party: engine
@@ -70,16 +72,16 @@ class Function(torch.autograd.Function):
 
     Attributes:
         saved_tensors: In backward and jvp, the tensors that were saved, in order.
-        needs_input_grad: One bool for each input of forward.
-        to_save: What :meth:`save_for_backward` was given, or None.
-        saved_for_forward: What :meth:`save_for_forward` was given, or None.
-        dirty_tensors: What :meth:`mark_dirty` was given, or None.
-        non_differentiable: What :meth:`mark_non_differentiable` was given, or None.
-        materialize_grads: Assigning it does what :meth:`set_materialize_grads` does; it cannot be read.
-        metadata: A dict of the node for anybody's notes.
-        next_functions: The nodes that this node hands gradients to, each with the index of its input there.
+        needs_input_grad: One bool for each input of forward: whether it needs a gradient.
+        to_save: The arguments of :meth:`save_for_backward`, or None.
+        saved_for_forward: The arguments of :meth:`save_for_forward`, or None.
+        dirty_tensors: The arguments of :meth:`mark_dirty`, or None.
+        non_differentiable: The arguments of :meth:`mark_non_differentiable`, or None.
+        materialize_grads: Assign it to do what :meth:`set_materialize_grads` does; it cannot be read.
+        metadata: A dict of the node, free for any use.
+        next_functions: The nodes that receive this node's gradients, each with the index of the input there.
         requires_grad: Whether the node takes part in a backward pass.
-        generate_vmap_rule: Set it to True on the class to have PyTorch derive :meth:`vmap`.
+        generate_vmap_rule: If True on the class, PyTorch derives :meth:`vmap`.
 
     Example:
         >>> import torch

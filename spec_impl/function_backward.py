@@ -1,6 +1,6 @@
 """What backward receives and must return; vjp is another name for it.
 
-Continues :mod:`spec_impl.function`, which explains the letters K, T, L, M and N.
+Continues :mod:`spec_impl.function`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What forward and setup_context receive and must do.
 
-Continues :mod:`spec_impl.function`, which explains the letters K, T, L, M and N.
+Continues :mod:`spec_impl.function`.
 """
 
 from __future__ import annotations

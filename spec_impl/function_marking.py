@@ -1,6 +1,6 @@
 """What forward tells autograd about its inputs and outputs: mark_dirty and the other methods of ctx.
 
-Continues :mod:`spec_impl.function`, which explains the letters K, T, L, M and N.
+Continues :mod:`spec_impl.function`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The contract in other ways to run a Function: without gradients, in another thread, under checkpoint and autocast.
 
-Continues :mod:`spec_impl.function`, which explains the letters K, T, L, M and N.
+Continues :mod:`spec_impl.function`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What PyTorch offers on ctx, on the ``grad_fn`` of a result, and on instances.
 
-Continues :mod:`spec_impl.function`, which explains the letters K, T, L, M and N.
+Continues :mod:`spec_impl.function`.
 """
 
 from __future__ import annotations

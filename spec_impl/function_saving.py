@@ -1,6 +1,6 @@
 """How tensors are kept for the derivatives: save_for_backward and save_for_forward.
 
-Continues :mod:`spec_impl.function`, which explains the letters K, T, L, M and N.
+Continues :mod:`spec_impl.function`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The contract on tensors that a Function does not own: its caller's, those it saved, those it finds elsewhere.
 
-Continues :mod:`spec_impl.function`, which explains the letters K, T, L, M and N.
+Continues :mod:`spec_impl.function`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What vmap receives and must return.
 
-Continues :mod:`spec_impl.function`, which explains the letters K, T, L, M and N.
+Continues :mod:`spec_impl.function`.
 """
 
 from __future__ import annotations

@@ -18,10 +18,10 @@ class AllGatherGradAutograd(torch.autograd.Function):
     """Gather ``x`` from every rank of the default process group; its gradient is summed over the ranks.
 
     With N ranks, of which rank *r* gives ``x_r``, every rank gets ``(x_0, ..., x_{N-1})``. Each rank computes
-    a loss of its own from these, and the gradient of ``x_r`` is that of the sum of all those losses.
+    its own loss from these, and the gradient of ``x_r`` is that of the sum of all losses.
 
-    Every rank calls it, and every rank's backward pass goes through it, or none does: a rank that never runs
-    backward, or whose ``x`` needs no gradient while that of others does, leaves the others waiting.
+    All ranks must call it, and all must run backward through it, or none: the others wait for a rank that skips
+    backward, or whose ``x`` needs no gradient while theirs does.
 
     This is the combined form. :class:`AllGatherGradAutogradSeparate` is the one for :mod:`torch.func`.
 
@@ -53,7 +53,7 @@ class AllGatherGradAutograd(torch.autograd.Function):
             One contiguous tensor for each rank, in rank order, with the shape, dtype and device of ``x``.
 
         Raises:
-            ValueError: on every rank, where shapes or dtypes differ between ranks.
+            ValueError: on every rank, if shapes or dtypes differ between ranks.
 
         .. clause:: AllGatherGradAutograd.forward.every-rank
            :level: must
@@ -93,7 +93,7 @@ class AllGatherGradAutograd(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> torch.Tensor | None:
-        """Add up what the losses of all ranks say about this rank's ``x``.
+        """Sum the gradients of all ranks' losses with respect to this rank's ``x``.
 
         Args:
             ctx: The context of the call.
@@ -168,7 +168,7 @@ class AllGatherGradAutogradSeparate(torch.autograd.Function):
     """:class:`AllGatherGradAutograd` in the separate form, with a process group to choose.
 
     Works under :func:`torch.vmap`, :func:`torch.func.grad` and the other transforms, and can be
-    differentiated as often as wanted.
+    differentiated any number of times.
 
     Example:
         >>> import torch

@@ -136,12 +136,12 @@ class MakeViewlessTensorSeparate(torch.autograd.Function):
     def vmap(
         info: Any, in_dims: tuple[int | None, ...], inp: torch.Tensor, requires_grad: bool
     ) -> tuple[torch.Tensor, int | None]:
-        """All samples of ``inp`` at once, where they are; ``requires_grad`` is as in forward."""
+        """Run on all samples of ``inp`` at once, along any dimension; ``requires_grad`` is as in forward."""
         return MakeViewlessTensorSeparate.apply(inp, requires_grad), in_dims[0]
 
 
 def make_viewless_tensor(inp: torch.Tensor, requires_grad: bool, keep_graph: bool) -> torch.Tensor:
-    """Make sure that a tensor is no view.
+    """Return a tensor that is not a view.
 
     Args:
         inp: Any tensor.
@@ -149,7 +149,7 @@ def make_viewless_tensor(inp: torch.Tensor, requires_grad: bool, keep_graph: boo
         keep_graph: Whether gradients are to flow back to ``inp``.
 
     Returns:
-        ``inp`` itself where it is no view; else a tensor over the same memory that is none.
+        ``inp`` itself if it is not a view; otherwise a tensor over the same memory that is not a view.
 
     .. clause:: make_viewless_tensor.not-a-view
        :level: must

@@ -63,7 +63,7 @@ class NestedIOFunction(torch.autograd.Function):
     _context: Any  # the engine's ctx, while the engine runs the call
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Make an instance, without the warning that other Functions give. Override it at will."""
+        """Make an instance, without the warning that other Functions give; subclasses may override it."""
 
     def __call__(self, *args: Any) -> Any:
         """Run the Function.
@@ -207,7 +207,7 @@ class NestedIOFunction(torch.autograd.Function):
                 else one argument.
 
         Returns:
-            One value for each argument of the call, in a tuple; alone where there is one. Each is nested as
+            One value for each argument of the call, in a tuple; alone if there is one. Each is nested as
             the argument is, and None may stand for any part.
 
         Raises:
@@ -273,7 +273,7 @@ class NestedIOFunction(torch.autograd.Function):
         self._context.mark_dirty(*flatten((args, kwargs), "mark_dirty")[1])
 
     def mark_non_differentiable(self, *args: Any, **kwargs: Any) -> None:
-        """Say which tensors of the result have no derivative: those in ``args`` and ``kwargs``.
+        """Mark the tensors in ``args`` and ``kwargs``, which the call returns, as not differentiable.
 
         .. clause:: NestedIOFunction.mark_non_differentiable.nested
            :level: must
@@ -298,7 +298,7 @@ class NestedIOFunction(torch.autograd.Function):
 
     @property
     def needs_input_grad(self) -> Any:  # type: ignore[override]
-        """One value for each argument, nested alike: whether a tensor needs a gradient; False for what is none.
+        """Whether each tensor needs a gradient, nested like the arguments; False for other values.
 
         .. clause:: NestedIOFunction.needs_input_grad.nested
            :level: quality

@@ -32,7 +32,7 @@ class Slot:
 
 
 def flatten(value: Any, where: str) -> tuple[Any, list[torch.Tensor]]:
-    """Take ``value`` apart.
+    """Split ``value`` into a skeleton and its tensors.
 
     Args:
         value: Tensors in tuples, lists, named tuples and dicts, with plain values and None beside them.
@@ -42,7 +42,7 @@ def flatten(value: Any, where: str) -> tuple[Any, list[torch.Tensor]]:
         The skeleton, and the tensors in the order in which they stand.
 
     Raises:
-        ValueError: something of another type is in it; the message says which type, and where.
+        ValueError: it contains a value of another type; the message says which type, and where.
 
     Example:
         >>> import torch
@@ -64,7 +64,7 @@ def unflatten(skeleton: Any, values: Sequence[Any], beside: Callable[[Any], Any]
     Args:
         skeleton: What :func:`flatten` made.
         values: What to put in the slots.
-        beside: What to make of the plain values; by default they stay.
+        beside: Called with each plain value; by default it is kept.
 
     Example:
         >>> from spec_impl.nesting import Slot, unflatten
@@ -105,7 +105,7 @@ def align(values: Any, skeleton: Any, where: str) -> Iterator[torch.Tensor | Non
 
 
 def nothing(_: Any) -> None:
-    """What stands in place of a plain value among gradients and tangents."""
+    """Return None, which stands for a plain value among gradients and tangents."""
 
 
 def spread(gradients: Any) -> tuple[Any, ...]:
@@ -135,31 +135,31 @@ class NestedContext:
 
     @property
     def saved_tensors(self) -> Any:
-        """What was saved for the derivative that is computed."""
+        """The values that were saved for the derivative that is being computed."""
         return unflatten(getattr(self._ctx, f"saved_for_{self._derivative}_nesting"), self._ctx.saved_tensors)
 
     @property
     def needs_input_grad(self) -> Any:
-        """Whether each tensor of the arguments needs a gradient; False for what is none."""
+        """Whether each tensor among the arguments needs a gradient; False for other values."""
         needed = self._ctx.needs_input_grad[1:]
         return unflatten(self._ctx.call.arguments, needed, beside=lambda _: False)
 
     def save_for_backward(self, *args: Any) -> None:
-        """Keep what is in ``args`` for the gradient."""
+        """Save the values in ``args`` for the gradient."""
         self._ctx.saved_for_backward_nesting, tensors = flatten(args, "save_for_backward")
         self._ctx.save_for_backward(*tensors)
 
     def save_for_forward(self, *tensors: Any) -> None:
-        """Keep what is in ``tensors`` for forward mode."""
+        """Save the values in ``tensors`` for forward mode."""
         self._ctx.saved_for_jvp_nesting, flat = flatten(tensors, "save_for_forward")
         self._ctx.save_for_forward(*flat)
 
     def mark_dirty(self, *args: Any, **kwargs: Any) -> None:
-        """Say which tensors are changed in place: those in ``args`` and ``kwargs``."""
+        """Mark the tensors in ``args`` and ``kwargs`` as changed in place."""
         self._ctx.mark_dirty(*flatten((args, kwargs), "mark_dirty")[1])
 
     def mark_non_differentiable(self, *args: Any, **kwargs: Any) -> None:
-        """Say which tensors of the result have no derivative: those in ``args`` and ``kwargs``."""
+        """Mark the tensors in ``args`` and ``kwargs``, which the call returns, as not differentiable."""
         self._ctx.mark_non_differentiable(*flatten((args, kwargs), "mark_non_differentiable")[1])
 
 

@@ -15,8 +15,8 @@ SPEC = "GradFactor"
 class GradFactor(torch.autograd.Function):
     """Return ``x`` unchanged; multiply its gradient by ``f`` on the way back.
 
-    Not the derivative of the identity, on purpose: ``f`` says how strongly what comes before should learn
-    from what comes after. 0 stops the gradient, a negative number reverses it.
+    Its gradient is not the derivative of the identity, on purpose: ``f`` sets how strongly earlier layers learn
+    from later ones. 0 stops the gradient, a negative number reverses it.
 
     This is the combined form. :class:`GradFactorSeparate` is the one for :mod:`torch.func`.
 
@@ -34,7 +34,7 @@ class GradFactor(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, f: float | torch.Tensor) -> torch.Tensor:
-        """Hand out ``x``.
+        """Return ``x``.
 
         Args:
             ctx: The context of this call.
@@ -143,7 +143,7 @@ class GradFactorSeparate(torch.autograd.Function):
     def vmap(
         info: Any, in_dims: tuple[int | None, ...], x: torch.Tensor, f: float | torch.Tensor
     ) -> tuple[torch.Tensor, int | None]:
-        """All samples at once: there is nothing in it that looks at the shape.
+        """Run on all samples at once: the shape does not matter.
 
         Args:
             info: Not needed.

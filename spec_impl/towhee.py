@@ -18,8 +18,8 @@ SPEC = "AllGather"
 class AllGather(torch.autograd.Function):
     """Join the tensors of all ranks of the default process group along dimension 0.
 
-    The gradient is this rank's rows of the incoming gradient, and nothing is exchanged in backward: what the
-    losses of other ranks say about these rows is left out. (Where that matters, use
+    The gradient is this rank's rows of the incoming gradient, and nothing is exchanged in backward: the losses
+    of other ranks are ignored. (If they matter, use
     :class:`spec_impl.ksuit.AllGatherGradAutograd`.)
 
     This is the combined form. :class:`AllGatherSeparate` is the one for :mod:`torch.func`.
@@ -52,8 +52,8 @@ class AllGather(torch.autograd.Function):
             of ``tensor`` where ``world_size`` is 1.
 
         Raises:
-            ValueError: on every rank, where shapes or dtypes differ between ranks or ``tensor`` is 0-d; on this
-                rank, where ``args`` is not what the process group says.
+            ValueError: on every rank, if shapes or dtypes differ between ranks or ``tensor`` is 0-d; on this
+                rank, if ``args`` contradicts the process group.
 
         .. clause:: AllGather.forward.concatenates
            :level: must
@@ -164,7 +164,7 @@ class AllGatherSeparate(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-        """Keep the two numbers, and not ``args``, which may hold anything."""
+        """Keep the two numbers, not ``args``, which may hold tensors."""
         _, args = inputs
         ctx.place = _Place(args.world_size, args.local_rank)
 
@@ -204,7 +204,7 @@ class AllGatherSeparate(torch.autograd.Function):
 
 
 class _Place(NamedTuple):
-    """What forward needs to know of ``args``, and can stand in for it."""
+    """The part of ``args`` that forward needs; it can replace ``args``."""
 
     world_size: int
     local_rank: int

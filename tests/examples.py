@@ -7,6 +7,7 @@ In docstrings, and in blocks of Python that begin with a prompt: as doctests. In
 - ``console`` blocks are commands after ``$``, each followed by the whole of what it prints. What differs from one
   machine or release to the next, such as seconds and counts of clauses, need not be the same; all else must be.
   ``python -m tests.examples PAGE...`` runs the commands of pages again and writes down what they print now;
+- ``text`` blocks are excerpts: every line stands, in this order, in a ``console`` block of some page, or in spec_impl;
 - ``sh`` blocks need something that is not here, such as a cluster: only their syntax is checked.
 """
 
@@ -142,6 +143,29 @@ def run(command: str, folder: Path) -> str:
     return done.stdout
 
 
+def is_excerpt(example: Example) -> str | None:
+    """Compare an excerpt with what other examples print, or with the docstring that it is from."""
+    sources = [
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "docs" / "guides").glob("*.md"),
+        *(ROOT / "spec_impl").glob("*.py"),
+    ]
+    wanted = [line.strip() for line in str(example.parsed).splitlines() if line.strip()]
+    if any(_in_order(wanted, text) for path in sources for text in _shown_by(path)):
+        return None
+    return f"no console block and no module of spec_impl has these lines:\n{example.parsed}"
+
+
+def _shown_by(path: Path) -> list[str]:
+    text = path.read_text(encoding="utf-8")
+    return [text] if path.suffix == ".py" else re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def _in_order(wanted: list[str], text: str) -> bool:
+    lines = (line.strip() for line in text.splitlines())
+    return all(line in lines for line in wanted)  # each search goes on where the one before it ended
+
+
 def check_syntax(example: Example) -> str | None:
     """Read commands without running them."""
     done = subprocess.run(["bash", "-n"], input=str(example.parsed), text=True, capture_output=True)
@@ -156,6 +180,7 @@ _pages = Sybil(
         FileParser(),
         PlainPython(doctest_optionflags=FLAGS),
         CodeBlockParser("console", run_commands),
+        CodeBlockParser("text", is_excerpt),
         CodeBlockParser("sh", check_syntax),
     ],
     path=str(ROOT),
