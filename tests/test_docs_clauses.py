@@ -45,6 +45,16 @@ def build(folder: Path, text: str, first: Path | None = None) -> str:
     return subprocess.run(command, text=True, capture_output=True).stderr
 
 
+def test_a_page_that_is_gone_is_gone_from_the_site_too(tmp_path):
+    left = [tmp_path / "out" / name for name in ("gone.html", "source/gone.py.html")]
+    for path in left:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("<a href='nowhere.html'>", encoding="utf-8")
+    assert build(tmp_path, "Text.") == ""
+    assert [path for path in left if path.exists()] == []
+    assert (tmp_path / "out" / "search.html").exists()
+
+
 def clause(identifier: str) -> str:
     return f'.. clause:: {identifier}\n   :level: must\n   :sources: L "grad_y"\n\n   The text.\n\n'
 

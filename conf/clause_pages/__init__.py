@@ -62,6 +62,7 @@ UNDOCUMENTED = {
     "GradientKind",
     "Gradients",
     "Inputs",
+    "Judgement",
     "Moves",
     "Params",
     "Ranks",

@@ -22,19 +22,34 @@ def setup(app: Sphinx) -> None:
     app.add_config_value("source_pages", [], "html", types=[list])
     app.connect("html-collect-pages", _pages)
     app.connect("doctree-read", _link_signatures)
+    app.connect("build-finished", _remove_others)
 
 
 def _pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
+    times = (Path(app.env.doc2path(name)).stat().st_mtime for name in app.env.toctree_includes)
+    sidebar = max(times, default=0.0)  # whose titles are on every page
     for path in sorted(path for pattern in app.config.source_pages for path in ROOT.glob(pattern)):
         name = path.relative_to(ROOT).as_posix()
         target = Path(app.outdir) / "source" / f"{name}.html"
-        if target.exists() and target.stat().st_mtime > path.stat().st_mtime:
+        if target.exists() and target.stat().st_mtime > max(sidebar, path.stat().st_mtime):
             continue
         code = app.builder.highlighter.highlight_block(  # type: ignore[attr-defined]
             path.read_text("utf-8"), "python", lineanchors="L", force=True
         )
         code = re.sub(r'<a id="(L-\d+)"[^>]*></a>', r'<span id="\1"></span>', code)  # places, not links
         yield f"source/{name}", {"title": name, "body": f"<h1>{name}</h1>{code}"}, "page.html"
+
+
+def _remove_others(app: Sphinx, error: Exception | None) -> None:
+    """Remove pages that an earlier build wrote and that have no source any more: their links lead nowhere."""
+    if error or app.builder.format != "html":
+        return
+    out = Path(app.outdir)
+    for page in out.rglob("*.html"):
+        name = page.relative_to(out).as_posix().removesuffix(".html")
+        made = name in {*app.env.found_docs, "search", "genindex", "py-modindex"} or name.startswith("_static/")
+        if not made and not (name.startswith("source/") and (ROOT / name.removeprefix("source/")).exists()):
+            page.unlink()
 
 
 @cache
