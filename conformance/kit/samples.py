@@ -143,11 +143,12 @@ def _modules_in(value: Any, depth: int = 3) -> Iterator[torch.nn.Module]:
     if isinstance(value, torch.nn.Module):
         yield value
     elif depth:
-        for part in pytree.tree_leaves(list(_parts(value))):
+        for part in pytree.tree_leaves(list(parts_of_callable(value))):
             yield from _modules_in(part, depth - 1)
 
 
-def _parts(value: Any) -> Iterator[Any]:
+def parts_of_callable(value: Any) -> Iterator[Any]:
+    """What a method, a partial call or a function with a closure holds."""
     if inspect.ismethod(value):
         yield value.__self__
     elif isinstance(value, partial):

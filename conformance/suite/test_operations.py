@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
 import torch
@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 from conformance.core.prose import with_article
 from conformance.kit import expect
 from conformance.kit.backward import need_backward
-from conformance.kit.calls import SampleCall, every_sample
+from conformance.kit.calls import Run, SampleCall, every_sample
 from conformance.kit.deviations import need
 from conformance.kit.gradients import grads_kept
 from conformance.kit.marks import clause
@@ -47,11 +47,12 @@ def test_no_tensor_that_requires_grad_is_used_unseen(subject: Subject, world: Wo
     derived, calls = operations_of(subject, "forward")
     for sample in every_sample(derived, world):
         before = len(calls)
-        sample.run()
+        run = sample.run()
         captured = {id(tensor): tensor for call in calls[before:] for tensor in _captured(call)}
-        for tensor in captured.values():
+        reached = _given_gradients(run, captured, world) if captured else set()
+        for place, tensor in captured.items():
             expect.that(
-                _is_copied(sample, tensor) or _gets_a_gradient(sample, tensor, world),
+                place in reached or _is_copied(sample, tensor),
                 f"a tensor that requires grad and is no argument, used in forward of {sample.label}",
                 f"{expect.shown(tensor)}, which gets no gradient",
                 "an argument of apply, or detached where no gradient is meant",
@@ -158,22 +159,24 @@ def _is_copied(sample: SampleCall, tensor: torch.Tensor) -> bool:
     return any(copy.device == tensor.device and same_values(copy.detach(), tensor) for copy in copies)
 
 
-def _gets_a_gradient(sample: SampleCall, tensor: torch.Tensor, world: World) -> bool:
-    """Whether a backward pass hands a tensor its gradient, as a checkpoint does for the parameters of what it runs."""
-    run = sample.run()
+def _given_gradients(run: Run, tensors: Mapping[int, torch.Tensor], world: World) -> set[int]:
+    """Which tensors a backward pass hands their gradients, as a checkpoint does for the parameters of what it runs.
+
+    Asked of the very call that used them: another one may make new ones.
+    """
     if not run.outputs:
-        return True
-    came: list[torch.Tensor] = []
-    held, handle = (tensor.grad if tensor.is_leaf else None), tensor.register_hook(came.append)
-    before = _notes(tensor)
+        return set(tensors)
+    came: set[int] = set()
+    leaves = [tensor for tensor in tensors.values() if tensor.is_leaf]
+    before = {place: _notes(tensor) for place, tensor in tensors.items()}
+    handles = [tensor.register_hook(lambda _, place=place: came.add(place)) for place, tensor in tensors.items()]
     try:
-        with grads_kept(run.values[at] for at in sample.of_modules):
+        with grads_kept([*(run.values[at] for at in run.sample.of_modules), *leaves]):
             torch.autograd.backward(run.outputs, run.cotangents(world))
-            return bool(came) or _notes(tensor) != before
+            return came.union(place for place, tensor in tensors.items() if _notes(tensor) != before[place])
     finally:
-        handle.remove()
-        if tensor.is_leaf:
-            tensor.grad = held
+        for handle in handles:
+            handle.remove()
 
 
 def _notes(tensor: torch.Tensor) -> dict[str, tuple[int, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 from conformance import Subject
 
@@ -49,6 +50,56 @@ def _inputs():
     yield (torch.rand(3, 2, dtype=torch.float64, requires_grad=True),)
 
 
+class _RunsAgain(Function):
+    """Runs a function again in backward, and gives its parameters their gradients there."""
+
+    @staticmethod
+    def forward(ctx, run, x):
+        ctx.run = run
+        ctx.save_for_backward(x)
+        with torch.no_grad():
+            return run(x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x = ctx.saved_tensors[0].detach().requires_grad_()
+        with torch.enable_grad():
+            y = ctx.run(x)
+        torch.autograd.backward(y, grad)
+        return None, x.grad
+
+
+def _layer():
+    layer = torch.nn.Linear(2, 2, dtype=torch.float64)
+    torch.nn.init.eye_(layer.weight)
+    torch.nn.init.ones_(layer.bias)
+    return layer
+
+
+class _Solve(Function):
+    """Solves a system that a function multiplies with."""
+
+    @staticmethod
+    def forward(ctx, multiply, b):
+        ctx.multiply = multiply
+        return b / multiply(torch.ones_like(b))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return None, grad / ctx.multiply(torch.ones_like(grad))
+
+
+def _multiplying():
+    diagonal = torch.tensor([2.0, 3.0], dtype=torch.float64) * 2
+    return lambda vector: vector * diagonal
+
+
+#: Makes a module anew for each call, whose parameters get their gradients in backward.
+NewModule = Subject(_RunsAgain, inputs=_inputs, call=lambda function, x: function.apply(_layer(), x))
+#: Hands over a function that closes over a tensor, by design.
+ClosesOverATensor = Subject(_Solve, inputs=_inputs, call=lambda function, b: function.apply(_multiplying(), b))
 #: What is computed before has no vmap.
 AfterAnother = Subject(_Exponential, inputs=_inputs, call=lambda function, x: function.apply(_Triple.apply(x)))
 #: What is computed afterwards has none, and a backward that refuses some gradients.

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch.autograd.graph import saved_tensors_hooks
+from torch.utils import _pytree as pytree
 
 from conformance.kit.calls import Run, SampleCall
 from conformance.kit.modes import AllocationMode
 from conformance.kit.observation.graph import contexts_behind
+from conformance.kit.samples import parts_of_callable
 from conformance.kit.tensors import address, differentiable, freed, stored_values
 
 
@@ -30,7 +33,8 @@ class _Tensors(AllocationMode):
 def offloaded(sample: SampleCall, overwriting: bool = True) -> Run:
     """Call with hooks that keep copies of what is saved, then overwrite inputs, outputs and all between.
 
-    What was made by an earlier call, and the caller's own objects, are left alone: a Function may have constants.
+    What was made by an earlier call, and the caller's own objects, are left alone: a Function may have constants. So is
+    what a function closes over that was handed to it: it is the caller's.
     """
     all_of_it = _Tensors()
 
@@ -46,20 +50,35 @@ def offloaded(sample: SampleCall, overwriting: bool = True) -> Run:
     if not overwriting:
         return run
     given = [run.values[at] for at in sample.of_modules]
-    owned = {None, *map(address, (*_of_modules(run), *given))}
+    owned = {None, *map(address, (*_of_callers(run), *given))}
     arguments = [stored_values(arg) for arg in run.args if isinstance(arg, torch.Tensor)]
     everything = [*all_of_it.tensors, *arguments]
     _overwrite([tensor for tensor in everything if address(tensor) not in owned])
     return run
 
 
-def _of_modules(run: Run) -> Iterator[torch.Tensor]:
-    """Parameters and buffers of modules on ctx: the caller's, even where they are inputs as well."""
+def _of_callers(run: Run) -> Iterator[torch.Tensor]:
+    """The tensors of modules on ctx, even if they are inputs as well, and those that functions close over there.
+
+    A function that forward made itself is none of the caller's.
+    """
     for context in contexts_behind(run.result):
+        own = f"{type(context)._forward_cls.__qualname__}."
         for value in vars(context).values():
-            if isinstance(value, torch.nn.Module):
-                yield from value.parameters()
-                yield from value.buffers()
+            if not getattr(value, "__qualname__", "").startswith(own):
+                yield from _within(value)
+
+
+def _within(value: Any, depth: int = 3) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.nn.Module):
+        yield from value.parameters()
+        yield from value.buffers()
+    elif depth:
+        for part in pytree.tree_leaves(list(parts_of_callable(value))):
+            if isinstance(part, torch.Tensor):
+                yield part
+            else:
+                yield from _within(part, depth - 1)
 
 
 def _overwrite(tensors: list[torch.Tensor]) -> None:
