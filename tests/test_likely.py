@@ -228,3 +228,42 @@ def test_a_gradient_wrong_for_other_numbers_is_not_laid_to_an_earlier_call():
         check(Subject(numbers.TopWithoutItsGate, inputs=numbers.TopWithoutItsGate.inputs))
     assert "earlier call" not in str(caught.value)
     assert "with other numbers in" in str(caught.value)
+
+
+class Many(torch.autograd.Function):
+    """Fifty outputs; it counts its calls."""
+
+    calls = 0
+
+    @staticmethod
+    def forward(ctx, x):
+        Many.calls += 1
+        ctx.save_for_backward(x)
+        return tuple(x * factor + x**2 for factor in range(50))
+
+    @staticmethod
+    def backward(ctx, *grads):
+        return _of_many(ctx, grads)
+
+
+class ManyButOne(Many):
+    """Forgets one of them."""
+
+    @staticmethod
+    def backward(ctx, *grads):
+        return _of_many(ctx, (*grads[:17], torch.zeros_like(grads[0]), *grads[18:]))
+
+
+def _of_many(ctx, grads):
+    (x,) = ctx.saved_tensors
+    return sum(grad * (factor + 2 * x) for factor, grad in enumerate(grads))
+
+
+def test_the_cause_among_fifty_outputs_is_found_in_a_few_calls() -> None:
+    x = torch.rand(4, 3, dtype=torch.float64, requires_grad=True)
+    one_test = "test_gradient_is_the_derivative"
+    check(Many, (x,), only=one_test)
+    before, Many.calls = Many.calls, 0
+    with pytest.raises(ConformanceError, match="the incoming gradient of output 17 is ignored"):
+        check(ManyButOne, (x,), only=one_test)
+    assert Many.calls <= before + 20 * x.numel()

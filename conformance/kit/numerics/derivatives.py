@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import torch
 
 from conformance.kit.calls import Run
@@ -10,6 +12,9 @@ from conformance.kit.numerics.nearby import typical
 from conformance.kit.numerics.slopes import Comparison, compare, epsilon, inner, paired, reach
 from conformance.kit.tensors import is_strided
 from conformance.kit.world import World
+
+#: Of so many outputs all pairs are tried.
+FEW = 6
 
 
 def outputs_at(run: Run, at: int, value: torch.Tensor) -> list[torch.Tensor]:
@@ -38,18 +43,42 @@ def slope_along(
 
 def by_differences(run: Run, cotangents: list[torch.Tensor], at: int) -> torch.Tensor:
     """The gradient of one input that differences of forward tell, each element moved in turn."""
+    return _by_differences(run, [cotangents], at)[0]
+
+
+def _by_differences(run: Run, several: Sequence[list[torch.Tensor]], at: int) -> list[torch.Tensor]:
+    """The gradients of one input for several lists of cotangents: forward is called no more often than for one."""
     value = run.sample.values[at].detach().clone(memory_format=torch.contiguous_format)
-    step = epsilon([*run.outputs, value]) ** (1 / 3) * typical(value)
-    expected = torch.zeros_like(value)
+    expected = [torch.zeros_like(value) for _ in several]
     for element in range(value.numel()):
         for unit in (1.0, 1.0j) if value.dtype.is_complex else (1.0,):
-            ends = []
-            for sign in (1, -1):
-                moved = value.clone()
-                moved.view(-1)[element] += sign * step * unit
-                ends.append(float(paired(cotangents, outputs_at(run, at, moved)).sum()))
-            expected.view(-1)[element] += (ends[0] - ends[1]) / (2 * step) * unit
+            direction = torch.zeros_like(value)
+            direction.view(-1)[element] = torch.tensor(unit, dtype=value.dtype)
+            for gradient, slope in zip(expected, slopes_along(run, several, at, direction), strict=True):
+                gradient.view(-1)[element] += torch.tensor(slope * unit, dtype=value.dtype)
     return expected
+
+
+def slopes_along(run: Run, several: Sequence[list[torch.Tensor]], at: int, direction: torch.Tensor) -> Iterator[float]:
+    """The slopes along a direction, by differences, of the losses that several lists of cotangents stand for."""
+    value = run.sample.values[at].detach()
+    length = float(direction.abs().max()) or 1.0
+    step = epsilon([*run.outputs, value]) ** (1 / 3) * typical(value) / length
+    ends = [_losses(several, outputs_at(run, at, value + sign * step * direction)) for sign in (1, -1)]
+    return ((one - other) / (2 * step) for one, other in zip(*ends, strict=True))
+
+
+def _losses(several: Sequence[list[torch.Tensor]], outputs: list[torch.Tensor]) -> list[float]:
+    """The loss that each list of cotangents stands for. What lists have in common is computed once."""
+    known: dict[tuple[int, int], float] = {}
+
+    def term(place: int, cotangent: torch.Tensor) -> float:
+        key = place, id(cotangent)
+        if key not in known:
+            known[key] = float(paired([cotangent], [outputs[place]]).sum())
+        return known[key]
+
+    return [sum(term(place, cotangent) for place, cotangent in enumerate(cotangents)) for cotangents in several]
 
 
 def likely_mistake(
@@ -74,17 +103,21 @@ def _of_other_inputs(run: Run, cotangents: list[torch.Tensor], at: int) -> dict[
 def _of_other_cotangents(run: Run, cotangents: list[torch.Tensor], at: int) -> dict[str, torch.Tensor]:
     """The gradients, by differences, of a backward that ignores an incoming gradient, or takes one for another."""
     mistaken = mistaken_cotangents(run, cotangents)
-    found = {name: by_differences(run, others, at) for name, others in mistaken.items()}
-    return {name: gradient for name, gradient in found.items() if bool(gradient.any())}
+    found = zip(mistaken, _by_differences(run, list(mistaken.values()), at), strict=True)
+    return {name: gradient for name, gradient in found if bool(gradient.any())}
 
 
 def mistaken_cotangents(run: Run, cotangents: list[torch.Tensor]) -> dict[str, list[torch.Tensor]]:
-    """What a backward may make of the incoming gradients, by the mistake that leads to it."""
+    """What a backward may make of the incoming gradients, by the mistake that leads to it.
+
+    Of many outputs those next to each other are exchanged: to try all pairs would take too long.
+    """
     found = {}
     for one, place in enumerate(run.places if len(cotangents) > 1 else ()):
         without = [torch.zeros_like(each) if other == one else each for other, each in enumerate(cotangents)]
         found[f"the incoming gradient of output {place} is ignored"] = without
-        for other in (other for other in range(one) if cotangents[other].shape == cotangents[one].shape):
+        first = 0 if len(cotangents) <= FEW else one - 1
+        for other in (other for other in range(max(first, 0), one) if cotangents[other].shape == cotangents[one].shape):
             exchanged = list(cotangents)
             exchanged[other], exchanged[one] = cotangents[one], cotangents[other]
             found[f"the incoming gradients of outputs {run.places[other]} and {place} are exchanged"] = exchanged

@@ -11,7 +11,13 @@ from conformance.kit import expect
 from conformance.kit.calls import Run, SampleCall, differentiate
 from conformance.kit.deviations import Deviation
 from conformance.kit.diagnosis import likely_cause
-from conformance.kit.numerics.derivatives import by_differences, likely_mistake, mistaken_cotangents, slope_along
+from conformance.kit.numerics.derivatives import (
+    by_differences,
+    likely_mistake,
+    mistaken_cotangents,
+    slope_along,
+    slopes_along,
+)
 from conformance.kit.numerics.nearby import directions, nearby, shaken
 from conformance.kit.numerics.slopes import Comparison, epsilon
 from conformance.kit.numerics.triangles import kept_symmetric
@@ -94,14 +100,10 @@ def _told_by_slopes(
     is_alone = gradient is not None and world.size == 1
     if not is_alone or len(wrong) < 2 or any(slope.verdict == "agrees" for slope in slopes):
         return ""
-    eps = result_epsilon(world, run)
-
-    def by(others: list[torch.Tensor]) -> torch.Tensor:
-        return _row(slope_along(world, run, others, at, gradient, direction, eps).numeric for direction, _ in wrong)
-
     actual, expected = (_row(getattr(slope, name) for _, slope in wrong) for name in ("analytic", "numeric"))
     mistaken = mistaken_cotangents(run, cotangents)
-    return likely_cause(actual, expected, {name: by(others) for name, others in mistaken.items()})
+    rows = [slopes_along(run, list(mistaken.values()), at, direction) for direction, _ in wrong]
+    return likely_cause(actual, expected, dict(zip(mistaken, map(_row, zip(*rows, strict=True)), strict=True)))
 
 
 def _row(numbers: Iterable[float]) -> torch.Tensor:
