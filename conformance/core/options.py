@@ -143,7 +143,7 @@ class RunOptions:
         default=(), metavar="SUBJECT", many=True, pytest="--subject",
     )  # fmt: skip
     packages: tuple[str, ...] = _kept_option(
-        "--from", help="the subjects that an installed package registers",
+        "--from", help="test the subjects that an installed package registers",
         default=(), metavar="PACKAGE", many=True,
     )  # fmt: skip
     spec: str | None = _kept_option(
@@ -156,7 +156,7 @@ class RunOptions:
     )  # fmt: skip
     inputs: str | None = _kept_option(
         "--inputs",
-        help="yields tuples of arguments, for specs Function and Collective",
+        help="a function that yields tuples of arguments, for specs Function and Collective",
         metavar="MODULE:CALLABLE",
         pytest="--inputs",
         never_empty=True,
@@ -166,7 +166,7 @@ class RunOptions:
         default=DEFAULT_RANKS, metavar="N,N", read=read_ranks, pytest="--ranks",
     )  # fmt: skip
     backend: str = _kept_option(
-        "--backend", help="of torch.distributed, or simulated (default: gloo, or the one that goes with the device)",
+        "--backend", help="a backend of torch.distributed, or simulated (default: that of the device, else gloo)",
         default="", metavar="NAME", pytest="--backend",
     )  # fmt: skip
     device: str = _kept_option(
@@ -182,7 +182,7 @@ class RunOptions:
         default=0.0, metavar="PERCENT", read=read_resolution, pytest="--resolution",
     )  # fmt: skip
     setup: tuple[str, ...] = _kept_option(
-        "--setup", help="called first on every rank",
+        "--setup", help="a function that every rank calls first",
         default=(), metavar="MODULE:CALLABLE", many=True, pytest="--rank-setup",
     )  # fmt: skip
     compile: bool = _kept_option(
@@ -194,22 +194,25 @@ class RunOptions:
         "--expect", help="TOML file of deviations that are known and accepted", metavar="FILE", never_empty=True
     )
     write_expect: str | None = _option(
-        "--write-expect", help="write the deviations found as such a file", metavar="FILE", never_empty=True
+        "--write-expect",
+        help="write the deviations found as such a file, for you to add reasons",
+        metavar="FILE",
+        never_empty=True,
     )
     report: str | None = _option(
         "--report", help="write report.json, report.html and junit.xml there", metavar="DIR", never_empty=True
     )
     resume: str | None = _option(
-        "--resume", help="go on with the run that was writing its report there", metavar="DIR", never_empty=True
+        "--resume", help="continue the interrupted run whose report is there", metavar="DIR", never_empty=True
     )
     reproduce: str | None = _option(
-        "--reproduce", help="write a script with torch alone for every failure", metavar="DIR", never_empty=True
+        "--reproduce", help="write a script for each failure that needs torch alone", metavar="DIR", never_empty=True
     )
     expression: str | None = _option(
         "-k", help="run only the tests whose names match, as in pytest", metavar="EXPR", kept=True
     )
     workers: str | None = _option(
-        "-n", help="run in this many processes side by side (pytest-xdist)", metavar="WORKERS", read=read_workers
+        "-n", help="run tests in this many processes (pytest-xdist)", metavar="WORKERS", read=read_workers
     )
     verbose: bool = _option("-v", "--verbose", help="list what is not applicable, and why", default=False)
 
