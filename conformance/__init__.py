@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from conformance.kit.process_groups import GROUP
     from conformance.kit.subject import Subject
+    from conformance.kit.world import World
     from conformance.run.check import ConformanceError, check
 
-__all__ = ["GROUP", "ConformanceError", "Subject", "check"]
+__all__ = ["GROUP", "ConformanceError", "Subject", "World", "check"]
 
 _HOMES = {
     "GROUP": "kit.process_groups",
     "ConformanceError": "run.check",
     "Subject": "kit.subject",
+    "World": "kit.world",
     "check": "run.check",
 }
 

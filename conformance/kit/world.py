@@ -63,9 +63,9 @@ class World:
     size: int = 1
     backend: str = "gloo"
     device: str = "cpu"
-    exchange: Exchange = field(default=alone, compare=False)
+    exchange: Exchange = field(default=alone, compare=False, repr=False)
     #: Lets so many seconds go by; simulated ranks have a clock of their own.
-    sleep: Callable[[float], None] = field(default=time.sleep, compare=False)
+    sleep: Callable[[float], None] = field(default=time.sleep, compare=False, repr=False)
     #: The coarsest resolution with which a gradient passes; 0 leaves it to the dtype.
     resolution: float = 0.0
     #: What tests found out about the subject that other tests ask as well.

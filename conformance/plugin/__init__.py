@@ -1,4 +1,4 @@
-"""The pytest plugin. Until the suite is asked for, it adds no option, and nothing but its own fixture."""
+"""The pytest plugin. Until the suite is asked for, it adds no option, and nothing but its fixtures and a mark."""
 
 from __future__ import annotations
 
@@ -64,6 +64,61 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         from conformance.plugin.items import planned
 
         session.config.stash[SESSION].pool.look_ahead(planned(session.items))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Called at start: make the mark known."""
+    config.addinivalue_line(
+        "markers",
+        "ranks(*sizes, backend='gloo', device='cpu', timeout=30.0, simulated=False): "
+        "run the test on that many ranks; it takes the fixture world",
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Called for each test function: one test for each world size of its mark."""
+    mark = metafunc.definition.get_closest_marker("ranks")
+    if mark is not None and _is_ours(metafunc.definition):
+        from conformance.plugin.ranks import sizes_of
+
+        sizes = sizes_of(mark)
+        metafunc.parametrize("world", sizes, indirect=True, ids=[f"ranks{size}" for size in sizes])
+
+
+def _is_ours(item: Any) -> bool:
+    """Whether a test's fixture ``world`` is that of this plugin, and not one of its own."""
+    definitions = item._fixtureinfo.name2fixturedefs.get("world", ())
+    return bool(definitions) and definitions[-1].func.__module__ == __name__
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Called for each test function: the body of one that has ranks runs there."""
+    if not _is_ours(pyfuncitem):
+        return None
+    from conformance.plugin.ranks import Ranks, run_on_ranks
+
+    world = pyfuncitem.funcargs["world"]
+    assert isinstance(world, Ranks)
+    run_on_ranks(pyfuncitem, world.size)
+    return True
+
+
+@pytest.fixture
+def world(request: pytest.FixtureRequest) -> Any:
+    """The :class:`~conformance.World` of a test that is marked with ``ranks``, on each of its ranks.
+
+    >>> @pytest.mark.ranks(2, 4)
+    ... def test_sum(world):
+    ...     x = torch.ones(3)
+    ...     dist.all_reduce(x)
+    ...     assert x.tolist() == [world.size] * 3
+    """
+    if not hasattr(request, "param"):
+        pytest.fail("the fixture world is for tests with ranks: mark this one, as with @pytest.mark.ranks(2)", False)
+    from conformance.plugin.ranks import Ranks
+
+    return Ranks(request.param)
 
 
 @pytest.fixture(scope="session")

@@ -27,7 +27,7 @@ def payload(subject: Subject) -> str:
     for module in whole:
         cloudpickle.register_pickle_by_value(module)
     try:
-        return base64.b64encode(_dumped(subject)).decode()
+        return as_text(subject)
     except Exception as error:
         raise ValueError(
             f"{subject.label} cannot be handed to rank processes: {type(error).__name__}: {error}; "
@@ -58,8 +58,8 @@ def _found_by_name(module: ModuleType) -> bool:
     return spec is not None and spec.origin == getattr(getattr(module, "__spec__", None), "origin", None)
 
 
-def _dumped(subject: object) -> bytes:
-    """The bytes of a subject. A module that no import finds by its name is named as what another one holds.
+def as_text(value: object) -> str:
+    """A value, pickled. A module that no import finds by its name is named as what another one holds.
 
     ``once_differentiable`` brings ``torch._C._functions`` with it, which would be taken apart, and cannot be put
     together again.
@@ -75,5 +75,5 @@ def _dumped(subject: object) -> bytes:
             return super().reducer_override(obj)
 
     written = io.BytesIO()
-    Pickler(written).dump(subject)
-    return written.getvalue()
+    Pickler(written).dump(value)
+    return base64.b64encode(written.getvalue()).decode()

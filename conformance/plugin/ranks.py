@@ -1,0 +1,154 @@
+"""Tests of one's own on several ranks: ``@pytest.mark.ranks(2, 4)`` and the fixture ``world``."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from conformance.core.catalog import SuiteTest
+from conformance.core.errors import BROKE, RunnerError
+from conformance.core.outcomes import TestOutcome
+from conformance.core.plan import PlannedTest
+from conformance.core.worlds import are_world_sizes
+from conformance.ranks.client import Forkserver
+from conformance.ranks.giving_up import GiveUpRule
+from conformance.ranks.pickled import as_text
+from conformance.ranks.pool import Pool
+from conformance.ranks.settings import Settings
+
+OPTIONS = {"backend", "device", "timeout", "simulated"}
+POOLS: pytest.StashKey[dict[Settings, Pool]] = pytest.StashKey()
+FORKSERVER: pytest.StashKey[Forkserver] = pytest.StashKey()
+XFAIL = "xfail: "
+CANNOT_BE_SENT = (
+    "what a fixture gives cannot be sent to ranks; have each rank make it, or mark the test with "
+    "ranks(..., simulated=True). It is among"
+)
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """What stands for ``world`` in this process: how many ranks the test is to have."""
+
+    size: int
+
+
+def sizes_of(mark: pytest.Mark) -> tuple[int, ...]:
+    """The world sizes of a mark.
+
+    Raises:
+        pytest.UsageError: it has none, or something else.
+    """
+    unknown = set(mark.kwargs) - OPTIONS
+    if not are_world_sizes(mark.args) or unknown:
+        what = f"knows no {', '.join(sorted(unknown))}; it" if unknown else ""
+        raise pytest.UsageError(
+            f"@pytest.mark.ranks {what} takes world sizes, as in ranks(2, 4), and {', '.join(sorted(OPTIONS))}"
+        )
+    return mark.args
+
+
+def run_on_ranks(item: pytest.Function, size: int) -> None:
+    """Run a test's body on ranks, and give their joined outcome as pytest's own."""
+    mark = item.get_closest_marker("ranks")
+    assert mark is not None
+    options = dict(mark.kwargs)
+    values = {name: item.funcargs[name] for name in item._fixtureinfo.argnames if name != "world"}
+    if options.pop("simulated", False) or item.config.getoption("usepdb", False):
+        _run_simulated(item.obj, size, values)
+        return
+    planned = _planned(item, size, values)
+    try:
+        pool = _pool(item.config, Settings(**options))
+        pool.give_up = GiveUpRule()  # each test is somebody else's
+        outcome = pool.run(planned)
+    except RunnerError as error:
+        pytest.exit(str(error), returncode=BROKE)
+    _tell(item, outcome)
+
+
+def _run_simulated(function: Any, size: int, values: dict[str, Any]) -> None:
+    """Run a body on ranks that are threads of this process; what one raises is raised here, as it is."""
+    from conformance.ranks.simulated.simulation import Simulation
+
+    raised: dict[int, BaseException] = {}
+
+    def body(world: Any) -> None:
+        try:
+            function(world=world, **values)
+        except BaseException as error:
+            raised[world.rank] = error
+            raise
+
+    with Simulation(size) as simulation:
+        outcomes = simulation.run(body)
+        proof, stuck = simulation.scheduler.proof, simulation.scheduler.stuck
+    for rank, error in sorted(raised.items()):
+        if rank not in stuck:
+            error.add_note(f"on rank {rank} of {size}")
+            raise error
+    if any(outcome.outcome != "pass" for outcome in outcomes):
+        pytest.fail(proof, pytrace=False)
+
+
+def _tell(item: pytest.Function, outcome: TestOutcome) -> None:
+    for rank in outcome.ranks:
+        if rank.output:
+            item.add_report_section("call", f"output of rank {rank.rank}", rank.output)
+    if outcome.outcome in {"skip", "not-applicable"}:
+        if outcome.reason.startswith(XFAIL):
+            pytest.xfail(outcome.reason.removeprefix(XFAIL))
+        pytest.skip(outcome.reason)
+    if outcome.outcome != "pass":
+        likely = f"\nlooks like: {outcome.likely}" if outcome.likely else ""
+        stacks = [
+            f"\nstack of rank {rank.rank}:\n{rank.stack}" for rank in outcome.ranks if rank.stack and not rank.bystander
+        ]
+        pytest.fail(f"{outcome.outcome}: {outcome.message}{likely}{''.join(stacks)}", pytrace=False)
+
+
+def _planned(item: pytest.Function, size: int, values: dict[str, Any]) -> PlannedTest:
+    if "monkeypatch" in values:
+        values["monkeypatch"] = True  # each rank has its own
+    pickled, problem = "", ""
+    try:
+        pickled = as_text(values)
+    except Exception as error:
+        problem = f"{CANNOT_BE_SENT} {', '.join(sorted(values))}: {type(error).__name__}: {error}"
+    if problem:
+        pytest.fail(problem, pytrace=False)
+    module = item.module.__name__
+    target = f"{module}:{item.obj.__qualname__}"
+    test = SuiteTest(
+        module="conformance.ranks.own_tests",
+        function="run",
+        clause="",
+        ranks=(size,),
+        group=True,
+        cases=(),
+        arguments=("world", "path", "target", "values"),
+        doc="",
+        transforms=False,
+        compiles=False,
+        deadline=None,
+        file=item.path,
+        line=item.reportinfo()[1] or 0,
+    )
+    return PlannedTest(
+        test, None, size, True, (("path", tuple(filter(None, sys.path))), ("target", target), ("values", pickled))
+    )
+
+
+def _pool(config: pytest.Config, settings: Settings) -> Pool:
+    """The ranks of a run with these settings; they end with the run."""
+    if FORKSERVER not in config.stash:
+        config.stash[FORKSERVER] = Forkserver()
+        config.add_cleanup(config.stash[FORKSERVER].close)
+    pools = config.stash.setdefault(POOLS, {})
+    if settings not in pools:
+        pools[settings] = Pool(config.stash[FORKSERVER], settings)
+        config.add_cleanup(pools[settings].close)
+    return pools[settings]

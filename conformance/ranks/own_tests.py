@@ -1,0 +1,75 @@
+"""Somebody's own test, on one rank: what pytest's item names is imported and called there."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import contextlib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+
+from conformance.kit.deviations import Skipped
+from conformance.kit.world import World
+
+#: How a reason begins that ``pytest.xfail`` gave on a rank.
+XFAIL = "xfail: "
+
+
+def run(world: World, path: Sequence[str], target: str, values: str) -> None:
+    """Call a test with its values, and the rank's world.
+
+    Args:
+        world: the ranks.
+        path: where pytest's process looks for modules.
+        target: ``module:function``, or ``module:Class.method``.
+        values: what its other arguments are, pickled.
+    """
+    module, _, name = target.partition(":")
+    sys.path[:0] = [entry for entry in path if entry not in sys.path]
+    found = _imported(module)
+    *owners, function = name.split(".")
+    for owner in owners:
+        found = getattr(found, owner)()
+    outcomes: Any = importlib.import_module("_pytest.outcomes")
+    given = cloudpickle.loads(base64.b64decode(values))
+    with contextlib.ExitStack() as stack:
+        if given.pop("monkeypatch", None):
+            from _pytest.monkeypatch import MonkeyPatch
+
+            given["monkeypatch"] = stack.enter_context(MonkeyPatch.context())
+        try:
+            getattr(found, function)(world=world, **given)
+        except outcomes.Skipped as skipped:
+            raise Skipped(str(skipped)) from None
+        except outcomes.XFailed as failed:
+            raise Skipped(f"{XFAIL}{failed}") from None
+
+
+def _imported(name: str) -> Any:
+    """A test's module, whose assertions say what they compare, as they do in pytest's own process."""
+    if name in sys.modules:
+        return sys.modules[name]
+    from _pytest.assertion.rewrite import rewrite_asserts
+
+    parent = name.rpartition(".")[0]
+    if parent:
+        importlib.import_module(parent)
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"no module named {name!r} is found on a rank, in {sys.path}")
+    source = Path(spec.origin).read_bytes()
+    tree = ast.parse(source, spec.origin)
+    rewrite_asserts(tree, source)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        exec(compile(tree, spec.origin, "exec", dont_inherit=True), vars(module))
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

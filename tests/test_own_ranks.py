@@ -1,0 +1,256 @@
+"""Somebody's own tests on ranks: the mark ``ranks`` and the fixture ``world``, as pytest tells of them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+TESTS = """
+import os
+import time
+
+import pytest
+import torch
+import torch.distributed as dist
+
+PARENT = os.getpid()
+
+
+@pytest.fixture
+def doubled(request):
+    return torch.arange(3.0) * 2
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("n", [1, 5])
+def test_sum(world, n, tmp_path, monkeypatch, doubled):
+    monkeypatch.setenv("ONLY_HERE", str(world.rank))
+    x = torch.ones(n)
+    dist.all_reduce(x)
+    assert x.tolist() == [world.size] * n
+    assert doubled.tolist() == [0.0, 2.0, 4.0]
+    assert (os.environ["ONLY_HERE"], dist.get_rank()) == (str(world.rank), world.rank)
+    (tmp_path / str(world.rank)).write_text("here")
+    dist.barrier()
+    assert len(list(tmp_path.iterdir())) == world.size
+
+
+class TestOfAClass:
+    @pytest.mark.ranks(2)
+    def test_method(self, world):
+        assert "ONLY_HERE" not in os.environ
+        assert world.exchange(world.rank) == [0, 1]
+
+
+@pytest.mark.ranks(2)
+def test_wrong_on_one_rank(world):
+    print("printed on rank", world.rank)
+    x = torch.tensor(float(world.rank))
+    dist.all_reduce(x)
+    assert x.item() == 1 + world.rank
+
+
+@pytest.mark.ranks(2)
+def test_killed(world):
+    if world.rank == 1:
+        os.kill(os.getpid(), 9)
+    dist.barrier()
+
+
+@pytest.mark.ranks(2)
+def test_raises_alone(world):
+    if world.rank == 1:
+        raise ValueError("on this rank alone")
+    dist.barrier()
+
+
+@pytest.mark.ranks(2, timeout=1)
+def test_hangs(world):
+    while world.rank == 1:
+        time.sleep(0.01)
+    dist.barrier()
+
+
+@pytest.mark.ranks(2)
+def test_disagrees(world):
+    if world.rank == 1:
+        dist.broadcast(torch.zeros(3), 0)
+    else:
+        dist.barrier()
+
+
+@pytest.mark.ranks(2)
+def test_skipped(world):
+    pytest.skip("not here")
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.xfail(strict=True)
+def test_expected(world):
+    assert world.rank == 0
+
+
+@pytest.mark.ranks(2)
+def test_expected_inside(world):
+    pytest.xfail("known")
+
+
+@pytest.mark.ranks(2)
+def test_after_all_of_them(world):
+    x = torch.ones(1)
+    dist.all_reduce(x)
+    assert x.item() == 2
+
+
+@pytest.mark.ranks(2)
+def test_with_what_cannot_be_sent(world, capsys):
+    pass
+
+
+@pytest.mark.ranks(3, simulated=True)
+def test_simulated(world, capsys):
+    assert os.getpid() == PARENT
+    x = torch.tensor(float(world.rank))
+    dist.all_reduce(x)
+    assert x.item() == 3
+
+
+@pytest.mark.ranks(2, simulated=True)
+def test_simulated_failure(world):
+    dist.barrier()
+    assert world.rank < 1
+
+
+@pytest.mark.ranks(2, simulated=True)
+def test_simulated_hang(world):
+    if world.rank:
+        dist.barrier()
+
+
+@pytest.mark.ranks(2, simulated=True)
+def test_simulated_skip(world):
+    pytest.skip("nor here")
+
+
+def test_without_a_mark(world):
+    pass
+
+
+def test_without_ranks():
+    pass
+"""
+RESULTS = {
+    "test_sum[ranks2-1]": "PASSED",
+    "test_sum[ranks2-5]": "PASSED",
+    "test_sum[ranks3-1]": "PASSED",
+    "test_sum[ranks3-5]": "PASSED",
+    "TestOfAClass::test_method[ranks2]": "PASSED",
+    "test_wrong_on_one_rank[ranks2]": "FAILED",
+    "test_killed[ranks2]": "FAILED",
+    "test_raises_alone[ranks2]": "FAILED",
+    "test_hangs[ranks2]": "FAILED",
+    "test_disagrees[ranks2]": "FAILED",
+    "test_expected[ranks2]": "XFAIL",
+    "test_expected_inside[ranks2]": "XFAIL",
+    "test_after_all_of_them[ranks2]": "PASSED",
+    "test_with_what_cannot_be_sent[ranks2]": "FAILED",
+    "test_simulated[ranks3]": "PASSED",
+    "test_simulated_failure[ranks2]": "FAILED",
+    "test_simulated_hang[ranks2]": "FAILED",
+    "test_without_a_mark": "ERROR",
+    "test_without_ranks": "PASSED",
+}
+#: What stands under the headline of each failure.
+SAID = {
+    "test_wrong_on_one_rank[ranks2]": [r"rank 1 of 2: AssertionError: assert 1\.0 == \(1 \+ 1\)", "printed on rank 1"],
+    "test_killed[ranks2]": ["crash: rank 1 of 2: killed by SIGKILL"],
+    "test_raises_alone[ranks2]": ["error: rank 1 of 2: ValueError: on this rank alone"],
+    "test_hangs[ranks2]": ["timeout: rank 1 of 2: did not finish within 1 s", "stack of rank 1:", "in test_hangs"],
+    "test_disagrees[ranks2]": ["rank 0 called barrier", r"rank 1 called broadcast\(\[3 float32\]\)"],
+    "test_with_what_cannot_be_sent[ranks2]": [r"cannot be sent to ranks; .* It is among capsys:"],
+    "test_simulated_failure[ranks2]": [r">\s+assert world\.rank < 1", "on rank 1 of 2"],
+    "test_simulated_hang[ranks2]": [
+        r"rank 0 has returned; rank 1 waits in barrier\(.*\), test_mine\.py:\d+, in test_sim"
+    ],
+}
+
+
+def run_pytest(folder: Path, *words: str, text: str = TESTS, commands: str = "") -> subprocess.CompletedProcess[str]:
+    """Run pytest on a file of tests in a folder of its own."""
+    (folder / "test_mine.py").write_text(textwrap.dedent(text), encoding="utf-8")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-rA", "--strict-markers", "-p", "no:cacheprovider", *words],
+        cwd=folder,
+        env=environment,
+        input=commands,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """What pytest said of all these tests."""
+    return run_pytest(tmp_path_factory.mktemp("own")).stdout
+
+
+def test_every_test_has_its_outcome_on_all_ranks(told):
+    found = {name: word for word, name in re.findall(r"^([A-Z]+) test_mine\.py::(\S+)", told, re.MULTILINE)}
+    assert found == RESULTS, told
+    assert "not here" in told
+    assert "nor here" in told
+
+
+@pytest.mark.parametrize("test", SAID)
+def test_a_failure_says_which_rank_and_what(told, test):
+    title = test.replace("TestOfAClass::", "TestOfAClass.")
+    text = re.search(rf"^_+ {re.escape(title)} _+\n(.*?)(?=^_+ \S+ _+$|^=)", told, re.MULTILINE | re.DOTALL)
+    assert text, told
+    for words in SAID[test]:
+        assert re.search(words, text[1]), text[1]
+
+
+def test_workers_and_selections_work_as_usual(tmp_path):
+    done = run_pytest(tmp_path, "-n", "2", "-k", "test_sum or test_method")
+    assert "5 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_first_failure_ends_a_run_that_is_to_end_there(tmp_path):
+    done = run_pytest(tmp_path, "-x", "-k", "killed or after_all")
+    assert "1 failed" in done.stdout
+    assert "passed" not in done.stdout
+
+
+def test_the_debugger_opens_where_a_rank_failed(tmp_path):
+    commands = "p 'here', world.rank, x.item()\nq\n"
+    done = run_pytest(tmp_path, "--pdb", "-k", "wrong_on_one", commands=commands)
+    assert "('here', 1, 1.0)" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("mark", ["ranks()", "ranks(0)", "ranks('2')", "ranks(2, backends='gloo')"])
+def test_a_mark_that_cannot_be_says_what_can(tmp_path, mark):
+    done = run_pytest(tmp_path, text=f"import pytest\n\n@pytest.mark.{mark}\ndef test_it(world):\n    pass\n")
+    assert "takes world sizes, as in ranks(2, 4), and backend, device, simulated, timeout" in done.stdout, done.stdout
+
+
+def test_a_world_of_ones_own_is_left_alone(tmp_path):
+    text = """
+    import pytest
+
+    @pytest.fixture
+    def world():
+        return "mine"
+
+    @pytest.mark.ranks(2)
+    def test_it(world):
+        assert world == "mine"
+    """
+    assert "1 passed" in run_pytest(tmp_path, text=text).stdout
