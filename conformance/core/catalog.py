@@ -34,7 +34,7 @@ class SuiteTest:
         ranks: the world sizes that it is written for; none for one that is written for a single rank.
         group: whether its ranks have a process group.
         cases: every combination of its parameters, as pairs of name and value.
-        arguments: what its body takes: ``subject``, ``world`` and the names of its parameters.
+        arguments: what its body takes: ``subject`` and ``world``, or ``probe`` and ``variation``, and its parameters.
         doc: its docstring.
         transforms: whether torch.func computes gradients, for which it imports the compiler.
         compiles: whether the compiler is used.
@@ -60,7 +60,12 @@ class SuiteTest:
     @property
     def tests_engine(self) -> bool:
         """Whether the test is about PyTorch's engine, with Functions of its own."""
-        return "subject" not in self.arguments
+        return not (self.is_varied or "subject" in self.arguments)
+
+    @property
+    def is_varied(self) -> bool:
+        """Whether its body is called for each sample, and in variations of it, on one rank."""
+        return "probe" in self.arguments
 
     @property
     def is_single_rank(self) -> bool:

@@ -217,7 +217,10 @@ def _worlds(
     sizes = subject.worlds(ranks) if subject else tuple(ranks)
     if test.is_single_rank:
         own = subject.ranks if subject else ()
-        yield from _single_rank_worlds(sizes, own, gathers)
+        if not test.is_varied:
+            yield from _single_rank_worlds(sizes, own, gathers)
+        elif not own or 1 in own:
+            yield 1, gathers, ""
         return
     least = min(test.ranks)
     sizes = (1,) if max(test.ranks) == 1 else tuple(size for size in sizes if size >= least)

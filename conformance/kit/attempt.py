@@ -18,6 +18,7 @@ from conformance.core.prose import clipped
 from conformance.kit.blame import expect_own
 from conformance.kit.deviations import Deviation, NotApplicable, Skipped, Unfit
 from conformance.kit.frames import SUITE, TORCH, foreign
+from conformance.kit.search import run_varied
 from conformance.kit.seeds import seed
 
 #: What PyTorch says before the words of an assertion of its own: the condition, its place, and a plea for a report.
@@ -82,8 +83,12 @@ def call_body(module: str, function: str, arguments: Iterable[str], offered: Map
         A text where the test passed and could not judge a part of the samples; it says which.
     """
     seed(0)
+    body = getattr(importlib.import_module(module), function)
     try:
-        return getattr(importlib.import_module(module), function)(**{name: offered[name] for name in arguments})
+        if "probe" in arguments:
+            case = {name: offered[name] for name in arguments if name not in {"probe", "variation"}}
+            return run_varied(body, offered["subject"], offered["world"], case)
+        return body(**{name: offered[name] for name in arguments})
     except Exception as error:
         expect_own(offered.get("subject"), error)
         raise

@@ -16,7 +16,7 @@ from conformance.kit.deviations import NotApplicable, Skipped, need
 from conformance.kit.gradients import Gradients, leaf_gradients
 from conformance.kit.samples import Sample
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import dense, differentiable
+from conformance.kit.tensors import dense, differentiable, with_attributes
 from conformance.kit.world import World
 
 __all__ = ["Run", "SampleCall", "every_sample"]
@@ -75,13 +75,18 @@ class SampleCall:
     def plain(self) -> list[Any]:
         """Copies of the values, none of which requires grad; but a module's own parameters as they are."""
         return [
-            value.detach().clone() if isinstance(value, torch.Tensor) and at not in self.of_modules else value
+            with_attributes(value.detach().clone(), value)
+            if isinstance(value, torch.Tensor) and at not in self.of_modules
+            else value
             for at, value in enumerate(self.values)
         ]
 
     def having(self, values: dict[int, torch.Tensor]) -> SampleCall:
         """The same call with other ``values``, given by position; a module's parameters stay its own."""
         changed = {at: value for at, value in values.items() if at not in self.of_modules}
+        for at, value in changed.items():
+            if vars(self.values[at]):  # what a caller has written on the tensor, such as main_grad
+                changed[at] = with_attributes(value.detach(), self.values[at])
         return replace(self, values=tuple(changed.get(at, value) for at, value in enumerate(self.values)))
 
     def run(self, needed: Iterable[int] | None = None, seed: int = FORWARD_SEED) -> Run:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from conformance.kit.tensors import differentiable, double_dtype, is_strided, shares_elements
+from conformance.kit.tensors import differentiable, double_dtype, is_strided, shares_elements, with_attributes
 
 
 def in_layout_of(output: torch.Tensor, cotangent: torch.Tensor) -> torch.Tensor:
@@ -37,7 +37,7 @@ def argument_copy(value: Any, leaf: torch.Tensor | None) -> Any:
     # Never a leaf: a leaf that requires grad cannot be changed in place, and some Functions do that.
     copy = _laid_out(value.detach() if leaf is None else leaf, value, value.dtype)
     # A view stays a view: some Functions are about views.
-    return copy if value._base is None else copy.view_as(copy)
+    return with_attributes(copy if value._base is None else copy.view_as(copy), value)
 
 
 def _laid_out(source: torch.Tensor, like: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

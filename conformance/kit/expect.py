@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 
-from conformance.kit.deviations import Deviation
+from conformance.kit.deviations import Deviation, NotApplicable, Skipped
 from conformance.kit.diagnosis import likely_cause
 from conformance.kit.display import alike_in_double, beyond_start, shown, shown_apart, where_apart
 from conformance.kit.judgement import ELSEWHERE, Judgement, percent
 from conformance.kit.tensors import dense, differentiable
 
-__all__ = ["agrees", "beyond_start", "close", "equal", "no_error", "raises", "shown", "shown_apart", "that"]
+__all__ = ["agrees", "alike", "beyond_start", "close", "equal", "no_error", "raises", "shown", "shown_apart", "that"]
 
 #: How many times the machine epsilon two ways to compute the same may be apart.
 _MARGIN = 64
@@ -158,7 +158,7 @@ def no_error(what: str, expected: str, likely: Callable[[Exception], str] = lamb
     """
     try:
         yield
-    except Deviation:
+    except (Deviation, NotApplicable, Skipped):
         raise
     except Exception as error:
         raise Deviation(what, f"{type(error).__name__}: {error}", expected, likely(error)) from error
@@ -193,6 +193,23 @@ def raises(
     except Exception as error:
         raise Deviation(what, f"{type(error).__name__}: {error}", names) from error
     raise Deviation(what, f"no exception; it returned {shown(value)}", names)
+
+
+def alike(actual: torch.Tensor, expected: torch.Tensor) -> bool:
+    """Whether two tensors are the same but for rounding.
+
+    Args:
+        actual: a tensor.
+        expected: the tensor that it should be like.
+
+    >>> alike(torch.ones(2), torch.ones(2) + 1e-9), alike(torch.ones(2), torch.ones(3))
+    (True, False)
+    """
+    try:
+        close(actual, expected, "")
+    except Deviation:
+        return False
+    return True
 
 
 def _same_meta(actual: Any, expected: torch.Tensor, what: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-__all__ = ["cases", "clause", "deadline", "ranks"]
+__all__ = ["cases", "clause", "deadline", "ranks", "varies"]
 
 #: A test that passes and could not judge a part of the samples returns a text that says which.
 Body = TypeVar("Body", bound=Callable[..., str | None])
@@ -47,3 +47,17 @@ def deadline(seconds: float) -> Callable[[Body], Body]:
     ... def test_mismatch_is_refused(subject, world): ...
     """
     return lambda body: body
+
+
+def varies(*families: str, crossed: bool = False) -> Callable[[Body], Body]:
+    """Run the body for each sample in each variation of these ``families`` of axes; ``crossed`` with all later ones.
+
+    >>> @varies("used", crossed=True)
+    ... def test_outputs_that_are_left_out(probe, variation): ...
+    """
+
+    def marked(body: Body) -> Body:
+        body.varies, body.crossed = families, crossed  # type: ignore[attr-defined]
+        return body
+
+    return marked

@@ -19,6 +19,7 @@ from conformance.core.prose import with_article
 from conformance.kit.deviations import Skipped
 from conformance.kit.frames import place_of
 from conformance.kit.seeds import default_in_place_of, seeded
+from conformance.kit.tensors import with_attributes
 
 #: Under this name a world knows that its ranks have samples that match.
 MATCHING = "samples match"
@@ -182,6 +183,10 @@ def fresh(args: tuple[Any, ...], device: str = "cpu") -> tuple[Any, ...]:
 
 
 def _copied(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    return with_attributes(_plain_copy(tensor, device), tensor)
+
+
+def _plain_copy(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     if tensor.layout != torch.strided or type(tensor) not in {torch.Tensor, torch.nn.Parameter}:
         return tensor.detach().clone().to(device).requires_grad_(tensor.requires_grad)
     # The storage is copied whole, so that strides, offset and overlaps stay as the caller made them.

@@ -164,6 +164,19 @@ def same_values(old: torch.Tensor, new: torch.Tensor) -> bool:
     return bool(torch.equal(old, new)) or bool(((old == new) | (old.isnan() & new.isnan())).all())
 
 
+def with_attributes(copy: torch.Tensor, original: torch.Tensor) -> torch.Tensor:
+    """A copy with what a caller has written on the original, such as ``main_grad``.
+
+    >>> x = torch.ones(2)
+    >>> x.main_grad = torch.zeros(2)
+    >>> with_attributes(x.clone(), x).main_grad
+    tensor([0., 0.])
+    """
+    if type(original) in {torch.Tensor, torch.nn.Parameter}:
+        copy.__dict__.update(vars(original))
+    return copy
+
+
 def many(returned: Any) -> tuple[Any, ...]:
     """What a static method returned, as a tuple: a value alone counts as one.
 

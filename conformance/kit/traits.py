@@ -131,7 +131,7 @@ def _as_matrix(value: torch.Tensor, empty: bool) -> Iterator[str]:
     if value.numel() == 0 or rows == columns == 1:
         if empty:
             yield from ("is symmetric", "is antisymmetric", "is lower triangular", "is upper triangular")
-        if empty and (value.numel() == 0 or bool((value > 0).all())):
+        if empty and (value.numel() == 0 or bool((value.real > 0).all())):
             yield "is positive definite"
     elif rows == columns:
         if is_symmetric(value):

@@ -16,54 +16,13 @@ from conformance.kit.numerics.triangles import kept_symmetric
 from conformance.kit.numerics.zeros import contradicted_by, derivative_close_by, is_affine
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import dense, is_strided
-from conformance.kit.variations.sizes import GROWN, is_read, sized_otherwise
-from conformance.kit.variations.variants import is_stable, steady, with_number
+from conformance.kit.variations.variants import steady, with_number
 from conformance.kit.world import World
 
 #: What a gradient may come from that is not finite, or not right, at a zero or at large numbers.
 DIVIDED = "backward divides by what may be zero, or takes its logarithm"
 GUARDED = "backward takes a zero for a case of its own, as a guard against dividing by it does"
 LEFT_RANGE = "backward computes what leaves the range of the dtype, such as an exponential, where forward does not"
-
-
-@clause("Function.backward.gradient")
-@cases(
-    size=[
-        "one along the first dimension",
-        "three along the first dimension instead of one",
-        "over a hundred along the first dimension",
-        "two fewer along the last dimension",
-        "over a thousand along the last dimension",
-        "one input longer than those that it is as long as",
-    ]
-)
-def test_gradient_at_other_sizes(subject: Subject, world: World, size: str) -> None:
-    """At other sizes that the subject takes, the gradient is what differences of forward say there."""
-    found = steady(subject, world)
-    need(subject.gradient_kind == "numeric", "its gradient is a declared one")
-    right = [sample for sample in found if world.try_call(expect_derivative, sample, world) is not None]
-    need(right, "its gradient is already wrong for the samples themselves")
-    told = 0
-    pairs = [(sample, other) for sample in right for other in _sized_otherwise(sample, size, world)]
-    for sample, other in pairs:
-        if not world.try_call(is_stable, other, world):
-            continue
-        if size in GROWN and not world.try_call(lambda one, two: is_read(one, two) or None, sample, other):
-            continue
-        try:
-            told += sum(expect_derivative(other, world, is_derived=True).values())
-        except Deviation:
-            raise
-        except Exception:  # the subject need not take what it was not made for
-            continue
-    need(told, f"it takes no sample with {size}, or passes what may be tied to the sizes")
-
-
-def _sized_otherwise(sample: SampleCall, size: str, world: World) -> list[SampleCall]:
-    """The samples of other sizes that a sample gives on every rank."""
-    found = world.try_call(sized_otherwise, sample, size) or []
-    everyones = world.exchange([other.label for other in found])
-    return [other for other in found if all(other.label in labels for labels in everyones)]
 
 
 @clause("Function.backward.gradient")

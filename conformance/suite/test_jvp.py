@@ -13,16 +13,13 @@ from conformance.kit.deviations import Deviation, need
 from conformance.kit.diagnosis import likely_cause
 from conformance.kit.marks import clause
 from conformance.kit.numerics.formula import declared_gradients, is_linear
-from conformance.kit.numerics.gradient_checks import expect_derivative
 from conformance.kit.numerics.nearby import nearby
 from conformance.kit.numerics.slopes import Comparison, compare, epsilon, inner, paired, reach
 from conformance.kit.observation.returned import explained
 from conformance.kit.recording import recording
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import differentiable, many
-from conformance.kit.variations.choices import has_meant_derivative, other_choices
 from conformance.kit.variations.transforms import Direction, Tensors, outputs, tangents
-from conformance.kit.variations.variants import is_stable
 from conformance.kit.world import World
 
 NO_JVP = "the class defines no jvp"
@@ -87,31 +84,6 @@ def test_tangent_is_the_directional_derivative(subject: Subject, world: World) -
             unclear += [sample.label] * (agreed == before)
     need(agreed, "not smooth enough near any sample for differences to tell a derivative")
     return f"tangents of {', '.join(unclear)} not judged: differences cannot tell them" if unclear else ""
-
-
-@clause("Function.jvp.tangent")
-def test_tangent_at_other_choices(subject: Subject, world: World) -> None:
-    """With a flag turned over or another word, the tangent is what differences of forward say, as the gradient is."""
-    need(subject.defines("jvp"), NO_JVP)
-    need(subject.gradient_kind == "numeric", "its derivative is not meant to be that of forward")
-    need(world.size == 1, "checked on one rank only")
-    judged = 0
-    for sample in _in_double(subject, world):
-        for other in other_choices(sample):
-            if not world.try_call(_has_right_gradient, sample, other, world):
-                continue
-            for direction in directions(other, world):
-                found = world.try_call(lambda *given: list(_compared(*given)), other, world, direction)
-                judged += found is not None
-                for place, tangent, seen in found or ():
-                    _expect_tangent(other, direction, place, tangent, seen)
-    need(judged, "it has no choice to make otherwise, or no right gradient there")
-
-
-def _has_right_gradient(sample: SampleCall, other: SampleCall, world: World) -> bool | None:
-    """Whether backward says that the derivative is meant at another choice; None where not."""
-    is_meant = has_meant_derivative(sample, other, world) and is_stable(other, world)
-    return (is_meant and any(expect_derivative(other, world, is_derived=True).values())) or None
 
 
 def _expect_tangent(

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import SampleCall
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import cases, clause
-from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.recording import Noted, recording
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import same_values
-from conformance.kit.variations.batches import SIZE, Batch, batched_samples, batches, choices, expect_batch, variants
+from conformance.kit.variations.batches import SIZE, Batch, batches, choices, expect_batch, variants
 from conformance.kit.variations.batches import batch as make
-from conformance.kit.variations.choices import other_choices
 from conformance.kit.variations.randomness import SEEDS, batches_of_the_same, same_results, samples_are_alike
 from conformance.kit.variations.transforms import Tensors, apart, outputs
 from conformance.kit.variations.ways import works_in_place
@@ -136,31 +132,6 @@ def test_batch_equals_its_samples(subject: Subject, world: World) -> None:
     found = [(batch, batch.map(partial(outputs, batch.sample)), _by_sample(batch)) for batch in batches(subject, world)]
     for batch, actual, expected in found:
         expect_batch(actual, expected, f"{batch}: output", batch.precision)
-
-
-@clause("Function.vmap.batched")
-def test_batch_equals_its_samples_at_other_choices(subject: Subject, world: World) -> None:
-    """With a flag turned over or another word, a batch gives what its samples give there, or is refused."""
-    need(subject.defines("vmap"), "PyTorch makes its vmap rule" if subject.generates_vmap else NO_RULE)
-    need(world.size == 1, "checked on one rank only")
-    compared = 0
-    for other in [other for sample in batched_samples(subject, world) for other in other_choices(sample)]:
-        for batch in world.try_call(_first_and_last, other, world) or ():
-            actual = world.try_call(batch.map, partial(outputs, batch.sample))
-            expected = world.try_call(_by_sample, batch)
-            if actual is None or expected is None:
-                continue
-            compared += 1
-            expect_batch(actual, expected, f"{batch}: output", batch.precision)
-    need(compared, "it has no choice to make otherwise, or draws random numbers or refuses a batch there")
-
-
-def _first_and_last(sample: SampleCall, world: World) -> list[Batch]:
-    """Two batches of a sample; none where it draws random numbers or works in place."""
-    if works_in_place(sample, world) or not same_results(outputs(sample, {}, 0), outputs(sample, {}, 1)):
-        return []
-    every, values, precision = choices(sample), variants(sample), working_epsilon(sample, world)
-    return [replace(make(sample, in_dims, values), precision=precision) for in_dims in (every[0], every[-1])]
 
 
 @clause("Function.vmap.batched")

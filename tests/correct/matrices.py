@@ -35,6 +35,8 @@ class PseudoInverse(Function):
     @staticmethod
     @torch.compiler.disable
     def forward(ctx, matrix):
+        if matrix.shape[-1] != matrix.shape[-2]:
+            raise ValueError("the gradient below is that of an inverse, which a square matrix has")
         inverse = torch.linalg.pinv(matrix)
         ctx.save_for_backward(inverse)
         return inverse

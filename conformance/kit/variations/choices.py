@@ -59,8 +59,8 @@ def other_choices(sample: SampleCall) -> list[SampleCall]:
     return found[:MOST]
 
 
-def has_meant_derivative(sample: SampleCall, other: SampleCall, world: World) -> bool:
-    """Whether a gradient at another choice can be expected to be the derivative.
+def has_meant_derivative(sample: SampleCall, other: SampleCall, world: World, drawn: bool = False) -> bool:
+    """Whether a gradient at another choice can be expected to be the derivative, ``drawn`` if it draws, too.
 
     Where results stay the same, the choice may be about the gradient alone, as that of a reversal is. Where no gradient
     is left, or one for what forward does not follow, as in rounding, it is not meant to be one.
@@ -68,12 +68,19 @@ def has_meant_derivative(sample: SampleCall, other: SampleCall, world: World) ->
     here, there = sample.run(), other.run()
     if not there.outputs or not all(bool(dense(output.detach()).isfinite().all()) for output in there.outputs):
         return False
-    if _same_results(here, there) or draws(other, world):
+    if _same_results(here, there) or (not drawn and draws(other, world)):
         return False
     before, after = (dict(zip(run.leaves, run.gradients(run.cotangents(world)), strict=True)) for run in (here, there))
     if any(_is_something(before[at]) and not _is_something(after[at]) for at in after):
         return False
     return not any(_is_surrogate(there, at, gradient) for at, gradient in after.items() if gradient is not None)
+
+
+def has_surrogate(sample: SampleCall, world: World) -> bool:
+    """Whether an element has a gradient that forward does not follow at all, as where it rounds."""
+    run = sample.run()
+    gradients = zip(run.leaves, run.gradients(run.cotangents(world)), strict=True)
+    return any(_is_surrogate(run, at, gradient) for at, gradient in gradients if gradient is not None)
 
 
 def jumps_newly(sample: SampleCall, other: SampleCall, world: World) -> bool:

@@ -86,6 +86,16 @@ class _Laid(torch.autograd.Function):
         return grad, None
 
 
+def in_other_layout(value: torch.Tensor, arrange: Arrange) -> torch.Tensor:
+    """A copy laid out otherwise through which a gradient goes back.
+
+    >>> in_other_layout(torch.zeros(2, 3), LAYOUTS["transposed in memory"]).stride()
+    (1, 2)
+    """
+    laid: torch.Tensor = _Laid.apply(value, arrange)
+    return laid
+
+
 def changes(sample: SampleCall, arrange: Arrange) -> bool:
     """Whether another layout changes where any tensor of a sample lies in its memory."""
     tensors = [sample.values[at].detach() for at in _arranged(sample)]
@@ -117,7 +127,7 @@ def laid(sample: SampleCall, arrange: Arrange) -> Run:
         if not isinstance(value, torch.Tensor) or at in sample.of_modules:
             return value
         plain = leaves.get(at, value.detach())
-        return _Laid.apply(plain, arrange) if is_arrangeable(value) else plain.clone()
+        return in_other_layout(plain, arrange) if is_arrangeable(value) else plain.clone()
 
     args = [argument(at, value) for at, value in enumerate(sample.values)]
     seeds.seed(0)

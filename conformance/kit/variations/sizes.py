@@ -56,7 +56,7 @@ def resized(sample: SampleCall, kind: str) -> SampleCall | None:
     size or to a number of elements, tensors that are not differentiated, such as indices and masks, and objects.
     """
     dim, change = SIZES[kind]
-    if not _is_plain(sample):
+    if not is_plain(sample):
         return None
     tensors: dict[int, torch.Tensor] = {at: sample.values[at] for at in sample.active}
     first = tensors[sample.active[0]]
@@ -66,7 +66,7 @@ def resized(sample: SampleCall, kind: str) -> SampleCall | None:
     if (
         size < (1 if kind == SEVERAL else 2)
         or new in {0, size}
-        or any(_is_tied(value, sizes) for value in sample.values)
+        or any(is_tied(value, sizes) for value in sample.values)
     ):
         return None
     # Another dimension of one may be there to be broadcast.
@@ -81,23 +81,28 @@ def resized(sample: SampleCall, kind: str) -> SampleCall | None:
 
 def _unequal(sample: SampleCall) -> Iterator[SampleCall]:
     """Each input by itself two longer, along each dimension in which another input of its form is as long."""
-    if not _is_plain(sample):
+    if not is_plain(sample):
         return
     tensors: dict[int, torch.Tensor] = {at: sample.values[at].detach() for at in sample.active}
     for at, value in tensors.items():
         others = [other for place, other in tensors.items() if place != at and other.dim() == value.dim()]
         for dim, size in enumerate(value.shape):
             alike = size > 1 and any(other.shape[dim] == size for other in others)
-            if alike and not any(_is_tied(each, {size, value.numel()}) for each in sample.values):
+            if alike and not any(is_tied(each, {size, value.numel()}) for each in sample.values):
                 made = meant(sample, {at: stretched(value, dim, size + 2)})
                 if made is not None:
                     yield replace(made, label=f"{sample.label}, {sample.names[at]} longer along dimension {dim}")
 
 
-def _is_plain(sample: SampleCall) -> bool:
+def is_plain(sample: SampleCall) -> bool:
     """Whether every tensor is differentiated and strided: an index, or a mask, may be tied to the sizes."""
     tensors = {at: value for at, value in enumerate(sample.values) if isinstance(value, torch.Tensor)}
     return set(tensors) == set(sample.active) and all(map(is_strided, tensors.values()))
+
+
+def holds_no_object(sample: SampleCall) -> bool:
+    """Whether every value is a tensor, a number, a word or nothing: an object may remember what it was called with."""
+    return not any(is_tied(value, set()) for value in sample.values)
 
 
 def is_read(sample: SampleCall, other: SampleCall) -> bool:
@@ -119,7 +124,8 @@ def _moved_beyond(small: torch.Tensor, large: torch.Tensor) -> torch.Tensor:
     return moved
 
 
-def _is_tied(value: Any, sizes: set[int]) -> bool:
+def is_tied(value: Any, sizes: set[int]) -> bool:
+    """Whether a value may have to follow the sizes: a whole number that is equal to one, or an object."""
     plain = isinstance(value, (torch.Tensor, bool, int, float, str, torch.dtype)) or value is None
     return not plain or (isinstance(value, int) and value in sizes)
 

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import torch
 
+from conformance.kit import seeds
 from conformance.kit.calls import Run, SampleCall, differentiated, in_double
 from conformance.kit.deviations import need
 from conformance.kit.modes import DrawingMode
@@ -185,6 +186,11 @@ def draws(sample: SampleCall, world: World) -> bool:
         a.shape == b.shape and _gap(a, b) == 0 for a, b in zip(one, other, strict=True)
     )
     return any(world.exchange(not alike))
+
+
+def draws_by_its_own(sample: SampleCall, world: World) -> bool:
+    """Whether a call draws from a generator that the caller holds, whose state is the caller's affair."""
+    return bool(seeds.held(sample.holders)) and draws(sample, world)
 
 
 def draws_by_any_seed(sample: SampleCall, world: World) -> bool:

@@ -14,6 +14,8 @@ from typing import Any
 
 #: So many classes and functions are read: those that a subject names, and those that they name.
 READ = 20
+#: A smaller number is seldom the size of a block.
+BLOCK = 8
 
 
 def words_compared(target: object) -> list[tuple[str, tuple[str, ...]]]:
@@ -34,6 +36,21 @@ def members_named(target: object) -> frozenset[str]:
     True
     """
     return _attributes(target) if isinstance(target, type | FunctionType) else frozenset()
+
+
+def numbers_named(target: object) -> tuple[int, ...]:
+    """The whole numbers from 8 on in the source of a class or function, such as the size of a block.
+
+    >>> numbers_named(print)
+    ()
+    """
+    return _numbers(target) if isinstance(target, type | FunctionType) else ()
+
+
+@lru_cache(maxsize=64)
+def _numbers(target: type | FunctionType) -> tuple[int, ...]:
+    constants = [node.value for node in _nodes(target) if isinstance(node, ast.Constant)]
+    return tuple(dict.fromkeys(value for value in constants if type(value) is int and value >= BLOCK))
 
 
 @lru_cache(maxsize=64)

@@ -1,0 +1,296 @@
+"""What a variation is judged by: the derivative where it gives another sample, the plain call everywhere else."""
+
+from __future__ import annotations
+
+import torch
+
+from conformance.kit import expect
+from conformance.kit.deviations import Deviation, NotApplicable, need
+from conformance.kit.numerics.derivatives import slope_along
+from conformance.kit.numerics.gradient_checks import expect_derivative, result_epsilon
+from conformance.kit.numerics.nearby import direction, shaken
+from conformance.kit.numerics.precision import working_epsilon
+from conformance.kit.numerics.slopes import epsilon, inner
+from conformance.kit.numerics.triangles import kept_symmetric
+from conformance.kit.probe import Observed, Probe
+from conformance.kit.tensors import dense, same_values, to_double
+from conformance.kit.variations.axis import WHOLE, Variation
+from conformance.kit.variations.choices import has_meant_derivative, has_surrogate, jumps_newly
+from conformance.kit.variations.layouts import LAYOUTS
+from conformance.kit.variations.sizes import is_read
+from conformance.kit.variations.transforms import tangents
+from conformance.kit.variations.variants import OWN, farthest, is_stable, size_of
+
+__all__ = [
+    "expect_derivative_at",
+    "expect_same",
+    "expect_tangent_at",
+    "is_right",
+    "need_fine",
+    "need_numeric",
+    "need_right",
+]
+
+#: How far two ways to compute the same gradient may be apart, in machine epsilons and at least.
+ROUNDINGS, LEAST = 64, 1e-9
+#: Results that are this far apart, next to their size, are others.
+ROUGH = 1e-3
+#: How many times as far as rounding moves a gradient it may be off.
+BEYOND = 8
+SINGLE = torch.finfo(torch.float32).eps
+#: What PyTorch says of a gradient of another shape than its input.
+INVALID = "returned an invalid gradient"
+WRONG = "its gradient is already wrong for the sample itself; see Function.backward.gradient"
+
+
+def need_numeric(probe: Probe) -> None:
+    """End the test as not applicable unless the gradient is meant to be the derivative, and is it at the sample.
+
+    Raises:
+        NotApplicable: it is declared, or judged by its spec, or wrong at the sample already.
+    """
+    kind = probe.sample.subject.gradient_kind
+    need(kind != "spec", OWN)
+    need(kind == "numeric", "its gradient is a declared one")
+    need(probe.world.once((probe.label, "right"), lambda: is_right(probe)), WRONG)
+
+
+def need_fine(probe: Probe) -> None:
+    """End the test as not applicable if the call rounds so coarsely inside, or at random, that small numbers are lost.
+
+    Raises:
+        NotApplicable: it does.
+    """
+    need(not probe.draws, "it draws random numbers")
+    need(working_epsilon(probe.sample, probe.world) <= SINGLE, "it works in half precision inside")
+
+
+def need_right(probe: Probe, variation: Variation) -> None:
+    """End the test as not applicable unless the gradient is the derivative in a variation too.
+
+    Raises:
+        NotApplicable: it is not, or nobody can tell.
+    """
+    need_numeric(probe)
+    meaning = variation.without(*(pick.axis for pick in variation.of_the_call.picks))
+    if meaning.picks:
+        key = (probe.label, "right", str(meaning))
+        need(probe.world.once(key, lambda: _is_right_at(probe, meaning)), "its gradient is no derivative there")
+
+
+def _is_right_at(probe: Probe, variation: Variation) -> bool:
+    try:
+        expect_derivative_at(probe, variation)
+    except Exception:
+        return False
+    return True
+
+
+def is_right(probe: Probe) -> bool:
+    """Whether differences of forward tell that the gradient of a sample is the derivative."""
+    try:
+        return any(expect_derivative(probe.sample, probe.world).values())
+    except Exception:
+        return False
+
+
+def expect_derivative_at(probe: Probe, variation: Variation) -> None:
+    """Expect the gradient of another sample to be the derivative there.
+
+    Raises:
+        Deviation: it is not.
+        NotApplicable: forward refuses that sample, or the gradient need not be a derivative there.
+    """
+    there, beside = probe.at(variation), probe.at(Variation(variation.of("size")))
+    observed = _plain(there, variation)
+    need(observed.places, "no result of it is differentiated")
+    need(all(bool(dense(one).isfinite().all()) for one in observed.results), "its results are not finite")
+    if variation.of("size"):
+        grows = any(one.numel() > other.numel() for one, other in tensors_of(there, probe))
+        need(not grows or is_read(probe.sample, there.sample), "forward does not read what is added")
+        need(is_stable(there.sample, there.world), "its gradients jump there")
+        need(not (there.draws and has_surrogate(there.sample, there.world)), "it rounds at random")
+    if variation.of("number", "choice"):
+        need(_is_meant(beside, there), "it need not be meant as a derivative there")
+    if any(pick.at != WHOLE for pick in variation.of("value")):
+        _expect_slopes(there, variation)
+        return
+    if variation.of("special"):
+        _expect_finite(probe, there)
+        return
+    try:
+        told = expect_derivative(there.sample, there.world, is_derived=True)
+    except Deviation:
+        is_hard = variation.of("number", "choice") and jumps_newly(beside.sample, there.sample, there.world)
+        need(not is_hard, "forward decides hard there, and a gradient may be that of the soft decision")
+        raise
+    need(any(told.values()), "differences cannot tell it there")
+
+
+def _is_meant(probe: Probe, there: Probe) -> bool:
+    """Whether the gradient with another number or choice can be expected to be the derivative."""
+    if all(one is other or isinstance(one, torch.Tensor) for one, other in pairs_of(probe, there)):
+        pairs = list(zip(probe.plain.results, there.plain.results, strict=False))
+        return any(one.shape != other.shape or not same_values(one, other) for one, other in pairs)
+    is_number = all(one is other or type(one) in {int, float} for one, other in pairs_of(probe, there))
+    return has_meant_derivative(probe.sample, there.sample, there.world, is_number)
+
+
+def tensors_of(one: Probe, other: Probe) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """The differentiated inputs of two samples, side by side."""
+    return [(one.sample.values[at], other.sample.values[at]) for at in one.sample.active]
+
+
+def pairs_of(probe: Probe, there: Probe) -> list[tuple[object, object]]:
+    """Each value of a sample with that of another one."""
+    return list(zip(probe.sample.values, there.sample.values, strict=False))
+
+
+def _plain(there: Probe, variation: Variation) -> Observed:
+    """The plain call of another sample; a gradient of another shape than its input is no refusal of the author's."""
+    try:
+        return there.plain
+    except RuntimeError as error:
+        if INVALID in str(error) and not variation.of("size"):  # at other sizes an index may say nothing
+            raise Deviation("backward", str(error), "gradients, since forward takes the call") from error
+        raise
+
+
+def _expect_finite(probe: Probe, there: Probe) -> None:
+    """Expect finite gradients, where results are finite though a constant is not, and where they follow it."""
+    need(_is_meant(probe, there), "forward does not read that element")
+    for at, gradient in there.plain.gradients.items():
+        finite = bool(gradient.isfinite().all()) or not bool(probe.plain.gradients[at].isfinite().all())
+        expect.that(finite, f"gradient of {there.name(at)}, where results are finite", gradient, "finite numbers")
+
+
+def _expect_slopes(there: Probe, variation: Variation) -> None:
+    """Expect slopes along random directions that leave the special element where it is."""
+    (pick,) = variation.of("value")
+    world, sample = there.world, there.sample
+    told = 0
+    run = sample.run()
+    cotangents = run.cotangents(world)
+    gradients = dict(zip(run.leaves, run.gradients(cotangents), strict=True))
+    for at, gradient in gradients.items():
+        along = direction(world, sample.values[at].detach(), "beside", at).clone()
+        if at == pick.at:
+            along.view(-1)[along.numel() // 2] = 0.0
+        along = kept_symmetric(run, at, along, gradient)
+        if at not in sample.top or (gradient is not None and not bool(dense(gradient).isfinite().all())):
+            continue  # Function.backward.gradient has tests of its own for it
+        found = slope_along(world, run, cotangents, at, gradient, along, result_epsilon(world, run))
+        expect.that(
+            found.verdict != "differs",
+            f"derivative of the loss along a direction of {there.name(at)} that leaves that element",
+            f"{found.analytic:.9g} by backward",
+            f"{found.by_differences}, by differences of forward",
+        )
+        told += found.verdict == "agrees"
+    need(told, "differences cannot tell it there")
+
+
+def expect_same(probe: Probe, variation: Variation) -> None:
+    """Expect the gradients of a call in a variation to be those of the plain call with the same numbers.
+
+    Raises:
+        Deviation: they are not, beyond what rounding may do.
+        NotApplicable: forward refuses the call, or rounds more than the comparison could tell.
+    """
+    need(not (variation.of("layout", "dtype") and probe.at(variation).draws_anything), "what it draws may follow that")
+    actual, right = probe.go(variation), probe.equal_call(variation)
+    compare(probe, variation, actual, right)
+
+
+def compare(probe: Probe, variation: Variation, actual: Observed, right: Observed) -> None:
+    """Expect the gradients that both calls have to be the same, but for rounding.
+
+    Raises:
+        Deviation: they are not.
+    """
+    shapes = ([one.shape for one in call.results] for call in (actual, right))
+    need(next(shapes) == next(shapes), "its results have another shape")
+    rounds = farthest(actual.results, right.results)[0] if right.results else 0.0
+    lower = [torch.finfo(pick.value).eps for pick in variation.of("dtype") if pick.value.is_floating_point]
+    if rounds > ROUGH:
+        need(variation.of("layout") and not lower, "its results differ already")
+        need(rounds > BEYOND * _roughness(probe, variation, WHOLE, SINGLE), "rounding alone moves its results so far")
+        worst = farthest(actual.results, right.results)[1]
+        one, two = expect.shown_apart(actual.results[worst], right.results[worst])
+        raise Deviation(f"output {worst} of {probe.label}", one, f"{two}, as the plain call gives")
+    scale = max((float(dense(one).abs().max()) for one in right.gradients.values() if one.numel()), default=0.0)
+    for at, gradient in actual.gradients.items():
+        other = right.gradients[at]
+        if not (bool(gradient.isfinite().all()) and bool(other.isfinite().all())):
+            continue  # beyond the range of the dtype
+        gap = _gap(gradient, other, scale)
+        eps = max([epsilon([gradient, other]), *lower])
+        if gap <= max(LEAST, ROUNDINGS * eps):
+            continue
+        rough = max(_roughness(probe, variation, at, max(eps, SINGLE)), working_epsilon(probe.sample, probe.world))
+        allowed = max(LEAST, ROUNDINGS * eps, 16 * rounds, BEYOND * rough)
+        one, two = expect.shown_apart(gradient, other)
+        expect.that(
+            gap <= allowed,
+            f"gradient of {probe.name(at)}, off by {gap:.2g} of its size where {allowed:.2g} is allowed",
+            one,
+            f"{two}, as the plain call gives",
+        )
+
+
+def _gap(actual: torch.Tensor, right: torch.Tensor, scale: float) -> float:
+    """The largest difference of two gradients, next to the larger of their sizes."""
+    if actual.shape != right.shape or not right.numel():
+        return 0.0
+    one, other = to_double(actual), to_double(right)
+    size = max(float(other.abs().max()), 1e-5 * scale)
+    difference = float((one - other).abs().max())
+    return difference / size if size else float(difference > 0)
+
+
+def _roughness(probe: Probe, variation: Variation, at: int, eps: float) -> float:
+    """How far rounding alone moves the gradient of an input, next to its size; that of all results for the whole."""
+    right = probe.equal_call(variation)
+    there = probe.at(variation)
+    gaps = []
+    for point in shaken(there.sample, probe.world, eps, tries=3, constants=True):
+        try:
+            moved = Probe(probe.world, point).equal_call(variation.of_the_call)
+        except NotApplicable:
+            return float("inf")
+        if at == WHOLE:
+            gaps.append(farthest(moved.results, right.results)[0])
+        else:
+            gaps.append(_gap(moved.gradients[at], right.gradients[at], 0.0))
+    return max(gaps)
+
+
+def expect_tangent_at(probe: Probe, variation: Variation, layout: str) -> None:
+    """Expect tangents to fit gradients: an incoming gradient times the tangent is the gradient times the direction.
+
+    Args:
+        probe: the sample, whose gradient is right in this variation.
+        variation: how it is called.
+        layout: how the direction lies in memory.
+
+    Raises:
+        Deviation: they do not fit.
+        NotApplicable: forward refuses the call in forward mode.
+    """
+    sample, world = probe.sample_of(variation), probe.world
+    arrange = LAYOUTS[layout]
+    moves = {at: arrange(direction(world, sample.values[at].detach(), "tangent", at)) for at in sample.active}
+    run = sample.run()
+    cotangents = run.cotangents(world)
+    gradients = dict(zip(run.leaves, run.filled(run.gradients(cotangents)), strict=True))
+    actual = tangents(sample, moves)
+    forward = sum(inner(cotangent, actual[at]) for cotangent, at in zip(cotangents, run.places, strict=True))
+    backward = sum(inner(gradients[at], move) for at, move in moves.items())
+    size = sum(size_of(one) * size_of(actual[at]) for one, at in zip(cotangents, run.places, strict=True))
+    rounding = max(1e-6, 10 * epsilon([*actual, *cotangents]) ** 0.5)
+    expect.that(
+        abs(forward - backward) <= rounding * (abs(backward) + size),
+        f"tangents of {probe.label}, multiplied with gradients of the outputs, the direction {layout}",
+        f"{forward:.9g} by jvp",
+        f"{backward:.9g} by backward",
+    )

@@ -1,0 +1,83 @@
+"""What a call is lent by its caller: arguments, containers, incoming gradients, hooks; and what it does to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from conformance.kit.calls import SampleCall
+from conformance.kit.tensors import dense, freed, share_memory
+
+
+class Lent:
+    """What a call was lent by its caller, and what it did to it."""
+
+    def __init__(self, sample: SampleCall, args: Sequence[Any]) -> None:
+        self.sample, self.args = sample, list(args)
+        self.changed: list[tuple[str, str]] = []
+        self.tensors = {at: arg for at, arg in enumerate(args) if isinstance(arg, torch.Tensor)}
+        self.hooks = {at: _hooks(arg) for at, arg in self.tensors.items()}
+        self._note()
+
+    def _note(self) -> None:
+        self.before = {at: arg.detach().clone() for at, arg in self.tensors.items() if not freed(arg)}
+        self.versions = {at: arg._version for at, arg in self.tensors.items()}
+
+    def after_forward(self, given: tuple[Any, ...], tensors: Sequence[torch.Tensor]) -> None:
+        """Note arguments that are written to and not returned, containers that are others, and hooks."""
+        self.given = given
+        self._look_at_containers(given, "forward")
+        results = {id(tensor) for tensor in tensors}
+        for at, before in self.before.items():
+            arg = self.tensors[at]
+            is_written = arg._version != self.versions[at] or freed(arg) or _differs(arg, before)
+            if is_written and id(arg) not in results and at not in self.sample.of_modules:
+                self.changed.append(("argument", f"{self.sample.name(at)} is written to by forward"))
+        self._note()
+
+    def _look_at_containers(self, given: tuple[Any, ...], when: str) -> None:
+        """Note a list or dictionary that has lost something or has another order; a call may add to one."""
+        values = pytree.tree_leaves(given)
+        now, before = (
+            [id(one) for one in leaves if isinstance(one, torch.Tensor | float)] for leaves in (values, self.args)
+        )
+        if len(values) < len(self.args) or (now != before and sorted(now) == sorted(before)):
+            words = f"a list or dictionary of the caller's has lost something, or has another order, after {when}"
+            self.changed.append(("container", words))
+
+    def after_backward(self, tensors: Sequence[torch.Tensor], found: Sequence[torch.Tensor | None]) -> None:
+        """Note arguments that have other values, hooks, and what lies in the memory of arguments."""
+        if not self.changed:
+            self._look_at_containers(self.given, "backward")
+        for at, before in self.before.items():
+            arg = self.tensors[at]
+            if any(one._base is None and one is not arg and share_memory(one, arg) for one in tensors):
+                words = f"a result is in the memory of {self.sample.name(at)}, and autograd does not know"
+                self.changed.append(("result", words))
+            if freed(arg) or _differs(arg, before):
+                self.changed.append(("values", f"{self.sample.name(at)} has other values after backward"))
+            if _hooks(arg) > self.hooks[at]:
+                self.changed.append(("hook", f"{self.sample.name(at)} has a hook more than before"))
+            if any(one is not None and one.numel() and share_memory(one, arg) for one in found):
+                words = f"a gradient is in the memory of {self.sample.name(at)}: writing to one changes the other"
+                self.changed.append(("memory", words))
+
+    def incoming(self, before: Mapping[int, torch.Tensor], after: Mapping[int, torch.Tensor]) -> None:
+        """Note the incoming gradients that backward has changed."""
+        changed = [at for at, one in after.items() if _differs(one, before[at])]
+        words = [f"the gradient of output {at} has other values after backward" for at in changed]
+        self.changed += [("gradient", each) for each in words]
+
+
+def _hooks(value: Any) -> int:
+    if not isinstance(value, torch.Tensor):
+        return 0
+    return sum(len(getattr(value, name, None) or ()) for name in ("_backward_hooks", "_post_accumulate_grad_hooks"))
+
+
+def _differs(now: torch.Tensor, before: torch.Tensor) -> bool:
+    one, other = dense(now.detach()), dense(before)
+    return one.shape != other.shape or not bool(((one == other) | (one.isnan() & other.isnan())).all())

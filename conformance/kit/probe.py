@@ -1,0 +1,254 @@
+"""One sample, ready to be called in any variation: what a test body gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from conformance.kit import seeds
+from conformance.kit.calls import BACKWARD_SEED, SampleCall
+from conformance.kit.copies import argument_copy, in_layout_of
+from conformance.kit.deviations import NotApplicable, need
+from conformance.kit.gradients import leaf_gradients
+from conformance.kit.lent import Lent
+from conformance.kit.tensors import dense, differentiable, freed
+from conformance.kit.variations.axes_of_representation import ones
+from conformance.kit.variations.axis import AS_GIVEN, MEANING, WHOLE, Pick, Variation
+from conformance.kit.variations.layouts import in_other_layout
+from conformance.kit.variations.variants import draws, draws_by_any_seed
+from conformance.kit.world import World
+
+__all__ = ["Observed", "Probe", "Refused"]
+
+
+class Refused(NotApplicable):
+    """Forward does not take the call in this variation: nothing is judged there."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What a call gave: copies of its results, the places of those to differentiate, and gradients by input.
+
+    Gradients are those of a loss that is not scaled, whatever its scale was.
+    """
+
+    results: tuple[torch.Tensor, ...]
+    places: tuple[int, ...]
+    gradients: Mapping[int, torch.Tensor]
+    #: What the call did to what it was lent by its caller, in words, by the kind of thing.
+    changed: tuple[tuple[str, str], ...] = ()
+
+    def changes(self, kind: str) -> list[str]:
+        """What the call did to one kind of thing: ``argument``, ``container``, ``gradient``, ``hook``, ``memory``."""
+        return [words for own, words in self.changed if own == kind]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A sample of a subject that a test body calls in any variation.
+
+    >>> from conformance.kit.calls import every_sample
+    >>> from conformance.kit.subject import Subject
+    >>> subject = Subject(torch.mul, inputs=lambda: [(torch.ones(2, requires_grad=True), 3.0)])
+    >>> probe = Probe(World(), every_sample(subject, World())[0])
+    >>> probe.plain.results, list(probe.plain.gradients)
+    ((tensor([3., 3.]),), [0])
+    """
+
+    world: World
+    sample: SampleCall
+    #: What was called already: the plain calls, and the samples of another meaning.
+    _known: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def label(self) -> str:
+        """How messages call the sample."""
+        return self.sample.label
+
+    def name(self, at: int) -> str:
+        """How messages call an input: ``input 1 of sample 0``."""
+        return self.sample.name(at)
+
+    @cached_property
+    def plain(self) -> Observed:
+        """The call as it is given."""
+        return self.go(AS_GIVEN)
+
+    @property
+    def elements(self) -> int:
+        """How many elements the tensors of the sample have together."""
+        return sum(value.numel() for value in self.sample.values if isinstance(value, torch.Tensor))
+
+    @cached_property
+    def draws(self) -> bool:
+        """Whether results or gradients depend on random numbers."""
+        return draws(self.sample, self.world)
+
+    @cached_property
+    def draws_anything(self) -> bool:
+        """Whether a call draws random numbers, from a seed of its own too."""
+        return self.draws or draws_by_any_seed(self.sample, self.world)
+
+    def at(self, variation: Variation) -> Probe:
+        """The sample that a variation's choices of meaning give: other sizes, numbers, flags.
+
+        Raises:
+            Refused: it cannot be made of this sample, or forward does not take it.
+        """
+        meaning = variation.of(*MEANING)
+        if not meaning:
+            return self
+        key = f"at {Variation(meaning)}"
+        if key not in self._known:
+            self._known[key] = self._made(meaning)
+        there: Probe | None = self._known[key]
+        if there is None:
+            raise Refused(f"{self.label} has no other {Variation(meaning)}")
+        return there
+
+    def _made(self, meaning: Sequence[Pick]) -> Probe | None:
+        sample: SampleCall | None = self.sample
+        for pick in meaning:
+            sample = pick.value(sample) if sample else None
+        return Probe(self.world, sample) if sample else None
+
+    def go(self, variation: Variation = AS_GIVEN) -> Observed:
+        """Call forward and backward in a variation of the sample.
+
+        Raises:
+            Refused: forward does not take it.
+            Exception: backward raised it.
+        """
+        return _Going(self.at(variation).sample, self.world, variation).observed()
+
+    def sample_of(self, variation: Variation) -> SampleCall:
+        """The sample itself, of another meaning, laid out otherwise, or with other inputs that need a gradient."""
+        sample = self.at(variation).sample
+        laid = {pick.at: pick.value(sample.values[pick.at].detach()) for pick in variation.of("layout")}
+        needed = variation.of("needs")
+        return replace(sample.having(laid), active=needed[0].value if needed else sample.active)
+
+    def go_with_step(self, variation: Variation) -> Mapping[int, torch.Tensor] | None:
+        """The gradients if parameters are changed in place after forward; None if backward raises then."""
+        going = _Going(self.at(variation).sample, self.world, variation)
+        try:
+            return going.observed(step=True).gradients
+        except Refused:
+            raise
+        except RuntimeError:
+            return None
+
+    def equal_call(self, variation: Variation) -> Observed:
+        """The plain call with the numbers of a variation: what it must give, however it is laid out and asked.
+
+        An output that is left out counts with a gradient of zeros, an input in a lower precision by its rounded
+        numbers; all inputs need a gradient.
+        """
+        there = self.at(variation)
+        key = f"equal {Variation(variation.of('dtype', 'used', 'gradient form', 'gradient layout'))}"
+        if key not in there._known:
+            there._known[key] = _Going(there.sample, self.world, variation, plainly=True).observed()
+        found: Observed = there._known[key]
+        return found
+
+
+class _Going:
+    """One call under way."""
+
+    def __init__(self, sample: SampleCall, world: World, variation: Variation, plainly: bool = False) -> None:
+        self.sample, self.world, self.variation, self.plainly = sample, world, variation, plainly
+        self.layouts = {pick.at: pick.value for pick in variation.of("layout")}
+        self.dtypes = {pick.at: pick.value for pick in variation.of("dtype")}
+        self.parameters = {pick.at for pick in variation.of("parameter")}
+        needs, used = variation.of("needs"), variation.of("used")
+        self.needed = set(needs[0].value if needs and not plainly else sample.active)
+        self.used = used[0].value if used else None
+        self.is_sum = any(pick.value is ones for pick in variation.of("gradient form"))
+        scales = variation.of("gradient scale")
+        self.scale: float = scales[0].value if scales and not plainly else 1.0
+
+    def observed(self, step: bool = False) -> Observed:
+        leaves: dict[int, torch.Tensor] = {}
+        args = [self._argument(at, value, leaves) for at, value in enumerate(self.sample.values)]
+        lent = Lent(self.sample, args)
+        seeds.seed(0, self.sample.holders)
+        given = tuple(pytree.tree_unflatten(args, self.sample.structure))
+        try:
+            result = self.sample.subject(*given)
+        except Exception as error:
+            raise Refused(f"{self.sample.label}, {self.variation}: {type(error).__name__}: {error}") from error
+        tensors = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        need(not any(map(freed, tensors)), "a result has lost its memory")
+        results = tuple(tensor.detach().clone() for tensor in tensors)
+        lent.after_forward(given, tensors)
+        places = tuple(at for at, one in enumerate(tensors) if one.requires_grad and differentiable(one))
+        for at in self.parameters if step else ():
+            with torch.no_grad():
+                args[at].mul_(1.5)
+        gradients = self._gradients(tensors, places, leaves, lent)
+        return Observed(results, places, gradients, tuple(lent.changed))
+
+    def _argument(self, at: int, value: Any, leaves: dict[int, torch.Tensor]) -> Any:
+        if not isinstance(value, torch.Tensor) or at in self.sample.of_modules:
+            return value
+        numbers = value.detach().clone() if at not in self.dtypes else value.detach().to(self.dtypes[at])
+        if self.plainly:
+            numbers = numbers.to(value.dtype)
+        needed = at in self.needed and at in self.sample.active
+        if at in self.parameters and not self.plainly:
+            leaf: torch.Tensor = torch.nn.Parameter(self.layouts.get(at, torch.clone)(numbers), needed)
+            leaves |= {at: leaf} if needed else {}
+            return leaf
+        leaf = numbers.requires_grad_(needed)
+        leaves |= {at: leaf} if needed else {}
+        if at in self.layouts and not self.plainly:
+            return in_other_layout(leaf, self.layouts[at])
+        return argument_copy(value if leaf.dtype == value.dtype else leaf.detach(), leaf)
+
+    def _gradients(
+        self, tensors: Sequence[torch.Tensor], places: Sequence[int], leaves: dict[int, torch.Tensor], lent: Lent
+    ) -> dict[int, torch.Tensor]:
+        used = [at for at in places if self.plainly or self.used is None or at in self.used]
+        given = dict(zip(used, self._cotangents([tensors[at] for at in used], used), strict=True))
+        before = {at: cotangent.detach().clone() for at, cotangent in given.items()}
+        found: Sequence[torch.Tensor | None] = [None] * len(leaves)
+        if used and leaves:
+            seeds.seed(BACKWARD_SEED, self.sample.holders)
+            with self.sample.subject.asking_for_its_group():
+                found = leaf_gradients([tensors[at] for at in used], list(leaves.values()), list(given.values()))
+        lent.incoming(before, given)
+        lent.after_backward(tensors, found)
+        pairs = zip(leaves.items(), found, strict=True)
+        return {
+            at: dense(torch.zeros_like(leaf) if one is None else one).detach().clone() / self.scale
+            for (at, leaf), one in pairs
+        }
+
+    def _cotangents(self, outputs: Sequence[torch.Tensor], places: Sequence[int]) -> Iterator[torch.Tensor]:
+        """The incoming gradients: numbers first, then how they are laid out."""
+        by_place = dict(zip(places, outputs, strict=True))
+        used = {at: output for at, output in by_place.items() if self.used is None or at in self.used}
+        numbers = dict(zip(used, self._numbers(used), strict=True))
+        arranged = {pick.at: pick.value for pick in self.variation.of("gradient layout")}
+        for at, output in by_place.items():
+            cotangent = numbers[at] if at in numbers else torch.zeros_like(dense(output.detach()))
+            arrange = arranged.get(at, arranged.get(WHOLE))
+            laid = arrange(cotangent) if arrange else cotangent
+            laid = laid.clone(memory_format=torch.contiguous_format) if self.plainly else laid
+            yield in_layout_of(output, laid)
+
+    def _numbers(self, outputs: Mapping[int, torch.Tensor]) -> Sequence[torch.Tensor]:
+        """The incoming gradients of the outputs that are used."""
+        rank, tensor = self.world.rank, self.world.tensor
+        drawn = [tensor(rank, tuple(one.shape), one.dtype, "cotangent", at) for at, one in outputs.items()]
+        if self.is_sum:
+            drawn = ones(drawn)
+        scaled: Sequence[torch.Tensor] = [cotangent * self.scale for cotangent in drawn]
+        for pick in self.variation.of("gradient form") if scaled and not self.is_sum else ():
+            scaled = pick.value(scaled)
+        return scaled

@@ -1,0 +1,184 @@
+"""The runner of tests that are written for one sample: each variation alone, then pairs, and what fails made simple.
+
+Nothing is drawn: the same sample gives the same variations in the same order, and their number is bounded, not their
+time. A test judges the axes of its own families. A *row* is one choice there with all later axes set at once; the rows
+of a choice go on until each later choice was seen. What fails is made simple by leaving out one axis after the other.
+If the test's own axis drops out, the test is silent: that of another axis meets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from conformance.kit.calls import differentiated, in_double
+from conformance.kit.deviations import Deviation, NotApplicable, need
+from conformance.kit.numerics.nearby import nearby
+from conformance.kit.probe import Probe
+from conformance.kit.subject import Subject
+from conformance.kit.variations.axes_of_meaning import MEANINGS
+from conformance.kit.variations.axes_of_representation import PICKS
+from conformance.kit.variations.axis import AS_GIVEN, FAMILIES, MEANING, Pick, Variation
+from conformance.kit.world import World
+
+#: So many rows for one choice, and so many variations for one sample: what is beyond is left out, and said.
+ROWS, FEW, MOST = 6, 2, 150
+#: A sample of more elements than this has so few variations: each of them takes long.
+LARGE, MOST_OF_LARGE = 2**18, 10
+#: Families with many choices for one sample.
+MANY = ("size", "number", "value", "special")
+#: With so many sizes another number or flag is crossed; so many does a test get that is not crossed.
+MEET, SIZES = 2, 3
+#: What a test names for the sample without any variation.
+GIVEN = "as given"
+ALONE = "varied on one rank only: among several, clauses of their own vary what ranks may differ in"
+#: What draws random numbers draws others in another layout or dtype.
+FOLLOWED_BY_DRAWS = ("layout", "dtype")
+
+
+def run_varied(body: Callable[..., object], subject: Subject, world: World, case: Mapping[str, Any]) -> str:
+    """Run a test body for each sample, and in each of its variations; a text if some were left out.
+
+    Raises:
+        Deviation: the body raised it in a variation, here its simplest form, and near the sample too.
+        NotApplicable: nothing could be judged.
+    """
+    families = getattr(body, "varies", ())
+    if world.size > 1:
+        raise NotApplicable(ALONE)
+    reasons: list[str] = []
+    judged = left_out = 0
+    for sample in [in_double(sample) for sample, _ in differentiated(subject, world)]:
+        probe = Probe(world, sample)
+        trial = _Trial(body, probe, case, families)
+        variations = list(trial.variations()) if families else [AS_GIVEN]
+        most = MOST if probe.elements <= LARGE else MOST_OF_LARGE
+        left_out += max(0, len(variations) - most)
+        for variation in variations[:most]:
+            ended = trial.expect_right(variation)
+            judged += ended is None
+            reasons += [ended] if ended else []
+    need(judged, reasons[0] if reasons else "no sample can be varied so")
+    return f"{left_out} variations left out; a smaller sample has more of them" if left_out else ""
+
+
+class _Trial:
+    """One test body with one sample."""
+
+    def __init__(
+        self, body: Callable[..., object], probe: Probe, case: Mapping[str, Any], families: Sequence[str]
+    ) -> None:
+        self.body, self.probe, self.case, self.families = body, probe, case, families
+
+    def run(self, variation: Variation, probe: Probe | None = None) -> Deviation | NotApplicable | None:
+        """Run the body in one variation: how it ended, None if it holds."""
+        given = {"variation": variation} if self.families else {}
+        try:
+            self.body(probe or self.probe, **given, **self.case)
+        except (Deviation, NotApplicable) as ended:
+            return ended
+        except Exception as error:
+            return NotApplicable(f"backward refuses it: {type(error).__name__}: {error}")
+        return None
+
+    def expect_right(self, variation: Variation) -> str | None:
+        """Expect the body to hold in one variation; why it could not be judged. A row that is refused is halved.
+
+        Raises:
+            Deviation: it does not hold, near the sample either.
+        """
+        ended = self.run(variation)
+        if isinstance(ended, NotApplicable):
+            judged = [self.expect_right(half) is None for half in halves(variation)]
+            return None if any(judged) else str(ended)
+        if ended is None or not self.is_confirmed(variation):
+            return None if ended is None else "beside the sample it holds"
+        simplest = self.simplest(variation, ended)
+        if simplest is None:
+            return "another axis alone makes it fail, and its own test judges it"
+        raise simplest
+
+    def variations(self) -> Iterator[Variation]:
+        """Each choice of the test's own axes alone, then its rows."""
+        if GIVEN in self.families:
+            yield AS_GIVEN
+        is_crossed = getattr(self.body, "crossed", False)
+        found = {family: picks(self.probe, family) for family in self.families if family != GIVEN}
+        if not is_crossed and "size" in found:  # the test that is crossed has them all
+            found["size"] = found["size"][:SIZES]
+        own = [pick for choices in found.values() for pick in choices]
+        yield from (Variation((pick,)) for pick in own)
+        yield from meanings_that_meet(own)
+        if is_crossed:
+            later = self._later()
+            for number, pick in enumerate(own):
+                yield from rows(pick, later, number)
+
+    def _later(self) -> dict[str, list[Pick]]:
+        """The choices on each axis of a later family."""
+        last = max(FAMILIES.index(family) for family in self.families if family != GIVEN)
+        found: dict[str, list[Pick]] = {}
+        for family in FAMILIES[last + 1 :]:
+            for pick in picks(self.probe, family):
+                found.setdefault(pick.axis, []).append(pick)
+        return found
+
+    def is_confirmed(self, variation: Variation) -> bool:
+        """Whether the body fails near the sample too: where it jumps, rounding may turn a result over."""
+        if variation.of("value"):
+            return True  # beside a special value there is none
+        points = list(nearby(self.probe.sample, self.probe.world))[1:]
+        ended = [self.run(variation, Probe(self.probe.world, point)) for point in points]
+        return all(isinstance(each, Deviation) for each in ended if not isinstance(each, NotApplicable))
+
+    def simplest(self, variation: Variation, ended: Deviation) -> Deviation | None:
+        """What still fails with as few choices as can be; None if the test's own axis is not among them."""
+        for pick in variation.picks:
+            fewer = variation.without(pick.axis)
+            if fewer.picks and isinstance(again := self.run(fewer), Deviation):
+                variation, ended = fewer, again
+        if variation.picks:
+            if not variation.of(*self.families):
+                return None
+            ended.what = f"{ended.what}, with {variation}"
+        return ended
+
+
+def picks(probe: Probe, family: str) -> list[Pick]:
+    """Every choice on the axes of one family, for one sample."""
+    world, sample = probe.world, probe.sample
+    if family in MEANING:
+        return list(MEANINGS[family](sample, world))
+    if family in FOLLOWED_BY_DRAWS and probe.draws_anything:
+        return []
+    outputs = [result if at in probe.plain.places else None for at, result in enumerate(probe.plain.results)]
+    return list(PICKS[family](sample, outputs))
+
+
+def rows(pick: Pick, later: Mapping[str, Sequence[Pick]], start: int = 0) -> Iterator[Variation]:
+    """One choice with all later axes set at once, until each later choice was seen.
+
+    The many sizes and numbers of a sample take turns: two rows for each, the next ones of those of the one before.
+
+    >>> later = {"used": [Pick("used", "", "output 0 alone"), Pick("used", "", "output 1 alone")]}
+    >>> [str(row) for row in rows(Pick("needs", "", "input 0 alone"), later)]
+    ['needs: input 0 alone; used: output 0 alone', 'needs: input 0 alone; used: output 1 alone']
+    """
+    longest = max(map(len, later.values()), default=0)
+    count, start = (FEW, FEW * start) if pick.family in MANY else (ROWS, 0)
+    for number in range(start, start + min(longest, count)):
+        yield Variation((pick,)).plus(choices[number % len(choices)] for choices in later.values())
+
+
+def meanings_that_meet(own: Sequence[Pick]) -> Iterator[Variation]:
+    """Each other number, flag or word at other sizes: at one that is a little larger, and at a large one."""
+    sizes = [pick for pick in own if pick.family == "size"]
+    for pick in [pick for pick in own if pick.family in {"number", "choice"}]:
+        yield from (Variation((size, pick)) for size in sizes[:MEET])
+
+
+def halves(variation: Variation) -> list[Variation]:
+    """A row without one half of its later choices, and without the other: for a row that is refused."""
+    first, rest = variation.picks[:1], variation.picks[1:]
+    middle = len(rest) // 2
+    return [Variation((*first, *part)) for part in (rest[:middle], rest[middle:]) if len(rest) > 1]

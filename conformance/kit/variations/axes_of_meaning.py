@@ -1,0 +1,265 @@
+"""Axes of meaning: another sample that the author might have given, where the gradient must be the derivative again.
+
+What cannot keep its meaning is not derived: a whole number that is equal to a size, an index, a constant that may have
+to add up to one. A subject need not take any of it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from conformance.kit.calls import SampleCall, every_sample
+from conformance.kit.tensors import differentiable, is_arrangeable, is_strided
+from conformance.kit.traits import is_symmetric
+from conformance.kit.variations.axis import Pick
+from conformance.kit.variations.choices import other_choices
+from conformance.kit.variations.meaning import meant
+from conformance.kit.variations.sizes import SIZES as KINDS
+from conformance.kit.variations.sizes import UNEQUAL, is_plain, is_tied, sized_otherwise, stretched
+from conformance.kit.variations.variants import longer
+from conformance.kit.variations.words import numbers_named
+from conformance.kit.world import World
+
+#: More than the blocks of kernels have, and than a byte counts.
+MANY = (130, 300)
+#: A sample of more elements than this would take long, and so many sizes are tried.
+MOST, SIZES = 2**14, 20
+#: A block that is larger is not gone beyond: what pairs rows with rows would take gigabytes.
+LARGEST = 1100
+#: Three rows made longer so many times are more than those of a block.
+DOUBLINGS = 6
+#: What stands in for a whole number that is often a dimension or a power.
+NEXT = {-1: (0,), 0: (1,), 1: (0,), 2: (3, 1), 3: (2,)}
+Place = tuple[int, int]
+
+
+def size(sample: SampleCall, world: World) -> Iterator[Pick]:
+    """Each size, in all dimensions that have it, in those of one role, and in one dimension alone."""
+    yield from islice(_sized(sample), SIZES)
+    if not is_plain(sample):  # indices and masks follow, if they can mean the same
+        yield Pick("size", "", f"made longer {DOUBLINGS} times", partial(_made_longer, world=world))
+    for kind in (*KINDS, UNEQUAL):
+        for number, _ in enumerate(sized_otherwise(sample, kind) or ()):
+            yield Pick("size", f"input {number}" if number else "", kind, partial(_of_kind, kind=kind, number=number))
+
+
+def _made_longer(sample: SampleCall, world: World) -> SampleCall | None:
+    made: SampleCall | None = sample
+    for _ in range(DOUBLINGS):
+        made = longer(made, world) if made else None
+    return made and replace(made, label=sample.label)
+
+
+def _of_kind(sample: SampleCall, kind: str, number: int) -> SampleCall | None:
+    found = sized_otherwise(sample, kind) or []
+    return replace(found[number], label=sample.label) if number < len(found) else None
+
+
+def _sized(sample: SampleCall) -> Iterator[Pick]:
+    if not is_plain(sample):
+        return
+    shapes = {at: tuple(sample.values[at].shape) for at in sample.active}
+    for old in sorted({n for shape in shapes.values() for n in shape if n > 1}):
+        if any(is_tied(value, {old, *(math.prod(shape) for shape in shapes.values())}) for value in sample.values):
+            continue
+        places = [(at, dim) for at, shape in shapes.items() for dim, n in enumerate(shape) if n == old]
+        for group in _groups(places, shapes):
+            for new in _sizes(old, group, sample):
+                of = " and ".join(f"dimension {dim} of {sample.names[at]}" for at, dim in group)
+                yield Pick("size", of, f"{new} instead of {old}", partial(resized, group=group, new=new))
+
+
+def _groups(places: list[Place], shapes: dict[int, tuple[int, ...]]) -> list[tuple[Place, ...]]:
+    """All places, those counted alike from the end, and each alone."""
+    by_role: dict[int, list[Place]] = {}
+    for at, dim in places:
+        by_role.setdefault(len(shapes[at]) - dim, []).append((at, dim))
+    groups = [tuple(places), *map(tuple, by_role.values()), *((place,) for place in places)]
+    return list(dict.fromkeys(groups))
+
+
+def _sizes(old: int, group: tuple[Place, ...], sample: SampleCall) -> list[int]:
+    """Two more; many; and just past a number in the source, such as that of a block. Odd ones stay odd."""
+    rows = [n + old % 2 for n in (MANY if any(dim == 0 for _, dim in group) else MANY[:1])]
+    limits = [n + 1 + (n + 1 - old) % 2 for n in numbers_named(sample.subject.target) if old < n <= LARGEST]
+    return list(dict.fromkeys([old + 2, *rows, *limits[:2]]))
+
+
+def resized(sample: SampleCall, group: tuple[Place, ...], new: int) -> SampleCall | None:
+    """The sample with another size in some places; None if a matrix would not stay what it is, or it gets too large."""
+    shapes = {at: list(sample.values[at].shape) for at in sample.active}
+    for at, dim in group:
+        shapes[at][dim] = new
+    if sum(map(math.prod, shapes.values())) > MOST:
+        return None
+    values = {at: sample.values[at].detach() for at, _ in group}
+    made = dict(values)
+    for at, dim in group:
+        made[at] = stretched(made[at], dim, new)
+    found = {at: one.clone(memory_format=torch.contiguous_format) for at, one in made.items()}
+    symmetric = {
+        at: (one + one.mH) / 2 for at, one in found.items() if one.dim() > 1 and one.shape[-1] == one.shape[-2]
+    }
+    return meant(sample, {at: [one, symmetric.get(at, one)] for at, one in found.items()})
+
+
+def number(sample: SampleCall, world: World) -> Iterator[Pick]:
+    """Each constant by itself: fractions, signs, uniform tensors and masks, permutations, defaults."""
+    for at, value in enumerate(sample.values):
+        for name, other in _numbers(sample, at, value):
+            yield Pick("number", sample.names[at], name, partial(_with, at=at, other=other))
+    yield from _orders(sample)
+    yield from _defaults(sample, world)
+
+
+def _orders(sample: SampleCall) -> Iterator[Pick]:
+    """Whole numbers that are a permutation together, as the dimensions of a permute are, in another order."""
+    places = [at for at, value in enumerate(sample.values) if type(value) is int]
+    if len(places) > 2 and sorted(sample.values[at] for at in places) == list(range(len(places))):
+        names = " and ".join(sample.names[at] for at in places)
+        yield Pick("number", names, "a permutation that is not its own inverse", partial(_turned, places=places))
+
+
+def _turned(sample: SampleCall, places: list[int]) -> SampleCall:
+    values = list(sample.values)
+    for number, at in enumerate(places):
+        values[at] = (number + 1) % len(places)
+    return replace(sample, values=tuple(values))
+
+
+def _with(sample: SampleCall, at: int, other: Any) -> SampleCall:
+    return replace(sample, values=(*sample.values[:at], other, *sample.values[at + 1 :]))
+
+
+def _numbers(sample: SampleCall, at: int, value: Any) -> Iterator[tuple[str, Any]]:
+    if type(value) is float:
+        for other in (value * 1.7 or 0.4, value * 0.6 or 0.7):
+            yield f"{other:.6g} instead of {value:g}", other
+    elif type(value) is int and value in NEXT:
+        yield from ((f"{other} instead of {value}", other) for other in NEXT[value])
+    is_constant = isinstance(value, torch.Tensor) and at not in (*sample.active, *sample.of_modules)
+    if is_constant and is_strided(value) and value.numel() > 1:
+        yield from _constants(value.detach())
+
+
+def _constants(value: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
+    """Other values of a tensor that is not differentiated, of the kind that it has: sums, order and range stay."""
+    flat = value.reshape(-1)
+    order = torch.arange(flat.numel(), device=value.device)
+    is_uniform = bool((flat == flat[0]).all())
+    if value.dtype == torch.bool:
+        mask = flat.clone()
+        mask[::2] = ~mask[::2]
+        if is_uniform:
+            yield "every second element the other way", mask.reshape(value.shape)
+    elif is_arrangeable(value) and not value.is_complex():
+        step = torch.linspace(-0.4, 0.4, flat.numel(), dtype=torch.float64).to(value)
+        steps = flat[1:] - flat[:-1]
+        if is_uniform:
+            yield "numbers that differ", (flat + step * (flat[0].abs() or 1.0)).reshape(value.shape)
+        elif bool((steps > 0).all()) and torch.allclose(steps, steps[:1]):
+            yield "numbers at other distances", (flat + step.abs() * steps[0]).reshape(value.shape)
+    elif not differentiable(value) and value.dim() == 1 and not value.is_quantized:
+        if bool((flat.sort().values == order).all()):
+            if flat.numel() > 2 and bool((flat[flat.long()] == order).all()):
+                yield "a permutation that is not its own inverse", order.roll(1).to(value.dtype)
+        elif bool((flat[1:] >= flat[:-1]).all()) and len(jumps := (flat[1:] != flat[:-1]).nonzero()):
+            longer = flat.clone()
+            longer[int(jumps[0]) + 1] = longer[int(jumps[0])]
+            yield "a segment longer by one", longer
+
+
+def special(sample: SampleCall, world: World) -> Iterator[Pick]:
+    """Constants with an element that is infinite, or not a number: where results are finite, gradients are."""
+    for at, value in enumerate(sample.values):
+        is_constant = is_arrangeable(value) and at not in (*sample.active, *sample.of_modules)
+        if is_constant and value.numel() > 1:
+            for number in (-math.inf, math.nan):
+                changed = value.detach().clone(memory_format=torch.contiguous_format)
+                changed.view(-1)[changed.numel() // 2] = number
+                yield Pick("special", sample.names[at], f"{number} in the middle", partial(_with, at=at, other=changed))
+
+
+def _defaults(sample: SampleCall, world: World) -> Iterator[Pick]:
+    """The defaults of forward that the sample leaves out, passed with another value."""
+    function = sample.subject.function
+    if function is None or sample.subject.call:
+        return
+    try:
+        names = list(inspect.signature(function.forward).parameters.values())[int(not sample.subject.separate) :]
+    except (TypeError, ValueError):  # nobody knows
+        return
+    left_out = names[len(pytree.tree_unflatten(list(sample.values), sample.structure)) :]
+    defaults = [name.default for name in left_out if name.kind is name.POSITIONAL_OR_KEYWORD]
+    if len(defaults) != len(left_out) or not all(type(one) in {bool, int, float, str} for one in defaults):
+        return
+    for place, default in enumerate(defaults):
+        for other in _other_defaults(default):
+            passed = (*defaults[:place], other, *defaults[place + 1 :])
+            choice = f"{other!r} instead of the default {default!r}"
+            yield Pick("number", left_out[place].name, choice, partial(_passing, passed=passed, world=world))
+
+
+def _other_defaults(default: Any) -> list[Any]:
+    if isinstance(default, bool):
+        return [not default]
+    return [default * 1.7 or 0.4] if isinstance(default, float) else []
+
+
+def _passing(sample: SampleCall, passed: tuple[Any, ...], world: World) -> SampleCall:
+    values = [
+        value.detach().requires_grad_(at in sample.active) if differentiable(value) else value
+        for at, value in enumerate(sample.values)
+    ]
+    args = (*pytree.tree_unflatten(values, sample.structure), *passed)
+    (made,) = every_sample(replace(sample.subject, inputs=[args]), world)
+    return replace(made, label=sample.label)
+
+
+def choice(sample: SampleCall, world: World) -> Iterator[Pick]:
+    """A flag turned over, a word or a member of an enumeration exchanged for another."""
+    for index, other in enumerate(other_choices(sample)):
+        changed = [
+            at for at, pair in enumerate(zip(sample.values, other.values, strict=True)) if pair[0] is not pair[1]
+        ]
+        at = changed[0]
+        yield Pick("choice", sample.names[at], repr(other.values[at]), partial(_chosen, index=index))
+
+
+def _chosen(sample: SampleCall, index: int) -> SampleCall | None:
+    found = other_choices(sample)
+    return replace(found[index], label=sample.label) if index < len(found) else None
+
+
+def value(sample: SampleCall, world: World) -> Iterator[Pick]:
+    """A zero in the middle of each input; and the element in the middle with the other sign."""
+    for at in sample.active:
+        one = sample.values[at]
+        if is_arrangeable(one) and one.numel() > 1 and not is_symmetric(one.detach()):
+            yield Pick("value", sample.names[at], "a zero in the middle", partial(_with_middle, at=at, factor=0.0), at)
+            yield Pick("value", sample.names[at], "the other sign", partial(_with_middle, at=at, factor=-1.0))
+
+
+def _with_middle(sample: SampleCall, at: int, factor: float) -> SampleCall:
+    changed = sample.values[at].detach().clone(memory_format=torch.contiguous_format)
+    changed.view(-1)[changed.numel() // 2] *= factor
+    return sample.having({at: changed})
+
+
+#: The axes of each family, by its name.
+MEANINGS: dict[str, Callable[[SampleCall, World], Iterator[Pick]]] = {
+    "size": size,
+    "number": number,
+    "choice": choice,
+    "value": value,
+    "special": special,
+}

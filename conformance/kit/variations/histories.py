@@ -1,0 +1,104 @@
+"""What may have run before a call: calls of other forms, modes, dtypes and batches. A subject need not take them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+import torch
+
+from conformance.kit.calls import SampleCall
+from conformance.kit.deviations import NotApplicable, need
+from conformance.kit.tensors import differentiable, freed
+from conformance.kit.variations.axes_of_meaning import resized
+from conformance.kit.variations.batches import batch, choices, variants
+from conformance.kit.variations.sizes import is_plain, is_tied
+from conformance.kit.variations.transforms import outputs
+
+TIED = "its sizes cannot be others"
+#: By how much the size is larger that a history is the first to meet, so that no two share one.
+FRESH = {"a call in inference mode": 6, "a call in bfloat16": 12, "a batch": 18, "an evaluation": 24}
+
+
+def refused(sample: SampleCall) -> None:
+    """Call with tensors of other forms, of which some are refused."""
+    for cut in (lambda x: x[0], lambda x: x[None], lambda x: x[:1], lambda x: x[..., :1]):
+        with suppress(Exception):
+            sample.having({at: cut(sample.values[at].detach()) for at in sample.active}).run()
+
+
+def written(sample: SampleCall) -> None:
+    """Write to the results, as a caller may do with what it is given."""
+    for tensor in sample.run().tensors:
+        if not freed(tensor):
+            with suppress(Exception):
+                tensor.detach().add_(5)
+
+
+def evaluation(sample: SampleCall) -> None:
+    """Call without a gradient, and under ``no_grad``."""
+    sample.run(needed=())
+    with torch.no_grad():
+        sample.run()
+
+
+def longer(sample: SampleCall) -> None:
+    """Call with more rows, and once more without a gradient."""
+    made = fresh_size(sample, 30)
+    made.run()
+    made.run(needed=())
+
+
+def batched(sample: SampleCall) -> None:
+    """Call with a batch of two, under :func:`torch.vmap`."""
+    if sample.subject.transformable and (every := choices(sample)):
+        made = batch(sample, every[0], variants(sample, 2))
+        made.map(partial(outputs, sample))
+
+
+def in_inference_mode(sample: SampleCall) -> None:
+    """Call in inference mode, whose tensors cannot be saved for backward."""
+    with torch.inference_mode():
+        sample.run(needed=())
+
+
+def in_bfloat16(sample: SampleCall) -> None:
+    """Call with numbers of three digits."""
+    tensors = {at: value for at, value in enumerate(sample.values) if differentiable(value) and not value.is_complex()}
+    sample.having({at: value.detach().bfloat16() for at, value in tensors.items()}).run()
+
+
+_HISTORIES: dict[str, Callable[[SampleCall], None]] = {
+    "calls that are refused": refused,
+    "results that are written to": written,
+    "an evaluation": evaluation,
+    "a longer call": longer,
+    "a batch": batched,
+    "a call in inference mode": in_inference_mode,
+    "a call in bfloat16": in_bfloat16,
+}
+
+
+def run_before(history: str, sample: SampleCall) -> None:
+    """Let a history run, however much of it is refused."""
+    with suppress(Exception):
+        _HISTORIES[history](sample)
+
+
+def fresh_size(sample: SampleCall, more: int) -> SampleCall:
+    """The sample with a larger size wherever a tensor is as long as the first input's last dimension.
+
+    Raises:
+        NotApplicable: the sizes cannot be others.
+    """
+    need(sample.active and is_plain(sample), TIED)
+    shapes = {at: tuple(sample.values[at].shape) for at in sample.active}
+    first = shapes[sample.active[0]]
+    need(first and first[-1] > 1 and not any(is_tied(value, {first[-1]}) for value in sample.values), TIED)
+    group = tuple((at, dim) for at, shape in shapes.items() for dim, size in enumerate(shape) if size == first[-1])
+    made = resized(sample, group, first[-1] + more)
+    if made is None:
+        raise NotApplicable(TIED)
+    return replace(made, label=f"{sample.label} with {first[-1] + more} instead of {first[-1]}")

@@ -1,0 +1,44 @@
+"""What ran before makes no difference: calls that were refused, evaluations, other modes, dtypes and batches."""
+
+from __future__ import annotations
+
+from conformance.kit import expect
+from conformance.kit.deviations import need
+from conformance.kit.judged import is_right, need_numeric
+from conformance.kit.marks import cases, clause
+from conformance.kit.numerics.gradient_checks import expect_derivative
+from conformance.kit.probe import Probe
+from conformance.kit.variations.histories import FRESH, fresh_size, run_before
+from conformance.kit.variations.sizes import holds_no_object
+
+WRONG = "its gradient is wrong at other sizes whatever ran before; see Function.backward.gradient"
+OBJECTS = "an object among the arguments may remember what it was called with"
+
+
+@clause("Function.forward.calls-independent")
+@cases(before=["calls that are refused", "results that are written to", "an evaluation", "a longer call", "a batch"])
+def test_a_call_is_the_same_after_others(probe: Probe, before: str) -> None:
+    """A call gives the same before and after others that it knows nothing of."""
+    need(holds_no_object(probe.sample), OBJECTS)
+    first, again = (Probe(probe.world, probe.sample).plain for _ in range(2))
+    need(all(map(expect.alike, first.results, again.results)), "two calls in turn are not alike")
+    run_before(before, probe.sample)
+    later = Probe(probe.world, probe.sample).plain
+    for index, (actual, right) in enumerate(zip(later.results, first.results, strict=True)):
+        expect.close(actual, right, f"output {index} of {probe.label} after {before}")
+    for at, gradient in later.gradients.items():
+        expect.close(gradient, first.gradients[at], f"gradient of {probe.name(at)} after {before}")
+
+
+@clause("Function.forward.calls-independent")
+@cases(before=["a call in inference mode", "a call in bfloat16", "a batch", "an evaluation"])
+def test_the_first_call_of_a_size_leaves_nothing_wrong(probe: Probe, before: str) -> None:
+    """If the first call of a size is of another kind, the calls of that size that follow are right."""
+    need_numeric(probe)
+    need(holds_no_object(probe.sample), OBJECTS)
+    there, *elsewhere = (fresh_size(probe.sample, FRESH[before] + more) for more in (0, 2, 4))
+    need(not probe.draws, "it draws random numbers")
+    need(all(is_right(Probe(probe.world, each)) for each in elsewhere), WRONG)
+    run_before(before, there)
+    with expect.no_error(f"{there.label} after {before}", "what it gives without that"):
+        expect_derivative(there, probe.world, is_derived=True)

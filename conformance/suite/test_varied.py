@@ -1,0 +1,82 @@
+"""Gradients in variations of the samples: other sizes, numbers, layouts, and whatever is asked of the call."""
+
+from __future__ import annotations
+
+from conformance.kit import expect
+from conformance.kit.deviations import Deviation, need
+from conformance.kit.judged import expect_derivative_at, expect_same, need_fine, need_numeric
+from conformance.kit.marks import clause, varies
+from conformance.kit.probe import Probe
+from conformance.kit.variations.axis import Variation
+
+
+@clause("Function.backward.gradient")
+@varies("size", "number", "choice", "value", "special", crossed=True)
+def test_gradient_of_another_sample(probe: Probe, variation: Variation) -> None:
+    """With other sizes, numbers, flags and signs that forward takes, the gradient is the derivative there."""
+    need_numeric(probe)
+    if variation.of_the_call.picks:
+        expect_same(probe.at(variation), variation.of_the_call)
+    else:
+        expect_derivative_at(probe, variation)
+
+
+@clause("Function.backward.gradient")
+@varies("layout", "dtype", "parameter", crossed=True)
+def test_gradient_of_one_input_in_another_form(probe: Probe, variation: Variation) -> None:
+    """One input alone in another layout, in a lower precision or as a parameter gives the gradients of plain ones."""
+    need_numeric(probe)
+    expect_same(probe, variation)
+
+
+@clause("Function.backward.needs-input-grad-honoured")
+@varies("needs", crossed=True)
+def test_gradients_where_some_inputs_need_one(probe: Probe, variation: Variation) -> None:
+    """Whichever inputs need a gradient, and whatever else is varied, each gets the one that it gets when all do."""
+    with expect.no_error("gradients", "those that the inputs get when all need one"):
+        expect_same(probe, variation)
+
+
+@clause("Function.backward.unused-output")
+@varies("used", crossed=True)
+def test_gradients_where_some_outputs_are_used(probe: Probe, variation: Variation) -> None:
+    """Whichever outputs are used in the loss, gradients are those with zeros handed in for the others."""
+    with expect.no_error("gradients", "those with zeros handed in for the others"):
+        expect_same(probe, variation)
+
+
+@clause("Function.backward.any-layout")
+@varies("gradient layout", "gradient form", crossed=True)
+def test_gradients_of_incoming_ones_in_another_form(probe: Probe, variation: Variation) -> None:
+    """One incoming gradient alone in another layout, or several that share memory, give what plain ones give."""
+    expect_same(probe, variation)
+
+
+@clause("Function.backward.gradient")
+@varies("gradient scale")
+def test_gradient_grows_with_the_loss(probe: Probe, variation: Variation) -> None:
+    """A loss times a power of two has gradients times that power."""
+    need_numeric(probe)
+    need_fine(probe)
+    expect_same(probe, variation)
+
+
+@clause("Function.backward.any-input")
+@varies("size", "number", "choice", "needs", "used")
+def test_backward_knows_every_name(probe: Probe, variation: Variation) -> None:
+    """A backward that forward leads to does not end with a NameError, as nobody refuses a call so."""
+    try:
+        probe.go(variation)
+    except NameError as error:
+        raise Deviation("backward", f"{type(error).__name__}: {error}", "gradients, since forward takes it") from error
+
+
+@clause("Function.backward.count")
+@varies("number")
+def test_one_value_for_each_input_with_defaults(probe: Probe, variation: Variation) -> None:
+    """Backward returns a value for each argument, also if those that have a default are passed."""
+    need(probe.sample.subject.function, "a plain callable has no backward of its own")
+    try:
+        probe.go(variation)
+    except RuntimeError as error:
+        expect.that("incorrect number of gradients" not in str(error), "backward", str(error), "one for each input")

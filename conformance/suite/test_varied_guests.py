@@ -1,0 +1,59 @@
+"""What a call is lent by its caller stays as it is in every variation: arguments, lists, gradients, hooks."""
+
+from __future__ import annotations
+
+from conformance.kit import expect
+from conformance.kit.deviations import need
+from conformance.kit.marks import clause, varies
+from conformance.kit.probe import Probe
+from conformance.kit.variations.axis import Variation
+
+ALREADY = "as it is given it changes that too; another test says so"
+
+
+@clause("Function.mark_dirty.complete")
+@varies("as given", "size", "number", "choice", "value")
+def test_arguments_are_written_to_where_they_are_marked(probe: Probe, variation: Variation) -> None:
+    """With other sizes, numbers and flags, forward writes to no argument that it does not return, marked dirty."""
+    need(probe.sample.subject.function, "a plain callable may write to its arguments")
+    changed = probe.go(variation).changes("argument")
+    expect.that(
+        not changed, "what forward is lent", "; ".join(changed), "as it was, or given to ctx.mark_dirty and returned"
+    )
+
+
+@clause("Function.forward.inputs-untouched")
+@varies("as given", "size", "number", "choice", "value", "gradient form")
+def test_arguments_and_containers_are_left_alone(probe: Probe, variation: Variation) -> None:
+    """Backward leaves arguments alone, no gradient or result lies in their memory unseen, and containers stay."""
+    observed = probe.go(variation)
+    is_wanted = probe.plain.changes("result") or not probe.sample.subject.function  # as some documents have it
+    kinds = ("container", "values", "memory", *(() if is_wanted else ("result",)))
+    changed = [words for kind in kinds for words in observed.changes(kind)]
+    expect.that(not changed, "what the call is lent", "; ".join(changed), "as it was")
+
+
+@clause("Function.backward.grads-untouched")
+@varies("choice", "number", "needs", "used", "gradient layout", "gradient form")
+def test_incoming_gradients_are_left_alone_in_any_form(probe: Probe, variation: Variation) -> None:
+    """Incoming gradients have the same values after backward, whatever is varied."""
+    need(not probe.plain.changes("gradient"), ALREADY)
+    changed = probe.go(variation).changes("gradient")
+    expect.that(not changed, "incoming gradients", "; ".join(changed), "as they were handed in")
+
+
+@clause("Function.forward.flags-untouched")
+@varies("as given", "parameter")
+def test_no_hook_is_left_on_an_argument(probe: Probe, variation: Variation) -> None:
+    """After forward and backward an argument has the hooks that it had."""
+    changed = probe.go(variation).changes("hook")
+    expect.that(not changed, "what the call is lent", "; ".join(changed), "as it was")
+
+
+@clause("Function.save_for_backward.protects")
+@varies("parameter")
+def test_a_step_of_an_optimizer_before_backward_is_noticed(probe: Probe, variation: Variation) -> None:
+    """If a parameter is changed after forward, backward raises, or gives what it gives without the change."""
+    actual = probe.go_with_step(variation)
+    for at, gradient in (actual or {}).items():  # nothing if backward raises, as it should
+        expect.close(gradient, probe.plain.gradients[at], f"gradient of {probe.name(at)} after a step of the optimizer")

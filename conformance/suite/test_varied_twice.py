@@ -1,0 +1,92 @@
+"""Derivatives of derivatives, tangents and batches in variations of the samples."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from conformance.kit import expect
+from conformance.kit.deviations import NotApplicable, need
+from conformance.kit.judged import expect_tangent_at, need_right
+from conformance.kit.marks import cases, clause, varies
+from conformance.kit.numerics.gradient_checks import expect_derivative
+from conformance.kit.numerics.precision import working_epsilon
+from conformance.kit.probe import Probe
+from conformance.kit.transforms import is_refused, vjp
+from conformance.kit.variations.axis import Variation
+from conformance.kit.variations.batches import Batch, batch, choices, draws_numbers, expect_batch, variants
+from conformance.kit.variations.transforms import Tensors, outputs
+from conformance.kit.variations.ways import works_in_place
+
+COARSE = "it works in a coarser precision inside than its dtypes say"
+
+
+@clause("Function.backward.double")
+@varies("size", "number", "choice", "value", "layout", "needs")
+def test_second_derivative_of_variations_is_right_or_refused(probe: Probe, variation: Variation) -> None:
+    """In every variation, differentiating the gradient again raises, or gives the derivative of the gradient."""
+    need_right(probe, variation)
+    sample = probe.sample_of(variation)
+    need(not working_epsilon(sample, probe.world), COARSE)
+    gradient = vjp(sample, probe.world)
+    if not is_refused(gradient):
+        expect_derivative(gradient, probe.world, is_derived=True)
+
+
+@clause("Function.backward.double")
+@varies("as given", "choice")
+def test_third_derivative_is_right_or_refused(probe: Probe, variation: Variation) -> None:
+    """Differentiating the gradient twice raises, or gives the derivative of the second derivative."""
+    need_right(probe, variation)
+    sample = probe.sample_of(variation)
+    need(not working_epsilon(sample, probe.world), COARSE)
+    gradient = vjp(sample, probe.world)
+    need(not is_refused(gradient), "a second derivative is refused")
+    second = vjp(gradient, probe.world)
+    if not is_refused(second):
+        expect_derivative(second, probe.world, is_derived=True)
+
+
+@clause("Function.jvp.tangent")
+@cases(tangent=["contiguous", "transposed in memory"])
+@varies("as given", "size", "number", "choice", "layout")
+def test_tangents_and_gradients_share_one_jacobian(probe: Probe, variation: Variation, tangent: str) -> None:
+    """For a right gradient, an incoming gradient times the tangent is the gradient times the direction."""
+    need(probe.sample.subject.defines("jvp"), "the class defines no jvp")
+    need_right(probe, variation)
+    expect_tangent_at(probe, variation, tangent)
+
+
+@clause("Function.vmap.batched")
+@cases(size=[1, 2, 5])
+@varies("as given", "choice")
+def test_batches_of_any_size_equal_their_samples(probe: Probe, variation: Variation, size: int) -> None:
+    """A batch of one, two or five samples gives what they give one by one, with any flag."""
+    subject, sample = probe.sample.subject, probe.at(variation).sample
+    need(subject.separate and subject.defines("vmap"), "the class defines no vmap in the separate form")
+    need(not draws_numbers(sample) and not works_in_place(sample, probe.world), "it draws, or works in place")
+    for in_dims in choices(sample)[:: max(1, len(choices(sample)) - 1)]:
+        usual = batch(sample, in_dims, variants(sample))
+        need(_maps(usual), "torch.vmap of three samples raises; another test says so")
+        made = batch(sample, in_dims, variants(sample, size))
+        expected = [outputs(sample, row) for row in made.rows]
+        with expect.no_error(f"{made}, {size} samples", "what the samples give"):
+            actual = _mapped(made)
+        expect_batch(actual, expected, f"{made}, {size} samples: output", 0.0)
+
+
+def _mapped(made: Batch) -> Tensors:
+    """What a batch gives; a batch for which the class says that it has no rule is not judged."""
+    try:
+        found: Tensors = made.map(partial(outputs, made.sample))
+    except NotImplementedError as error:
+        raise NotApplicable(f"it has no rule for such a batch: {error}") from error
+    return found
+
+
+def _maps(made: Batch) -> bool:
+    """Whether a batch is not refused."""
+    try:
+        made.map(partial(outputs, made.sample))
+    except Exception:
+        return False
+    return True

@@ -1,0 +1,164 @@
+"""Variations of samples: which there are, how a failure is made simple, and that nothing about them is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from conformance.kit.calls import every_sample
+from conformance.kit.deviations import Deviation, NotApplicable
+from conformance.kit.marks import varies
+from conformance.kit.probe import Probe
+from conformance.kit.search import GIVEN, halves, picks, rows, run_varied
+from conformance.kit.subject import Subject
+from conformance.kit.variations.axis import AS_GIVEN, FAMILIES, Pick, Variation
+from conformance.kit.world import World
+
+DOUBLE = torch.float64
+
+
+def given() -> list[tuple[Any, ...]]:
+    x, y = (torch.randn(size, dtype=DOUBLE, requires_grad=True) for size in ((3, 4), (4,)))
+    return [(x, y, True)]
+
+
+def product(x: torch.Tensor, y: torch.Tensor, squared: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    return (x * x if squared else x) * y, x + y
+
+
+SUBJECT = Subject(product, inputs=given)
+
+
+def probe_of(subject: Subject) -> Probe:
+    return Probe(World(), every_sample(subject, World())[0])
+
+
+def failing_with(*families: str) -> Callable[..., None]:
+    """A body that fails wherever all these families are varied."""
+
+    def body(probe: Probe, variation: Variation) -> None:
+        if all(variation.of(family) for family in families):
+            raise Deviation("it")
+
+    return body
+
+
+def test_every_family_is_varied() -> None:
+    probe = probe_of(SUBJECT)
+    kept = (torch.ones(4, dtype=DOUBLE), torch.ones(4, dtype=torch.bool))
+    mask = Subject(lambda x, keep: x * keep, inputs=lambda: [kept])
+    found = {family for family in FAMILIES if picks(probe, family) or picks(probe_of(mask), family)}
+    constant = Subject(torch.mul, inputs=lambda: [(torch.ones(4, requires_grad=True), torch.ones(4))])
+    assert found | {"special"} == set(FAMILIES)
+    assert picks(probe_of(constant), "special")
+
+
+def test_the_same_sample_has_the_same_variations() -> None:
+    one, other = ([str(pick) for family in FAMILIES for pick in picks(probe_of(SUBJECT), family)] for _ in range(2))
+    assert one == other
+    assert len(set(one)) == len(one)
+
+
+def test_a_call_in_a_variation_is_what_the_plain_call_is() -> None:
+    probe = probe_of(SUBJECT)
+    for family in ("layout", "parameter", "needs", "used", "gradient layout", "gradient form", "gradient scale"):
+        for pick in picks(probe, family):
+            variation = Variation((pick,))
+            actual, right = probe.go(variation), probe.equal_call(variation)
+            for at, gradient in actual.gradients.items():
+                torch.testing.assert_close(gradient, right.gradients[at])
+
+
+def test_another_meaning_is_another_sample() -> None:
+    probe = probe_of(SUBJECT)
+    (turned,) = picks(probe, "choice")
+    assert str(turned) == "choice of input 2: False"
+    there = probe.at(Variation((turned,)))
+    assert not torch.equal(there.plain.results[0], probe.plain.results[0])
+    assert torch.equal(there.plain.results[1], probe.plain.results[1])
+
+
+def test_what_forward_refuses_is_not_judged() -> None:
+    with pytest.raises(NotApplicable, match="refused so"):
+        run_varied(varies("choice")(refused), Subject(only_squared, inputs=given), World(), {})
+
+
+def only_squared(x: torch.Tensor, y: torch.Tensor, squared: bool) -> torch.Tensor:
+    if not squared:
+        raise ValueError("refused so")
+    return x * x * y
+
+
+def refused(probe: Probe, variation: Variation) -> None:
+    probe.go(variation)
+
+
+def test_a_failure_is_told_by_its_simplest_variation() -> None:
+    body = varies("needs", crossed=True)(failing_with("needs", "used"))
+    with pytest.raises(Deviation) as caught:
+        run_varied(body, SUBJECT, World(), {})
+    assert caught.value.what == "it, with needs: input 0 alone; used: output 0 alone"
+
+
+def test_a_failure_of_another_axis_alone_is_its_own_tests_affair() -> None:
+    body = varies("needs", crossed=True)(failing_with("used"))
+    run_varied(body, SUBJECT, World(), {})
+    with pytest.raises(Deviation, match="used: output 0 alone"):
+        run_varied(varies("used")(failing_with("used")), SUBJECT, World(), {})
+
+
+def test_what_holds_near_the_sample_accuses_nobody() -> None:
+    first = probe_of(SUBJECT).sample.values[0]
+
+    def body(probe: Probe, variation: Variation) -> None:
+        if torch.equal(probe.sample.values[0], first):
+            raise Deviation("at the sample alone")
+
+    with pytest.raises(NotApplicable, match="beside the sample it holds"):
+        run_varied(varies("used")(body), SUBJECT, World(), {})
+
+
+def test_a_test_may_ask_for_the_sample_as_it_is() -> None:
+    seen: list[Variation] = []
+    run_varied(varies(GIVEN)(lambda probe, variation: seen.append(variation)), SUBJECT, World(), {})
+    assert seen == [AS_GIVEN]
+
+
+def test_every_later_choice_is_met() -> None:
+    later = {"used": [Pick("used", "", str(number)) for number in range(5)], "parameter": [Pick("parameter", "x", "p")]}
+    found = list(rows(Pick("needs", "", "one"), later))
+    assert {pick for row in found for pick in row.of("used")} == set(later["used"])
+    assert all(row.of("parameter") for row in found)
+
+
+def test_a_refused_row_is_halved() -> None:
+    row = Variation(tuple(Pick(family, "", "x") for family in ("needs", "used", "gradient layout", "gradient scale")))
+    first, second = halves(row)
+    assert {*first.picks, *second.picks} == set(row.picks)
+    assert first.picks[0] == second.picks[0] == row.picks[0]
+
+
+def test_what_a_call_does_to_what_it_is_lent_is_seen() -> None:
+    def rude(x: torch.Tensor, weights: list[float]) -> torch.Tensor:
+        return x * weights.pop()
+
+    inputs = [(torch.ones(2, requires_grad=True), [2.0, 3.0])]
+    observed = probe_of(Subject(rude, inputs=lambda: inputs)).plain
+    assert observed.changes("container") == [
+        "a list or dictionary of the caller's has lost something, or has another order, after forward"
+    ]
+    assert not observed.changes("argument")
+
+
+def test_attributes_of_the_callers_tensors_are_on_the_copies() -> None:
+    weight = torch.ones(2, requires_grad=True)
+    weight.main_grad = torch.zeros(2)  # type: ignore[attr-defined]
+
+    def add(x: torch.Tensor) -> torch.Tensor:
+        return x + x.main_grad  # type: ignore[attr-defined]
+
+    probe = probe_of(Subject(add, inputs=lambda: [(weight,)]))
+    assert torch.equal(probe.plain.results[0], torch.ones(2))
