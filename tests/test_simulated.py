@@ -455,14 +455,17 @@ def test_what_a_backend_refuses_is_an_exception_of_the_rank_that_calls_it(three)
     results(three, body)
 
 
-def test_autograd_and_versions_see_nothing_of_what_arrives(three):
-    def body(world):
-        x = own(world)
-        before = x._version
-        dist.all_reduce(x)
-        return x._version - before
+def test_autograd_sees_of_what_arrives_what_it_sees_with_gloo(three):
+    """Gloo and NCCL copy what is gathered out of a buffer of their own."""
 
-    assert results(three, body) == [0, 0, 0]
+    def body(world):
+        x, parts = own(world), [torch.zeros(2) for _ in range(3)]
+        part = parts[0] = parts[0].requires_grad_() * 2
+        dist.all_reduce(x)
+        dist.all_gather(parts, x)
+        return x._version, [each._version for each in parts], part.grad_fn.name().rpartition("::")[2]
+
+    assert results(three, body) == [(0, [1, 1, 1], "CopyBackwards")] * 3
 
 
 def order_of(simulation):

@@ -197,6 +197,8 @@ OPERATORS: dict[str, Callable[[list[Arguments]], Transfers]] = {
     "barrier": barrier,
 }
 
+#: Those whose results backends copy out of a buffer of their own, by an operation that autograd sees and counts.
+COPIED = ("allgather_", "_allgather_base_", "gather_", "reduce_scatter_")
 #: Those that look at memory in order, whatever the strides.
 REDUCED = ("allreduce_", "allreduce_coalesced_", "reduce_")
 

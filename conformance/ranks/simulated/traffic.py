@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from conformance.ranks.simulated.collectives import OPERATORS, Arguments, Transfers, memory, value_of
+from conformance.ranks.simulated.collectives import COPIED, OPERATORS, Arguments, Transfers, memory, value_of
 
 
 class Mismatch(Exception):
@@ -62,6 +62,7 @@ class Collective:
         with _unseen():
             if self.arrivals is None:
                 self.arrivals = self._read()
+        with _unseen(by_autograd=self.operator not in COPIED):
             for to, value in self.arrivals.pop(rank, ()):
                 to.copy_(value if value.shape == to.shape else value.reshape(to.shape))
 
@@ -165,8 +166,9 @@ def _fits(to: Tensor, parts: Sequence[Tensor]) -> bool:
 
 
 @contextlib.contextmanager
-def _unseen() -> Iterator[None]:
-    """Autograd, version counters and modes see nothing of what a backend writes into memory."""
+def _unseen(by_autograd: bool = True) -> Iterator[None]:
+    """Modes see nothing of what a backend writes into memory; autograd and version counters neither, or all of it."""
     below: Any = torch._C
-    with below._AutoDispatchBelowADInplaceOrView(), below.DisableTorchFunction(), below._DisableTorchDispatch():
+    own = below._AutoDispatchBelowADInplaceOrView() if by_autograd else torch.enable_grad()
+    with own, below.DisableTorchFunction(), below._DisableTorchDispatch():
         yield
