@@ -44,7 +44,7 @@ class ClauseIds:
     retired: Mapping[str, Retired]
 
     def problems(self) -> Iterator[str]:
-        """What breaks the promise that an id stays what it is."""
+        """Yield each break of the promise that an id keeps its meaning."""
         for name in sorted(self.published - self.current - self.retired.keys()):
             yield f"{name} was published and is gone: give it back, or retire it in conf/{RETIRED.name}"
         for name, entry in self.retired.items():

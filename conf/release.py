@@ -34,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def lacks(root: Path, version: str, source: str) -> Iterator[str]:
-    """What the files in ``root`` do not say yet about ``version``, which is released from the repository ``source``."""
+    """Yield what the files in ``root`` still lack for ``version``, which is released from the repository ``source``."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     if project["version"] != version:
         yield f"pyproject.toml has version {project['version']}, not {version}"
@@ -73,7 +73,7 @@ def repository(root: Path) -> str:
 
 
 def departures(report: dict[str, Any], schemas: Path = ROOT / SCHEMAS) -> Iterator[str]:
-    """What in a report is not as the first release with its schema number had it; nothing where none had."""
+    """Yield what in a report differs from the first release with its schema number, if there is one."""
     file = schemas / f"{report['schema']}.json"
     if file.exists():
         for error in Draft202012Validator(json.loads(file.read_text(encoding="utf-8"))).iter_errors(report):

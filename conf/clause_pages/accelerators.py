@@ -39,7 +39,7 @@ class Newcomer:
 
 @dataclass(frozen=True)
 class Device:
-    """What became of the published classes on a type of device."""
+    """The verdicts on the published classes on a type of device."""
 
     name: str
     classes: int

@@ -1,4 +1,4 @@
-"""What the site publishes for programs: ``clauses.json``, the report's schema, the data, and what the search reads."""
+"""Publish files for programs: ``clauses.json``, the report's schema, the data, and the index of the search."""
 
 from __future__ import annotations
 

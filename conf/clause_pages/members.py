@@ -46,7 +46,7 @@ class Member:
 
 @cache
 def classes() -> Mapping[str, Mapping[str, str]]:
-    """What ``classes.toml`` says of each documented class, and the titles of other ``pages``."""
+    """The facts of each documented class in ``classes.toml``, and the titles of other ``pages``."""
     return tomllib.loads((CONF / "classes.toml").read_text("utf-8"))
 
 

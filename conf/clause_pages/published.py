@@ -65,7 +65,7 @@ class Finding:
 
     @property
     def weight(self) -> str:
-        """What it counts as: a broken must, a lesser clause that is broken, or a note, which changes no verdict."""
+        """Its weight: a broken must, a broken lesser clause, or a note, which changes no verdict."""
         return {"must": "must", "may": "note"}.get(self.level, "lesser")
 
 

@@ -1,4 +1,4 @@
-"""What is known of each clause: its tests, the planted bugs it killed, and its verdicts in the committed reports."""
+"""The record of each clause: its tests, the planted bugs it caught, and its verdicts in the committed reports."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Record:
         return min(verdicts, key=VERDICTS.index, default="")
 
     def published_name(self, run: Run) -> str:
-        """What a reader knows a published class by: package, version and name."""
+        """The name of a published class: package, version and class."""
         row = self._row_of.get((run.implementation, run.spec))
         return " ".join(filter(None, (row[key] for key in ("package", "version", "subject")))) if row else run.name
 
@@ -125,7 +125,7 @@ class Record:
 
 
 def record_of(directive: SphinxDirective | SphinxRole, *, reports: bool) -> Record:
-    """What is known, for a page that is to be read again when the data change, or any report does."""
+    """The record, for a page that must be read again when the data or a report change."""
     record: Record = directive.env.app.clause_record  # type: ignore[attr-defined]
     for path in (*record.data, *(record.reports if reports else ())):
         directive.env.note_dependency(str(path))

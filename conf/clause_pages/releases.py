@@ -50,7 +50,7 @@ class Release:
 
 class _FromReleases(SphinxDirective):
     def asked(self) -> Mapping[str, Mapping[str, Any]]:
-        """What each release answered, the oldest first."""
+        """The answers of each release, the oldest first."""
         paths = sorted((DOCS / "data").glob("release-*.json"), key=lambda path: Version(path.stem.partition("-")[2]))
         for path in (*paths, *DEPARTURES):
             self.env.note_dependency(str(path))

@@ -54,7 +54,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Failure:
-    """What was said of a clause that does not hold, of whom, and where."""
+    """A message about a clause that does not hold, the implementations that got it, and where."""
 
     clause: Clause
     text: str
@@ -82,7 +82,7 @@ class Results(SphinxDirective):
 
 
 def by_environment(runs: Iterable[Run]) -> Mapping[str, Sequence[Run]]:
-    """What was run of PyTorch and the reference in each environment, the oldest release first."""
+    """The runs of PyTorch and the reference by environment, the oldest release first."""
     found: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
         if run.about_reference:
@@ -91,7 +91,7 @@ def by_environment(runs: Iterable[Run]) -> Mapping[str, Sequence[Run]]:
 
 
 def name_of(run: Run) -> str:
-    """What a row is called."""
+    """The name of a row."""
     return PYTORCH if run.implementation == ENGINE else run.name
 
 

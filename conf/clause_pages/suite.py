@@ -1,4 +1,4 @@
-"""What the site uses of the suite, imported in this one place."""
+"""The names that the site uses of the suite, imported in this one place."""
 
 from __future__ import annotations
 

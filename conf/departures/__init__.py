@@ -1,4 +1,4 @@
-"""What PyTorch does that its pages do not lead one to expect: one function each, True where the installed one does it.
+"""Behaviours of PyTorch that differ from its documentation: one function each, True if the installed release has it.
 
 The first line of a docstring says where, the rest what. ``conf/releases.py`` asks every release, and the page on
 PyTorch shows the answers beside these words; a function more is a row more.

@@ -1,4 +1,4 @@
-"""What departures are asked with."""
+"""Functions that the departures share."""
 
 from __future__ import annotations
 

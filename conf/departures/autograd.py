@@ -93,7 +93,7 @@ def once_differentiable_twice() -> bool:
     """``once_differentiable``
 
     Where a second path leads to the same input (``loss = y * x``), ``torch.autograd.grad`` of a gradient gives a wrong
-    second derivative without a word; ``.backward()`` raises.
+    second derivative silently; ``.backward()`` raises.
     """
     x = numbers(3)
     (first,) = torch.autograd.grad((_CubeOnce.apply(x) * x).sum(), x, create_graph=True)
@@ -116,7 +116,7 @@ class _CubeOnceSeparate(Function):
 def once_differentiable_under_func() -> bool:
     """``once_differentiable`` under ``torch.func``
 
-    ``torch.func.grad`` of ``torch.func.grad`` gives 0 without a word, where autograd raises.
+    ``torch.func.grad`` of ``torch.func.grad`` gives 0 silently, where autograd raises.
     """
     cube = torch.func.grad(torch.func.grad(_CubeOnceSeparate.apply))
     return bool(cube(torch.tensor(2.0, dtype=torch.float64)) == 0)

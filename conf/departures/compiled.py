@@ -1,4 +1,4 @@
-"""What ``torch.compile`` makes of Functions."""
+"""Departures of ``torch.compile``."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class _Surrogate(Function):
 def compiled_func_grad() -> bool:
     """``torch.compile`` of ``torch.func.grad``
 
-    The Function's backward is left out without a word: the gradient is that of the operations in forward.
+    The Function's backward is left out silently: the gradient is that of the operations in forward.
     """
     gradient = torch.func.grad(lambda x: _Surrogate.apply(x).sum())
     x = _ones().detach()

@@ -41,7 +41,7 @@ class CommandParser(Parser):
 
 
 class Version(argparse.Action):
-    """``--version``, looked up only when it is asked for."""
+    """Show the version, which is looked up only then."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         """Called by argparse."""

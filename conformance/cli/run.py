@@ -176,7 +176,7 @@ def _run_pytest(options: RunOptions, recorder: Recorder, passed_on: Sequence[str
 
 
 def _usage_problem(status: int, said: str, recorder: Recorder) -> str:
-    """What is wrong with the request, as far as only pytest could tell; empty where nothing is."""
+    """The problems of the request that only pytest could find; empty if there are none."""
     import pytest
 
     if status == pytest.ExitCode.USAGE_ERROR:
@@ -244,7 +244,7 @@ def _pytest_arguments(options: RunOptions, passed_on: Sequence[str]) -> list[str
 
 
 def _meant(expression: str) -> str:
-    """What to give in place of an expression that matches nothing: a clause is not the name of a test."""
+    """A hint for an expression that matches nothing: the id of a clause is not the name of a test."""
     tests = dict.fromkeys(test.function for test in catalog.tests_of(expression))
     if not tests:
         return "give part of a test's name, as in pytest"

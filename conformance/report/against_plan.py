@@ -21,7 +21,7 @@ _CALL = re.compile(r"check\(\w+, \.\.\., only='[\w.-]+'\)")
 
 
 def against_plan(report: Report, clauses: Mapping[str, Clause]) -> Iterator[str]:
-    """What the tests of a report have that no plan has, and the other way round."""
+    """Yield the differences between the tests of a report and those of the plan."""
     sizes = report.environment["ranks"]
     if len(sizes) > MOST_WORLDS:
         yield f"{len(sizes)} world sizes: no run is in so many"

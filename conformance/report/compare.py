@@ -1,4 +1,4 @@
-"""What changed between two reports: clause by clause, and the verdicts on the subjects."""
+"""Compare two reports: clause by clause, and the verdicts on the subjects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Change:
 
     @property
     def name(self) -> str:
-        """What changed, in a reader's words."""
+        """The change in words."""
         subject = f"{self.subject} ({self.spec})" if self.subject else "PyTorch itself"
         return f"{self.clause} ({self.level}), {subject}" if self.clause else subject
 

@@ -88,7 +88,7 @@ def consequences_of(cause: ClauseResult, clauses: Iterable[ClauseResult]) -> tup
 
 
 def cannot_be_judged(clauses: Sequence[ClauseResult]) -> str:
-    """What to say of a subject of which one cause keeps every clause from being judged; empty for any other."""
+    """The one cause that keeps every clause of a subject from being judged, in words; empty for other subjects."""
     causes = [clause for clause in clauses if clause.broken]
     others = sum(clause.verdict == "consequence" for clause in clauses)
     if len(causes) != 1 or not others or any(clause.verdict == "pass" for clause in clauses):
@@ -129,7 +129,7 @@ def _explains(cause: ClauseResult, accident: Accident) -> bool:
 
 
 def _is_left_behind(clause: ClauseResult) -> bool:
-    """Whether every test that broke a clause did so because of work that nobody waits for."""
+    """Whether a missing ``wait()`` explains every test that broke a clause."""
     return all(map(_shows_what_is_left_behind, _broken(clause)))
 
 
@@ -157,7 +157,7 @@ def _broken(clause: ClauseResult) -> Iterator[TestOutcome]:
 
 
 def _accidents(test: TestOutcome) -> Iterator[Accident]:
-    """How the ranks ended that decided the outcome; none for an assertion, nor where no rank can be asked."""
+    """The endings of the ranks that decided the outcome; empty for an assertion, or if no rank answered."""
     for rank in test.ranks:
         if rank.outcome == test.outcome != "fail" and not rank.bystander:
             yield accident_of(rank, first_line(rank.message))

@@ -164,7 +164,7 @@ def _date(value: Any, place: str) -> date | None:
 
 
 def _places(path: str, text: str, count: int) -> list[str]:
-    """How to point at each entry: by its line, unless the file is written in a way that hides the lines."""
+    """The place of each entry: its line, or its number if the file is written in a way that hides the lines."""
     lines = [number for number, line in enumerate(text.split("\n"), 1) if re.match(r"\s*\[\[\s*expect\s*\]\]", line)]
     if len(lines) != count:
         return [f"{path}, entry {number}" for number in range(1, count + 1)]

@@ -1,4 +1,4 @@
-"""What to tell of a broken clause: tests that failed alike are one failure."""
+"""Failures of a broken clause: tests that failed alike are one failure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Accused:
 
     @property
     def word(self) -> str:
-        """What they are called: by their outcome, unless they only waited."""
+        """Their outcome, or ``bystander`` if they only waited."""
         return "bystander" if self.bystanders else self.witness.outcome
 
     def named(self, world: int) -> str:
@@ -107,7 +107,7 @@ def by_cause(clauses: Iterable[ClauseResult]) -> Iterator[tuple[ClauseResult, tu
 
 
 def story(who: Accused, likely: str = "") -> str:
-    """What a rank said, without the likely cause, which is told on its own, whatever ranks and numbers it names."""
+    """The message of a rank without its likely cause, which is shown separately."""
     lines = visible(who.witness.message).rstrip().splitlines()
     if likely and lines and _alike(lines[-1].strip()) == _alike(f"looks like: {visible(likely)}"):
         lines.pop()
@@ -122,7 +122,7 @@ def how_it_ended(rank: RankOutcome) -> str:
 
 
 def last_words(rank: RankOutcome, lines: int = 12) -> Iterator[tuple[str, str]]:
-    """What else is known of a rank that crashed or was late: a title and a short text each."""
+    """More about a rank that crashed or was late: titles, each with a short text."""
     if stack := _of_the_subject(_said(_working_thread_first(rank.stack))):
         yield "stack", "\n".join(stack[:lines])
     if output := _said(rank.output):
@@ -166,7 +166,7 @@ def _alike(words: str) -> str:
 
 
 def _message(test: TestOutcome) -> str:
-    """What the rank said that broke it, or else what is said of the test."""
+    """The message of the rank that broke it, or the message of the test."""
     guilty = _guilty(test)
     return guilty.message if guilty and guilty.message else test.message
 

@@ -1,4 +1,4 @@
-"""What GitHub shows beside a pull request: an annotation for each broken clause, and a summary of the job."""
+"""Annotations for each broken clause beside a pull request on GitHub, and a summary of the job."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def publish(report: Report, file: IO[str], environ: Mapping[str, str] = os.envir
 
 
 def commands(report: Report) -> Iterator[str]:
-    """Workflow commands: an error for each broken must, a warning for others, a notice for what is only told."""
+    """Workflow commands: an error for each broken must, a warning for other broken clauses, a notice for notes."""
     for part in report.parts:
         for clause in in_order(part.clauses):
             if clause.is_unexpected:
@@ -82,7 +82,7 @@ def _name(part: SubjectResult) -> str:
 
 
 def _said(clause: ClauseResult) -> str:
-    """What the worst failure says, with the actual and the expected value; the reason where no rank said anything."""
+    """The message of the worst failure, with actual and expected value; the reason if no rank has a message."""
     said = next((story(who) for failure in failures(clause) for who in failure.accused), "")
     return "\n".join(said.splitlines()[:_LINES]) or clause.reason
 

@@ -40,7 +40,7 @@ class Section:
 
     @property
     def name(self) -> str:
-        """What it is called; the engine has no name of its own."""
+        """The name of the subject; the engine has none of its own."""
         return self.part.subject or "PyTorch itself"
 
     @property
@@ -70,7 +70,7 @@ class Section:
 
     @property
     def kept(self) -> list[tuple[str, str]]:
-        """For each level, how many clauses were kept of those that were asked for and apply."""
+        """For each level, how many of the selected clauses that apply were kept."""
         asked = [clause for clause in self.part.clauses if clause.was_selected and clause.verdict != "not-applicable"]
         every = Counter(clause.level for clause in asked)
         kept = Counter(clause.level for clause in asked if clause.verdict == "pass")
@@ -78,7 +78,7 @@ class Section:
 
     @property
     def asked(self) -> int:
-        """How many clauses were to be judged and apply."""
+        """How many selected clauses apply."""
         return sum(clause.was_selected and clause.verdict != "not-applicable" for clause in self.part.clauses)
 
     @property
@@ -166,7 +166,7 @@ def _alike(sections: Iterable[Section]) -> list[tuple[str, list[Section]]]:
 
 
 def _facts(report: Report) -> list[tuple[str, str]]:
-    """What is known of the run; what is empty is left out."""
+    """Facts about the run; empty ones are left out."""
     facts: dict[str, object] = {
         "command": report.command,
         "started": report.started,

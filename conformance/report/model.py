@@ -67,7 +67,7 @@ class Environment(TypedDict):
     platform: Annotated[str, Meta(description="The operating system, as Python names it.")]
     backend: Annotated[str, Meta(description="Backend of torch.distributed.")]
     device: Annotated[str, Meta(description="The device that tensors were on.")]
-    ranks: Annotated[list[Annotated[int, Meta(ge=1)]], Meta(description="The world sizes that were asked for.")]
+    ranks: Annotated[list[Annotated[int, Meta(ge=1)]], Meta(description="The world sizes that were requested.")]
     cuda: NotRequired[Annotated[str, Meta(description="Version of CUDA.")]]
     nccl: NotRequired[Annotated[str, Meta(description="Version of NCCL.")]]
     gpus: NotRequired[Annotated[str, Meta(description="Number of accelerators of that kind.")]]
@@ -114,7 +114,7 @@ class ClauseResult:
 
     @property
     def affects_verdict(self) -> bool:
-        """Whether it is broken unexpectedly and changes a verdict: what becomes of a may clause is only told."""
+        """Whether it is broken unexpectedly and changes a verdict: a broken may clause is a note."""
         return self.is_unexpected and self.level != "may"
 
     @property
@@ -163,7 +163,7 @@ class SubjectResult:
 
 @dataclass(frozen=True)
 class Report:
-    """What a run of the conformance suite found out. Readers ignore keys they do not know."""
+    """The result of a run of the conformance suite. Readers ignore keys they do not know."""
 
     suite: Suite
     environment: Environment

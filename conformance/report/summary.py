@@ -41,7 +41,7 @@ def _engine_line(report: Report) -> str:
 
 
 def _asked_of(report: Report) -> tuple[SubjectResult, ...]:
-    """The subjects that a selected test is of; all of them where there is none."""
+    """The subjects of the selected tests; all subjects if there is none."""
     asked = tuple(subject for subject in report.subjects if any(map(_was_asked, subject.clauses)))
     return asked or report.subjects
 
@@ -80,7 +80,7 @@ def _selected(sheet: Sheet, report: Report) -> None:
 
 
 def _subject_line(sheet: Sheet, subject: SubjectResult) -> None:
-    """The verdict, and how many clauses of each level were kept of those that were asked for and apply."""
+    """Print the verdict, and for each level how many of the selected clauses that apply were kept."""
     verdict = (f"{subject.verdict:<{_WIDEST}}  ", STYLES[subject.verdict])
     name = (shown(f"{subject.subject} ({subject.spec})", 300), "bold")
     counts = [_count(level, [clause for clause in subject.clauses if clause.level == level]) for level in LEVELS]
@@ -94,7 +94,7 @@ def _subject_line(sheet: Sheet, subject: SubjectResult) -> None:
 
 
 def _types_found(subject: SubjectResult) -> str:
-    """What types a collective was judged by that claims none: it may keep others than those that are meant."""
+    """The types that a collective without claimed types was judged by: the author may have meant others."""
     reasons = (clause.reason for clause in subject.clauses if clause.id == "Collective.forward.types")
     return next((shown(reason, 200) for reason in reasons if reason.startswith("no types were given")), "")
 
@@ -113,6 +113,6 @@ def _asked(clause: ClauseResult) -> bool:
 
 
 def _kept(clauses: Iterable[ClauseResult]) -> tuple[int, int]:
-    """How many clauses passed, and of how many that were asked for and apply."""
+    """How many clauses passed, and how many were selected and apply."""
     verdicts = [clause.verdict for clause in clauses if clause.was_selected and clause.verdict != "not-applicable"]
     return verdicts.count("pass"), len(verdicts)

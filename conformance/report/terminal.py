@@ -109,7 +109,7 @@ def _worth_telling(every: Iterable[Failure]) -> list[Failure]:
 
 
 def _stopped(sheet: Sheet, cause: ClauseResult, consequences: Sequence[ClauseResult]) -> None:
-    """What keeps a subject from being judged at all: no clause is quoted, since none was looked at."""
+    """Print why a subject could not be judged at all; no clause is quoted, since none was tested."""
     sheet.blank()
     _failure(sheet, failures(cause)[0])
     sheet.say(f"{cause.id} ({cause.level}), broken", "dim", 2, "counted as ")
@@ -178,7 +178,7 @@ def _reasons(sheet: Sheet, name: str, verdict: str, clauses: Iterable[ClauseResu
 
 
 def _left_open(sheet: Sheet, name: str, clauses: Iterable[ClauseResult]) -> None:
-    """What clauses that passed say nothing about."""
+    """Print what clauses that passed leave open."""
     found = [clause for clause in clauses if clause.verdict == "pass" and clause.reason]
     if found:
         sheet.blank()

@@ -26,7 +26,7 @@ def address(page: str) -> str:
 
 @cache
 def _documentation() -> str:
-    """What the installed package gives as its documentation in ``[project.urls]``."""
+    """The documentation address in the metadata of the installed package."""
     try:
         urls = metadata("autograd-conformance").get_all("Project-URL") or []
     except PackageNotFoundError:

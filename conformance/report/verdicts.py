@@ -1,4 +1,4 @@
-"""What all outcomes on all ranks say of every clause, and what its clauses say of a subject.
+"""Verdicts on clauses, from the outcomes on all ranks, and on subjects, from their clauses.
 
 The rule everything here serves: what was not run is never counted as passed. A clause passes when each of its
 tests that applies did; whatever is missing shows as ``skipped``.
@@ -190,7 +190,7 @@ def _verdict_of(test: TestOutcome) -> ClauseVerdict:
 
 
 def _reason(tests: Sequence[TestOutcome]) -> str:
-    """What the tests that decided the verdict give as their reason, each once; of a pass what it leaves open."""
+    """The reasons of the tests that decided the verdict, each once; for a pass, what it leaves open."""
     if not tests:
         return _NO_TEST
     verdict = clause_verdict(tests)

@@ -29,7 +29,7 @@ _MANY = 20  # problems that are worth printing
 
 @dataclass(frozen=True)
 class Verified:
-    """What became of a report that was recomputed: what is wrong with it, and what had to be taken as it is."""
+    """A recomputed report: what is wrong with it, and what could not be recomputed."""
 
     problems: tuple[str, ...]
     taken: str
@@ -69,7 +69,7 @@ def verify(
 
 
 def _taken(report: Report, same: bool) -> str:
-    """What cannot be recomputed, in words."""
+    """List what cannot be recomputed, in words."""
     excused = sum(clause.expected is not None for part in report.parts for clause in part.clauses)
     known = [f"that {excused} deviations are accepted"] if excused else []
     suites = f"the suite was {report.suite['version']}, here it is {suite_version()}"
@@ -78,7 +78,7 @@ def _taken(report: Report, same: bool) -> str:
 
 
 def _environment(report: Report) -> Iterator[str]:
-    """What is said of where the run took place, and cannot be so."""
+    """Yield facts about the environment of the run that cannot be true."""
     versions = {"torch": report.environment["torch"], "python": report.environment["python"]}
     for name, said in {**versions, "suite": report.suite["version"]}.items():
         if not is_version(said):
@@ -213,7 +213,7 @@ def _ranks(where: str, test: TestOutcome) -> Iterator[str]:
 
 
 def _joined(test: TestOutcome) -> Outcome:
-    """What the ranks say; a test without any was not run."""
+    """The outcome of the ranks; a test without ranks was not run."""
     if not test.ranks and test.outcome in {"skip", "not-applicable"}:
         return test.outcome
     return join(test.ranks, test.world)[0]

@@ -141,7 +141,7 @@ def _needs(wanted: Wanted) -> Iterator[str]:
 
 
 def _short(wanted: Wanted) -> str:
-    """The short script for a failure, or nothing where there is none."""
+    """The short script for a failure, or an empty string if there is none."""
     item, clause = wanted.item, wanted.clause.id
     if wanted.failure.test.outcome != "fail" or item.subject is None:
         return ""
