@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 
+import numpy
 import pytest
 import torch
 import torch.distributed as dist
@@ -284,6 +285,41 @@ def test_each_rank_has_its_own_random_numbers_dtype_modes_and_stand_ins(three):
         return seen, Owner.value
 
     assert results(three, body) == [((rank, rank == 1, rank == 2), "nobody's") for rank in range(3)]
+
+
+def test_each_rank_has_its_own_numpy_numbers_with_the_normal_one_that_is_kept_for_later(three):
+    def draws(world):
+        numpy.random.seed(world.rank)
+        yield numpy.random.rand()
+        for _ in range(4):
+            yield numpy.random.randn()  # two are made at a time
+        yield numpy.random.rand()
+
+    def body(world):
+        found = []
+        for drawn in draws(world):
+            found.append(drawn)
+            dist.barrier()
+        return found
+
+    outside = numpy.random.get_state()[1].tolist()
+    found = results(three, body)
+    assert numpy.random.get_state()[1].tolist() == outside
+    for rank, each in enumerate(found):
+        assert each == list(draws(three.worlds[rank]))
+
+
+def test_all_ranks_may_draw_the_same_numbers_of_numpy(three):
+    def body(world):
+        numpy.random.seed(0)
+        found = []
+        for _ in range(5):
+            found.append(numpy.random.randn())
+            dist.barrier()
+        return found
+
+    numpy.random.seed(0)
+    assert results(three, body) == [[numpy.random.randn() for _ in range(5)]] * 3
 
 
 def test_ranks_are_in_forward_mode_at_the_same_time(three):

@@ -5,13 +5,14 @@ Grad mode, autocast, the current device, modes and the default device are each t
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import random
 import sys
 import warnings
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.autograd import forward_ad
@@ -36,6 +37,17 @@ VARIABLES: dict[str, tuple[str, ...]] = {
 }
 
 
+class NumpyNumbers(NamedTuple):
+    """NumPy's state: the memory of its generator, read in no time, and all of it, which takes long."""
+
+    memory: bytes
+    whole: tuple[Any, ...]
+
+    def is_that_of(self, memory: bytes) -> bool:
+        """Whether this memory says that the state is the same: a normal number that is kept for later is not in it."""
+        return self.memory == memory and bool(memory) and not self.whole[3]
+
+
 @dataclass
 class Saved:
     """The state of the process as one rank left it."""
@@ -43,7 +55,7 @@ class Saved:
     variables: list[tuple[ModuleType, str, Any]]
     torch_numbers: torch.Tensor
     python_numbers: Any
-    numpy_numbers: Any
+    numpy_numbers: NumpyNumbers | None
     dtype: torch.dtype
     stand_ins: list[stand_ins.StandIn]
 
@@ -57,12 +69,11 @@ def taken() -> Saved:
         for name in names
         if hasattr(module, name)
     ]
-    numpy = seeds.numpy_random()
     return Saved(
         variables,
         torch.default_generator.get_state(),
         random.getstate(),
-        numpy.get_state() if numpy else None,
+        _numpy_taken(),
         torch.get_default_dtype(),
         stand_ins.taken_down(),
     )
@@ -74,9 +85,7 @@ def put(saved: Saved) -> None:
         setattr(module, name, value)
     torch.default_generator.set_state(saved.torch_numbers)
     random.setstate(saved.python_numbers)
-    numpy = seeds.numpy_random()
-    if numpy and saved.numpy_numbers is not None:
-        numpy.set_state(saved.numpy_numbers)
+    _numpy_put(saved.numpy_numbers)
     if torch.get_default_dtype() != saved.dtype:
         torch.set_default_dtype(saved.dtype)
     stand_ins.put_up(saved.stand_ins)
@@ -96,3 +105,35 @@ def fresh(outside: Saved) -> Saved:
     new |= {"filters": [("ignore", None, Warning, None, 0)]}  # as in a rank's process
     variables = [(module, name, new.get(name, value)) for module, name, value in outside.variables]
     return replace(outside, variables=variables, stand_ins=[])
+
+
+#: The state that NumPy was last seen in, or put into.
+_numpy_last: NumpyNumbers | None = None
+#: How much memory a Mersenne twister has: its words, and the place among them (bytes).
+TWISTER = 625 * 4
+
+
+def _numpy_memory(numpy: Any) -> bytes:
+    """The memory of NumPy's generator; empty if it is none of the usual kind."""
+    generator = numpy.mtrand._rand._bit_generator
+    return ctypes.string_at(generator.ctypes.state_address, TWISTER) if isinstance(generator, numpy.MT19937) else b""
+
+
+def _numpy_taken() -> NumpyNumbers | None:
+    global _numpy_last
+    numpy = seeds.numpy_random()
+    if not numpy:
+        return None
+    memory = _numpy_memory(numpy)
+    if _numpy_last is None or not _numpy_last.is_that_of(memory):
+        _numpy_last = NumpyNumbers(memory, numpy.get_state())
+    return _numpy_last
+
+
+def _numpy_put(numbers: NumpyNumbers | None) -> None:
+    global _numpy_last
+    if numbers is None:
+        return
+    if _numpy_last is None or not (_numpy_last.is_that_of(numbers.memory) and numbers.is_that_of(_numpy_last.memory)):
+        seeds.numpy_random().set_state(numbers.whole)
+    _numpy_last = numbers
