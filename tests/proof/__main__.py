@@ -1,7 +1,8 @@
 """``python -m tests.proof``: the kill matrix, the mutants, the bugs' scripts; fail where the proof does.
 
 ``python -m tests.proof peers`` asks PyTorch's own checks about the same bugs; ``python -m tests.proof resolution`` says
-how small an error of a gradient is found, by kernel and dtype.
+how small an error of a gradient is found, by kernel and dtype; ``python -m tests.proof constants`` changes each
+threshold of the oracles tenfold, both ways.
 """
 
 from __future__ import annotations
@@ -30,18 +31,16 @@ from tests.proof.workers import side_by_side
 DATA = Path(__file__).parents[2] / "docs" / "data"
 MATRIX, MUTANTS, SCRIPTS, PEERS = (DATA / f"{name}.json" for name in ("kill-matrix", "mutants", "scripts", "peers"))
 RESOLUTION = DATA / "resolution.md"
-PARTS = ("all", "matrix", "mutants", "scripts", "peers", "resolution")
+PARTS = ("all", "matrix", "mutants", "scripts", "peers", "resolution", "constants")
 #: How often a right gradient is judged for each kernel, size and dtype, with other numbers each time.
-FRESH_RUNS = 13
+FRESH_RUNS = 5
 EXPLAINED = Path(__file__).parent / "equivalent.json"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Compute, write, and say whether the proof holds."""
     parser = argparse.ArgumentParser(prog="python -m tests.proof", description=__doc__)
-    parser.add_argument(
-        "part", nargs="?", choices=["all", "matrix", "mutants", "scripts", "peers", "resolution"], default="all"
-    )
+    parser.add_argument("part", nargs="?", choices=PARTS, default="all")
     parser.add_argument("--only", default="", help="implementations or mutants whose names hold this text")
     parser.add_argument("--new", action="store_true", help="ask only implementations that the data lack, and add them")
     parser.add_argument("--check", action="store_true", help="do not write the data, only judge")
@@ -52,6 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     start = time.monotonic()
     if arguments.part == "resolution":
         return _resolution(arguments.only, arguments.check)
+    if arguments.part == "constants":
+        return _constants(arguments.only)
     if only and arguments.part != "all" and not any(only in name for name in _names(arguments.part)):
         kind = "mutant" if arguments.part == "mutants" else "planted bug or correct implementation"
         parser.exit(BAD_USAGE, f"no {kind} has {only!r} in its name\n")
@@ -124,6 +125,18 @@ def _resolution(only: str, check: bool) -> int:
     if not (only or check):
         RESOLUTION.write_text(text, encoding="utf-8")
     return int(bool(problems))
+
+
+def _constants(only: str) -> int:
+    from tests.proof import constants  # it imports torch, as peers does
+
+    found = []
+    for row in constants.rows(only):
+        found.append(row)
+        print(f"{row.name}: ten times {row.larger or 'nobody'}; a tenth {row.smaller or 'nobody'}", flush=True)
+    unneeded = [row.name for row in found if not row.is_needed]
+    print(f"{counted(len(found), 'threshold')}; needed by nobody: {', '.join(unneeded) or 'none'}")
+    return int(bool(unneeded))
 
 
 def _peers(asked: Asked, write: bool) -> int:

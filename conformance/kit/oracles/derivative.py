@@ -92,7 +92,8 @@ def _ladders(function: VectorFunction, seed: int) -> Iterator[_Ladder]:
     is_half = function.epsilon > tolerances.SINGLE
     if straight := _longest_straight(function, seed):
         for shorter in (1.0, 0.1) if not is_half else (1.0,):
-            yield _Ladder(straight * shorter, 0.6, 6 if is_half else 7, (1, 2) if is_half else (1, 2, 3), 10, 6)
+            count, orders, draws = (6, (1, 2), 20) if is_half else (7, (1, 2, 3), 10)
+            yield _Ladder(straight * shorter, 0.6, count, orders, draws, 6)
 
 
 def _longest_straight(function: VectorFunction, seed: int) -> float | None:

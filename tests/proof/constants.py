@@ -1,0 +1,179 @@
+"""Each threshold of the oracles changed tenfold, both ways: who notices first, among right gradients and wrong ones.
+
+A right gradient notices if it is accused, or no longer judged finely enough to pass; a wrong one if it is not accused.
+A threshold that nobody notices is not needed.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+
+from conformance.kit.calls import differentiated
+from conformance.kit.deviations import Deviation, Skipped
+from conformance.kit.judgement import Judgement
+from conformance.kit.loading import resolve
+from conformance.kit.numerics import tolerances
+from conformance.kit.oracles import formula, reference
+from conformance.kit.oracles.sample import judged_inputs, said_of
+from conformance.kit.process.restoration import restored
+from conformance.kit.seeds import seed
+from conformance.kit.world import World
+from tests.proof import resolution
+
+#: Facts of the arithmetic, which are not chosen.
+FACTS = {"SINGLE", "HALF", "BFLOAT"}
+#: Correct implementations that a threshold was set for, and planted bugs that one must not hide.
+RIGHT = (
+    "function_ways:Ties",
+    "function_ways:Step",
+    "precision:SolverWithResidue",
+    "precision:BiasBeforeNormalization",
+    "precision:AveragesInSinglePrecision",
+    "single_inside:BackwardOfMatmulInSingle",
+    "low_precision:ProductInBfloat16",
+    "low_precision:ClampedProduct",
+)
+WRONG = (
+    "low_precision:ProductDoubledInBfloat16",
+    "low_precision:ProductAFewPercentOff",
+    "low_precision:SlopeOfTanhInDouble",
+    "backward:TwiceTheGradient",
+)
+KERNELS = ("matmul", "softmax")
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A gradient, right or wrong, and how it is judged: accused, passed, or neither."""
+
+    name: str
+    is_right: bool
+    judge: Callable[[], str]
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is judged as it should be."""
+        return self.judge() == ("passed" if self.is_right else "accused")
+
+
+def witnesses() -> list[Witness]:
+    """All of them."""
+    found = [Witness(name, True, partial(_of_subject, f"tests.correct.{name}")) for name in RIGHT]
+    found += [Witness(name, False, partial(_of_subject, f"tests.planted.{name}")) for name in WRONG]
+    for kind in (kind for kind in resolution.KINDS if kind.name in KERNELS):
+        for dtype, goal in zip(resolution.DTYPES, kind.goals, strict=True):
+            name = f"{kind.name} in {dtype}"
+            found.append(Witness(name, True, partial(_of_kernel, kind, dtype, 1.0)))
+            found.append(Witness(f"{name}, off by {3 * goal:g}", False, partial(_of_kernel, kind, dtype, 1 + 3 * goal)))
+    ones, eps = torch.ones(9, dtype=torch.bfloat16), float(torch.finfo(torch.bfloat16).eps)
+    small = ones.double()
+    found += [
+        Witness("declared in bfloat16, off by four roundings", True, lambda: _of(formula.compared(ones * 1.03, ones))),
+        Witness("declared in bfloat16, off by a fifth", False, lambda: _of(formula.compared(ones * 1.2, ones))),
+        Witness("declared, off by 1e-13", False, lambda: _of(formula.compared(small * (1 + 1e-13), small))),
+        Witness("declared, off by 1e-14", True, lambda: _of(formula.compared(small * (1 + 4e-15), small))),
+        Witness("reference, five times eager's loss", True, lambda: _of_reference(0.05, 0.01, eps)),
+        Witness("reference, thirty times eager's loss", False, lambda: _of_reference(0.3, 0.01, eps)),
+        Witness("reference in double, off by 1e-9", True, lambda: _of_reference(1e-9, 0.0, 2e-16)),
+        Witness("reference in double, off by 1e-7", False, lambda: _of_reference(1e-7, 0.0, 2e-16)),
+        Witness("reference, one element fifteen times", True, lambda: _of_element(15, eps)),
+        Witness("reference, one element forty times", False, lambda: _of_element(40, eps)),
+    ]
+    return found
+
+
+def _of(judgement: Judgement) -> str:
+    return "accused" if judgement.verdict == "differs" else "passed"
+
+
+def _of_reference(error: float, eager: float, eps: float) -> str:
+    right = torch.linspace(1, 2, 50, dtype=torch.float64)
+    return _of(reference.compared(right * (1 + error), right, right * (1 + eager), eps))
+
+
+def _of_element(times: int, eps: float) -> str:
+    right = torch.ones(10_000, dtype=torch.float64)
+    eager, actual = right + 0.01, right.clone()
+    actual[3] += 0.01 * times
+    return _of(reference.compared(actual, right, eager, eps))
+
+
+def _of_subject(name: str) -> str:
+    owner = f"{name}.inputs" if hasattr(_loaded(name), "inputs") else f"{name.partition(':')[0]}:inputs"
+    subject, world = resolve(name, "Function", None if hasattr(_loaded(name), "target") else owner, None), World()
+    with restored():
+        seed(0)
+        judged = [one for sample, _ in differentiated(subject, world) for one in judged_inputs(sample, world)]
+    if any(one.judgement.verdict == "differs" for one in judged):
+        return "accused"
+    try:
+        said_of(judged)
+    except Skipped:
+        return "unclear"
+    return "passed"
+
+
+def _loaded(name: str) -> object:
+    import importlib
+
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def _of_kernel(kind: resolution.Kind, dtype: str, factor: float) -> str:
+    try:
+        judged = resolution.judged(kind, resolution.SMALL, dtype, factor)
+    except Deviation:
+        return "accused"
+    limit = tolerances.RESOLUTION_IN_HALF if dtype in {"float16", "bfloat16"} else tolerances.RESOLUTION
+    return "accused" if judged.verdict == "differs" else "passed" if judged.is_finer_than(limit) else "unclear"
+
+
+@contextmanager
+def changed(name: str, factor: float) -> Iterator[None]:
+    """A threshold so many times as large in the block."""
+    before = getattr(tolerances, name)
+    setattr(tolerances, name, type(before)(max(1, before * factor)) if isinstance(before, int) else before * factor)
+    try:
+        yield
+    finally:
+        setattr(tolerances, name, before)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Who notices first that a threshold is ten times as large, or a tenth; empty if nobody does."""
+
+    name: str
+    larger: str
+    smaller: str
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether anybody does."""
+        return bool(self.larger or self.smaller)
+
+
+def rows(only: str = "") -> Iterator[Row]:
+    """Change every threshold, both ways.
+
+    Raises:
+        ValueError: a witness is not judged as it should be with the thresholds as they are.
+    """
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    every = witnesses()
+    if lost := [one.name for one in every if not one.holds]:
+        raise ValueError(f"not judged as they should be, before anything is changed: {', '.join(lost)}")
+    for name in (name for name in vars(tolerances) if name.isupper() and name not in FACTS and only in name):
+        noticed = []
+        for factor in (10.0, 0.1):
+            with changed(name, factor):
+                noticed.append(next((one.name for one in every if not one.holds), ""))
+        yield Row(name, *noticed)
