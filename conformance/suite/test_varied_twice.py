@@ -17,6 +17,7 @@ from conformance.kit.variations.batches import Batch, batch, choices, draws_numb
 from conformance.kit.variations.transforms import Tensors, outputs
 from conformance.kit.variations.ways import works_in_place
 
+WRITTEN = "it writes into the incoming gradients; see Function.backward.grads-untouched"
 COARSE = "it works in a coarser precision inside than its dtypes say"
 
 
@@ -25,6 +26,7 @@ COARSE = "it works in a coarser precision inside than its dtypes say"
 def test_second_derivative_of_variations_is_right_or_refused(probe: Probe, variation: Variation) -> None:
     """In every variation, differentiating the gradient again raises, or gives the derivative of the gradient."""
     need_right(probe, variation)
+    need(not probe.plain.changes("gradient"), WRITTEN)
     sample = probe.sample_of(variation)
     need(not working_epsilon(sample, probe.world), COARSE)
     gradient = vjp(sample, probe.world)
@@ -37,6 +39,7 @@ def test_second_derivative_of_variations_is_right_or_refused(probe: Probe, varia
 def test_third_derivative_is_right_or_refused(probe: Probe, variation: Variation) -> None:
     """Differentiating the gradient twice raises, or gives the derivative of the second derivative."""
     need_right(probe, variation)
+    need(not probe.plain.changes("gradient"), WRITTEN)
     sample = probe.sample_of(variation)
     need(not working_epsilon(sample, probe.world), COARSE)
     gradient = vjp(sample, probe.world)
