@@ -163,6 +163,29 @@ def test_an_order_from_a_stranger_runs_nothing(tmp_path: Path, key: str) -> None
         )  # of an order that loads nothing: neither pickle nor set-up was heard
 
 
+def test_a_counter_that_somebody_else_wrote_ends_the_run_with_a_line(tmp_path: Path) -> None:
+    """Counters cannot be signed: the store itself adds them up."""
+    import torch.distributed as dist
+
+    server = dist.TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False)
+    store = dist.PrefixStore("conformance", server)
+    launch = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(server.port)}
+    agent = {"TORCHELASTIC_USE_AGENT_STORE": "True", "CONFORMANCE_KEY": "the key of this test", "PYTHONPATH": str(ROOT)}
+    words = [sys.executable, "-m", "conformance", "run", *GATHER]
+    environment = {**os.environ, **launch, **agent}
+    with subprocess.Popen(words, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as leader:
+        try:
+            wait_for(lambda: store.check(["leader"]) or leader.poll() is not None, 60)
+            token = json.loads(store.get("leader")[SIGNATURE:])
+            store.set(f"{token}/there", "many")
+            _, said = leader.communicate(timeout=60)
+        finally:
+            leader.kill()
+    assert "Traceback" not in said
+    assert "somebody else writes there" in said
+    assert leader.returncode == 3
+
+
 def test_the_key_is_one_that_nobody_else_can_read(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text("0123456789abcdef")

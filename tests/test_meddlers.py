@@ -42,6 +42,13 @@ FAULTS: dict[str, tuple[set[str], str]] = {
     "low_priority_for_parent": (PASSES, "limits of the forkserver"),
     "another_user": (PASSES, "user"),
     "another_root": (PASSES | RAISES, "working directory"),
+    "another_network": (PASSES, "namespaces"),
+    "lock_replaced": (PASSES, LIBRARY),
+    "thread_replaced": (PASSES, LIBRARY),
+    "finder_first": (PASSES, "import path"),
+    "folder_first": (PASSES, "import path"),
+    "raw_thread": (PASSES, "running threads"),
+    "connection_does_not_wait": (PASSES, ""),
     "stops_siblings": (HANGS, "rank 0 of {size}: did not finish within 0.6 s: the process was stopped by a signal"),
     "daemon_keeps_everything_open": (DIES, "rank {last} of {size}: the process exited with status 3"),
     "outlives_parent": (DIES, ""),
@@ -60,7 +67,7 @@ FAULTS: dict[str, tuple[set[str], str]] = {
     "several_at_once": (RAISES, "rank {last} of {size}: BaseExceptionGroup: several"),
 }
 #: What only root may do: other users' Functions get a PermissionError of their own.
-OF_ROOT = {"another_user", "another_root"}
+OF_ROOT = {"another_user", "another_root", "another_network"}
 
 
 @pytest.mark.parametrize(("place", "size"), [("forward", 2), ("backward", 4)])

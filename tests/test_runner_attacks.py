@@ -22,6 +22,7 @@ from conformance.ranks.client import Forkserver
 from conformance.ranks.first_look import preflight
 from conformance.ranks.group import RankGroup
 from conformance.ranks.pool import Pool
+from conformance.ranks.procfs import state
 from tests.faults.command import FEW, ROOT, Running, reported, run, until
 from tests.faults.running import SPEC, new_pool
 from tests.faults.running import run as run_item
@@ -47,6 +48,24 @@ def test_a_stopped_forkserver_is_replaced_and_accuses_nobody(pool: Pool, forkser
     os.kill(forkserver.process.pid, signal.SIGSTOP)
     assert run_item(pool, "forward_exit_1", "test_calm", 2).outcome == "pass"
     assert forkserver.restarts == 1
+
+
+def test_a_rank_that_died_between_two_tests_is_replaced_and_accuses_nobody(pool: Pool, forkserver: Forkserver) -> None:
+    assert run_item(pool, "Good", "test_calm", 2).outcome == "pass"
+    assert pool.group is not None
+    pid = pool.group.ranks[-1].pid
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not state(pid))
+    assert run_item(pool, "Good", "test_calm", 2).outcome == "pass"
+    assert forkserver.restarts == 0
+
+
+def test_what_a_rank_says_between_two_tests_accuses_nobody(pool: Pool) -> None:
+    """Written by what the subject of the test before has left behind, for example."""
+    assert run_item(pool, "Good", "test_calm", 2).outcome == "pass"
+    assert pool.group is not None
+    pool.group.ranks[-1]._protocol_error("not a valid message")
+    assert run_item(pool, "Good", "test_calm", 2).outcome == "pass"
 
 
 def test_an_interrupt_at_the_forkserver_is_no_end_of_it(

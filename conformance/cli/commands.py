@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from conformance.cli.parser import parser
-from conformance.core.errors import BAD_USAGE, BROKE, FAILS, INTERRUPTED, OK, UsageError
+from conformance.core.errors import BAD_USAGE, BROKE, FAILS, INTERRUPTED, OK, RunnerError, UsageError
 from conformance.core.options import RunOptions
 from conformance.core.output import complain, discard, say, say_data, why_unwritable
 from conformance.core.prose import counted
@@ -30,6 +30,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         complain("interrupted")
         return INTERRUPTED
+    except RunnerError as error:
+        complain(str(error))
+        return BROKE
     except MemoryError:
         complain("this machine has not enough memory for that")
         return BROKE

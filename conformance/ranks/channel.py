@@ -99,6 +99,7 @@ class Channel:
         if os.getpid() != self.owner:
             os._exit(0)
         with self.sending:
+            os.set_blocking(self.sock.fileno(), True)  # a subject may have had all its descriptors not wait
             self.sock.sendall(pack(message))
 
     def receive(self) -> dict[str, Any] | None:

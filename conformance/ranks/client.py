@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from conformance.core import streams
 from conformance.core.errors import ForkserverDied, StartFailed
 from conformance.ranks import limits, procfs, strays
 from conformance.ranks.channel import receive, send
+from conformance.ranks.clock import monotonic
 from conformance.ranks.hardware import Hardware
 from conformance.ranks.limits import PutBack
 from conformance.ranks.owner import Owner
@@ -147,8 +147,8 @@ class Forkserver(Owner):
 
     def exit_of(self, pid: int, within: float) -> int | None:
         """The exit status of a process that is ending: negative for a signal, None when it does not come."""
-        limit = time.monotonic() + within
-        while pid not in self.exits and (left := limit - time.monotonic()) > 0:
+        limit = monotonic() + within
+        while pid not in self.exits and (left := limit - monotonic()) > 0:
             self.socket.settimeout(left)
             with contextlib.suppress(TimeoutError):
                 self.read_exit()
@@ -244,8 +244,8 @@ class Forkserver(Owner):
             self._note(None)
 
     def _answer(self, key: str, within: float) -> dict[str, Any]:
-        limit = time.monotonic() + within
-        while time.monotonic() < limit:
+        limit = monotonic() + within
+        while monotonic() < limit:
             self.socket.settimeout(LOOK_EVERY)
             try:
                 message = receive(self.socket)[0]

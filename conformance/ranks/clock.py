@@ -8,6 +8,16 @@ import time
 TICK = 0.5
 
 
+def monotonic(_read=time.clock_gettime, _clock=time.CLOCK_MONOTONIC) -> float:  # type: ignore[no-untyped-def]
+    """Seconds on the kernel's clock, which goes on where a test has made that of Python stand still."""
+    return float(_read(_clock))
+
+
+def sleep(seconds: float, _sleep=time.sleep) -> None:  # type: ignore[no-untyped-def]
+    """Wait, where a test has had Python's function return at once."""
+    _sleep(seconds)
+
+
 class RunningTime:
     """Seconds for which this process has run.
 
@@ -17,11 +27,11 @@ class RunningTime:
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self.last = time.monotonic()
+        self.last = monotonic()
 
     def read(self) -> float:
         """The seconds so far; asked for at least once a tick."""
-        now = time.monotonic()
-        gap, self.last = now - self.last, now
+        last, self.last = self.last, monotonic()
+        gap = self.last - last
         self.seconds += gap if gap < 3 * TICK else TICK
         return self.seconds

@@ -6,13 +6,12 @@ import contextlib
 import os
 import selectors
 import socket
-import time
 from typing import Any, Literal
 
 from conformance.core.outcomes import BROKEN, OUTCOMES, RankOutcome
 from conformance.ranks.call_log import matching
 from conformance.ranks.client import Forkserver
-from conformance.ranks.clock import TICK, RunningTime
+from conformance.ranks.clock import TICK, RunningTime, monotonic, sleep
 from conformance.ranks.devices import device_of
 from conformance.ranks.owner import Owner
 from conformance.ranks.place import Place, this_machine
@@ -121,6 +120,13 @@ class RankGroup(Owner):
         return outcomes
 
     @property
+    def is_sound(self) -> bool:
+        """Whether no rank has ended, or said anything unasked, since the last request."""
+        for rank in self.ranks:
+            rank.hear()
+        return not any(rank.gone for rank in self.ranks)
+
+    @property
     def answered(self) -> bool:
         """Whether a call of the subject may have come back on some rank: a rank that says nothing of it may know."""
         return any(reply.get("answered") is not False for reply in self.details())
@@ -195,18 +201,18 @@ class RankGroup(Owner):
             rank.note_deadline()
         for rank in late:
             rank.ask_for_stack()
-        limit, seen = time.monotonic() + STACK_WAIT, -1
-        while time.monotonic() < limit:
+        limit, seen = monotonic() + STACK_WAIT, -1
+        while monotonic() < limit:
             written = sum(rank.stack_size for rank in late)
             # Where processors are few, a rank may be interrupted in the middle of its stack.
             if written == seen and all(rank.has_stack for rank in late):
                 break
             seen = written
-            time.sleep(0.03)
+            sleep(0.03)
 
     def outcomes(self, deadline: float, late: str) -> list[RankOutcome]:
         """What came of the last request on each rank; ``late`` says why some have not answered."""
-        exits_by = time.monotonic() + EXIT_WAIT
+        exits_by = monotonic() + EXIT_WAIT
         behind = min((len(rank.collectives) for rank in self.ranks), default=0)
         outcomes = []
         for rank in self.ranks:
@@ -224,7 +230,7 @@ class RankGroup(Owner):
         return outcomes
 
     def _exit_of(self, rank: RankProcess, by: float) -> int | None:
-        status = self.forkserver.exit_of(rank.pid, 0.2 if rank.garbled else max(0.0, by - time.monotonic()))
+        status = self.forkserver.exit_of(rank.pid, 0.2 if rank.garbled else max(0.0, by - monotonic()))
         # The forkserver may be busy importing, and tell us late.
         if status is None and rank.dead:
             status = self.forkserver.exit_of(rank.pid, EXIT_WAIT_DEAD)

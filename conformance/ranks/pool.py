@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 from conformance.core.disagreement import at_odds
-from conformance.core.errors import ForkserverDied, StartFailed
+from conformance.core.errors import ForkserverDied, RunnerError, StartFailed
 from conformance.core.joining import DISAGREE, joined
 from conformance.core.outcomes import (
     EARLIER_CALLS,
@@ -22,6 +21,7 @@ from conformance.core.outcomes import (
 from conformance.core.plan import PlannedTest, SubjectRef
 from conformance.core.worlds import is_simulated
 from conformance.ranks.client import Forkserver
+from conformance.ranks.clock import monotonic
 from conformance.ranks.giving_up import GiveUpRule
 from conformance.ranks.group import RankGroup
 from conformance.ranks.owner import Owner
@@ -70,17 +70,17 @@ class Pool(Owner):
             StartFailed: no ranks have ever started here; nothing can be judged.
             ForkserverDied: the forkserver cannot be started.
         """
-        start = time.perf_counter()
+        start = monotonic()
         if item.left_out:
             return joined(item, _all_ranks(item, "not-applicable", item.left_out), 0.0)
         why_not = item.why_not or self.give_up.why_not(item)
         if why_not:
-            return joined(item, [RankOutcome(0, "skip", why_not)], time.perf_counter() - start)
+            return joined(item, [RankOutcome(0, "skip", why_not)], monotonic() - start)
         self.forkserver.strays.note()
         outcomes = self.put_back(self._attempted(item, lambda: self._second_look(item, self._outcomes(item))))
         if still_compiling(item, outcomes):
             outcomes = _all_ranks(item, "skip", STILL_COMPILING)
-        outcome = joined(item, outcomes, time.perf_counter() - start)
+        outcome = joined(item, outcomes, monotonic() - start)
         self.give_up.note(item, outcome)
         if self._passes_where_nothing_is_left_behind(item, outcome):
             return due_to(LEFT_BEHIND, outcome)
@@ -134,6 +134,8 @@ class Pool(Owner):
             if not self.starter.started:
                 raise
             return _all_ranks(item, "skip", str(error))  # no subject is at fault
+        except RunnerError:
+            raise  # nor is one where ranks on other machines cannot be reached any more
         except Exception as error:
             self.close()
             return _all_ranks(item, "error", f"the suite itself could not run this test: {described(error, item.size)}")
@@ -190,7 +192,7 @@ class Pool(Owner):
             self.key = None
         if item.test.compiles:
             self.forkserver.preload((item.test.module,))
-        if known is None and (self.group is None or self.key != key or not (self.group.usable or self.group.refuses)):
+        if known is None and not self._is_good_for(key):
             known = self._replace(key)
         if known is not None:
             return known
@@ -214,6 +216,11 @@ class Pool(Owner):
             return outcomes
         self.close()
         return self._outcomes(item, ended_at_once)
+
+    def _is_good_for(self, key: Key) -> bool:
+        """Whether the present ranks can run another test, of this subject in this world."""
+        group = self.group
+        return group is not None and self.key == key and (group.usable or group.refuses) and group.is_sound
 
     def _deadline(self, own: float | None) -> float:
         """How long a test may take: its own deadline where that is shorter than the run's, with what groups take.

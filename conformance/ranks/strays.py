@@ -6,9 +6,9 @@ import contextlib
 import os
 import signal
 import threading
-import time
 
 from conformance.ranks import procfs
+from conformance.ranks.clock import monotonic, sleep
 
 #: How long processes may take to be gone once they are killed (seconds).
 END_LIMIT = 3.0
@@ -39,9 +39,9 @@ class Strays:
 
     def sweep(self) -> None:
         """Kill every process that was adopted since, and what it leaves in turn."""
-        limit = time.monotonic() + END_LIMIT
-        while self._killed() and time.monotonic() < limit:
-            time.sleep(0.005)
+        limit = monotonic() + END_LIMIT
+        while self._killed() and monotonic() < limit:
+            sleep(0.005)
 
     def _killed(self) -> bool:
         """Kill those that are there; whether there were any."""

@@ -5,6 +5,7 @@ See hostile.py.
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import copy
 import ctypes
@@ -121,6 +122,37 @@ def another_user(x):
 
 def another_root(x):
     os.chroot(tempfile.mkdtemp())
+
+
+def another_network(x):
+    if ctypes.CDLL(None, use_errno=True).unshare(0x40000000):
+        raise OSError(ctypes.get_errno(), "not for this user")
+
+
+def lock_replaced(x):
+    threading.Lock = threading.RLock
+
+
+def thread_replaced(x):
+    threading.Thread = threading.Timer
+
+
+def finder_first(x):
+    sys.meta_path.insert(0, copy.copy(sys.meta_path[-1]))
+
+
+def folder_first(x):
+    sys.path.insert(0, tempfile.gettempdir())
+
+
+def raw_thread(x):
+    _thread.start_new_thread(lambda: (time.sleep(5), torch.set_default_dtype(torch.float64)), ())
+
+
+def connection_does_not_wait(x):
+    for descriptor in range(3, 64):
+        with contextlib.suppress(OSError):
+            os.set_blocking(descriptor, False)
 
 
 def stops_siblings(x):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import faulthandler
 import gc
@@ -83,6 +84,16 @@ class _AtLeast(list[Any]):
     """Entries to which a library may add its own when it is imported."""
 
 
+class _Path(list[str]):
+    """Folders to import from. A library may add one of its own, inside a folder that was there."""
+
+    def missing(self, after: list[str]) -> bool:
+        """Whether a folder is gone, or one was added that is in none of these."""
+        gone = any(folder not in after for folder in self)
+        added = set(after).difference(self)
+        return gone or any(not folder.startswith(tuple(filter(None, self))) for folder in added)
+
+
 class _InUse(dict[str, Any]):
     """Something about each thing in use; one that a test is the first to use has not changed."""
 
@@ -137,9 +148,19 @@ def _saved_tensor_hooks() -> tuple[bool, bool]:
     return on_top is not None, torch._C._autograd._saved_tensors_hooks_is_enabled()  # type: ignore[attr-defined]
 
 
-def _running_threads() -> list[str]:
-    """The threads that Python started; a thread of C++ that once called Python has a name here for ever."""
-    return sorted(thread.name for thread in threading.enumerate() if not isinstance(thread, threading._DummyThread))
+def _running_threads() -> tuple[int, list[str]]:
+    """How many threads Python started, and their names; one of C++ that once called Python has a name for ever."""
+    every = threading.enumerate()
+    return _thread._count(), sorted(thread.name for thread in every if not isinstance(thread, threading._DummyThread))
+
+
+def _namespaces() -> list[str]:
+    """What Linux shows of the system to this process: its network, its mounts, its host name."""
+    found = []
+    for kind in ("net", "mnt", "uts", "ipc"):
+        with contextlib.suppress(OSError):
+            found.append(os.readlink(f"/proc/thread-self/ns/{kind}"))
+    return found
 
 
 def _interpreter() -> list[Any]:
@@ -202,9 +223,10 @@ FACTS: dict[str, Callable[[], Any]] = {
     "names of Python's library": lambda: Names(LIBRARY),
     "names of the suite": lambda: Names(SUITE),
     "imported modules": held_modules,
-    "import path": lambda: _AtLeast([*sys.path, *sys.meta_path, *sys.path_hooks]),
+    "import path": lambda: (_Path(sys.path), _AtLeast([*sys.meta_path, *sys.path_hooks]), sys.meta_path[:1]),
     "scheduling": _scheduling,
     "user and group": lambda: (os.geteuid(), os.getegid()),
+    "namespaces": _namespaces,
 }
 
 
@@ -240,6 +262,10 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
 def _differs(before: Any, after: Any) -> bool:
     if isinstance(before, Names) and isinstance(after, Names):
         return before.patched(after)
+    if isinstance(before, tuple) and isinstance(after, tuple) and len(before) == len(after):
+        return any(map(_differs, before, after))
+    if isinstance(before, _Path):
+        return before.missing(after)
     if isinstance(before, _AtLeast):
         return any(entry not in after for entry in before)
     if isinstance(before, _InUse):

@@ -20,6 +20,7 @@ import re
 import socket
 import struct
 import sys
+import threading
 import time
 import traceback
 import types
@@ -58,7 +59,7 @@ TORCH = (
 #: What the suite, and the rank that runs it, stand on: modules that keep nothing in their names that comes later.
 LIBRARY = (
     contextlib, copy, functools, gc, inspect, io, itertools, json, linecache, math, operator, random, re, socket,
-    struct, time, traceback, types, weakref,
+    struct, threading, time, traceback, types, weakref,
 )  # fmt: skip
 SUITE = (joining, outcomes, attempt, deviations, expect, seeds, world)
 #: Imported modules that must stay what they are: Python's own, torch's public ones, and under ``check`` whatever the

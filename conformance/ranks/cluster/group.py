@@ -185,6 +185,11 @@ class ClusterGroup(Owner):
         said = read_present(self.post, key, [f"outcome/{rank}" for rank in range(1, self.size)])
         return [RankOutcome.from_json(data) for data in said]
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether the rank here is; the others' are seen to where they are."""
+        return self.local.is_sound
+
     def details(self) -> list[dict[str, Any]]:
         """The whole reply of the rank here; of the others only their outcomes travel."""
         return self.local.details() + [{}] * (self.size - 1)

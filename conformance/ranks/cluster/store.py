@@ -13,11 +13,12 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
+from conformance.core.errors import RunnerError
 from conformance.core.key import KEY, pop_key
 
 #: What a launcher leaves in the environment. Ranks do not see it: their world is not the launcher's.
@@ -108,11 +109,15 @@ def connect(launch: Launch) -> Any:
     return dist.PrefixStore("conformance", store)
 
 
-class Forged(RuntimeError):
+class Forged(RunnerError):
     """A value in the store is not from one of our own processes."""
 
 
-class LeaderSilent(RuntimeError):
+class StoreLost(RunnerError):
+    """The launcher's store answers no more."""
+
+
+class LeaderSilent(RunnerError):
     """The leading process has exited or is stuck."""
 
 
@@ -127,9 +132,8 @@ class Post:
 
     def put(self, name: str, value: Any) -> None:
         """Write one value for all to see."""
-        self.messages += 1
         text = json.dumps(value).encode()
-        self.store.set(self.prefix + name, self._signature(name, text) + text)
+        self._ask(self.store.set, self.prefix + name, self._signature(name, text) + text)
 
     def read(self, name: str) -> Any:
         """Read one value; wait until it is there.
@@ -137,8 +141,7 @@ class Post:
         Raises:
             Forged: it was not signed with our key.
         """
-        self.messages += 1
-        return self._verified(name, self.store.get(self.prefix + name))
+        return self._verified(name, self._ask(self.store.get, self.prefix + name))
 
     def await_order(self, name: str) -> Any:
         """Read a value that the first process is to write; wait while that one gives signs of life.
@@ -169,8 +172,7 @@ class Post:
         Raises:
             Forged: one was not signed with our key.
         """
-        self.messages += 1
-        found = self.store.multi_get([self.prefix + name for name in names])
+        found = self._ask(self.store.multi_get, [self.prefix + name for name in names])
         return [self._verified(name, data) for name, data in zip(names, found, strict=True)]
 
     def _verified(self, name: str, data: bytes) -> Any:
@@ -187,19 +189,29 @@ class Post:
 
     def has(self, key: str) -> bool:
         """Whether there is a value."""
-        self.messages += 1
-        return bool(self.store.check([self.prefix + key]))
+        return bool(self._ask(self.store.check, [self.prefix + key]))
 
     def count(self, key: str, more: int = 0) -> int:
         """Add to a number that all share, and read it."""
-        self.messages += 1
-        return int(self.store.add(self.prefix + key, more))
+        return int(self._ask(self.store.add, self.prefix + key, more))
 
     def drop(self, *keys: str) -> None:
         """Remove what everybody has read."""
         for key in keys:
-            self.messages += 1
-            self.store.delete_key(self.prefix + key)
+            self._ask(self.store.delete_key, self.prefix + key)
+
+    def _ask(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """One message to the store.
+
+        Raises:
+            StoreLost: it does not answer. It hangs up on whoever adds to a counter that holds no number.
+        """
+        self.messages += 1
+        try:
+            return function(*arguments)
+        except RuntimeError as error:
+            said = str(error).partition("\n")[0]
+            raise StoreLost(f"the launcher's store is gone, or somebody else writes there: {said}") from error
 
 
 def keep_beating(launch: Launch, prefix: str) -> None:
