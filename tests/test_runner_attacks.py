@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -200,3 +201,31 @@ def test_a_forged_spec_is_refused(pool: Pool) -> None:
     outcome, said, *_ = preflight(pool, SubjectRef("forges_on_import:Gather", SPEC))
     assert outcome == "crash", said
     json.dumps(said)
+
+
+def test_a_forkserver_that_is_traced_and_dies_is_said_to_have_died(pool: Pool, forkserver: Forkserver) -> None:
+    """Whoever traces it is told of its end first, and its parent sees nothing of it before that one lets go."""
+    assert run_item(pool, "Good", "test_calm", 2).outcome == "pass"
+    with traced(forkserver.process.pid):
+        forkserver.process.send_signal(signal.SIGKILL)
+        until(lambda: state(forkserver.process.pid) == b"Z")
+        outcome = run_item(pool, "forward_exit_1", "test_fault", 2)
+        assert "kept running" not in outcome.message
+        assert run_item(pool, "Good", "test_calm", 2).outcome == "pass"
+
+
+@contextlib.contextmanager
+def traced(pid: int) -> Iterator[None]:
+    """Another process traces this one, and waits for nothing that happens to it."""
+    seize = (
+        "import ctypes, sys, time\n"
+        f"print(ctypes.CDLL(None, use_errno=True).ptrace(0x4206, {pid}, 0, 0), flush=True)\ntime.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", seize], stdout=subprocess.PIPE, text=True) as tracer:
+        try:
+            assert tracer.stdout is not None
+            if tracer.stdout.readline() != "0\n":
+                pytest.skip("this user may trace no process; give the container CAP_SYS_PTRACE")
+            yield
+        finally:
+            tracer.kill()

@@ -159,3 +159,26 @@ def test_a_module_that_cannot_be_imported_ahead_ends_nothing() -> None:
         forkserver.preload(("no_such_module",))
         assert run_item(pool, "Good", "test_calm", 2).outcome == "pass"
         assert forkserver.restarts == 0
+
+
+@pytest.mark.parametrize("executable", ["None", "''"])
+def test_a_python_that_does_not_know_where_it_is_is_said_in_a_line(tmp_path: Path, executable: str) -> None:
+    script = (
+        f"import sys; sys.executable = {executable}\nfrom conformance.cli.commands import main\n"
+        f"sys.exit(main(['run', 'hostile:Good', '--spec', {SPEC!r}]))"
+    )
+    status, said = started(tmp_path, shlex.join([sys.executable, "-P", "-c", script]))
+    assert status == 4
+    assert said.startswith("conformance: sys.executable is empty")
+    assert len(said.splitlines()) == 1
+
+
+def test_half_a_report_that_a_killed_run_left_is_swept_by_the_next(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    left = [tmp_path / "out" / f".{name}-a1b2c3d4" for name in ("report.json", "report.html", "junit.xml", "badge.svg")]
+    own = [tmp_path / "out" / name for name in (".report.json-other-notes", ".gitignore", "report.json-a1b2c3d4")]
+    for file in (*left, *own):
+        file.write_text("{")
+    run("run", "hostile:Good", *GATHER, "--report", "out", cwd=tmp_path)
+    assert [file.name for file in left if file.exists()] == []
+    assert all(file.exists() for file in own)

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from conformance.core import streams
-from conformance.core.errors import ForkserverDied, StartFailed
+from conformance.core.errors import ForkserverDied, StartFailed, UsageError
 from conformance.ranks import limits, procfs, strays
 from conformance.ranks.channel import receive, send
-from conformance.ranks.clock import monotonic
+from conformance.ranks.clock import monotonic, sleep
 from conformance.ranks.hardware import Hardware
 from conformance.ranks.limits import PutBack
 from conformance.ranks.owner import Owner
@@ -46,12 +46,15 @@ class Forkserver(Owner):
         self.exits: dict[int, int] = {}
         self.not_awaited: set[int] = set()
         self.restarts = 0
+        self.traced: list[subprocess.Popen[bytes]] = []  # ended, and told to somebody else first
         self.environment: dict[str, str] = {}
         self.own_limits = limits.limits_of(0)
         self.strays = strays.Strays()
         self._start()
 
     def _start(self) -> None:
+        if not sys.executable:
+            raise UsageError("sys.executable is empty, so no process can be started: start Python by its whole path")
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         library = [str(self.library)] if self.library else []
         with theirs, strays.STARTING:
@@ -148,8 +151,8 @@ class Forkserver(Owner):
     def exit_of(self, pid: int, within: float) -> int | None:
         """The exit status of a process that is ending: negative for a signal, None when it does not come."""
         limit = monotonic() + within
-        while pid not in self.exits and (left := limit - monotonic()) > 0:
-            self.socket.settimeout(left)
+        while pid not in self.exits and (left := limit - monotonic()) > 0 and not self.stopped:
+            self.socket.settimeout(min(left, LOOK_EVERY))
             with contextlib.suppress(TimeoutError):
                 self.read_exit()
         return self.exits.pop(pid, None)
@@ -160,7 +163,7 @@ class Forkserver(Owner):
         Raises:
             ForkserverDied: it does not.
         """
-        if self.ready and self.process.poll() is not None:
+        if self.ready and self.ended:
             raise self._lost("exited")
 
     def put_back(self) -> list[str]:
@@ -182,8 +185,20 @@ class Forkserver(Owner):
                 found.append("the forkserver, which a signal stopped")
             if mended is PutBack.IMPOSSIBLE or self.stopped:
                 self.process.kill()
-                self.process.wait()
+                self._reap(CLOSE_LIMIT)
         return found
+
+    @property
+    def ended(self) -> bool:
+        """Whether the process has exited, even if that was told to somebody else who traces it."""
+        return self.process.poll() is not None or procfs.state(self.process.pid) in {b"Z", b"X"}
+
+    def _reap(self, within: float) -> int | None:
+        """The exit status of the process, which is ending; None where it does not come."""
+        limit = monotonic() + within
+        while (status := self.process.poll()) is None and monotonic() < limit and not self.ended:
+            sleep(0.005)
+        return status if status is not None else self.process.poll()
 
     @property
     def stopped(self) -> bool:
@@ -225,11 +240,10 @@ class Forkserver(Owner):
         self.socket.close()
         if not self.ready:  # it is still importing torch, for nobody, and has forked nothing
             self.process.kill()
-        try:
-            self.process.wait(0 if self.stopped else CLOSE_LIMIT)
-        except subprocess.TimeoutExpired:
+        if self._reap(0 if self.stopped else CLOSE_LIMIT) is None and not self.ended:
             self.process.kill()
-            self.process.wait()
+            self._reap(CLOSE_LIMIT)
+        self.traced = [process for process in (*self.traced, self.process) if process.poll() is None]
         strays.FORKSERVERS.discard(self.process.pid)
         strays.AT_REST.discard(self.process.pid)
         self.strays.sweep()
@@ -268,13 +282,12 @@ class Forkserver(Owner):
 
     def _lost(self, how: str) -> ForkserverDied:
         """Make sure that a forkserver that is of no more use has ended, and say so."""
-        try:
-            status: int | str = self.process.wait(CLOSE_LIMIT if how == "exited" else 0)
-        except subprocess.TimeoutExpired:
-            status = "none yet"
+        status = self._reap(CLOSE_LIMIT if how == "exited" else 0)
+        if status is None and not self.ended:
             self.process.kill()
         advice = "" if self.ready else "; does `import torch` work?"
-        return ForkserverDied(f"the forkserver {how} (exit status {status}){advice}")
+        said = "unknown" if status is None else status
+        return ForkserverDied(f"the forkserver {how} (exit status {said}){advice}")
 
 
 def _environment() -> dict[str, str]:

@@ -236,9 +236,12 @@ class RankProcess:
         if self.garbled:
             return self.found("crash", self.garbled, exitcode=status)
         if status is None:
-            return self.found(
-                "crash", "the rank closed its connection to the controller but kept running" + self.last_collective
+            how = (
+                "ended, and nothing says how"
+                if self.dead
+                else "closed its connection to the controller but kept running"
             )
+            return self.found("crash", f"the rank {how}{self.last_collective}")
         if status >= 0:
             message = f"the process exited with status {status}{self.last_collective}"
             return self.found("crash", message, exitcode=status)

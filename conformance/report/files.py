@@ -58,6 +58,9 @@ def write_all(report: Report, folder: Path | str) -> tuple[Path, ...]:
         UsageError: a file could not be written; those before it are there.
     """
     folder = prepare(folder)
+    for name in FILES:
+        for left in folder.glob(f".{name}-????????"):  # by a run that was killed while it wrote
+            left.unlink(missing_ok=True)
     return tuple(write(folder / name, render(report)) for name, render in FILES.items())
 
 
