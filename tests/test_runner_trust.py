@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from conformance.core.errors import UsageError
 from conformance.core.files import read_bytes, read_text
 from conformance.core.key import own_key, pop_key
-from tests.faults.command import FEW, Running, journal, reported, run, until
+from tests.faults.command import FEW, ROOT, Running, journal, reported, run, until
 from tests.faults.running import SPEC
 
 RUN = ("run", "hostile:Good", "--spec", SPEC, "--ranks", "1,2", "-k", FEW)
@@ -153,6 +154,16 @@ def test_a_file_that_cannot_be_read_is_said_in_a_line_with_status_4(
     assert (status, out) == (4, "")
     assert len(said.splitlines()) == 1, said
     assert "Traceback" not in said
+
+
+def test_every_promise_of_the_security_model_names_tests_that_there_are() -> None:
+    page = (ROOT / "docs" / "trust.md").read_text("utf-8")
+    named = set(re.findall(r"`(test_\w+)`", page))
+    there = {
+        name for file in ROOT.glob("tests/**/test_*.py") for name in re.findall(r"def (test_\w+)", file.read_text())
+    }
+    assert len(named) > 20
+    assert named - there == set()
 
 
 def test_a_file_is_read_whole_up_to_its_bound(tmp_path: Path) -> None:

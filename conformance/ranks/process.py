@@ -236,11 +236,8 @@ class RankProcess:
         if self.garbled:
             return self.found("crash", self.garbled, exitcode=status)
         if status is None:
-            how = (
-                "ended, and nothing says how"
-                if self.dead
-                else "closed its connection to the controller but kept running"
-            )
+            how = "closed its connection to the controller but kept running"
+            how = "ended, and nothing says how" if self.dead else how
             return self.found("crash", f"the rank {how}{self.last_collective}")
         if status >= 0:
             message = f"the process exited with status {status}{self.last_collective}"
