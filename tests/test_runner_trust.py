@@ -15,6 +15,8 @@ from conformance.core.files import read_bytes, read_text
 from conformance.core.key import own_key, pop_key
 from tests.faults.command import FEW, ROOT, Running, journal, reported, run, until
 from tests.faults.running import SPEC
+from tests.test_meddlers import FAULTS as meddlers
+from tests.test_vandals import FAULTS as vandals
 
 RUN = ("run", "hostile:Good", "--spec", SPEC, "--ranks", "1,2", "-k", FEW)
 
@@ -164,6 +166,11 @@ def test_every_promise_of_the_security_model_names_tests_that_there_are() -> Non
     }
     assert len(named) > 20
     assert named - there == set()
+
+
+def test_the_page_of_faults_counts_those_that_tests_plant() -> None:
+    page = (ROOT / "docs" / "faults.md").read_text("utf-8")
+    assert f"Tests plant {len(meddlers) + len(vandals)} more faults" in page
 
 
 def test_a_file_is_read_whole_up_to_its_bound(tmp_path: Path) -> None:
