@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 
+from conformance.kit.answers import ANSWERED
 from conformance.kit.deviations import Deviation, NotApplicable, Skipped, Unfit
 from conformance.kit.frames import foreign, last_own
-from conformance.kit.subject import ANSWERED, Subject
+from conformance.kit.subject import Subject
 
 #: How a line calls a Function; the compiler keeps lines, and not what they call.
 _APPLIES = ".apply("

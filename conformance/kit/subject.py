@@ -22,6 +22,7 @@ from torch.utils import _pytree as pytree
 
 from conformance.core.errors import UsageError
 from conformance.core.signatures import BadTypes
+from conformance.kit import answers
 from conformance.kit.declared import Formula
 from conformance.kit.deviations import NotApplicable, Skipped
 from conformance.kit.process_groups import GROUP
@@ -40,8 +41,6 @@ Inputs = Callable[[], Iterable[tuple[Any, ...]]] | Iterable[tuple[Any, ...]] | s
 Call = Callable[Concatenate[Any, ...], Any]
 #: What torch.distributed says where a collective finds no process group.
 NO_GROUP = "process group has not been initialized"
-#: The subjects of which a call has come back in this process: of any other, every call so far has raised.
-ANSWERED: set[str] = set()
 
 
 @dataclass(frozen=True)
@@ -133,9 +132,10 @@ class Subject:
         if not self._takes(*args):
             joins = "joins" if self.form == "joined" else "stacks"
             raise NotApplicable(f"it {joins} along dimension {self.dim}, which the tensor does not have")
+        start = answers.processor_time()
         with self.asking_for_its_group():
             found = self.called(*args)
-        ANSWERED.add(self.label)
+        answers.note(self.label, answers.processor_time() - start)
         return found
 
     @property

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from conformance.core.outcomes import BROKEN, OUTCOMES, RankOutcome
 from conformance.ranks.call_log import matching
 from conformance.ranks.client import Forkserver
-from conformance.ranks.clock import TICK, RunningTime, monotonic, sleep
+from conformance.ranks.clock import TICK, RunningTime, grown, monotonic, sleep
 from conformance.ranks.devices import device_of
 from conformance.ranks.owner import Owner
 from conformance.ranks.place import Place, this_machine
@@ -23,13 +23,10 @@ from conformance.ranks.stillness import LONG_AFTER_DEATH, Stillness
 GRACE, GRACE_LEAST, GRACE_TIMES = 2.0, 0.5, 20
 #: The same once a rank is dead: nothing that the others wait for can come any more. Ranks that do nothing have none.
 GRACE_AFTER_DEATH = 0.5
-#: How often to look whether they do anything (seconds).
-LOOK_EVERY = 0.02
-#: How long a stuck rank gets to write its stack (seconds).
-STACK_WAIT = 0.5
-#: How long the exit status of ranks that are gone may take to arrive (seconds).
-EXIT_WAIT = 2.0
-EXIT_WAIT_DEAD = 15.0
+#: How often to look whether they do anything, and how long a stuck rank gets to write its stack (seconds).
+LOOK_EVERY, STACK_WAIT = 0.02, 0.5
+#: How long the exit status of ranks that are gone may take to arrive, and of those that are dead (seconds).
+EXIT_WAIT, EXIT_WAIT_DEAD = 2.0, 15.0
 #: What is said of a late rank that a signal such as SIGSTOP keeps from running: it waits for nobody.
 STOPPED = ": the process was stopped by a signal"
 #: Outcomes after which other ranks may wait in vain. A timeout is one of the whole group.
@@ -112,7 +109,7 @@ class RankGroup(Owner):
         for rank in self.ranks:
             rank.begin(message)
         late = self._wait(deadline)
-        outcomes = self.outcomes(deadline, late)
+        outcomes = self.outcomes(grown(deadline, (rank.call_seconds for rank in self.ranks)), late)
         changed = any(rank.reply and rank.reply.get("changed") for rank in self.ranks)
         whole = not (late or changed or any(rank.gone for rank in self.ranks))
         self.usable = whole and in_step(outcomes)
@@ -128,7 +125,7 @@ class RankGroup(Owner):
 
     @property
     def answered(self) -> bool:
-        """Whether a call of the subject may have come back on some rank: a rank that says nothing of it may know."""
+        """Whether a call of the subject may have come back on some rank: one that says nothing of it may know."""
         return any(reply.get("answered") is not False for reply in self.details())
 
     def _wait(self, deadline: float) -> Literal["", "timeout", "left alone"]:
@@ -136,7 +133,8 @@ class RankGroup(Owner):
         clock, last_words = RunningTime(), Stillness(LONG_AFTER_DEATH)
         broken_at: float | None = None
         while self._unfinished:
-            now = clock.read()
+            now = clock.read([rank.pid for rank in self._unfinished])
+            deadline = grown(deadline, (rank.call_seconds for rank in self.ranks))
             elsewhere = self._elsewhere()
             if broken_at is None and (elsewhere or any(rank.outcome in LEAVES_OTHERS_WAITING for rank in self.ranks)):
                 broken_at = now
@@ -156,7 +154,7 @@ class RankGroup(Owner):
                     handler, rank = key.data
                     handler(rank)
             self._exchange()
-            self._tell_who_is_alone(clock.read())
+            self._tell_who_is_alone(now)
         return ""
 
     @property

@@ -64,6 +64,7 @@ class RankProcess:
     offered: list[Any] = field(default_factory=list)
     raised: bool = False  # before it offered that
     seen: list[str] | None = None  # the collectives entered by the deadline
+    call_seconds: float = 0.0  # the processor time of the subject's first call that came back
     loading: bool = False
     broke: str = ""
     gone: bool = False
@@ -128,6 +129,8 @@ class RankProcess:
         if event == "exchange" and not self.offered:
             self.offered.append(message.get("value"))
             self.raised = message.get("raised") is True
+        elif event == "called" and isinstance(message.get("seconds"), float):
+            self.call_seconds = message["seconds"]
         elif event == "ready" and self.serial == 0:
             self.reply = {"outcome": "pass", "message": ""}
         elif event == "broke" and isinstance(message.get("message"), str):

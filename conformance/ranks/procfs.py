@@ -51,6 +51,15 @@ def ticks(pid: int) -> int:
     return 0
 
 
+def processor_seconds(pid: int) -> float:
+    """The same in seconds.
+
+    >>> processor_seconds(os.getpid()) > 0
+    True
+    """
+    return ticks(pid) / os.sysconf("SC_CLK_TCK")
+
+
 def would_run(pid: int) -> bool:
     """Whether any thread of a process runs, or waits for a processor or a disk.
 

@@ -19,12 +19,13 @@ import torch.distributed as dist
 from conformance.core.errors import UsageError
 from conformance.core.outcomes import BAD_SUBJECT
 from conformance.core.prose import clipped
+from conformance.kit.answers import ANSWERED, LISTENERS
 from conformance.kit.attempt import Attempt, attempt, call_body, explain, name_of, text_of
 from conformance.kit.frames import place_of
 from conformance.kit.loading import check_subject, load_for, resolve
 from conformance.kit.process import isolation
 from conformance.kit.process.growth import Growth
-from conformance.kit.subject import ANSWERED, Subject
+from conformance.kit.subject import Subject
 from conformance.kit.world import JUDGED, SPOILED, LeftAlone, World, alone
 from conformance.ranks import collectives
 from conformance.ranks.call_log import Log
@@ -137,6 +138,7 @@ class Rank:
     def serve(self) -> None:
         """Answer requests until the controller hangs up."""
         self.channel.send({"event": "ready"})
+        LISTENERS[:] = [lambda seconds: self.channel.send({"event": "called", "seconds": seconds})]
         operations = {"load": self.load, "test": self.test}
         while (request := self.channel.receive()) is not None:
             operations[request["op"]](request)

@@ -8,10 +8,10 @@ from typing import Any
 
 from conformance.core.outcomes import worst
 from conformance.core.worlds import seed_of
+from conformance.kit.answers import ANSWERED
 from conformance.kit.attempt import call_body
 from conformance.kit.process import isolation
 from conformance.kit.process.growth import Growth
-from conformance.kit.subject import ANSWERED
 from conformance.kit.world import SPOILED, World
 from conformance.ranks import worker
 from conformance.ranks.simulated.simulation import Simulation
