@@ -1,0 +1,154 @@
+"""Correct vmap rules: for batches of any size, for other flags and dimensions, or for some of them alone."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function
+
+from tests.samples import of_shapes
+
+SPEC = "Function"
+
+
+class MeanOf(Function):
+    """The mean of a matrix's elements."""
+
+    inputs = of_shapes((2, 5))
+
+    @staticmethod
+    def forward(x):
+        return x.mean()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.shape = inputs[0].shape
+
+    @staticmethod
+    def backward(ctx, grad):
+        return (grad / (ctx.shape[0] * ctx.shape[1])).expand(ctx.shape).clone()
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        return x.movedim(in_dims[0], 0).flatten(1).mean(1), 0
+
+
+class RowsNormalized(Function):
+    """Subtracts from each row of a matrix its mean."""
+
+    inputs = of_shapes((2, 5))
+
+    @staticmethod
+    def forward(x):
+        return x - x.mean(-1, keepdim=True)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad - grad.mean(-1, keepdim=True)
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        return RowsNormalized.apply(x.movedim(in_dims[0], 0)), 0
+
+
+class RefusesOneSample(RowsNormalized):
+    """Its rule refuses a batch of one."""
+
+    inputs = RowsNormalized.inputs
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        if info.batch_size == 1:
+            raise NotImplementedError("call it without vmap")
+        return RowsNormalized.vmap(info, in_dims, x)
+
+
+class SumOver(Function):
+    """The sum along the dimension that it is told, of each sample."""
+
+    inputs = of_shapes((3, 4), others=(0,))
+
+    @staticmethod
+    def forward(x, dim):
+        return x.sum(dim)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, ctx.dim = inputs
+        ctx.shape = x.shape
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.unsqueeze(ctx.dim).expand(ctx.shape), None
+
+    @staticmethod
+    def vmap(info, in_dims, x, dim):
+        return x.movedim(in_dims[0], 0).sum(dim + 1 if dim >= 0 else dim), 0
+
+
+class FirstDimensionAlone(SumOver):
+    """Its rule knows the first dimension, and refuses others."""
+
+    inputs = SumOver.inputs
+
+    @staticmethod
+    def vmap(info, in_dims, x, dim):
+        if dim != 0:
+            raise NotImplementedError(f"no rule for dimension {dim}")
+        return SumOver.vmap(info, in_dims, x, dim)
+
+
+class CentredOnDemand(Function):
+    """A square, of what is left without the mean where it is told to."""
+
+    inputs = of_shapes((3, 4), others=(True,))
+
+    @staticmethod
+    def forward(x, centred):
+        return (x - x.mean(-1, keepdim=True)).square() if centred else x.square()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, ctx.centred = inputs
+        ctx.save_for_backward(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        if not ctx.centred:
+            return 2 * grad * x, None
+        first = 2 * grad * (x - x.mean(-1, keepdim=True))
+        return first - first.mean(-1, keepdim=True), None
+
+    @staticmethod
+    def vmap(info, in_dims, x, centred):
+        return CentredOnDemand.apply(x.movedim(in_dims[0], 0), centred), 0
+
+
+class NoiseForEachSample(Function):
+    """Adds noise, for each sample its own or the same for all, as the caller of vmap asks for."""
+
+    inputs = of_shapes((3, 4))
+
+    @staticmethod
+    def forward(x):
+        return x + torch.rand_like(x)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        x = x.movedim(in_dims[0], 0)
+        if info.randomness == "error":
+            raise RuntimeError("say which randomness vmap is to have")
+        noise = torch.rand_like(x[0]).expand(x.shape) if info.randomness == "same" else torch.rand_like(x)
+        return x + noise, 0

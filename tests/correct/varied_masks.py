@@ -1,0 +1,172 @@
+"""Correct Functions with masks, permutations and indices that have to stay what they are."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function
+
+SPEC = "Function"
+
+_DOUBLE = torch.float64
+
+
+class Masked(Function):
+    """Keeps what a mask says, which in the sample is everything."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(3, 4, dtype=_DOUBLE, requires_grad=True), torch.ones(3, 4, dtype=torch.bool)
+
+    @staticmethod
+    def forward(ctx, x, mask):
+        ctx.save_for_backward(x, mask)
+        return x.masked_fill(~mask, 0) ** 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, mask = ctx.saved_tensors
+        return 2 * grad * x.masked_fill(~mask, 0), None
+
+
+class OneLeftInEachRow(Masked):
+    """The mean of what a mask leaves of each row; a row of which nothing is left is refused."""
+
+    inputs = Masked.inputs
+
+    @staticmethod
+    def forward(ctx, x, mask):
+        count = mask.sum(-1)
+        if bool((count == 0).any()):
+            raise ValueError("a row has nothing left")
+        ctx.save_for_backward(mask, count)
+        return (x * mask).sum(-1) / count
+
+    @staticmethod
+    def backward(ctx, grad):
+        mask, count = ctx.saved_tensors
+        return (grad / count)[:, None] * mask, None
+
+
+class CausalMask(Masked):
+    """Shares of each row under a mask; a row without anything has no number, as in PyTorch's own attention."""
+
+    inputs = Masked.inputs
+
+    @staticmethod
+    def forward(ctx, x, mask):
+        share = x.masked_fill(~mask, -torch.inf).softmax(-1)
+        ctx.save_for_backward(share)
+        return share
+
+    @staticmethod
+    def backward(ctx, grad):
+        (share,) = ctx.saved_tensors
+        return share * (grad - (grad * share).sum(-1, keepdim=True)), None
+
+
+class InOrder(Function):
+    """Takes rows in the order of a permutation, in the sample its own inverse; backward writes each row once."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(4, 2, dtype=_DOUBLE, requires_grad=True), torch.tensor([1, 0, 3, 2])
+
+    @staticmethod
+    def forward(ctx, x, order):
+        ctx.save_for_backward(order)
+        return x[order]
+
+    @staticmethod
+    def backward(ctx, grad):
+        (order,) = ctx.saved_tensors
+        gradient = torch.empty_like(grad)
+        gradient[order] = grad
+        return gradient, None
+
+
+class PicksEachOnce(Function):
+    """Picks rows by an index in which none comes twice, and puts the gradients of those there."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(5, 2, dtype=_DOUBLE, requires_grad=True), torch.tensor([1, 3, 0])
+
+    @staticmethod
+    def forward(ctx, x, index):
+        ctx.save_for_backward(index)
+        ctx.rows = len(x)
+        return x[index]
+
+    @staticmethod
+    def backward(ctx, grad):
+        (index,) = ctx.saved_tensors
+        gradient = grad.new_zeros(ctx.rows, *grad.shape[1:])
+        gradient[index] = grad
+        return gradient, None
+
+
+class PicksAnyRow(PicksEachOnce):
+    """Picks rows by an index in which some may come twice, and adds up."""
+
+    inputs = PicksEachOnce.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        (index,) = ctx.saved_tensors
+        return grad.new_zeros(ctx.rows, *grad.shape[1:]).index_add(0, index, grad), None
+
+
+class PermutesItsDimensions(Function):
+    """Permutes dimensions by numbers that are an order of them, and their own inverse in the sample."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(2, 3, 4, dtype=_DOUBLE, requires_grad=True), 0, 2, 1
+
+    @staticmethod
+    def forward(ctx, x, first, second, third):
+        ctx.order = first, second, third
+        return x.permute(ctx.order).clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        inverse = sorted(range(3), key=lambda at: ctx.order[at])
+        return grad.permute(inverse).clone(), None, None, None
+
+
+class SegmentsThatGrow(Function):
+    """Adds rows up by segments, which come in order and none of which is left out: it counts on the last one."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(5, 2, dtype=_DOUBLE, requires_grad=True), torch.tensor([0, 0, 1, 1, 2])
+
+    @staticmethod
+    def forward(ctx, x, segment):
+        if bool((segment.diff() < 0).any()):
+            raise ValueError("segments have to come in order")
+        ctx.save_for_backward(segment)
+        return x.new_zeros(int(segment[-1]) + 1, *x.shape[1:]).index_add(0, segment, x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (segment,) = ctx.saved_tensors
+        return grad[segment], None
+
+
+class LengthsThatAddUp(Function):
+    """The mean of each part of its rows, whose lengths add up to all of them."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(6, 2, dtype=_DOUBLE, requires_grad=True), torch.tensor([1, 3, 2])
+
+    @staticmethod
+    def forward(ctx, x, lengths):
+        ctx.save_for_backward(lengths)
+        return torch.stack([part.mean(0) for part in x.split(lengths.tolist())])
+
+    @staticmethod
+    def backward(ctx, grad):
+        (lengths,) = ctx.saved_tensors
+        return (grad / lengths[:, None]).repeat_interleave(lengths, 0), None

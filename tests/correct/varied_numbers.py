@@ -1,0 +1,226 @@
+"""Correct Functions with numbers, constant tensors, masks and indices of which not every other one is meant."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from tests.samples import of_shapes
+
+SPEC = "Function"
+
+_DOUBLE = torch.float64
+
+
+class Scaled(Function):
+    """Multiplies by a number, which is one in the sample and where nobody says it."""
+
+    inputs = of_shapes((3, 4), others=(1.0,))
+
+    @staticmethod
+    def forward(ctx, x, scale=1.0):
+        ctx.save_for_backward(x)
+        ctx.scale = scale
+        return scale * x.sin()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return ctx.scale * grad * x.cos(), None
+
+
+class ScaledByDefault(Scaled):
+    """The same, called without the number."""
+
+    inputs = of_shapes((3, 4))
+
+
+class ScalesTheGradientAlone(Function):
+    """The identity, whose gradient is multiplied by a number: at one it is the derivative, elsewhere on purpose not."""
+
+    inputs = of_shapes((3, 4), others=(1.0,))
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.factor = factor
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return ctx.factor * grad, None
+
+
+class ClipsTheGradientOnDemand(Function):
+    """Clips its gradient at a number that is too large to show in the sample."""
+
+    inputs = of_shapes((3, 4), others=(math.inf,))
+
+    @staticmethod
+    def forward(ctx, x, most):
+        ctx.save_for_backward(x)
+        ctx.most = most
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return (2 * x * grad).clamp(-ctx.most, ctx.most), None
+
+
+class PositiveTemperature(Function):
+    """Takes a temperature above zero alone."""
+
+    inputs = of_shapes((3, 4), others=(1.0,))
+
+    @staticmethod
+    def forward(ctx, x, temperature):
+        if temperature <= 0:
+            raise ValueError(f"temperature has to be positive, not {temperature}")
+        share = (x / temperature).softmax(-1)
+        ctx.save_for_backward(share)
+        ctx.temperature = temperature
+        return share
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (share,) = ctx.saved_tensors
+        return share * (grad - (grad * share).sum(-1, keepdim=True)) / ctx.temperature, None
+
+
+class Smoothed(Function):
+    """Adds a part of a square, which is none in the sample."""
+
+    inputs = of_shapes((3, 4), others=(0.0,))
+
+    @staticmethod
+    def forward(ctx, x, part):
+        ctx.save_for_backward(x)
+        ctx.part = part
+        return x.sin() + part * x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * (x.cos() + 2 * ctx.part * x), None
+
+
+class ThroughAStep(Function):
+    """Rounds to multiples of a number where that is not zero, and lets the gradient straight through."""
+
+    inputs = of_shapes((3, 4), others=(0.0,))
+
+    @staticmethod
+    def forward(ctx, x, step):
+        return (x / step).round() * step if step else x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, None
+
+
+class Weighted(Function):
+    """Multiplies by weights and adds an offset, inside a square; all ones and all zeros in the sample."""
+
+    @staticmethod
+    def inputs():
+        yield (
+            torch.randn(3, 4, dtype=_DOUBLE, requires_grad=True),
+            torch.ones(4, dtype=_DOUBLE),
+            torch.zeros(4, dtype=_DOUBLE),
+        )
+
+    @staticmethod
+    def forward(ctx, x, weight, offset):
+        ctx.save_for_backward(x, weight, offset)
+        return (x * weight + offset) ** 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight, offset = ctx.saved_tensors
+        return 2 * grad * weight * (x * weight + offset), None, None
+
+
+class NormalizedWeights(Function):
+    """The mean under weights that add up to one, of which it makes use: it adds the last one's share up from them."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(3, 4, dtype=_DOUBLE, requires_grad=True), torch.full((4,), 0.25, dtype=_DOUBLE)
+
+    @staticmethod
+    def forward(ctx, x, weight):
+        if not torch.isclose(weight.sum(), weight.new_ones(())):
+            raise ValueError("weights have to add up to one")
+        ctx.save_for_backward(weight)
+        return x @ weight
+
+    @staticmethod
+    def backward(ctx, grad):
+        (weight,) = ctx.saved_tensors
+        first = grad[:, None] * weight[:-1]
+        return torch.cat([first, grad[:, None] * (1 - weight[:-1].sum())], 1), None
+
+
+class BetweenSortedKnots(Function):
+    """Interpolates between values at knots that have to come in order."""
+
+    @staticmethod
+    def inputs():
+        x = torch.tensor([0.2, 0.9, 1.7, 2.6], dtype=_DOUBLE, requires_grad=True)
+        yield x, torch.arange(4, dtype=_DOUBLE), torch.tensor([0.3, -0.4, 0.9, 0.1], dtype=_DOUBLE)
+
+    @staticmethod
+    def forward(ctx, x, knots, heights):
+        if bool((knots.diff() <= 0).any()):
+            raise ValueError("knots have to come in order")
+        at = torch.searchsorted(knots, x.detach()).clamp(1, len(knots) - 1)
+        rise, gap = heights[at] - heights[at - 1], knots[at] - knots[at - 1]
+        ctx.save_for_backward(rise, gap)
+        return heights[at - 1] + rise / gap * (x - knots[at - 1])
+
+    @staticmethod
+    def backward(ctx, grad):
+        rise, gap = ctx.saved_tensors
+        return grad * rise / gap, None, None
+
+
+class RaisedTo(Function):
+    """Takes the power that it is given, of inputs of any number of dimensions."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.rand(4, dtype=_DOUBLE) + 0.5).requires_grad_(), 2
+        yield (torch.rand(3, 2, dtype=_DOUBLE) + 0.5).requires_grad_(), 3
+
+    @staticmethod
+    def forward(ctx, x, power):
+        ctx.save_for_backward(x)
+        ctx.power = power
+        return x**power
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return ctx.power * grad * x ** (ctx.power - 1), None
+
+
+class SumAlong(Function):
+    """Adds up along a dimension, that of each sample its own; there is none like it in the other sample."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(4, dtype=_DOUBLE, requires_grad=True), 0
+        yield torch.randn(3, 2, 4, dtype=_DOUBLE, requires_grad=True), 2
+
+    @staticmethod
+    def forward(ctx, x, dim):
+        ctx.shape, ctx.dim = x.shape, dim
+        return x.sum(dim)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.unsqueeze(ctx.dim).expand(ctx.shape), None

@@ -1,0 +1,234 @@
+"""Correct Functions of any size, and those that refuse some sizes or for which a size has a meaning."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from tests.samples import of_shapes
+
+SPEC = "Function"
+
+_DOUBLE = torch.float64
+
+
+class MeanOfRows(Function):
+    """The mean over the rows of a matrix, which is square in the sample and need not be."""
+
+    inputs = of_shapes((4, 4))
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        ctx.shape = x.shape
+        return x.square().mean(0)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad / ctx.shape[0]
+
+
+class SquareAlone(Function):
+    """Multiplies a matrix by itself, and refuses one that is not square."""
+
+    inputs = of_shapes((4, 4))
+
+    @staticmethod
+    def forward(ctx, x):
+        if x.shape[-1] != x.shape[-2]:
+            raise ValueError(f"the matrix has to be square, not {tuple(x.shape)}")
+        ctx.save_for_backward(x)
+        return x @ x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad @ x.mT + x.mT @ grad
+
+
+class MeanOfTheMiddle(Function):
+    """The mean over the middle one of three dimensions, with a sine before it."""
+
+    inputs = of_shapes((2, 5, 3))
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin().mean(1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return (grad / x.shape[1]).unsqueeze(1) * x.cos()
+
+
+class ColoursInTheMiddle(Function):
+    """Makes images grey by one weight for red, green and blue each; more colours than three are not looked at."""
+
+    inputs = of_shapes((2, 3, 4))
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.shape = x.shape
+        return 0.3 * x[:, 0] + 0.6 * x[:, 1] + 0.1 * x[:, 2]
+
+    @staticmethod
+    def backward(ctx, grad):
+        gradient = grad.new_zeros(ctx.shape)
+        for at, weight in enumerate((0.3, 0.6, 0.1)):
+            gradient[:, at] = weight * grad
+        return gradient
+
+
+class LargestOfEachRow(Function):
+    """The largest number of each row."""
+
+    inputs = of_shapes((4, 3))
+
+    @staticmethod
+    def forward(ctx, x):
+        values, places = x.max(-1)
+        ctx.save_for_backward(places)
+        ctx.shape = x.shape
+        return values
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (places,) = ctx.saved_tensors
+        gradient = grad.new_zeros(ctx.shape)
+        gradient[torch.arange(len(grad)), places] = grad
+        return gradient
+
+
+class AtMostAHundredRows(LargestOfEachRow):
+    """Has memory for a hundred rows, and refuses more."""
+
+    inputs = LargestOfEachRow.inputs
+
+    @staticmethod
+    def forward(ctx, x):
+        if len(x) > 100:
+            raise ValueError(f"at most 100 rows, not {len(x)}")
+        return LargestOfEachRow.forward(ctx, x)
+
+
+class SineInPairs(Function):
+    """A sine; its backward takes two numbers at a time, and the last one of an odd row by itself."""
+
+    inputs = of_shapes((3, 4))
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        pairs = x.shape[-1] // 2 * 2
+        done = (grad[..., :pairs].unflatten(-1, (-1, 2)) * x[..., :pairs].unflatten(-1, (-1, 2)).cos()).flatten(-2)
+        return torch.cat([done, grad[..., pairs:] * x[..., pairs:].cos()], -1)
+
+
+class PairsAlone(SineInPairs):
+    """Refuses rows of odd length."""
+
+    inputs = SineInPairs.inputs
+
+    @staticmethod
+    def forward(ctx, x):
+        if x.shape[-1] % 2:
+            raise ValueError("rows have to be of even length")
+        return SineInPairs.forward(ctx, x)
+
+
+class ScattersRows(Function):
+    """Adds rows up where an index says, in as many rows as the index tells of."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(5, 3, dtype=_DOUBLE, requires_grad=True), torch.tensor([0, 2, 1, 0, 2])
+
+    @staticmethod
+    def forward(ctx, x, index):
+        ctx.save_for_backward(x, index)
+        return x.new_zeros(3, x.shape[1]).index_add(0, index, x.sin())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, index = ctx.saved_tensors
+        return grad[index] * x.cos(), None
+
+
+class CountsSegments(Function):
+    """The same with the number of rows of the result as an argument, which is the largest index and one."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(5, 3, dtype=_DOUBLE, requires_grad=True), torch.tensor([0, 2, 1, 0, 2]), 3
+
+    @staticmethod
+    def forward(ctx, x, index, rows):
+        if int(index.max()) >= rows:
+            raise IndexError(f"an index is beyond {rows} rows")
+        ctx.save_for_backward(x, index)
+        return x.new_zeros(rows, x.shape[1]).index_add(0, index, x.sin())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, index = ctx.saved_tensors
+        return grad[index] * x.cos(), None, None
+
+
+class InBlocks(Function):
+    """A square whose backward works on 1024 rows at a time, the last block being shorter."""
+
+    inputs = of_shapes((6, 2))
+    BLOCK = 1024
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        blocks = zip(grad.split(InBlocks.BLOCK), x.split(InBlocks.BLOCK), strict=True)
+        return torch.cat([2 * of_block * block for of_block, block in blocks])
+
+
+class Flattened(Function):
+    """All elements of a matrix one after the other, doubled."""
+
+    inputs = of_shapes((4, 4))
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.shape = x.shape
+        return 2 * x.reshape(-1)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * grad.reshape(ctx.shape)
+
+
+class PowersOfTwoAlone(SineInPairs):
+    """Refuses rows whose length is no power of two, as a fast transform does."""
+
+    inputs = SineInPairs.inputs
+
+    @staticmethod
+    def forward(ctx, x):
+        size = x.shape[-1]
+        if size & (size - 1) or not size:
+            raise ValueError(f"the length has to be a power of two, not {size}")
+        return SineInPairs.forward(ctx, x)

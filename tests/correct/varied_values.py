@@ -1,0 +1,190 @@
+"""Correct Functions in which some values have a meaning, or of which gradients are not finite unless one takes care."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from conformance import Subject
+from tests.samples import of_shapes
+
+SPEC = "Function"
+
+_DOUBLE = torch.float64
+
+
+class FilledFromItsNeighbour(Function):
+    """Takes its neighbour's number where there is none, for which a zero stands: that number has two gradients then."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.tensor([1.5, 0.0, 3.0], dtype=_DOUBLE, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        empty = x == 0
+        ctx.save_for_backward(empty)
+        return torch.where(empty, x.roll(1), x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (empty,) = ctx.saved_tensors
+        return torch.where(empty, 0, grad) + torch.where(empty, grad, 0).roll(-1)
+
+
+class SignedSquareRoot(Function):
+    """The root of the magnitude, with the sign of what it is taken of."""
+
+    @staticmethod
+    def inputs():
+        yield ((torch.rand(3, 4, dtype=_DOUBLE) + 0.5).requires_grad_(),)
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sign() * x.abs().sqrt()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad / (2 * x.abs().sqrt())
+
+
+class Magnitudes(Function):
+    """The magnitude to the third power, of numbers that in the sample are all positive."""
+
+    inputs = SignedSquareRoot.inputs
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.abs() ** 3
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 3 * grad * x * x.abs()
+
+
+class PositiveAlone(Function):
+    """A logarithm, which of numbers that are not positive is refused."""
+
+    inputs = SignedSquareRoot.inputs
+
+    @staticmethod
+    def forward(ctx, x):
+        if bool((x <= 0).any()):
+            raise ValueError("x has to be positive")
+        ctx.save_for_backward(x)
+        return x.log()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad / x
+
+
+class LogSumWithBias(Function):
+    """The logarithm of a sum of exponentials, with a bias that may leave some out, and a scale with a gradient."""
+
+    @staticmethod
+    def inputs():
+        x, bias = (torch.randn(3, 4, dtype=_DOUBLE) for _ in range(2))
+        yield x.requires_grad_(), bias, torch.tensor(0.7, dtype=_DOUBLE, requires_grad=True)
+
+    @staticmethod
+    def forward(ctx, x, bias, scale):
+        inner = x + bias
+        result = (scale * inner).logsumexp(-1)
+        ctx.save_for_backward(inner, scale, (scale * inner - result[..., None]).exp())
+        return result
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        inner, scale, share = ctx.saved_tensors
+        of_inner = grad[..., None] * share
+        of_scale = torch.where(share == 0, 0, of_inner * inner).sum()
+        return scale * of_inner, None, of_scale
+
+
+class LossOfWhatIsKnown(Function):
+    """The squared error against targets, of which those that are unknown are not-a-number."""
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(3, 4, dtype=_DOUBLE, requires_grad=True), torch.randn(3, 4, dtype=_DOUBLE)
+
+    @staticmethod
+    def forward(ctx, x, target):
+        error = torch.where(target.isnan(), 0, x - target)
+        ctx.save_for_backward(error)
+        return error.square().sum(-1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (error,) = ctx.saved_tensors
+        return 2 * grad[..., None] * error, None
+
+
+class RefusesWhatIsUnknown(LossOfWhatIsKnown):
+    """Refuses targets that are not-a-number."""
+
+    inputs = LossOfWhatIsKnown.inputs
+
+    @staticmethod
+    def forward(ctx, x, target):
+        if not bool(target.isfinite().all()):
+            raise ValueError("the target has to be finite")
+        return LossOfWhatIsKnown.forward(ctx, x, target)
+
+
+class Sine(Function):
+    """A sine, linear in whatever gradient comes, as every backward is."""
+
+    inputs = of_shapes((3, 4))
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * x.cos()
+
+
+class _ClipsFarOut(Sine):
+    @staticmethod
+    def backward(ctx, grad):
+        return Sine.backward(ctx, grad).clamp(-1e7, 1e7)
+
+
+#: Clips its gradient at ten million on purpose, as its formula says.
+ClipsFarOut = Subject(
+    _ClipsFarOut,
+    inputs=Sine.inputs,
+    formula=lambda args, grads: ((grads[0] * args[0].cos()).clamp(-1e7, 1e7),),
+)
+
+
+class EmptyIsZero(Function):
+    """The mean of what is not zero in each row: a zero stands for nothing, and gets no gradient."""
+
+    @staticmethod
+    def inputs():
+        yield (torch.tensor([[1.5, 0.0, 3.0], [0.5, -2.0, 0.7]], dtype=_DOUBLE, requires_grad=True),)
+
+    @staticmethod
+    def forward(ctx, x):
+        kept = x != 0
+        ctx.save_for_backward(kept)
+        return x.sum(-1) / kept.sum(-1).clamp(min=1)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (kept,) = ctx.saved_tensors
+        return (grad / kept.sum(-1).clamp(min=1))[:, None] * kept
