@@ -65,6 +65,7 @@ def test_tensors_inside_arguments_get_their_gradients(subject: Subject, world: W
     need(subject.gradient_kind == "numeric", "its gradient is a declared one, or its spec says what it is")
     need_backward(subject)
     derived, calls = operations_of(subject, "forward")
+    judged = 0
     for sample in every_sample(derived, world):
         before = len(calls)
         run = sample.run()
@@ -74,6 +75,7 @@ def test_tensors_inside_arguments_get_their_gradients(subject: Subject, world: W
         }
         captured = [id(tensor) for call in calls[before:] for tensor in _captured(call, set(inside))]
         for at in dict.fromkeys(inside[one] for one in captured if one in inside):
+            judged += 1
             if world.try_call(_follows, sample, at, world):
                 expect.that(
                     _reaches(sample, at, world),
@@ -81,6 +83,7 @@ def test_tensors_inside_arguments_get_their_gradients(subject: Subject, world: W
                     "it requires grad, and gets no gradient: autograd does not look into containers",
                     "an argument of apply of its own, or detached where no gradient is meant",
                 )
+    need(judged, "forward reads no tensor inside an argument that requires grad")
 
 
 @clause("Function.backward.gradient")
@@ -88,18 +91,20 @@ def test_results_lead_back(subject: Subject, world: World) -> None:
     """A result that changes with an input leads back to it, unless it is marked as not differentiable."""
     need(subject.gradient_kind == "numeric", "its gradient is a declared one, or its spec says what it is")
     need_backward(subject)
-    looks = look_at(subject, world)
-    for look in looks:
+    judged = 0
+    for look in look_at(subject, world):
         run = look.sample.run()
         if run.outputs or any(call.of("mark_non_differentiable") for call in look.witness.calls):
             continue
         for at in sorted(look.sample.top.intersection(look.sample.active)):
+            judged += 1
             expect.that(
                 not world.try_call(_follows, look.sample, at, world),
                 f"result of {look.sample.label}, which changes with {look.sample.names[at]}",
                 f"{_kind(run.result)}, no tensor of which leads back: autograd does not look into containers",
                 "tensors as outputs of their own, or marked as not differentiable",
             )
+    need(judged, "its results lead back, are marked, or no input is differentiated")
 
 
 def _kind(result: object) -> str:

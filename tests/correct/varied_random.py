@@ -84,3 +84,17 @@ class NumpyBySeed(Function):
     def backward(ctx, grad):
         (mask,) = ctx.saved_tensors
         return grad * mask, None
+
+
+class RoundsAtRandom(Function):
+    """Rounds up or down at random, and lets the gradient straight through."""
+
+    inputs = of_shapes((3, 8))
+
+    @staticmethod
+    def forward(ctx, x):
+        return (x + torch.rand_like(x)).floor()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad

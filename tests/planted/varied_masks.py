@@ -9,6 +9,48 @@ from tests.correct import varied_masks as right
 SPEC = "Function"
 
 
+class MaskForgotten(right.Masked):
+    """Forgets the mask, which in the sample leaves everything.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.Masked.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, _ = ctx.saved_tensors
+        return 2 * grad * x, None
+
+
+class CountOfAWholeRow(right.OneLeftInEachRow):
+    """Divides by the length of a row, and not by how many a mask leaves of it.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.OneLeftInEachRow.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        mask, _ = ctx.saved_tensors
+        return (grad / mask.shape[-1])[:, None] * mask, None
+
+
+class OrderTakenForItsInverse(right.InOrder):
+    """Goes back by the order of the way there, which in the sample is its own inverse.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.InOrder.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        (order,) = ctx.saved_tensors
+        return grad[order], None
+
+
 class LastOfTwoPicked(right.PicksAnyRow):
     """Writes the gradients of picked rows where it ought to add them: one is lost where a row is picked twice.
 
@@ -32,3 +74,30 @@ class LastOfTwoPicked(right.PicksAnyRow):
         gradient = grad.new_zeros(ctx.rows, *grad.shape[1:])
         gradient[index] = grad
         return gradient, None, None
+
+
+class DimensionsPermutedAgain(right.PermutesItsDimensions):
+    """Permutes dimensions back by the order of the way there.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.PermutesItsDimensions.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.permute(ctx.order).clone(), None, None, None
+
+
+class TwoRowsInEachSegment(right.SegmentsThatGrow):
+    """Takes two rows to be in each segment, and what is left to be in the last.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.SegmentsThatGrow.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        (segment,) = ctx.saved_tensors
+        return grad[(torch.arange(len(segment)) // 2).clamp(max=len(grad) - 1)], None

@@ -10,6 +10,52 @@ from tests.correct import varied_sizes as right
 SPEC = "Function"
 
 
+class ColumnsTakenForRows(right.MeanOfRows):
+    """Divides by the number of columns, which for a square matrix is that of rows.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.MeanOfRows.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad / ctx.shape[1]
+
+
+class FirstEightOfTheMiddle(right.MeanOfTheMiddle):
+    """Has registers for eight along the middle dimension, and leaves the others out.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.MeanOfTheMiddle.inputs
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        gradient = torch.zeros_like(x)
+        gradient[:, :8] = (grad / x.shape[1]).unsqueeze(1) * x[:, :8].cos()
+        return gradient
+
+
+class MiddleOfFive(right.MeanOfTheMiddle):
+    """Divides by the five that there are along the middle dimension of the sample.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.MeanOfTheMiddle.inputs
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return (grad / 5).unsqueeze(1) * x.cos()
+
+
 class RowsCountedInSevenBits(right.LargestOfEachRow):
     """Counts rows in eight bits, one of which is the sign: after 127 they are counted from the end.
 
@@ -25,6 +71,60 @@ class RowsCountedInSevenBits(right.LargestOfEachRow):
         gradient = grad.new_zeros(ctx.shape)
         rows = torch.arange(len(grad)).to(torch.int8).long() % max(len(grad), 1)
         gradient[rows, places] = grad
+        return gradient
+
+
+class RowsCountedInAByte(right.LargestOfEachRow):
+    """Counts rows in a byte, so that after 255 comes the first one again.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.LargestOfEachRow.inputs
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (places,) = ctx.saved_tensors
+        gradient = grad.new_zeros(ctx.shape)
+        gradient[torch.arange(len(grad)).to(torch.uint8).long(), places] = grad
+        return gradient
+
+
+class FirstRowsOfAScatter(right.ScattersRows):
+    """Scatters the first 64 rows alone; as it takes an index, the sizes of its sample are left as they are.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.ScattersRows.inputs
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, index = ctx.saved_tensors
+        gradient = torch.zeros_like(x)
+        gradient[:64] = grad[index[:64]] * x[:64].cos()
+        return gradient, None
+
+
+class LastBlockOfRows(right.InBlocks):
+    """Works on 1024 rows at a time, and leaves out what is left after the last whole block.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.InBlocks.inputs
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        if len(x) <= 1024:
+            return 2 * grad * x
+        gradient = torch.zeros_like(x)
+        whole = len(x) // 1024 * 1024
+        gradient[:whole] = 2 * grad[:whole] * x[:whole]
         return gradient
 
 

@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+import torch
+from torch.autograd.function import once_differentiable
+
 from tests.correct import varied_values as right
 
 SPEC = "Function"
+
+
+class NeighbourWithoutItsShare(right.FilledFromItsNeighbour):
+    """The number that stands in for its neighbour gets no gradient for that.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.FilledFromItsNeighbour.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        (empty,) = ctx.saved_tensors
+        return torch.where(empty, 0, grad)
 
 
 class RootWithoutItsMagnitude(right.SignedSquareRoot):
@@ -19,3 +36,108 @@ class RootWithoutItsMagnitude(right.SignedSquareRoot):
     def backward(ctx, grad):
         (x,) = ctx.saved_tensors
         return (grad / (2 * x.sqrt())).nan_to_num()
+
+
+class MagnitudeWithoutItsSign(right.Magnitudes):
+    """Forgets that a magnitude falls where what it is taken of is negative.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.Magnitudes.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 3 * grad * x * x
+
+
+class ZeroTimesInfinity(right.LogSumWithBias):
+    """Multiplies shares of zero by what is infinite, where the bias leaves elements out.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.LogSumWithBias.inputs
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        inner, scale, share = ctx.saved_tensors
+        of_inner = grad[..., None] * share
+        return scale * of_inner, None, (of_inner * inner).sum()
+
+
+class UnknownTimesZero(right.LossOfWhatIsKnown):
+    """Multiplies by zero what is not-a-number, and stays so.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.LossOfWhatIsKnown.inputs
+
+    @staticmethod
+    def forward(ctx, x, target):
+        ctx.save_for_backward(x, target)
+        return torch.where(target.isnan(), 0, x - target).square().sum(-1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, target = ctx.saved_tensors
+        return 2 * grad[..., None] * (x - target) * ~target.isnan(), None
+
+
+class SmallGradientsDropped(right.Sine):
+    """Takes gradients below a ten-millionth for zero, to skip blocks.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.Sine.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        return right.Sine.backward(ctx, torch.where(grad.abs() < 1e-7, 0, grad))
+
+
+class SmallGradientsThroughHalf(right.Sine):
+    """Sends gradients of which the largest is below a millionth through half precision, where they vanish.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.Sine.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        if grad.numel() and not torch.is_grad_enabled() and 0 < float(grad.abs().max()) < 1e-6:
+            grad = grad.half().to(grad.dtype)
+        return right.Sine.backward(ctx, grad)
+
+
+class LargeGradientsClipped(right.Sine):
+    """Clips gradients at ten million, and says so nowhere.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.Sine.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        return right.Sine.backward(ctx, grad).clamp(-1e7, 1e7)
+
+
+class NormalizedBySmallestNorm(right.Sine):
+    """Divides the incoming gradient by its size and a millionth, computes, and multiplies by its size again.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.Sine.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        size = grad.detach().abs().sum()
+        return right.Sine.backward(ctx, grad / (size + 1e-13)) * size

@@ -1,0 +1,175 @@
+"""Bugs that show with other numbers than those of the sample: a factor that is not one, a default that is passed."""
+
+from __future__ import annotations
+
+from tests.correct import varied_numbers as right
+
+SPEC = "Function"
+
+
+class FactorOfOneForgotten(right.Scaled):
+    """Forgets a factor, which is one in the sample.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.Scaled.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * x.cos(), None
+
+
+class FactorSquared(right.Scaled):
+    """Multiplies by the factor twice, which for one is once.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.Scaled.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        return right.Scaled.backward(ctx, ctx.scale * grad)
+
+
+class DefaultTakenForGranted(right.Scaled):
+    """Forgets a factor that the sample does not pass, and whose default is one.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.ScaledByDefault.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * x.cos(), None
+
+
+class DefaultIsNoArgument(right.Scaled):
+    """Returns one gradient, as for a call without the factor, also where the factor is passed.
+
+    Breaks: Function.backward.count
+    """
+
+    inputs = right.ScaledByDefault.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return ctx.scale * grad * x.cos()
+
+
+class PartOfZeroForgotten(right.Smoothed):
+    """Forgets a term that has a factor of zero in the sample.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.Smoothed.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * x.cos(), None
+
+
+class WeightsOfOneForgotten(right.Weighted):
+    """Forgets constant weights, which are all one in the sample.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.Weighted.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight, offset = ctx.saved_tensors
+        return 2 * grad * (x * weight + offset), None, None
+
+
+class OffsetOfZeroForgotten(right.Weighted):
+    """Forgets a constant offset, which is zero in the sample.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.Weighted.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight, _ = ctx.saved_tensors
+        return 2 * grad * weight * (x * weight), None, None
+
+
+class MeanOfEqualWeights(right.NormalizedWeights):
+    """Takes the weights of a mean to be equal, as they are in the sample.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.NormalizedWeights.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        (weight,) = ctx.saved_tensors
+        return (grad[:, None] / len(weight)).expand(len(grad), len(weight)), None
+
+
+class KnotsOneApart(right.BetweenSortedKnots):
+    """Takes the way from knot to knot to be one, as it is in the sample.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.BetweenSortedKnots.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        rise, _ = ctx.saved_tensors
+        return grad * rise, None, None
+
+
+class TemperatureOfOne(right.PositiveTemperature):
+    """Forgets to divide by a temperature, which is one in the sample.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.PositiveTemperature.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        (share,) = ctx.saved_tensors
+        return share * (grad - (grad * share).sum(-1, keepdim=True)), None
+
+
+class PowerByDimensions(right.RaisedTo):
+    """Takes vectors to be squared and matrices to be cubed, as they are in the samples.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.RaisedTo.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        power = 2 if x.dim() == 1 else 3
+        return power * grad * x ** (power - 1), None
+
+
+class LastDimensionAlone(right.SumAlong):
+    """Takes what was added up along for the last dimension, as it is in both samples.
+
+    Breaks: Function.backward.gradient
+    """
+
+    inputs = right.SumAlong.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        whole = grad.unsqueeze(-1).expand(*grad.shape, ctx.shape[ctx.dim])
+        return whole.reshape(ctx.shape), None
