@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-from benchmarks import plot
+from benchmarks import plot, scaling
 from benchmarks.clause_cost import CHECK
+from benchmarks.tables import DATA, PLOTS, ROOT, table, where
 
-ROOT = Path(__file__).parents[1]
-DATA = ROOT / "docs" / "data"
 PAGE = ROOT / "docs" / "benchmarks.md"
-PLOTS = ROOT / "docs" / "_static"
 
 HEAD = """# How fast it is
 
@@ -31,10 +28,7 @@ def main() -> int:
     parts = [HEAD, *_goals()]
     for name, draw in PARTS.items():
         data = _data(f"bench-{name}")
-        parts += (
-            [*draw(data["figures"]), _where(data["machine"])] if data else [f"## {name.capitalize()}\n\nNot run.\n"]
-        )
-    from benchmarks import scaling  # it draws with what is here
+        parts += [*draw(data["figures"]), where(data["machine"])] if data else [f"## {name.capitalize()}\n\nNot run.\n"]
 
     PAGE.write_text("\n".join([*parts, scaling.section()]), encoding="utf-8")
     return 0
@@ -50,14 +44,7 @@ def _goals() -> list[str]:
     from benchmarks.goals import goals
 
     rows = [(goal.what, goal.wanted, goal.measured, goal.on, goal.verdict) for goal in goals(_data)]
-    return ["## Goals\n", _table(("what", "goal", "measured", "on", "met"), rows)]
-
-
-def _where(machine: dict[str, str]) -> str:
-    return (
-        f"Measured on {machine['date']}, suite {machine['commit']}: {machine['processor']}, {machine['system']}, "
-        f"Python {machine['python']}, torch {machine['torch']}, load at the start {machine['load']}.\n"
-    )
+    return ["## Goals\n", table(("what", "goal", "measured", "on", "met"), rows)]
 
 
 def _figure(figure: dict[str, Any], unit: str = "") -> str:
@@ -70,16 +57,11 @@ def short(number: float) -> str:
     return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}"
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows), ""])
-
-
 def _start(groups: dict[str, Any]) -> list[str]:
     parts = ["## Start\n"]
     for title, group in groups.items():
         rows = [(f"`{name}`", _figure(cell["seconds"], " s"), _figure(cell["ratio"])) for name, cell in group.items()]
-        parts.append(_table(("command", "seconds", f"ratio {title}"), rows))
+        parts.append(table(("command", "seconds", f"ratio {title}"), rows))
     return parts
 
 
@@ -101,16 +83,16 @@ def _harness(figures: dict[str, Any]) -> list[str]:
     for world in sorted({world for world, _ in columns}):
         counts = [checks for size, checks in columns if size == world]
         rows = [(harness, *(shown(harness, world, checks) for checks in counts)) for harness in harnesses]
-        parts.append(_table((f"{world} ranks", *(f"{checks:,} check{'s' * (checks > 1)}" for checks in counts)), rows))
+        parts.append(table((f"{world} ranks", *(f"{checks:,} check{'s' * (checks > 1)}" for checks in counts)), rows))
     rows = [(cell["harness"], str(cell["world"]), f"{short(cell['cpu_ms'])} ms") for cell in figures["further"]]
-    parts += ["Processor time of each further test:\n", _table(("harness", "ranks", "processor time"), rows)]
+    parts += ["Processor time of each further test:\n", table(("harness", "ranks", "processor time"), rows)]
     rows = [
         (cell["harness"], str(cell["world"]), _figure(cell["mib"], " MiB"), _more(cell)) for cell in figures["memory"]
     ]
     parts += [
         "Peak memory of all processes of a harness (proportional set size), shared out over the ranks"
         f"{', measured on ' + figures['memory_date'] if 'memory_date' in figures else ''}:\n",
-        _table(("harness", "ranks", "memory for each rank", "of a further rank"), rows),
+        table(("harness", "ranks", "memory for each rank", "of a further rank"), rows),
     ]
     return parts
 
@@ -141,8 +123,8 @@ def _gathers(rows: list[dict[str, Any]]) -> list[str]:
             for form in dict.fromkeys(row["form"] for row in own)
         ]
         base = [f"{by_place['ksuit form', size]['milliseconds']:,.4g} ms" for size in sizes]
-        parts.append(_table((f"{world} ranks", *sizes), [*lines, ("(the ksuit form takes)", *base)]))
-        parts.append(_table((f"{world} ranks: growth at the peak, MiB", *sizes), peaks))
+        parts.append(table((f"{world} ranks", *sizes), [*lines, ("(the ksuit form takes)", *base)]))
+        parts.append(table((f"{world} ranks: growth at the peak, MiB", *sizes), peaks))
         file = PLOTS / f"bench-gathers-{world}.svg"
         plot.draw(file, sizes, lines, f"{world} ranks: share of the ksuit form's time")
         parts.append(plot.picture(file, "Lower is faster. Columns are the size of each rank's tensor."))
@@ -152,7 +134,7 @@ def _gathers(rows: list[dict[str, Any]]) -> list[str]:
 def _watch(figures: dict[str, Any]) -> list[str]:
     rows = [(f"`{spec}`", _figure(figure, " s")) for spec, figure in figures.items()]
     text = "From saving a file until `conformance watch` has run every test of the spec again, on one rank and two.\n"
-    return ["## Watch\n", text, _table(("spec", "seconds"), rows)]
+    return ["## Watch\n", text, table(("spec", "seconds"), rows)]
 
 
 def _docs(figures: dict[str, Any]) -> list[str]:
@@ -162,13 +144,13 @@ def _docs(figures: dict[str, Any]) -> list[str]:
         for name, cell in kinds.items()
     ]
     text = "The whole site, as `make docs` builds it; and with every clause repeated under nine other ids.\n"
-    return ["## Docs\n", text, _table(("clauses", "build", "seconds", "processor time"), rows)]
+    return ["## Docs\n", text, table(("clauses", "build", "seconds", "processor time"), rows)]
 
 
 def _growth(ladders: dict[str, Any]) -> list[str]:
     parts = ["## Growth\n", "Seconds from start to end.\n"]
     for name, steps in ladders.items():
-        parts.append(_table((name, "seconds"), [(step, _figure(figure, " s")) for step, figure in steps.items()]))
+        parts.append(table((name, "seconds"), [(step, _figure(figure, " s")) for step, figure in steps.items()]))
     return parts
 
 
@@ -184,7 +166,7 @@ def _clauses(figures: dict[str, Any]) -> list[str]:
     rows.append((*_cost_in_docs(docs["figures"]), docs["machine"]["date"]))
     text = "All clauses by the clock and in processor time, and the processor time of one more on average.\n"
     head = ("of", "clauses", "all", "processor time", "one more", "on")
-    parts = ["## What one more clause costs\n", text, _table(head, rows)]
+    parts = ["## What one more clause costs\n", text, table(head, rows)]
     return [*parts, f"{CHECK}: {_figure(warm['cpu'], ' s')} of processor time.\n"] if warm else parts
 
 
@@ -216,7 +198,7 @@ def _leaks(rows: list[dict[str, int]]) -> list[str]:
         for row in rows
     ]
     text = "What a run holds after so many tests on two ranks; every hundredth test kills a rank.\n"
-    return ["## A long run\n", text, _table(("tests", *names), cells)]
+    return ["## A long run\n", text, table(("tests", *names), cells)]
 
 
 PARTS: dict[str, Callable[[Any], list[str]]] = {

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from benchmarks import plot
-from benchmarks.page import DATA, PLOTS, ROOT, _table, _where
+from benchmarks.tables import DATA, PLOTS, ROOT, table, where
 
 TEMPLATE = ROOT / "benchmarks" / "scaling.md"
 
@@ -61,7 +61,7 @@ def _ranks(data: dict[str, Any]) -> list[str]:
         "controller.\n"
     )
     picture = plot.picture(file, f"Until a world is ready, and for one test, at {sizes[0]} to {sizes[-1]} ranks.")
-    return [_table(head, cells), picture, said, _where(data["machine"])]
+    return [table(head, cells), picture, said, where(data["machine"])]
 
 
 def _faults(data: dict[str, Any]) -> list[str]:
@@ -75,7 +75,7 @@ def _faults(data: dict[str, Any]) -> list[str]:
         for row in data["rows"]
     ]
     head = ("what happens", "outcome written after", "next test done after", "a test takes", "outcomes of the run")
-    return [_table(head, cells), _where(data["machine"])]
+    return [table(head, cells), where(data["machine"])]
 
 
 def _post(data: dict[str, Any]) -> list[str]:
@@ -94,7 +94,7 @@ def _post(data: dict[str, Any]) -> list[str]:
         f"Each further rank adds {slopes['store seconds']['each'] * 1e6:.0f} µs and "
         f"{slopes['store messages']['each']:.1f} messages to a test.\n"
     )
-    return [_table(head, cells), said]
+    return [table(head, cells), said]
 
 
 def _at_ten_thousand(slopes: dict[str, Any]) -> dict[str, str]:
