@@ -30,6 +30,7 @@ ALWAYS = (
 FACE = """\
 from conformance.kit.process_groups import GROUP
 from conformance.kit.subject import Subject
+from conformance.kit.world import World
 
 ConformanceError = AssertionError
 

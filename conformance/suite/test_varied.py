@@ -73,7 +73,7 @@ def test_backward_knows_every_name(probe: Probe, variation: Variation) -> None:
 
 @clause("Function.backward.count")
 @varies("number")
-def test_one_value_for_each_input_with_defaults(probe: Probe, variation: Variation) -> None:
+def test_backward_returns_a_value_for_a_default_too(probe: Probe, variation: Variation) -> None:
     """Backward returns a value for each argument, also if those that have a default are passed."""
     need(probe.sample.subject.function, "a plain callable has no backward of its own")
     try:

@@ -41,7 +41,7 @@ def test_a_machine_without_a_compiler_is_told_what_is_missing(tmp_path):
         (("--device", "npu"), "--device 'npu': PyTorch knows no such device; there are cpu, emulated"),
         (
             ("--device", "emulated", "--backend", "hccl"),
-            "--backend 'hccl': torch.distributed knows no such backend; there are gloo, emulated_ccl",
+            "--backend 'hccl': torch.distributed knows no such backend; there are gloo, emulated_ccl, simulated",
         ),
     ],
 )
