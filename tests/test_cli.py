@@ -195,8 +195,8 @@ BAD = {
     "words for types": ((*TWICE, "--spec", "Collective", "--types", "partial -> varying"), 'write "P -> V"'),
     "a type for the group": ((*TWICE, "--spec", "Collective", "--types", "P, GROUP -> V"), 'write "P -> V"'),
     "a clause for a test": (
-        (*TWICE, "-k", "Function.backward.count"),
-        "the tests of that clause are -k 'test_one_value_for_each_input'",
+        (*TWICE, "-k", "Function.backward.accepts"),
+        "the tests of that clause are -k 'test_it_takes_one_value_for_each_output'",
     ),
     "no run to resume": ((*TWICE, "--resume", "nothing"), "it has no outcomes.jsonl; give the folder of a run with"),
     "a file for a folder": (

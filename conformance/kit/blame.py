@@ -28,10 +28,16 @@ def expect_own(subject: Subject | None, error: Exception) -> None:
         NotApplicable: what ``call=`` does around the subject raised it.
         Skipped: the same, and no call has come back so far.
     """
-    raised = error.__cause__ if isinstance(error, Deviation) else error
-    if subject is None or subject.call is None or isinstance(raised, NotApplicable | Skipped | Unfit | None):
+    if subject is None or subject.call is None:
         return
-    frames = _frames(raised)
+    # By their types: an exception may answer any question about itself with another one, even about its class.
+    raised = error.__cause__ if issubclass(type(error), Deviation) else error
+    if raised is None or issubclass(type(raised), NotApplicable | Skipped | Unfit):
+        return
+    try:
+        frames = _frames(raised)
+    except (Exception, SystemExit):
+        return
     own = [frame for frame in frames if not foreign(frame.filename)]
     if not own or any(_is_in(frame, subject.target) for frame in own) or _is_applied(raised, frames, subject.target):
         return
