@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import pytest
 
@@ -73,7 +73,7 @@ def test_what_a_driver_and_a_backend_take_is_not_what_tests_leave_behind(monkeyp
     monkeypatch.setattr(growth, "_device_memory", lambda: memory["device"])
     monkeypatch.setattr(worker, "set_current_device", grow)  # a device that is made the current one starts its driver
     monkeypatch.setattr(worker.Rank, "join", grow)
-    monkeypatch.setattr(worker.collectives, "record", Mock())  # it would stay in this process
+    monkeypatch.setattr(worker.collectives, "recorded", MagicMock())  # it would stay in this process
     configuration = {"rank": 0, "size": 2, "backend": "nccl", "device": "cuda:0", "group": True}
     rank = worker.Rank(Mock(), configuration, os.memfd_create("log"), None)
     assert rank.growth.differences() == []
