@@ -56,7 +56,7 @@ def test_a_device_registered_by_an_installed_package_can_be_used(tmp_path):
         f"from pathlib import Path\nfrom conformance.emulated.registration import load\nload(Path({str(build())!r}), 3)"
     )
     report = tmp_path / "report"
-    words = ("--device", "emulated:2", "-k", "one_value_for_each_input", "--report", str(report))
+    words = ("--device", "emulated:2", "-k", "it_takes_one_value_for_each_output", "--report", str(report))
     _, output = run(*SQUARE, *words, PYTHONPATH=install(tmp_path, loading))
     assert "must 1/1" in output, output
     assert json.loads((report / "report.json").read_text())["environment"]["gpus"] == "3"
