@@ -1,0 +1,45 @@
+"""A subject that is slow is not accused: deadlines count processor time, and follow what a call takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.ranks import clock, procfs
+from conformance.ranks.clock import TICK, RunningTime
+from tests.faults.command import reported, run
+from tests.modules import module
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [(0.0, 1.0), (clock.COMPUTES / 2, 1.0), (0.25, 0.25), (1.0, 1.0), (2.0, 1.0)],
+    ids=["waits", "polls", "gets a quarter", "gets all", "computes in two threads"],
+)
+def test_time_is_what_ranks_get_if_they_compute(monkeypatch, share, expected):
+    now = [0.0]
+    monkeypatch.setattr(clock, "monotonic", lambda: now[0])
+    monkeypatch.setattr(procfs, "processor_seconds", lambda pid: now[0] * share)
+    running = RunningTime()
+    running.read([1])
+    for _ in range(21):
+        now[0] += TICK
+        running.read([1])
+    start = running.seconds
+    for _ in range(20):
+        now[0] += TICK
+        running.read([1])
+    assert running.seconds - start == pytest.approx(20 * TICK * expected)
+
+
+def test_a_slow_subject_has_time_for_many_calls(tmp_path):
+    body = (
+        "import time\n    until = time.process_time() + 0.1\n    while time.process_time() < until:\n        pass\n    "
+    )
+    source = module("Slow", "return slow(x)") + f"\n\ndef slow(x):\n    {body}return x * 2\n"
+    (tmp_path / "layers.py").write_text(source)
+    words = ("layers:Slow", "--inputs", "layers:inputs", "--ranks", "1", "--timeout", "1.5")
+    run("run", *words, "-k", "test_gradient_is_the_derivative", "--report", "out", cwd=tmp_path)
+    (test,) = [
+        test for test in reported(tmp_path / "out" / "report.json", "layers:Slow") if test["reason"] != "not selected"
+    ]
+    assert test["outcome"] == "pass", test
