@@ -147,7 +147,8 @@ def test_collectives_that_do_not_match_get_a_second_look(pool: Pool) -> None:
 @pytest.mark.parametrize("fault", ["endless_loop", "lock_held_in_c"])
 def test_the_rank_that_hangs_is_blamed_and_not_those_that_wait_for_it(pool: Pool, fault: str) -> None:
     outcome = run(pool, f"backward_{fault}", "test_fault", 4, 1.5)
-    assert outcome.message.startswith("rank 3 of 4: did not finish within 1.5 s")
+    # The deadline follows what a call takes: 1.5 s at least.
+    assert re.match(r"rank 3 of 4: did not finish within [\d.]+ s", outcome.message), outcome.message
     assert [rank.bystander for rank in outcome.ranks] == [True, True, True, False]
     assert all("all_reduce" in rank.stack for rank in outcome.ranks[:3])
 

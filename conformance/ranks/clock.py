@@ -12,7 +12,7 @@ TICK = 0.5
 #: A rank that takes a larger share of the time than this computes; one that waits takes next to nothing.
 COMPUTES = 0.1
 #: A test has time for this many calls of its subject.
-CALLS = 1000
+CALLS = 400
 
 
 def monotonic(_read=time.clock_gettime, _clock=time.CLOCK_MONOTONIC) -> float:  # type: ignore[no-untyped-def]
