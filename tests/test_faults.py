@@ -5,6 +5,7 @@ Each fault is a function of :mod:`tests.faults.hostile` or :mod:`tests.faults.ch
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
