@@ -59,7 +59,8 @@ def run_varied(body: Callable[..., object], subject: Subject, world: World, case
             judged += ended is None
             reasons += [ended] if ended else []
     need(judged, reasons[0] if reasons else "no sample can be varied so")
-    return f"{left_out} variations left out; a smaller sample has more of them" if left_out else ""
+    beyond = f"beyond {MOST} for a sample, or {MOST_OF_LARGE} for one of more than {LARGE} elements"
+    return f"{left_out} variations left out, {beyond}" if left_out else ""
 
 
 class _Trial:
