@@ -29,7 +29,7 @@ def grown(deadline: float, call_seconds: Iterable[float]) -> float:
     """The deadline of a test, or what many calls of its subject take, given what one took on each rank.
 
     >>> grown(30.0, [0.01, 0.0]), grown(30.0, [2.0, 0.0])
-    (30.0, 200.0)
+    (30.0, 800.0)
     """
     return max(deadline, CALLS * max(call_seconds))
 

@@ -238,7 +238,7 @@ class RankGroup(Owner):
     def _late(self, rank: RankProcess, deadline: float, behind: int) -> RankOutcome:
         """A rank past its deadline. One that entered more collectives than another is the one that waits."""
         stopped = STOPPED if rank.stopped else ""
-        message = f"did not finish within {deadline:g} s{stopped}{rank.last_collective}"
+        message = f"did not finish within {deadline:.3g} s{stopped}{rank.last_collective}"
         waits = len(rank.collectives) > behind and any(
             not other.finished and len(other.collectives) == behind for other in self.ranks
         )
