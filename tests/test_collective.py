@@ -49,6 +49,51 @@ def test_a_wrong_signature_is_refuted_and_the_right_one_named():
     assert "it keeps V -> I instead" in flat(error)
 
 
+class Largest(torch.autograd.Function):
+    """The largest of all ranks, whose gradient goes to every rank."""
+
+    @staticmethod
+    def forward(ctx, x, index, group):
+        y = x.clone()
+        dist.all_reduce(y, op=dist.ReduceOp.MAX, group=group)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, None, None
+
+
+class SumsTwice(Largest):
+    """Some rows of a sum; backward adds up what is the same everywhere."""
+
+    @staticmethod
+    def forward(ctx, x, index, group):
+        ctx.group, ctx.shape = group, x.shape
+        ctx.save_for_backward(index)
+        y = x[index]
+        dist.all_reduce(y, group=group)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        (index,) = ctx.saved_tensors
+        total = grad.clone()
+        dist.all_reduce(total, group=ctx.group)
+        return grad.new_zeros(ctx.shape).index_add(0, index, total), None, None
+
+
+@pytest.mark.parametrize(
+    ("function", "types", "instead"),
+    [(Largest, "V, R -> R", ""), (SumsTwice, "P, R -> I", "it keeps P, R -> R instead")],
+)
+def test_what_is_kept_instead_is_named_where_it_says_something(function, types, instead):
+    arguments = (matrix(), torch.tensor([1, 0]), GROUP)
+    with pytest.raises(ConformanceError) as error:
+        check(function, arguments, spec="Collective", types=types, ranks=2, only="test_gradients_are_those_owed")
+    assert ("looks like" in flat(error)) is bool(instead)
+    assert instead in flat(error)
+
+
 def test_without_types_the_signature_is_found():
     report = check(
         right.GatherForOneLoss, (matrix(), GROUP), spec="Collective", ranks=2, only="Collective.forward.types"

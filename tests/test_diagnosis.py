@@ -154,7 +154,7 @@ class _HalvesTheSecond(_TwoOutputs):
         (_IgnoresTheFirst, "the incoming gradient of output 0 is ignored"),
         (_IgnoresTheSecond, "the incoming gradient of output 1 is ignored"),
         (_ExchangesBoth, "the incoming gradients of outputs 0 and 1 are exchanged"),
-        (_HalvesTheSecond, ""),
+        (_HalvesTheSecond, "the gradient by output 1 times 0.5 is missing"),
     ],
 )
 def test_what_became_of_the_gradient_of_one_of_several_outputs_is_named(function, said, size):
@@ -175,13 +175,19 @@ def test_entries_out_of_place_along_any_dimension_are_named():
     assert likely_cause(right.roll(1, 2), right, {}) == "shifted by one or more entries along dimension 2"
     assert likely_cause(right.flip(1), right, {}) == "in reverse order along dimension 1"
     assert likely_cause(right[0, 0].flip(0), right[0, 0], {}) == "in reverse order"
-    assert likely_cause(right.flip(1, 2), right, {}) == ""
+    assert likely_cause(right.flip(1, 2), right, {}) == "the right numbers in another order"
+    rows = "the right numbers in another order along dimension 1: 1, 0, 2"
+    assert likely_cause(right[:, [1, 0, 2]], right, {}) == rows
 
 
 def test_every_matrix_of_a_batch_may_be_transposed():
     right = torch.arange(18.0, dtype=torch.float64).reshape(2, 3, 3) ** 1.5
     assert likely_cause(right.mT, right, {}) == "transposed"
-    assert likely_cause(right.transpose(0, 1).reshape(2, 3, 3), right, {}) != "transposed"
+    assert likely_cause(right.transpose(0, 1).reshape(2, 3, 3), right, {}) == (
+        "dimensions 0 and 1 exchanged, and reshaped"
+    )
+    matrix = torch.arange(6.0, dtype=torch.float64).view(2, 3) ** 1.5
+    assert likely_cause(matrix.t().reshape(2, 3), matrix, {}) == "transposed, and reshaped"
 
 
 def test_single_precision_is_told_from_rounding():
@@ -193,7 +199,7 @@ def test_single_precision_is_told_from_rounding():
 def test_rounding_to_the_dtype_of_the_result_is_no_cause():
     right = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64) / 7
     assert likely_cause(right.float() * (1 + 1e-6), right, {}) == "right to five digits"
-    assert likely_cause(right.half() * 1.005, right, {}) == ""
+    assert not likely_cause(right.half() * torch.tensor([1.005, 0.99, 1.02]).half(), right, {})
 
 
 def test_what_would_be_rounded_to_itself_tells_nothing():
@@ -213,10 +219,72 @@ def test_values_that_tell_nothing_are_given_no_cause():
     assert not likely_cause(right, torch.zeros(3), {})
 
 
-@pytest.mark.parametrize("factor", [1.83333, 0.4, 1e-9])
-def test_a_factor_that_says_nothing_is_not_named(factor):
-    right = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
-    assert not likely_cause(right * factor, right, {})
+@pytest.mark.parametrize(
+    ("factor", "shown"),
+    [(2 / 3, "2/3"), (1.8333333, "11/6"), (0.4, "0.4"), (1e-9, "1e-09"), (0.7071067, "0.707107"), (-3.0, "-3")],
+)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_one_factor_for_the_whole_is_named(factor, shown, dtype):
+    right = torch.tensor([1.0, 2.0, 3.0], dtype=dtype)
+    assert likely_cause(right * factor, right, {}) == f"the right value times {shown}"
+
+
+def _with(place, factor):
+    wrong = MATRIX.clone()
+    wrong[place] *= factor
+    return wrong
+
+
+MATRIX = torch.arange(1.0, 21.0, dtype=torch.float64).view(4, 5) ** 1.5
+SCATTERED = torch.zeros(4, 5, dtype=torch.bool)
+SCATTERED[[0, 1, 3], [0, 3, 1]] = True
+
+
+@pytest.mark.parametrize(
+    ("place", "factor", "said"),
+    [
+        ((slice(None), 1), 0.5, "times 0.5 in [:, 1], and right elsewhere"),
+        ((slice(None), slice(3, None)), 0.0, "zero in [:, 3:], and right elsewhere"),
+        ((slice(2),), 2 / 3, "times 2/3 in [:2], and right elsewhere"),
+        ((slice(None), slice(None, None, 2)), 2.0, "times 2 in [:, ::2], and right elsewhere"),
+        ((2, slice(1, 4)), -1.0, "times -1 in [2, 1:4], and right elsewhere"),
+        (SCATTERED, 0.0, "zero in 3 of 20 elements, and right elsewhere"),
+        (SCATTERED, 3.0, "times 3 in 3 of 20 elements, and right elsewhere"),
+    ],
+)
+def test_one_factor_for_a_part_is_named_with_the_part(place, factor, said):
+    assert likely_cause(_with(place, factor), MATRIX, {}) == said
+
+
+def test_a_part_in_which_nothing_fits_is_not_explained():
+    wrong = MATRIX.clone()
+    wrong[:, 1] += torch.tensor([0.1, -2.0, 0.7, 1.3])
+    assert not likely_cause(wrong, MATRIX, {})
+
+
+def test_a_term_that_is_missing_is_named():
+    bias, other = MATRIX.cos(), {"the gradient of input 2": MATRIX.sin()}
+    whole = bias + other["the gradient of input 2"]
+    assert likely_cause(bias, whole, {}, other) == "the gradient of input 2 is missing"
+    assert likely_cause(whole, bias, {}, other) == "the gradient of input 2 is added to it"
+    half = bias + other["the gradient of input 2"] / 2
+    assert likely_cause(half, whole, {}, other) == "the gradient of input 2 times 0.5 is missing"
+    assert not likely_cause(bias + MATRIX.tan(), whole, {}, other)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_numbers_as_precise_as_a_narrower_dtype_are_said_to_be_that(dtype):
+    name = str(dtype).removeprefix("torch.")
+    assert likely_cause(MATRIX.to(dtype).double() * (1 + 1e-7), MATRIX, {}) == f"right to {name} only"
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.randn(4, 5, dtype=torch.float64, generator=generator)
+    assert not likely_cause(MATRIX * (1 + 0.03 * noise), MATRIX, {})
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.uint8, torch.complex64])
+def test_tensors_of_every_dtype_have_a_cause_or_none(dtype):
+    one, other = torch.tensor([1, 0, 1, 1]).to(dtype), torch.tensor([0, 1, 1, 0]).to(dtype)
+    assert isinstance(likely_cause(one, other, {}), str)
 
 
 def test_one_number_has_no_telling_factor():

@@ -185,6 +185,7 @@ def test_failures_without_a_common_cause_are_each_told_in_full(tmp_path: Path) -
     failed = int(re.findall(r"(\d+) failed", done.stdout)[-1])
     assert failed > 1
     assert done.stdout.count("\nreproduce: ") == failed
+    assert done.stdout.count("looks like: the right value times 2\n") == 1, done.stdout
     assert "consequence of" not in done.stdout
 
 

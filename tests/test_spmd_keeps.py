@@ -57,6 +57,7 @@ same = lambda x, group: x.clone()  # noqa: E731
 
 FUNCTIONS = {
     "identity": function(same, same),
+    "identity in parts": function(same, lambda g, group: g / size(group)),
     "copy": function(same, total),
     "copy that forgets the sum": function(same, same),
     "copy with the mean": function(same, lambda g, group: total(g, group) / size(group)),
@@ -147,7 +148,16 @@ WHY = [
     ("gather, sum and slice", "V -> I", "on rank 0 the gradient is 2 times the expected one"),
     ("gather, slice of the next rank", "V -> I", "on rank 0 the gradient is the one that rank 1 must have"),
     ("gather, slice times the number of ranks", "V -> I", "on rank 0 the gradient is 2 times the expected one"),
-    ("copy that forgets the sum", "I -> R", "on rank 0 the gradient lacks what rank 1's loss says"),
+    (
+        "copy that forgets the sum",
+        "I -> R",
+        "on rank 0 the gradient lacks what rank 1's loss says: a sum over the ranks",
+    ),
+    (
+        "identity in parts",
+        "I -> I",
+        "on rank 0 the gradient is 0.5 times the expected one: a sum over the ranks is mis",
+    ),
     ("copy with the mean", "I -> R", "on rank 0 the gradient is 0.5 times the expected one"),
     ("copy whose gradient is lost", "I -> R", "on rank 0 the gradient is zero"),
     ("copy on rank 0 alone", "I -> R", "on rank 1 the gradient is zero"),

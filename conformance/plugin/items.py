@@ -76,7 +76,8 @@ def told(outcome: TestOutcome) -> str:
     """The text of a failure, for pytest's own reports."""
     clause = clauses.registry()[outcome.clause]
     lines = [f"{clause.id} ({clause.level}): {prose(clause.text)}", f"{outcome.outcome}: {outcome.message}"]
-    lines += [f"looks like: {outcome.likely}"] if outcome.likely else []
+    likely = f"looks like: {outcome.likely}"
+    lines += [likely] if outcome.likely and likely not in outcome.message else []
     lines += [f"reproduce: {outcome.reproduce}"]
     return shown("\n".join(lines))
 

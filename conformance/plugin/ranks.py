@@ -103,7 +103,8 @@ def _tell(item: pytest.Function, outcome: TestOutcome) -> None:
             pytest.xfail(outcome.reason.removeprefix(XFAIL))
         pytest.skip(outcome.reason)
     if outcome.outcome != "pass":
-        likely = f"\nlooks like: {outcome.likely}" if outcome.likely else ""
+        likely = f"\nlooks like: {outcome.likely}"
+        likely = likely if outcome.likely and likely not in outcome.message else ""
         stacks = [
             f"\nstack of rank {rank.rank}:\n{rank.stack}" for rank in outcome.ranks if rank.stack and not rank.bystander
         ]

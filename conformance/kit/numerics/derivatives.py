@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 
@@ -15,6 +15,7 @@ from conformance.kit.world import World
 
 #: Of so many outputs all pairs are tried.
 FEW = 6
+_IGNORED = "the incoming gradient of output {} is ignored"
 
 
 def outputs_at(run: Run, at: int, value: torch.Tensor) -> list[torch.Tensor]:
@@ -88,8 +89,16 @@ def likely_mistake(
 
     It may also be that of some outputs alone, or of their incoming gradients exchanged.
     """
-    others = _of_other_inputs(run, cotangents, at) | _of_other_cotangents(run, cotangents, at)
-    return likely_cause(gradient, expected, others) or _made_on_purpose(run, at, gradient, expected)
+    of_inputs, mistaken = _of_other_inputs(run, cotangents, at), _of_other_cotangents(run, cotangents, at)
+    terms = of_inputs | by_outputs(run, mistaken, expected)
+    likely = likely_cause(gradient, expected, of_inputs | mistaken, terms)
+    return likely or _made_on_purpose(run, at, gradient, expected)
+
+
+def by_outputs(run: Run, mistaken: Mapping[str, torch.Tensor], expected: torch.Tensor) -> dict[str, torch.Tensor]:
+    """What each of several outputs adds to a gradient, of which it is known what is left without it."""
+    rest = {place: mistaken.get(_IGNORED.format(place)) for place in run.places}
+    return {f"the gradient by output {place}": expected - one for place, one in rest.items() if one is not None}
 
 
 def _of_other_inputs(run: Run, cotangents: list[torch.Tensor], at: int) -> dict[str, torch.Tensor]:
@@ -115,7 +124,7 @@ def mistaken_cotangents(run: Run, cotangents: list[torch.Tensor]) -> dict[str, l
     found = {}
     for one, place in enumerate(run.places if len(cotangents) > 1 else ()):
         without = [torch.zeros_like(each) if other == one else each for other, each in enumerate(cotangents)]
-        found[f"the incoming gradient of output {place} is ignored"] = without
+        found[_IGNORED.format(place)] = without
         first = 0 if len(cotangents) <= FEW else one - 1
         for other in (other for other in range(max(first, 0), one) if cotangents[other].shape == cotangents[one].shape):
             exchanged = list(cotangents)

@@ -13,6 +13,7 @@ from conformance.kit.deviations import Deviation
 from conformance.kit.diagnosis import likely_cause
 from conformance.kit.numerics.derivatives import (
     by_differences,
+    by_outputs,
     likely_mistake,
     mistaken_cotangents,
     slope_along,
@@ -103,7 +104,8 @@ def _told_by_slopes(
     actual, expected = (_row(getattr(slope, name) for _, slope in wrong) for name in ("analytic", "numeric"))
     mistaken = mistaken_cotangents(run, cotangents)
     rows = [slopes_along(run, list(mistaken.values()), at, direction) for direction, _ in wrong]
-    return likely_cause(actual, expected, dict(zip(mistaken, map(_row, zip(*rows, strict=True)), strict=True)))
+    others = dict(zip(mistaken, map(_row, zip(*rows, strict=True)), strict=True))
+    return likely_cause(actual, expected, others, by_outputs(run, others, expected))
 
 
 def _row(numbers: Iterable[float]) -> torch.Tensor:

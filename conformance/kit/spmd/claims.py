@@ -24,6 +24,8 @@ from conformance.kit.world import World
 FEW = 3
 #: What a Function that is called in double precision may work in inside.
 SINGLE = float(torch.finfo(torch.float32).eps)
+#: Types of arguments and results that say little: whatever ranks that hold the same compute, as a maximum of them.
+LITTLE = [({Type.R}, {Type.P}), ({Type.R}, {Type.R}), ({Type.I}, {Type.I})]
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,8 @@ class Claim:
 
     def directions(self, mine: Sequence[torch.Tensor], rank: int) -> dict[int, torch.Tensor]:
         """A tangent for each argument that is differentiated, of what a rank holds; by its type, alike on all ranks."""
-        kinds = enumerate(signature_of(self).arguments)
-        return {at: direction(kind, mine[at], rank, at) for at, kind in kinds if self.call.tensors[at].requires_grad}
+        kinds = signature_of(self).arguments
+        return {at: direction(kinds[at], mine[at], rank, at) for at in _differentiated(self)}
 
 
 def claims(subject: Subject, world: World, dtype: str = "float64") -> list[Claim]:
@@ -189,10 +191,21 @@ def instead(claim: Claim, world: World) -> str:
     if len(samples) + claim.results > FEW:
         return ""
     found = kept_of(all_ranks(world), claim.call.in_group(world_group()), samples, claim.results, claim.call.precision)
-    best = strongest([finding.signature for finding in found if finding.kept])
+    kept = [finding.signature for finding in found if finding.kept]
+    if not kept:
+        return "it keeps no signature at all"
+    # The type of a tensor without a gradient shows in nothing.
+    moved = _differentiated(claim)
+    fixed = [(at, kind) for at, kind in enumerate(signature_of(claim).arguments) if at not in moved]
+    telling = [one for one in kept if all(one.arguments[at] is kind for at, kind in fixed)]
+    best = [one for one in strongest(telling) if ({one.arguments[at] for at in moved}, set(one.results)) not in LITTLE]
     if len(best) > FEW:
         return ""  # numbers too coarse to tell them apart
-    return f"it keeps {' and '.join(map(str, best))} instead" if best else "it keeps no signature at all"
+    return f"it keeps {' and '.join(map(str, best))} instead" if best else ""
+
+
+def _differentiated(claim: Claim) -> list[int]:
+    return [at for at, tensor in enumerate(claim.call.tensors) if tensor.requires_grad]
 
 
 def in_other_shares(claim: Claim, world: World) -> list[list[torch.Tensor | None]] | None:

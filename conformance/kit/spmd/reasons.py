@@ -12,6 +12,7 @@ from conformance.kit.spmd.owed import Slopes
 
 #: What is wrong where ranks' shares of an argument of type P are not added up: results are to blame, not gradients.
 NOT_BY_ITS_SUM = "the argument does not count by its sum"
+SUM_MISSING = "a sum over the ranks is missing"
 #: Beyond so many ranks, only one rank at a time is considered as left out.
 MANY = 5
 
@@ -42,8 +43,16 @@ def problem(kind: Type, slopes: Slopes, gradients: Sequence[torch.Tensor | None]
         mistake = _mistake(rank, kind, actual, slopes, what)
         text = _difference(gradient, slopes, parts, f"on rank {rank} {what}", own_losses, mistake)
         if text:
-            return text
+            return f"{text}: {SUM_MISSING}" if _lack_a_sum(kind, actual, slopes, own_losses) else text
     return ""
+
+
+def _lack_a_sum(kind: Type, actual: Sequence[torch.Tensor], slopes: Slopes, own_losses: bool) -> bool:
+    """Whether each rank returns what its own loss says, or ranks that must have the same gradient parts of it."""
+    if kind is not Type.V and slopes.near(torch.stack(list(actual)).sum(0), slopes.gradient(0)):
+        return True
+    own = (slopes.table[rank if len(slopes.table) > 1 else 0][rank] for rank in range(len(actual) * own_losses))
+    return own_losses and all(map(slopes.near, actual, own))
 
 
 def _mistake(rank: int, kind: Type, actual: Sequence[torch.Tensor], slopes: Slopes, what: str) -> str:
