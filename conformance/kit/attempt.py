@@ -8,18 +8,21 @@ import re
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from traceback import FrameSummary
 from typing import Any
 
 from conformance.core.errors import UsageError
 from conformance.core.outcomes import BAD_SUBJECT, BadSubject, Outcome
 from conformance.core.prose import clipped
+from conformance.kit.answers import processor_time
 from conformance.kit.blame import expect_own
 from conformance.kit.deviations import Deviation, NotApplicable, Skipped, Unfit
 from conformance.kit.frames import SUITE, TORCH, foreign
+from conformance.kit.other_samples import note_samples
 from conformance.kit.search import run_varied
 from conformance.kit.seeds import seed
+from conformance.kit.subject import Subject
 
 #: What PyTorch says before the words of an assertion of its own: the condition, its place, and a plea for a report.
 _ASSERTION = re.compile(r"^.* INTERNAL ASSERT FAILED at .*?, please report a bug to PyTorch\. ")
@@ -84,13 +87,25 @@ def call_body(module: str, function: str, arguments: Iterable[str], offered: Map
     """
     seed(0)
     body = getattr(importlib.import_module(module), function)
+    start = processor_time()
     try:
         if "probe" in arguments:
             case = {name: offered[name] for name in arguments if name not in {"probe", "variation"}}
             return run_varied(body, offered["subject"], offered["world"], case)
         return body(**{name: offered[name] for name in arguments})
     except Exception as error:
-        expect_own(offered.get("subject"), error)
+        took = processor_time() - start
+        subject, world = offered.get("subject"), offered.get("world")
+        expect_own(subject, error)
+        if subject and world and "probe" not in arguments:
+            given = {name: offered[name] for name in arguments}
+
+            def alone(one: Subject) -> object:
+                seed(0)
+                fresh = {"subject": one, "world": replace(world, known={})}
+                return body(**given | {name: fresh[name] for name in fresh if name in given})
+
+            note_samples(error, subject, world, took, alone)
         raise
 
 

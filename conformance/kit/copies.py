@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 
 from conformance.kit.tensors import differentiable, double_dtype, is_strided, shares_elements, with_attributes
+
+#: Has an entry while calls get leaves.
+_LEAVES_ALONE: list[bool] = []
+
+
+@contextmanager
+def as_leaves() -> Iterator[None]:
+    """Have calls in the block get the leaves themselves, as no model's inner layers do."""
+    _LEAVES_ALONE.append(True)
+    try:
+        yield
+    finally:
+        _LEAVES_ALONE.pop()
 
 
 def in_layout_of(output: torch.Tensor, cotangent: torch.Tensor) -> torch.Tensor:
@@ -34,6 +49,8 @@ def argument_copy(value: Any, leaf: torch.Tensor | None) -> Any:
     """What a call gets in place of a value, given the leaf that its gradient goes to."""
     if not isinstance(value, torch.Tensor):
         return value
+    if leaf is not None and _LEAVES_ALONE:
+        return leaf
     # Never a leaf: a leaf that requires grad cannot be changed in place, and some Functions do that.
     copy = _laid_out(value.detach() if leaf is None else leaf, value, value.dtype)
     # A view stays a view: some Functions are about views.

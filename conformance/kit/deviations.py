@@ -23,10 +23,11 @@ class Deviation(AssertionError):
         self.likely = likely
 
     def __str__(self) -> str:
-        """Say it in a line for each thing known; a value that cannot be shown does no harm."""
+        """Say it in a line for each thing known, notes too; a value that cannot be shown does no harm."""
         lines = [self.what]
         lines += [f"actual:   {_text(self.actual)}"] if self.actual is not None else []
         lines += [f"expected: {_text(self.expected)}"] if self.expected is not None else []
+        lines += getattr(self, "__notes__", [])
         if self.likely:
             lines.append(f"looks like: {self.likely}")
         return "\n".join(lines)

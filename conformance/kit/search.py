@@ -9,12 +9,17 @@ If the test's own axis drops out, the test is silent: that of another axis meets
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from conformance.kit.calls import differentiated, in_double
 from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.numerics.nearby import nearby
+from conformance.kit.other_samples import MOST as MOST_SAMPLES
+from conformance.kit.other_samples import add_note
 from conformance.kit.probe import Probe
+from conformance.kit.samples import Sample
 from conformance.kit.subject import Subject
 from conformance.kit.variations.axes_of_meaning import MEANINGS
 from conformance.kit.variations.axes_of_representation import PICKS
@@ -48,14 +53,20 @@ def run_varied(body: Callable[..., object], subject: Subject, world: World, case
         raise NotApplicable(ALONE)
     reasons: list[str] = []
     judged = left_out = 0
-    for sample in [in_double(sample) for sample, _ in differentiated(subject, world)]:
-        probe = Probe(world, sample)
-        trial = _Trial(body, probe, case, families)
+    trials = [
+        _Trial(body, Probe(world, in_double(sample)), case, families) for sample, _ in differentiated(subject, world)
+    ]
+    for trial in trials:
+        probe = trial.probe
         variations = list(trial.variations()) if families else [AS_GIVEN]
         most = MOST if probe.elements <= LARGE else MOST_OF_LARGE
         left_out += max(0, len(variations) - most)
         for variation in variations[:most]:
-            ended = trial.expect_right(variation)
+            try:
+                ended = trial.expect_right(variation)
+            except Deviation as error:
+                _note_samples(error, trials, trial.accused)
+                raise
             judged += ended is None
             reasons += [ended] if ended else []
     need(judged, reasons[0] if reasons else "no sample can be varied so")
@@ -63,8 +74,18 @@ def run_varied(body: Callable[..., object], subject: Subject, world: World, case
     return f"{left_out} variations left out, {beyond}" if left_out else ""
 
 
+def _note_samples(error: Deviation, trials: Sequence[_Trial], variation: Variation) -> None:
+    """Add to a deviation which samples it has in that variation, and which have it not."""
+    samples = [Sample(trial.probe.sample.values, trial.probe.label) for trial in trials[:MOST_SAMPLES]]
+    with suppress(Exception):  # a position of one sample need not be in another one
+        add_note(error, {at: partial(trials[at].expect, variation) for at in range(len(samples))}, samples, 0.0)
+
+
 class _Trial:
     """One test body with one sample."""
+
+    #: The variation in which it does not hold.
+    accused = AS_GIVEN
 
     def __init__(
         self, body: Callable[..., object], probe: Probe, case: Mapping[str, Any], families: Sequence[str]
@@ -81,6 +102,12 @@ class _Trial:
         except Exception as error:
             return NotApplicable(f"backward refuses it: {type(error).__name__}: {error}")
         return None
+
+    def expect(self, variation: Variation) -> None:
+        """Run the body in one variation, and raise how it ended."""
+        ended = self.run(variation)
+        if ended:
+            raise ended
 
     def expect_right(self, variation: Variation) -> str | None:
         """Expect the body to hold in one variation; why it could not be judged. A row that is refused is halved.
@@ -138,6 +165,7 @@ class _Trial:
             fewer = variation.without(pick.axis)
             if fewer.picks and isinstance(again := self.run(fewer), Deviation):
                 variation, ended = fewer, again
+        self.accused = variation
         if variation.picks:
             if not variation.of(*self.families):
                 return None

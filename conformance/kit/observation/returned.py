@@ -49,10 +49,11 @@ def _refused(
     """The first value that cannot be taken: what it is, how it is described, and what would be right."""
     recorded, notes = recording(subject, "forward", member)
     for sample in active_samples(recorded, world):
+        before = len(notes.of(member))
         try:
             call(sample)
         except Exception:
-            if not notes.of("forward") or not notes.of(member):
+            if not notes.of("forward") or len(notes.of(member)) == before:  # the method itself raised
                 return None
             forward, given = notes.of("forward")[-1], notes.of(member)[-1].returned
             inputs = forward.args if subject.separate else forward.args[1:]  # in the combined form ctx comes first
