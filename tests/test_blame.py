@@ -48,6 +48,22 @@ def found(subject):
     return caught.value.report.subjects[0]
 
 
+class NoMemory(Double):
+    """Its backward finds less memory than there is in all, or asks for more than that."""
+
+    asked = 1 << 20
+
+    @staticmethod
+    def backward(ctx, grad):
+        raise RuntimeError(f"DefaultCPUAllocator: can't allocate memory: you tried to allocate {NoMemory.asked} bytes.")
+
+
+@pytest.mark.parametrize(("asked", "verdict"), [(1 << 20, "incomplete"), (1 << 60, "fails")])
+def test_a_machine_of_little_memory_accuses_nobody(monkeypatch, asked, verdict):
+    monkeypatch.setattr(NoMemory, "asked", asked)
+    assert found(Subject(NoMemory, inputs=[X])).verdict == verdict
+
+
 @pytest.mark.parametrize("function", [Fails, OneTooMany])
 def test_a_class_is_accused_of_what_it_raises_whatever_call_does(function):
     subject = Subject(function, inputs=[X], call=lambda function, x: function.apply(x + 1))

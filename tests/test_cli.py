@@ -37,6 +37,10 @@ def raising_there():
 def nothing():
     return []
 
+def endless():
+    while True:
+        yield (torch.ones(3, requires_grad=True),)
+
 def none():
     pass
 
@@ -153,6 +157,10 @@ BAD = {
     "inputs of text": (("run", "layers:Twice", "--inputs", "layers:text"), "are a str, not tuples of arguments"),
     "one tensor": (("run", "layers:Twice", "--inputs", "layers:tensor"), "are a Tensor, not tuples of arguments"),
     "inputs that are none": (("run", "layers:Twice", "--inputs", "layers:nothing"), "yield nothing"),
+    "inputs that never end": (
+        ("run", "layers:Twice", "--inputs", "layers:endless"),
+        "yield more than 1000 tuples of arguments; one of each kind is enough",
+    ),
     "inputs of nothing": (("run", "--inputs", "layers:inputs"), "--inputs needs a subject"),
     "report folder": ((*TWICE, "--report", "layers.py/x"), "cannot write to layers.py/x"),
     "script folder": ((*TWICE, "--reproduce", "layers.py/x"), "cannot write to layers.py/x"),
@@ -194,6 +202,7 @@ BAD = {
     "a spec in other letters": ((*TWICE, "--spec", "function"), "did you mean Function?"),
     "words for types": ((*TWICE, "--spec", "Collective", "--types", "partial -> varying"), 'write "P -> V"'),
     "a type for the group": ((*TWICE, "--spec", "Collective", "--types", "P, GROUP -> V"), 'write "P -> V"'),
+    "a name of 4,000 letters": (("run", "layers:" + "T" * 4000), "has 4007 characters; give it a name of at most 200"),
     "a clause for a test": (
         (*TWICE, "-k", "Function.backward.accepts"),
         "the tests of that clause are -k 'test_it_takes_one_value_for_each_output'",

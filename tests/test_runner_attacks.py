@@ -191,6 +191,39 @@ def test_no_size_of_a_sample_is_the_functions_fault() -> None:
     assert report.subjects[0].verdict != "fails"
 
 
+class Triple(torch.autograd.Function):  # type: ignore[misc]
+    """Its gradient is that of another function."""
+
+    @staticmethod
+    def forward(ctx, x):  # type: ignore[no-untyped-def]
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):  # type: ignore[no-untyped-def]
+        return grad * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("a[b] (Function)", r"a\[b\] \(Function\)"),
+        ("a\n::error title=b::c", r"a\\n::error title=b::c"),
+        ("\x1b[31mred\0\x85\u2028", r"\\x1b\[31mred\\x00\\x85\\u2028"),
+        ("half \ud800", r"half \\ud800"),
+        ("F" * 4000, "F{98,100}…F{100}"),
+    ],
+)
+def test_a_subject_is_named_in_one_line_whatever_it_is_called(name: str, shown: str) -> None:
+    named = type("Named", (Triple,), {})
+    named.__module__, named.__qualname__ = "m", name
+    for subject in conformance.Subject(Triple, name=name), named:
+        with pytest.raises(conformance.ConformanceError) as raised:
+            conformance.check(subject, (torch.ones(2, dtype=torch.float64),), only="Function.backward.gradient")
+        said = str(raised.value).splitlines()
+        assert re.fullmatch(f"(m:)?{shown} fails", said[0])
+        assert max(map(len, said)) < 500
+
+
 def test_inputs_that_raise_send_no_control_characters_to_the_terminal(tmp_path: Path) -> None:
     _, out, err = run("run", "hostile:Good", "--inputs", "out_of_reach:inputs", cwd=tmp_path)
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", out + err)

@@ -17,6 +17,7 @@ from conformance.ranks.client import Forkserver
 from tests.faults.command import FEW, HERE, ROOT, reported, run
 from tests.faults.running import SPEC, new_pool
 from tests.faults.running import run as run_item
+from tests.modules import module
 
 GATHER = ("--spec", SPEC, "--ranks", "2", "-k", FEW)
 #: Modules that Python or torch would find first in the current directory, were it on the path.
@@ -182,3 +183,45 @@ def test_half_a_report_that_a_killed_run_left_is_swept_by_the_next(tmp_path: Pat
     run("run", "hostile:Good", *GATHER, "--report", "out", cwd=tmp_path)
     assert [file.name for file in left if file.exists()] == []
     assert all(file.exists() for file in own)
+
+
+def test_a_run_needs_no_root(tmp_path: Path) -> None:
+    """In a namespace in which nobody is anybody: without capabilities, and without a home to keep a key in."""
+    if subprocess.run(["unshare", "-U", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine lets nobody make a namespace of users")
+    words = ["run", "hostile:Good", "kills_on_import:Gather", *GATHER, "--report", "out"]
+    done = subprocess.run(
+        ["unshare", "-U", sys.executable, "-m", "conformance", *words],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT}/tests/faults", "HOME": "/proc/none"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (1, ""), done.stdout
+    report = tmp_path / "out" / "report.json"
+    assert "crash" in {test["outcome"] for test in reported(report, "kills_on_import:Gather")}
+    assert {test["outcome"] for test in reported(report, "hostile:Good")} == {"pass", "skip"}
+
+
+def test_many_subjects_go_through_one_run(tmp_path: Path) -> None:
+    """Three hundred take two minutes; of them all nothing grows but the report."""
+    names = [f"layers:Twice{number}" for number in range(40)]
+    more = "\nfor number in range(40):\n    globals()[f'Twice{number}'] = type(f'Twice{number}', (Twice,), {})\n"
+    (tmp_path / "layers.py").write_text(module() + more)
+    words = ("--inputs", "layers:inputs", "--ranks", "1", "-k", "test_one_value_for_each_input", "--report", "out")
+    status, _, said = run("run", *names, *words, cwd=tmp_path, within=600)
+    assert (status, said) == (1, ""), "-k leaves the verdict incomplete"
+    for name in names:
+        outcomes = [test["outcome"] for test in reported(tmp_path / "out" / "report.json", name)]
+        assert outcomes.count("pass") == 1
+        assert set(outcomes) == {"pass", "skip"}
+
+
+def test_ranks_are_the_first_to_go_when_memory_ends() -> None:
+    with Forkserver() as forkserver, new_pool(forkserver) as pool:
+        assert run_item(pool, "Good", "test_calm", 2).outcome == "pass"
+        assert pool.group is not None
+        scores = [Path(f"/proc/{rank.pid}/oom_score_adj").read_text() for rank in pool.group.ranks]
+    assert scores == ["1000\n"] * 2
+    assert int(Path("/proc/self/oom_score_adj").read_text()) < 1000

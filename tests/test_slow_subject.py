@@ -31,13 +31,16 @@ def test_time_is_what_ranks_get_if_they_compute(monkeypatch, share, expected):
     assert running.seconds - start == pytest.approx(20 * TICK * expected)
 
 
-def test_a_slow_subject_has_time_for_many_calls(tmp_path):
+@pytest.mark.parametrize(("seconds", "samples"), [(0.1, 1), (0.001, 80)])
+def test_a_slow_subject_has_time_for_many_calls_with_each_sample(tmp_path, seconds, samples):
     body = (
-        "import time\n    until = time.process_time() + 0.1\n    while time.process_time() < until:\n        pass\n    "
+        f"import time\n    until = time.process_time() + {seconds}\n    while time.process_time() < until:\n"
+        "        pass\n    "
     )
     source = module("Slow", "return slow(x)") + f"\n\ndef slow(x):\n    {body}return x * 2\n"
+    source += f"\ndef several():\n    return {samples} * list(inputs())\n"
     (tmp_path / "layers.py").write_text(source)
-    words = ("layers:Slow", "--inputs", "layers:inputs", "--ranks", "1", "--timeout", "1.5")
+    words = ("layers:Slow", "--inputs", "layers:several", "--ranks", "1", "--timeout", "1.5")
     run("run", *words, "-k", "test_gradient_is_the_derivative", "--report", "out", cwd=tmp_path)
     (test,) = [
         test for test in reported(tmp_path / "out" / "report.json", "layers:Slow") if test["reason"] != "not selected"

@@ -36,6 +36,17 @@ def visible(text: str, limit: int = TEXT_LIMIT) -> str:
     return "".join(map(_escaped, text))
 
 
+def in_a_line(text: str, limit: int = 200) -> str:
+    r"""A name as a report shows it: one line, whatever is not seen or would end it as an escape, a long one shortened.
+
+    >>> in_a_line("a\n::error::b"), in_a_line("abcdefgh", 4)
+    ('a\\n::error::b', 'ab…gh')
+    """
+    half = limit // 2
+    short = text if len(text) <= limit else f"{text[:half]}…{text[-half:]}"
+    return visible(short).replace("\n", "\\n").replace("\t", "\\t")
+
+
 def shown(text: str, limit: int = TEXT_LIMIT) -> str:
     """A visible text in which no log finds a command, where one would obey it."""
     text = visible(text, limit)

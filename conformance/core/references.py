@@ -10,15 +10,21 @@ from conformance.core.errors import UsageError
 
 #: The folder of projects that keep their packages out of the current directory.
 SRC = "src"
+#: Longest reference (characters): reports and files are named by it.
+LONGEST = 200
 
 
 def check_reference(reference: str, option: str = "") -> None:
     """Raise UsageError unless the text, which an option may have named, reads ``module:attribute``."""
     module, colon, path = reference.partition(":")
     parts = [*module.split("."), *path.split(".")]
+    given = f"{option}{option and ' '}"
+    if len(reference) > LONGEST:
+        said = f"{given}{reference[:40]!r}… has {len(reference)} characters; give it a name of at most {LONGEST}"
+        raise UsageError(said)
     if not colon or not all(part.isidentifier() for part in parts):
         hint = _meant(module, path) or f"such as mypackage.layers:{'inputs' if option else 'MyFunction'}"
-        raise UsageError(f"{option}{option and ' '}{reference!r} is not of the form module:attribute, {hint}")
+        raise UsageError(f"{given}{reference!r} is not of the form module:attribute, {hint}")
 
 
 def of_file(module: str, path: str) -> str:

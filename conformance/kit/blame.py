@@ -1,8 +1,10 @@
-"""Whom an exception blames: the subject's own code, or what ``call=`` does around it."""
+"""Whom an exception blames: the subject's own code, what ``call=`` does around it, or a machine of little memory."""
 
 from __future__ import annotations
 
 import inspect
+import os
+import re
 import traceback
 from collections.abc import Iterator
 from functools import lru_cache
@@ -19,6 +21,9 @@ from conformance.kit.subject import Subject
 
 #: How a line calls a Function; the compiler keeps lines, and not what they call.
 _APPLIES = ".apply("
+NO_MEMORY = "memory ran out: a test holds several copies of what it is given; give smaller samples"
+#: How PyTorch says that there is no memory, and how much was asked for (bytes).
+_NO_MEMORY = re.compile(r"DefaultCPUAllocator: .*you tried to allocate (\d+) bytes")
 
 
 def expect_own(subject: Subject | None, error: Exception) -> None:
@@ -26,24 +31,33 @@ def expect_own(subject: Subject | None, error: Exception) -> None:
 
     Raises:
         NotApplicable: what ``call=`` does around the subject raised it.
-        Skipped: the same, and no call has come back so far.
+        Skipped: the same, and no call has come back so far; or memory ran out, where calls have come back.
     """
-    if subject is None or subject.call is None:
-        return
     # By their types: an exception may answer any question about itself with another one, even about its class.
     raised = error.__cause__ if issubclass(type(error), Deviation) else error
-    if raised is None or issubclass(type(raised), NotApplicable | Skipped | Unfit):
+    if subject is None or raised is None or issubclass(type(raised), NotApplicable | Skipped | Unfit):
         return
     try:
-        frames = _frames(raised)
+        lacks_memory = _is_of_memory(raised)
+        frames = _frames(raised) if subject.call else []
     except (Exception, SystemExit):
         return
+    if lacks_memory and subject.label in ANSWERED:
+        raise Skipped(NO_MEMORY) from error
     own = [frame for frame in frames if not foreign(frame.filename)]
     if not own or any(_is_in(frame, subject.target) for frame in own) or _is_applied(raised, frames, subject.target):
         return
     words = next(iter(str(raised).splitlines()), "")
     told = f"call= raises outside of {_name(subject)}: {type(raised).__name__}: {words} (at {last_own(own)})"
     raise (NotApplicable if subject.label in ANSWERED else Skipped)(told) from error
+
+
+def _is_of_memory(error: BaseException) -> bool:
+    """Whether there was no memory for what was asked for, unless that is more than this machine has in all."""
+    if issubclass(type(error), MemoryError | torch.OutOfMemoryError):
+        return True
+    found = _NO_MEMORY.search(str(error)) if issubclass(type(error), RuntimeError) else None
+    return found is not None and int(found[1]) <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _frames(error: BaseException) -> list[FrameSummary]:

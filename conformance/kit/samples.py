@@ -9,6 +9,7 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import torch
@@ -16,11 +17,14 @@ from torch.utils import _pytree as pytree
 
 from conformance.core.errors import UsageError
 from conformance.core.prose import with_article
+from conformance.kit import answers
 from conformance.kit.deviations import Skipped
 from conformance.kit.frames import place_of
 from conformance.kit.seeds import default_in_place_of, seeded
 from conformance.kit.tensors import with_attributes
 
+#: The most samples that a subject may have: inputs may never end.
+MOST = 1000
 #: Under this name a world knows that its ranks have samples that match.
 MATCHING = "samples match"
 UNLIKE = (
@@ -55,7 +59,7 @@ def samples_from(inputs: Any, label: str, rank: int, device: str) -> list[Sample
     try:
         with seeded(1_000 + rank):
             several = _several(inputs() if callable(inputs) else inputs, label)
-            given = list(several)
+            given = list(islice(several, MOST + 1))
     except UsageError:
         raise
     except (Exception, SystemExit) as error:
@@ -65,6 +69,11 @@ def samples_from(inputs: Any, label: str, rank: int, device: str) -> list[Sample
         ) from error
     if not given:
         raise UsageError(f"the inputs of {label} yield nothing; one tuple of arguments at least is needed")
+    if len(given) > MOST:
+        raise UsageError(
+            f"the inputs of {label} yield more than {MOST} tuples of arguments; one of each kind is enough"
+        )
+    answers.SAMPLES[label] = len(given)
     for item in given:
         if not isinstance(item, tuple):
             kind = f"{with_article(item)}, not a tuple of arguments"

@@ -21,6 +21,7 @@ import torch.distributed as dist
 from torch.utils import _pytree as pytree
 
 from conformance.core.errors import UsageError
+from conformance.core.output import in_a_line
 from conformance.core.signatures import BadTypes
 from conformance.kit import answers
 from conformance.kit.declared import Formula
@@ -90,12 +91,10 @@ class Subject:
     @property
     def label(self) -> str:
         """How reports name the subject."""
-        if self.name:
-            return self.name
-        if isinstance(self.target, str):
-            return self.target
+        given = self.name or (self.target if isinstance(self.target, str) else "")
         name = getattr(self.target, "__qualname__", type(self.target).__qualname__)
-        return f"{getattr(self.target, '__module__', type(self.target).__module__)}:{name}"
+        module = getattr(self.target, "__module__", type(self.target).__module__)
+        return in_a_line(str(given or f"{module}:{name}"))
 
     # What follows is for test bodies, on a rank, once the target is resolved.
 

@@ -30,7 +30,7 @@ EXIT_WAIT, EXIT_WAIT_DEAD = 2.0, 15.0
 #: What is said of a late rank that a signal such as SIGSTOP keeps from running: it waits for nobody.
 STOPPED = ": the process was stopped by a signal"
 #: Outcomes after which other ranks may wait in vain. A timeout is one of the whole group.
-LEAVES_OTHERS_WAITING = {*BROKEN} - {"timeout"}
+LEAVES_OTHERS_WAITING = {*BROKEN, "skip"} - {"timeout"}
 NOT_BROKEN = {*OUTCOMES} - {*BROKEN}
 
 

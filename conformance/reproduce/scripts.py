@@ -27,6 +27,8 @@ from conformance.reproduce.whole import whole_script
 
 #: What a short script may take before it is given up for the long one (seconds).
 PATIENCE = 120.0
+#: How much of a subject's name goes into that of its script, which may have 255 with clause and number (bytes).
+LONGEST_NAME = 120
 #: By clause: the piece that says what the gradient of a gather is owed to be.
 GATHERED = {
     "AllGatherGradAutograd.backward.sum": "gathered",
@@ -105,6 +107,7 @@ def _wanted(report: Report, tests: Sequence[PlannedTest]) -> Iterator[Wanted]:
 def _free(folder: Path, wanted: Wanted, written: Sequence[Path]) -> Path:
     """A name that no other script of this run has."""
     subject = re.sub(r"\W+", "_", wanted.part.subject).strip("_") or "torch"
+    subject = subject.encode()[:LONGEST_NAME].decode(errors="ignore")
     name = f"{subject}-{wanted.clause.id}"
     names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
     return next(path for path in (folder / f"{each}.py" for each in names) if path not in written)
