@@ -139,3 +139,24 @@ def test_settings_are_put_back_where_pytorchs_own_test_tools_forbid_some(monkeyp
 def test_the_docstring_of_check_names_what_is_put_back() -> None:
     text = " ".join(check.__doc__.split())
     assert [fact for fact in PUT_BACK if fact not in text] == []
+
+
+def test_a_check_computes_with_one_thread_and_gives_the_callers_back() -> None:
+    found = set()
+
+    class Counts(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            found.add(torch.get_num_threads())
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2
+
+    with restored():
+        torch.set_num_threads(4)
+        check(Counts, (torch.ones(3, dtype=torch.float64, requires_grad=True),))
+        assert torch.get_num_threads() == 4
+    assert 1 in found
+    assert 4 not in found

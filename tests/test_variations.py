@@ -162,3 +162,16 @@ def test_attributes_of_the_callers_tensors_are_on_the_copies() -> None:
 
     probe = probe_of(Subject(add, inputs=lambda: [(weight,)]))
     assert torch.equal(probe.plain.results[0], torch.ones(2))
+
+
+def test_the_cause_of_a_failure_is_looked_for_once() -> None:
+    asked: list[bool] = []
+
+    def body(probe: Probe, variation: Variation) -> None:
+        asked.append(probe.explains)
+        raise Deviation("it", likely="the cause" if probe.explains else "")
+
+    with pytest.raises(Deviation) as told:
+        run_varied(varies("needs", "layout")(body), SUBJECT, World(), {})
+    assert told.value.likely == "the cause"
+    assert asked.count(True) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from conformance.kit import expect
+from conformance.kit.calls import SampleCall
 from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.numerics.derivatives import slope_along
 from conformance.kit.numerics.gradient_checks import expect_derivative, result_epsilon
@@ -20,12 +21,13 @@ from conformance.kit.variations.layouts import LAYOUTS
 from conformance.kit.variations.sizes import is_read
 from conformance.kit.variations.transforms import tangents
 from conformance.kit.variations.variants import OWN, farthest, is_stable, size_of
+from conformance.kit.world import World
 
 __all__ = [
     "expect_derivative_at",
     "expect_same",
     "expect_tangent_at",
-    "is_right",
+    "is_derivative",
     "need_fine",
     "need_numeric",
     "need_right",
@@ -52,7 +54,7 @@ def need_numeric(probe: Probe) -> None:
     kind = probe.sample.subject.gradient_kind
     need(kind != "spec", OWN)
     need(kind == "numeric", "its gradient is a declared one")
-    need(probe.world.once((probe.label, "right"), lambda: is_right(probe)), WRONG)
+    need(probe.world.once((probe.label, "right"), lambda: is_derivative(probe.sample, probe.world)), WRONG)
 
 
 def need_fine(probe: Probe) -> None:
@@ -86,10 +88,10 @@ def _is_right_at(probe: Probe, variation: Variation) -> bool:
     return True
 
 
-def is_right(probe: Probe) -> bool:
-    """Whether differences of forward tell that the gradient of a sample is the derivative."""
+def is_derivative(sample: SampleCall, world: World) -> bool:
+    """Whether differences tell that the gradient of a call is its derivative."""
     try:
-        return any(expect_derivative(probe.sample, probe.world).values())
+        return any(expect_derivative(sample, world, is_explained=False).values())
     except Exception:
         return False
 
@@ -119,7 +121,7 @@ def expect_derivative_at(probe: Probe, variation: Variation) -> None:
         _expect_finite(probe, there)
         return
     try:
-        told = expect_derivative(there.sample, there.world, is_derived=True)
+        told = expect_derivative(there.sample, there.world, is_derived=True, is_explained=probe.explains)
     except Deviation:
         is_hard = variation.of("number", "choice") and jumps_newly(beside.sample, there.sample, there.world)
         need(not is_hard, "forward decides hard there, and a gradient may be that of the soft decision")

@@ -62,6 +62,8 @@ class Probe:
 
     world: World
     sample: SampleCall
+    #: Whether to look for the cause of what is wrong: once what failed is known to fail.
+    explains: bool = False
     #: What was called already: the plain calls, and the samples of another meaning.
     _known: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -109,7 +111,7 @@ class Probe:
         there: Probe | None = self._known[key]
         if there is None:
             raise Refused(f"{self.label} has no other {Variation(meaning)}")
-        return there
+        return replace(there, explains=True) if self.explains else there
 
     def _made(self, meaning: Sequence[Pick]) -> Probe | None:
         sample: SampleCall | None = self.sample

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -165,10 +166,12 @@ class _Trial:
             fewer = variation.without(pick.axis)
             if fewer.picks and isinstance(again := self.run(fewer), Deviation):
                 variation, ended = fewer, again
+        if variation.picks and not variation.of(*self.families):
+            return None
+        explained = self.run(variation, replace(self.probe, explains=True))
+        ended = explained if isinstance(explained, Deviation) else ended
         self.accused = variation
         if variation.picks:
-            if not variation.of(*self.families):
-                return None
             ended.what = f"{ended.what}, with {variation}"
         return ended
 

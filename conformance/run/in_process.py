@@ -119,4 +119,7 @@ def _as_a_rank(device: str) -> Iterator[None]:
         stack.enter_context(torch.enable_grad())
         for kind in {"cpu", device}:
             stack.enter_context(torch.autocast(kind, enabled=False))
+        # On tensors this small threads only wait for one another: beside other work, ten times as long as one needs.
+        stack.callback(torch.set_num_threads, torch.get_num_threads())
+        torch.set_num_threads(1)
         yield

@@ -43,7 +43,7 @@ def test_gradient_is_right_at_a_zero(subject: Subject, world: World) -> None:
     need(world.size == 1, "checked on one rank only: an element is moved by itself")
     found = steady(subject, world)
     need(subject.gradient_kind == "numeric", "its gradient is a declared one")
-    right = [sample for sample in found if world.try_call(expect_derivative, sample, world) is not None]
+    right = [one for one in found if world.try_call(expect_derivative, one, world, is_explained=False) is not None]
     need(right, "its gradient is already wrong for the samples themselves")
     taken = 0
     for sample in right:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from conformance.kit import expect
 from conformance.kit.deviations import need
-from conformance.kit.judged import is_right, need_numeric
+from conformance.kit.judged import is_derivative, need_numeric
 from conformance.kit.marks import cases, clause
 from conformance.kit.numerics.gradient_checks import expect_derivative
 from conformance.kit.probe import Probe
@@ -38,7 +38,7 @@ def test_the_first_call_of_a_size_leaves_nothing_wrong(probe: Probe, before: str
     need(holds_no_object(probe.sample), OBJECTS)
     there, *elsewhere = (fresh_size(probe.sample, FRESH[before] + more) for more in (0, 2, 4))
     need(not probe.draws, "it draws random numbers")
-    need(all(is_right(Probe(probe.world, each)) for each in elsewhere), WRONG)
+    need(all(is_derivative(each, probe.world) for each in elsewhere), WRONG)
     run_before(before, there)
     with expect.no_error(f"{there.label} after {before}", "what it gives without that"):
-        expect_derivative(there, probe.world, is_derived=True)
+        expect_derivative(there, probe.world, is_derived=True, is_explained=probe.explains)

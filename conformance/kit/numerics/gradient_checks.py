@@ -31,8 +31,20 @@ SHOWN_WHOLE = 64
 SINGLE = torch.finfo(torch.float32).eps
 
 
-def expect_derivative(sample: SampleCall, world: World, is_derived: bool = False) -> dict[int, bool]:
-    """Expect the gradient of every input to be what differences say; for each, whether the differences could tell."""
+def expect_derivative(
+    sample: SampleCall, world: World, is_derived: bool = False, is_explained: bool = True
+) -> dict[int, bool]:
+    """Expect the gradient of every input to be what differences say; for each, whether the differences could tell.
+
+    Args:
+        sample: the call.
+        world: where it runs.
+        is_derived: whether the suite made the sample of the author's own.
+        is_explained: whether to look for the cause of a wrong gradient, which takes many more calls.
+
+    Raises:
+        Deviation: a gradient is wrong.
+    """
     told: dict[int, bool] = {}
     unclear = list(sample.active)
     for point in nearby(sample, world):
@@ -45,14 +57,15 @@ def expect_derivative(sample: SampleCall, world: World, is_derived: bool = False
                 continue  # autograd does not look into containers
             slopes = _slopes(world, run, cotangents, at, gradients[at], is_derived)
             wrong = next((slope for slope in slopes if slope.verdict == "differs"), None)
-            if wrong and _is_shown_whole(world, point.values[at]):
+            is_told = bool(wrong and is_explained)
+            if wrong and is_told and _is_shown_whole(world, point.values[at]):
                 _same_gradient(world, run, cotangents, at, gradients[at], wrong)
             expect.that(
                 wrong is None,
                 f"derivative of the loss along a random direction of {point.name(at)}",
                 wrong and f"{wrong.analytic:.9g} by backward",
                 wrong and f"{wrong.by_differences}, by differences of forward",
-                _told_by_slopes(world, run, cotangents, at, gradients[at], slopes) if wrong else "",
+                _told_by_slopes(world, run, cotangents, at, gradients[at], slopes) if is_told else "",
             )
             told[at] = told.get(at, False) or any(slope.verdict == "agrees" for slope in slopes)
             if any(slope.verdict == "unclear" for slope in slopes):
