@@ -6,12 +6,14 @@ import copy
 import gc
 import json
 import os
+import re
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conformance.cli.commands import main
 from conformance.core.errors import UsageError
 from conformance.core.joining import join
 from conformance.report.expectations import Expectation, mark_expected
@@ -104,12 +106,15 @@ def test_what_cannot_be_read_is_said_in_one_line(tmp_path, content):
         verify(tmp_path / "none.json", CLAUSES, "")
 
 
-def test_many_problems_are_counted(tmp_path):
+def test_many_problems_are_counted(tmp_path, capsys):
     report = made(subjects=[subject_ref(f"m:F{number}", "Function") for number in range(50)])
     bad = tuple(replace(part, verdict="fails") for part in report.subjects)
     found = problems(tmp_path, replace(report, subjects=bad))
-    assert len(found) == 21
-    assert found[-1] == "and 30 more problems"
+    assert len(found) == 50
+    assert main(["verify", str(tmp_path / "report.json")]) == 1
+    *shown, last = capsys.readouterr().out.splitlines()
+    assert len(shown) == 20
+    assert re.search(r": \d+ problems, of which the first 20 are shown$", last)
 
 
 def test_the_garbage_collector_runs_again_afterwards(tmp_path):

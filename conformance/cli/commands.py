@@ -16,6 +16,9 @@ from conformance.core.prose import counted
 from conformance.core.streams import escape_what_they_cannot_say, open_missing
 from conformance.run.interrupts import interruptible
 
+#: How many problems of a report are worth printing.
+MANY = 20
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
@@ -113,10 +116,11 @@ def _verify(arguments: argparse.Namespace) -> int:
     from conformance.report.verify import verify
 
     found = verify(arguments.report, registry())
-    for problem in found.problems:
+    for problem in found.problems[:MANY]:
         say(problem)
     if found.problems:
-        say(f"{arguments.report}: {counted(len(found.problems), 'problem')}")
+        shown = f", of which the first {MANY} are shown" if len(found.problems) > MANY else ""
+        say(f"{arguments.report}: {counted(len(found.problems), 'problem')}{shown}")
         return FAILS
     say(f"{arguments.report}: valid; taken as it is: {found.taken}")
     return OK

@@ -24,8 +24,6 @@ from conformance.report.model import ClauseResult, Report, SubjectResult, overal
 from conformance.report.text import plain
 from conformance.report.verdicts import judged, owed_by
 
-_MANY = 20  # problems that are worth printing
-
 
 @dataclass(frozen=True)
 class Verified:
@@ -64,8 +62,7 @@ def verify(
             *_recomputed(report, clauses),
             *_content(data),
         ]
-    more = [f"and {len(problems) - _MANY} more problems"] if len(problems) > _MANY else []
-    return Verified((*map(_line, problems[:_MANY]), *more), _taken(report, same))
+    return Verified(tuple(map(_line, problems)), _taken(report, same))
 
 
 def _taken(report: Report, same: bool) -> str:
