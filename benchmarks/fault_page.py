@@ -1,4 +1,4 @@
-"""The tables of docs/faults.md, from what was measured."""
+"""The tables of faults in docs/how-it-works.md, from what was measured."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ PEER_LIMIT = 150.0
 def tables(data: Mapping[str, Any]) -> str:
     """The page's tables."""
     lines = [HERE, "", _where(data["machine"])]
-    lines += ["", *summary(data["ours"]), "", "## Every fault", ""]
+    lines += ["", *summary(data["ours"]), "", "### Every fault", ""]
     lines += [f"A rank that hangs was given {DEADLINE:g} seconds.", "", *ours_table(data["ours"])]
-    lines += ["", "## The same faults in PyTorch's harnesses", ""]
+    lines += ["", "### The same faults in PyTorch's harnesses", ""]
     lines += [
         "Each harness runs three tests. The second has the fault; `next` is the outcome of the third. Every one with a"
     ]

@@ -1,6 +1,6 @@
 """Faults of a subject: what this suite says of each and how fast, beside PyTorch's own harnesses.
 
-``python -m benchmarks.faults`` writes docs/data/faults.json and the tables of docs/faults.md.
+``python -m benchmarks.faults`` writes docs/data/faults.json and the tables of docs/how-it-works.md.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.fault_page import COMPARED, DEADLINE, HERE, PEER_DEADLINE, PEER_
 from benchmarks.measure import ROOT, machine
 
 DATA = ROOT / "docs" / "data" / "faults.json"
-PAGE = ROOT / "docs" / "faults.md"
+PAGE = ROOT / "docs" / "how-it-works.md"
 
 
 def ours(faults: Sequence[str], sizes: Sequence[int], device: str = "cpu") -> list[dict[str, Any]]:
@@ -175,7 +175,7 @@ def write(data: Mapping[str, Any]) -> None:
     """Write the data and the page; what stands above the mark on the page is kept."""
     DATA.parent.mkdir(parents=True, exist_ok=True)
     DATA.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    above = PAGE.read_text(encoding="utf-8").partition(HERE)[0] if PAGE.exists() else "# Faults\n\n"
+    above = PAGE.read_text(encoding="utf-8").partition(HERE)[0]
     PAGE.write_text(above + tables(data), encoding="utf-8")
 
 

@@ -38,7 +38,7 @@ specification proof how-it-works contributing reference/options
 reference/report reference/python search genindex api/spec_impl/function/index api/spec_impl/ksuit/index
 api/spec_impl/towhee/index api/spec_impl/torchlogix/index api/spec_impl/megatron/index api/spec_impl/nested_io/index
 api/spec_impl/exchange/index api/spec_impl/collective/index api/conformance/index
-published published/lightly pytorch trust faults benchmarks source/spec_impl/ksuit.py
+published published/lightly pytorch benchmarks source/spec_impl/ksuit.py
 """.split()
 WIDE = "index pytorch published specification api/spec_impl/ksuit/index guides/many-ranks".split()
 #: Between them they have everything that a colour scheme colours: code, tables, cards, badges, pictures, admonitions.

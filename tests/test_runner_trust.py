@@ -159,7 +159,7 @@ def test_a_file_that_cannot_be_read_is_said_in_a_line_with_status_4(
 
 
 def test_every_promise_of_the_security_model_names_tests_that_there_are() -> None:
-    page = (ROOT / "docs" / "trust.md").read_text("utf-8")
+    page = (ROOT / "docs" / "how-it-works.md").read_text("utf-8")
     named = set(re.findall(r"`(test_\w+)`", page))
     there = {
         name for file in ROOT.glob("tests/**/test_*.py") for name in re.findall(r"def (test_\w+)", file.read_text())
@@ -169,7 +169,7 @@ def test_every_promise_of_the_security_model_names_tests_that_there_are() -> Non
 
 
 def test_the_page_of_faults_counts_those_that_tests_plant() -> None:
-    page = (ROOT / "docs" / "faults.md").read_text("utf-8")
+    page = (ROOT / "docs" / "how-it-works.md").read_text("utf-8")
     assert f"Tests plant {len(meddlers) + len(vandals)} more faults" in page
 
 

@@ -1,4 +1,4 @@
-"""The arguments of ``check``, validated: whatever cannot be used is a UsageError."""
+"""Validate the arguments of ``check``: each that cannot be used raises a UsageError."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from conformance.kit.world import World
 
 
 def world_sizes(ranks: int | Collection[int]) -> tuple[int, ...]:
-    """World sizes in order, each one once.
+    """Sort world sizes and drop duplicates.
 
     Raises:
-        UsageError: one is no world size, or there are none.
+        UsageError: one is not a world size, or there are none.
     """
     sizes = tuple(ranks) if isinstance(ranks, Collection) else (ranks,)
     if not are_world_sizes(sizes):
@@ -29,13 +29,13 @@ def world_sizes(ranks: int | Collection[int]) -> tuple[int, ...]:
 
 
 def backend(simulated: bool, schedule: int | None) -> str:
-    """The backend that ranks meet by.
+    """Name the backend of the ranks' process group.
 
     >>> backend(False, None), backend(True, None), backend(True, 7)
     ('gloo', 'simulated', 'simulated:7')
 
     Raises:
-        UsageError: the schedule is none of simulated ranks, or no seed.
+        UsageError: the ranks are not simulated, or the schedule is not a seed.
     """
     if schedule is None:
         return SIMULATED if simulated else "gloo"
@@ -47,20 +47,20 @@ def backend(simulated: bool, schedule: int | None) -> str:
 
 
 def seconds(timeout: float) -> float:
-    """The deadline of a test.
+    """Check the deadline of a test.
 
     Raises:
-        UsageError: it is none.
+        UsageError: it is not a number of seconds.
     """
     return checked_timeout(timeout if isinstance(timeout, int | float) else 0.0, f"timeout={timeout!r}")
 
 
 def subject(function: Subject | Target, **given: Any) -> Subject:
-    """The subject, with what was given besides.
+    """Make the subject, and replace the fields that were given.
 
     Args:
         function: a Subject, a Function class, a callable, or the name of one.
-        **given: fields of the Subject; an empty one leaves what it has.
+        **given: fields of the Subject; an empty one leaves its own value.
 
     Raises:
         UsageError: it cannot be tested as it stands.
@@ -73,12 +73,12 @@ def subject(function: Subject | Target, **given: Any) -> Subject:
         found = replace(found, target=_loaded(found.target).target, name=found.label)
     found = check_subject(replace(found, **{name: value for name, value in given.items() if value}))
     if not callable(found.inputs) or not found.gathers:
-        found.samples(World())  # inputs that cannot be used are said at once; a gather's may need their ranks
+        found.samples(World())  # report bad inputs at once; those of a gather may need their ranks
     return found
 
 
 def chosen(only: str, tests: Sequence[PlannedTest]) -> list[PlannedTest]:
-    """The tests of one clause, or of one name; all of them where nothing is named.
+    """Select the tests of one clause, or of one name; all of them if nothing is named.
 
     Raises:
         UsageError: there are none.
@@ -94,10 +94,10 @@ def chosen(only: str, tests: Sequence[PlannedTest]) -> list[PlannedTest]:
 
 
 def expect_runnable(tests: Sequence[PlannedTest]) -> None:
-    """See that one rank is enough for the tests, where nobody said how many there are to be.
+    """Check that one rank is enough for the tests, if no number of ranks was given.
 
     Raises:
-        UsageError: some need more; it says what to pass.
+        UsageError: some tests need more; the message says what to pass.
     """
     for test in tests:
         if test.why_not:

@@ -23,7 +23,7 @@ DocumentedSpec = Literal["AllGatherGradAutograd", "AllGather", "GradFactor", "Ma
 
 
 class ConformanceError(AssertionError):
-    """A Function does not conform; the text lists every broken clause, ``report`` holds all there is to know.
+    """A Function does not conform: the text lists every broken clause, and ``report`` holds the whole report.
 
     >>> import torch
     >>> class Double(torch.autograd.Function):
@@ -46,7 +46,7 @@ class ConformanceError(AssertionError):
         self.report = report
 
 
-@overload  # a Subject knows of itself what the others are told; a name may be a Subject's
+@overload  # a Subject has fields for the other arguments; a name may lead to a Subject
 def check(
     function: Subject | str,
     /,
@@ -152,57 +152,57 @@ def check(
     """Check a Function against the contract, or against a spec, and raise unless it conforms.
 
     With one rank and no spec that gathers, or with ``simulated``, everything runs in the calling process: quick, and in
-    your debugger. Otherwise rank processes are started; a Function that crashes or hangs there leaves the caller
-    alone. What is at the top of a module is imported on the ranks; a class or lambda made inside a function is sent to
-    them. They are forked from a process that has imported torch: it waits for the next call, and ends with the calling
+    your debugger. Otherwise rank processes are started, and a Function that crashes or hangs there does not affect the
+    caller. Ranks import what is defined at the top of a module; a class or lambda made inside a function is sent to
+    them. They are forked from a process that has imported torch; it waits for the next call, and ends with the calling
     process.
 
-    What a Function changes in the calling process is put back after each test: default dtype, default device, grad
+    What a Function changes in the calling process is restored after each test: default dtype, default device, grad
     mode, anomaly mode, deterministic algorithms, function and dispatch modes, functorch levels, forward-mode level,
     autocast, saved-tensor hooks, switches of torch, matmul precision, print options, NumPy's handling of errors,
     handling of denormal numbers, number of threads, working directory, environment variables, signal handlers, signal
     mask, timers, umask, garbage collector, tracing, recursion limit, standard streams, warning filters, and the state
-    of random number generators. Not put back are resource limits, what is patched or imported, threads and processes
-    that it started, process groups, files, memory, and a stream that it closed: where that matters, use ``conformance
+    of random number generators. Not restored are resource limits, what is patched or imported, threads and processes
+    that it started, process groups, files, memory, and a stream that it closed: if that matters, use ``conformance
     run``, which replaces the process.
 
-    One example is enough: the suite itself calls with every combination of inputs that need a gradient, with
-    incoming gradients of every layout, with batches along every dimension for vmap, and in double precision where a
-    derivative is measured. Strides, dtypes and an empty dimension are derived from each sample; pass other shapes
+    One example is enough: the suite itself calls the Function with every combination of inputs that need a gradient,
+    with incoming gradients of every layout, with batches along every dimension for vmap, and in double precision to
+    measure derivatives. Strides, dtypes and an empty dimension are derived from each sample; pass other shapes
     yourself.
 
     Args:
         function: a Function class, a callable, or a :class:`~conformance.Subject`.
         samples: tuples of arguments to call it with, for specs ``Function`` and ``Collective``;
             :data:`~conformance.GROUP` stands for the process group. Tensors that require grad are
-            differentiated, all of them where none does; float64 makes the numerical checks sharp. Tensors may be
+            differentiated, or all of them if none does; float64 makes the numerical checks sharp. Tensors may be
             nested in tuples, lists and dicts. The suite works on copies of tensors and NumPy arrays.
         spec: the spec it claims to keep; ``"Function"`` is the contract alone.
-        ranks: world sizes for clauses that need several ranks; one rank where nothing is given.
-        simulated: have ranks be threads of this process, one running at a time: a breakpoint stops with all of them
-            where they are, and that no rank can go on is proved at once. They share what a process has once.
-        schedule: the seed from which their order is drawn; it is fixed where none is given.
+        ranks: world sizes for clauses that need several ranks; by default, one rank.
+        simulated: run ranks as threads of this process, one at a time: a breakpoint stops all of them, and a hang is
+            proved at once. They share everything that a process has once.
+        schedule: the seed for the order in which they run; fixed by default.
         call: ``call(function, *args)``, for a signature other than the documented one.
-        gradient: ``"declared"`` where the gradient is no true derivative on purpose; needs ``formula``.
-        formula: ``formula(args, grads)`` gives the expected gradient of every argument; a parameter ``forward`` is
-            given what forward returned (``forward.results``) and drew (``with forward.random():``).
+        gradient: ``"declared"`` if the gradient is deliberately not the derivative; needs ``formula``.
+        formula: ``formula(args, grads)`` returns the expected gradient of every argument; a parameter named ``forward``
+            receives what forward returned (``forward.results``) and drew (``with forward.random():``).
         reference: the same function written plainly in PyTorch; results and gradients are compared with its own in
-            double precision. A kernel of half precision alone needs one, if differences cannot tell its gradient.
+            double precision. A kernel of half precision alone needs one, if differences cannot measure its gradient.
         types: the SPMD types of its tensors, such as ``"P -> I"``, for spec ``Collective``.
-        strict: raise for broken should and quality clauses too, which otherwise only show in the report.
-        only: run the tests of this clause alone, named by its id; the name of a test will do as well.
-        timeout: deadline of one test on one rank, in seconds, where rank processes are started.
-        compile: test under torch.compile too. It takes seconds, resets the compiler, and is also asked for by ``only``.
+        strict: raise for broken should and quality clauses too, which otherwise are only in the report.
+        only: run only the tests of this clause, named by its id, or the test of this name.
+        timeout: deadline of one test on one rank, in seconds, if rank processes are started.
+        compile: test under torch.compile too. It takes seconds and resets the compiler; ``only`` can select it too.
 
     Returns:
-        The report, with a verdict for every clause. A warning tells of a class that has a backward where no sample
-        has anything to differentiate.
+        The report, with a verdict for every clause. If a class has a backward and no sample has a tensor to
+        differentiate, a warning says so.
 
     Raises:
-        ConformanceError: the Function fails or is incomplete, or with ``strict`` deviates; its text tells of every
-            broken clause, and its ``report`` holds everything.
-        ValueError: the arguments make no subject that can be tested, or a spec needs several ranks and ``ranks`` was
-            not given; one line says what would be right.
+        ConformanceError: the Function fails or is incomplete, or with ``strict`` deviates; its text lists every
+            broken clause, and its ``report`` is the whole report.
+        ValueError: the arguments cannot be tested, or a spec needs several ranks and ``ranks`` was not given; one line
+            says what would be right.
 
     >>> import torch
     >>> class Double(torch.autograd.Function):
@@ -215,7 +215,7 @@ def check(
     >>> check(Double, (torch.randn(3, dtype=torch.float64, requires_grad=True),)).subjects[0].verdict
     'conforms'
     """
-    __tracebackhide__ = True  # pytest shows the test's own line, and what there is to tell
+    __tracebackhide__ = True  # pytest shows only the test's own line and the message
     given = {"spec": spec, "call": call, "gradient": gradient, "formula": formula, "types": types, "inputs": samples}
     given["reference"] = reference
     try:
@@ -225,7 +225,7 @@ def check(
         backend = arguments.backend(simulated, schedule)
         report, bad = judged(found, sizes, seconds, only or "", compile, backend)
     except UsageError as error:
-        error.__traceback__ = None  # its frames are the suite's; those of the caller are in its cause
+        error.__traceback__ = None  # these frames are the suite's; the caller's are in the cause
         raise error  # noqa: TRY201 a bare raise would leave out the call
     _raise_unless_good(report, strict, bad)
     if (why := report.subjects[0].no_gradient) and has_backward(found):

@@ -1,4 +1,4 @@
-"""The library of the emulated device, for a run that asks for it."""
+"""Compile the library of the emulated device, for a run on that device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from conformance.emulated import DEVICE, BuildError, build
 
 
 def emulated_library(device: str) -> Path | None:
-    """The library of the emulated device, compiled if need be, where a run's device is that one.
+    """Return the library of the emulated device, compiled if necessary; None for another device.
 
     Raises:
         UsageError: it cannot be compiled here.

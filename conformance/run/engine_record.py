@@ -1,7 +1,7 @@
-"""What PyTorch keeps of its own promises is tested once for an environment; later runs of a subject read it here.
+"""Cache the outcomes of the tests of PyTorch itself: once for an environment; later runs of a subject read them.
 
-The record of an environment is a file in the user's cache. It holds the outcomes of one run in which every promise that
-applied was kept: a broken one is tested, and told, in every run.
+The record of an environment is a file in the user's cache. It holds the outcomes of one run in which every clause that
+applied was kept: a broken clause is tested and reported in every run.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from conformance.core.options import RunOptions
 from conformance.core.outcomes import TestOutcome
 from conformance.core.plan import PlannedTest
 
-#: Set to anything, every run tests PyTorch itself.
+#: If this variable is set, every run tests PyTorch itself.
 FRESH = "CONFORMANCE_FRESH"
-#: Variables that begin so change what PyTorch does.
+#: Variables that begin like this change what PyTorch does.
 VARIABLES = ("ATEN_", "CUDA_", "GLOO_", "KMP_", "LD_", "MKL_", "NCCL_", "OMP_", "PYTHON", "PYTORCH", "TORCH")
-#: Folders of a package that hold no code that runs.
+#: Folders of a package whose code never runs.
 LEFT_OUT = {"__pycache__", "include", "share"}
 
 
 @dataclass(frozen=True)
 class EngineRecord:
-    """The record of one environment: where it is, and what has to be the same for it to count."""
+    """The record of one environment: its file, and what must be unchanged for it to be used."""
 
     path: Path
     environment: str
 
     def read(self, tests: Iterable[PlannedTest]) -> tuple[str, list[TestOutcome]]:
-        """When PyTorch was tested, in ISO 8601, and the outcomes of those of its tests that a run would run.
+        """Return when PyTorch was tested (ISO 8601), and the outcomes of the tests of it that a run would run.
 
-        Both are empty where the record does not have all of them.
+        Both are empty if the record lacks one of them.
         """
         wanted = _to_run(tests)
         try:
@@ -51,13 +51,13 @@ class EngineRecord:
             if about["environment"] == self.environment:
                 return str(about["tested"]), [known[name] for name in wanted]
         except (OSError, ValueError, TypeError, KeyError):
-            pass  # there is none, it has fewer tests, or it was damaged
+            pass  # it is missing, has fewer tests, or is damaged
         return "", []
 
     def write(self, tests: Iterable[PlannedTest], outcomes: Iterable[TestOutcome], tested: str) -> None:
-        """Keep the outcomes of PyTorch's own tests, where all that would run did, and found nothing broken.
+        """Record the outcomes of PyTorch's own tests, if all of them ran and none broke.
 
-        A folder that cannot be written to leaves the next run to test again.
+        If the folder cannot be written to, the next run tests again.
         """
         wanted = _to_run(tests)
         good = {own.nodeid: own for own in outcomes if own.outcome in {"pass", "not-applicable"}}
@@ -73,10 +73,10 @@ class EngineRecord:
 
 
 def engine_record(options: RunOptions, passed_on: Sequence[str]) -> EngineRecord | None:
-    """The record for a run; None where it may not count.
+    """Return the record for a run, or None if it must not be used.
 
-    It does not where the user's own code runs first, where tests are picked out, where pytest was given arguments,
-    which may do either, and on an accelerator, whose driver and model cannot be known here.
+    It is not used if the user's own code runs first, if tests are selected, if pytest was given arguments (which may do
+    either), or on an accelerator, whose driver and model are unknown here.
     """
     if options.setup or options.expression or passed_on or options.device != "cpu" or os.environ.get(FRESH):
         return None
@@ -84,7 +84,7 @@ def engine_record(options: RunOptions, passed_on: Sequence[str]) -> EngineRecord
     if torch is None or torch.origin is None:
         return None
     place = hashlib.sha256(os.fsencode(sys.prefix)).hexdigest()[:16]
-    with suppress(OSError, RuntimeError):  # a folder cannot be read, or there is no home
+    with suppress(OSError, RuntimeError):  # a folder is unreadable, or there is no home
         environment = "\n".join(_environment(options, Path(torch.origin).parent))
         digest = hashlib.sha256(environment.encode("utf-8", "surrogateescape")).hexdigest()
         return EngineRecord(user_cache() / "engine" / f"{place}.jsonl", digest)
@@ -96,18 +96,18 @@ def _to_run(tests: Iterable[PlannedTest]) -> list[str]:
 
 
 def _environment(options: RunOptions, torch: Path) -> Iterator[str]:
-    """Everything that PyTorch's outcomes hang on, as far as it can be known without importing it."""
-    # The node too: several may share a home, and not a processor.
+    """Collect everything that PyTorch's outcomes depend on, as far as it is known without importing it."""
+    # The node too: nodes with different processors may share a home.
     yield f"{sys.version} {platform.platform()} {platform.node()} {options.backend}"
     yield from sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith(VARIABLES))
-    # A package that comes or goes changes the folder that PyTorch lies in; some are loaded by PyTorch itself.
+    # Installing or removing a package changes the folder of PyTorch; PyTorch itself loads some packages.
     yield f"{torch.parent} {torch.parent.stat().st_mtime_ns}"
     yield from sorted(_code(torch))
     yield from sorted(_code(Path(__file__).parents[1]))
 
 
 def _code(folder: str | Path) -> Iterator[str]:
-    """Every file of code below a folder, with its size and when it was changed: 2,300 of PyTorch's take 15 ms."""
+    """List the code files below a folder with size and time of change: 2,300 of PyTorch's take 15 ms."""
     for entry in os.scandir(folder):
         if entry.is_dir(follow_symlinks=False):
             if entry.name not in LEFT_OUT:

@@ -1,4 +1,4 @@
-"""Subjects that installed packages register: an entry point in the group ``conformance.subjects`` names each."""
+"""Find subjects that installed packages register, each by an entry point of the group ``conformance.subjects``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GROUP = "conformance.subjects"
 
 
 def registered(packages: Iterable[str]) -> list[str]:
-    """The references of all subjects that these packages register, in the order of their names.
+    """Return the references of all subjects that these packages register, sorted by name.
 
     A package registers a subject in its pyproject.toml::
 
@@ -21,7 +21,7 @@ def registered(packages: Iterable[str]) -> list[str]:
         gather = "mypackage.conformance:gather"
 
     Raises:
-        UsageError: a package registers none; the packages that do are named.
+        UsageError: a package registers none; the message names the packages that do.
     """
     points = list(entry_points(group=GROUP))
     found = []

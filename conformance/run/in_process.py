@@ -53,10 +53,10 @@ def on_simulated_ranks(tests: Sequence[PlannedTest], subject: Subject, backend: 
 
 
 def _expect_usable(subject: Subject, simulation: Simulation) -> None:
-    """See that a subject has samples in a world, and returns as many tensors as its types name.
+    """Check that a subject has samples in a world, and returns as many tensors as its types name.
 
     Raises:
-        UsageError: it does not.
+        UsageError: it has none, or returns more or fewer.
     """
 
     def looking(world: World) -> None:
@@ -74,7 +74,7 @@ def _expect_usable(subject: Subject, simulation: Simulation) -> None:
 
 
 def device_of(subject: Subject) -> str:
-    """Where the samples are: on one device all of them, or else on the CPU."""
+    """Return the device of the samples if they share one, otherwise the CPU."""
     tensors = [leaf for sample in subject.samples(World()) for leaf in pytree.tree_leaves(sample.args)]
     devices = {str(tensor.device) for tensor in tensors if isinstance(tensor, torch.Tensor)}
     return devices.pop() if len(devices) == 1 else "cpu"
@@ -89,7 +89,7 @@ def _outcome(test: PlannedTest, subject: Subject, world: World) -> TestOutcome:
         return call_body(test.test.module, test.test.function, test.test.arguments, offered)
 
     with restored(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the suite provokes warnings; the caller's filters are for the caller
+        warnings.simplefilter("ignore")  # the suite provokes warnings; the caller's filters are meant for other code
         ended = attempt(running)
     outcome = "error" if ended.outcome == BAD_SUBJECT else ended.outcome
     judged = judgements_from(world.known.pop(JUDGED, []))
@@ -113,13 +113,13 @@ def _simulated_outcome(test: PlannedTest, subject: Subject, simulation: Simulati
 
 @contextmanager
 def _as_a_rank(device: str) -> Iterator[None]:
-    """The state that tests count on, whatever the caller has set."""
+    """Set the state that tests rely on, whatever the caller has set."""
     with ExitStack() as stack:
         stack.enter_context(torch.inference_mode(mode=False))
         stack.enter_context(torch.enable_grad())
         for kind in {"cpu", device}:
             stack.enter_context(torch.autocast(kind, enabled=False))
-        # On tensors this small threads only wait for one another: beside other work, ten times as long as one needs.
+        # For tensors this small threads mostly wait for each other: beside other work, ten times as long as one needs.
         stack.callback(torch.set_num_threads, torch.get_num_threads())
         torch.set_num_threads(1)
         yield

@@ -1,4 +1,4 @@
-"""Interrupts: the first ends a run with a report, the second at once."""
+"""Handle interrupts: the first ends a run with a report, the second at once."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ SHOW_CURSOR = b"\x1b[?25h"
 class Interrupted(KeyboardInterrupt):
     """The first interrupt.
 
-    Of a plain KeyboardInterrupt that leaves an ``exec``, as modules run some while they are imported, CPython takes
-    note, and ends the process with status 130 whatever it returns.
+    If a plain KeyboardInterrupt leaves an ``exec``, as some modules run while they are imported, CPython ends the
+    process with status 130, whatever it returns.
     """
 
 
 class Interrupts:
-    """The first interrupt lets the run end with a report of what there is; the second ends it at once."""
+    """Count interrupts: the first ends the run with a report of what has run, the second ends it at once."""
 
     def __init__(self) -> None:
         self.count = 0
-        self.finishing = False  # the run is over, and its report is being written
+        self.finishing = False  # the run has ended, and its report is being written
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """Called for SIGINT, SIGTERM and SIGHUP."""
         if number == signal.SIGHUP and self.count:
-            return  # a terminal that goes away may say so twice
+            return  # a closed terminal may send SIGHUP twice
         self.count += 1
         if self.count == 1 and self.finishing:
             return

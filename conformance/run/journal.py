@@ -1,7 +1,7 @@
-"""The journal of a run: its options, then each outcome, so that a killed run can be resumed.
+"""Keep the journal of a run: its options, then each outcome, so that a killed run can be resumed.
 
-A journal says what to import and what passed, so every line is signed with the user's key: what somebody else has
-written is not gone on with.
+A journal says what to import and what passed, so every line is signed with the user's key: lines that somebody else
+wrote are not used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from conformance.core.options import RunOptions
 from conformance.core.outcomes import TestOutcome
 
 JOURNAL = "outcomes.jsonl"
-#: What stands between a line's data and its signature, which is its last value.
+#: What separates a line's data from its signature, which is the last value.
 _SIGNED = ', "signature": "'
 
 
@@ -44,7 +44,7 @@ class Journal:
             UsageError: the file cannot be written.
         """
         path = folder / JOURNAL
-        own = secrets.token_hex(16)  # a line is of this journal alone
+        own = secrets.token_hex(16)  # a line is valid in this journal only
         head = {"asked": options.to_json(), "clauses_sha256": clauses.digest(), "launcher": launcher, "own": own}
         try:
             path.unlink(missing_ok=True)
@@ -59,7 +59,7 @@ class Journal:
         """Open the journal of an earlier run; return it with that run's options.
 
         Raises:
-            UsageError: there is no such run, it was another one, or another user's.
+            UsageError: there is no such run, its clauses were others, or another user began it.
         """
         path, refused = folder / JOURNAL, f"--resume {str(folder)!r}"
         if not path.exists():
@@ -109,7 +109,7 @@ class Journal:
 
 
 def begun_by(folder: Path, launcher: str, key: bytes) -> bool:
-    """Whether an earlier attempt of the same launcher began the run in this folder."""
+    """Tell whether an earlier attempt of the same launcher began the run in this folder."""
     try:
         first = read_bytes(folder / JOURNAL).partition(b"\n")[0].decode("utf-8", "replace")
     except UsageError:
@@ -119,12 +119,12 @@ def begun_by(folder: Path, launcher: str, key: bytes) -> bool:
 
 
 def _key_of(own: str, key: bytes) -> bytes:
-    """The key of one journal."""
+    """Derive the key of one journal."""
     return hmac.digest(key, f"journal\0{own}".encode(), "sha256")
 
 
 def signed(line: str, key: bytes) -> str:
-    """A JSON object as text, with its signature as one more value."""
+    """Add the signature to a JSON object's text, as its last value."""
     return f'{line[:-1]}{_SIGNED}{_signature(line, key)}"}}'
 
 

@@ -1,4 +1,4 @@
-"""What ``check`` does: the tests of one subject, where they run, and the report on them."""
+"""Run the tests of one subject for ``check``, in this process or on ranks, and report on them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from conformance.run.session import Session
 def judged(
     subject: Subject, asked: tuple[int, ...] | None, seconds: float, only: str, compile: bool, backend: str
 ) -> tuple[Report, set[str]]:
-    """The report, and which verdicts are errors: where a part of the clauses was asked for, any is incomplete."""
+    """Return the report and the verdicts that are errors: if only some clauses were selected, incomplete is none."""
     sizes = asked or (1,)
     simulated = is_simulated(backend)
     on_ranks = (max(sizes) > 1 or subject.gathers) and not simulated
@@ -66,7 +66,7 @@ def _on_ranks(
 ) -> list[TestOutcome]:
     """Run tests on rank processes, which look for modules where the caller does.
 
-    Where inputs may ask for their rank, nothing has looked at them yet.
+    If inputs may depend on their rank, they have not been checked yet.
     """
     options, path = RunOptions(ranks=sizes, timeout=timeout), [*filter(None, sys.path)]
     with (

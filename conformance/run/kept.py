@@ -1,4 +1,4 @@
-"""The forkserver of one check is kept for the next: importing torch takes longer than many a check."""
+"""Keep the forkserver of one check for the next: importing torch takes longer than most checks."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from conformance.core.errors import UsageError
 from conformance.ranks.client import Forkserver
 from conformance.ranks.limits import Limits, limits_of
 
-#: Variables that change from call to call and mean nothing to a rank: pytest says in one which test it is at.
+#: Variables that change between calls and do not matter to a rank: pytest names the current test in one.
 PASSING = {"PYTEST_CURRENT_TEST"}
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What ranks have from the process that started their forkserver; a fork of that process is another one."""
+    """What ranks inherit from the process that started their forkserver; a fork of that process counts as another."""
 
     pid: int
     folder: str
@@ -31,22 +31,22 @@ class Surroundings:
         """Those of this process."""
         try:
             folder = os.getcwd()
-        except FileNotFoundError:  # somebody has removed it
+        except FileNotFoundError:  # it was deleted
             folder = ""
         variables = {name: value for name, value in os.environ.items() if name not in PASSING}
         return cls(os.getpid(), folder, variables, limits_of(0))
 
 
 _keeping = threading.Lock()
-#: None while a check uses it: a check in another thread starts its own. Read and written under the lock.
+#: None while a check uses it: a check in another thread starts another. Read and written under the lock.
 _kept: tuple[Surroundings, Forkserver] | None = None
 
 
 @contextmanager
 def kept_forkserver() -> Iterator[Forkserver]:
-    """The forkserver of the run before where it is still good for this one, or a new one.
+    """Return the forkserver of the previous run if this run can use it, or a new one.
 
-    It stays for the next run and ends with this process, or when a run comes to no good end.
+    It is kept for the next run. It ends with this process, or if a run ends badly.
     """
     around = Surroundings.now()
     forkserver = _taken(around) or Forkserver()
@@ -54,7 +54,7 @@ def kept_forkserver() -> Iterator[Forkserver]:
     try:
         yield forkserver
         clean = True
-    except UsageError:  # said in order: nothing is on its way to or from the forkserver
+    except UsageError:  # ended in order: no message is in transit to or from the forkserver
         clean = True
         raise
     finally:
@@ -77,7 +77,7 @@ def _taken(around: Surroundings) -> Forkserver | None:
 
 
 def _keep(kept: tuple[Surroundings, Forkserver] | None) -> None:
-    """Keep this one, or none, and end the one that was kept before."""
+    """Keep this forkserver, or none, and end the one that was kept before."""
     before = _exchanged(kept)
     if before is not None:
         _drop(before)
@@ -95,7 +95,7 @@ def _drop(kept: tuple[Surroundings, Forkserver]) -> None:
     if surroundings.pid == os.getpid():
         forkserver.close()
     else:
-        forkserver.socket.close()  # our copy of it: the forkserver is that of the process that we were forked from
+        forkserver.socket.close()  # our copy; the forkserver belongs to the process that we were forked from
 
 
 atexit.register(_keep, None)

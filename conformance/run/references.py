@@ -1,4 +1,4 @@
-"""The reference as subjects: what a run without a subject is about."""
+"""Make subjects of the reference, for a run without a subject."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 from conformance.core import clauses
 from conformance.core.plan import SubjectRef
 
-#: Two ranks, and three for the groups that lack one in the middle; the documented gathers run on four.
+#: Two ranks, and three for groups that leave out the middle one; the documented gathers also run on four.
 WORLDS = (2, 3)
 
 
 def reference_subjects() -> list[SubjectRef]:
-    """Every documented class, in the documented form and in the separate one."""
+    """Make a subject of every documented class, in the documented and in the separate form."""
     registry = clauses.registry().values()
     homes = {clause.spec: clause.module for clause in registry if clause.spec not in {clauses.CONTRACT, "Collective"}}
     named = [
@@ -27,7 +27,7 @@ def reference_subjects() -> list[SubjectRef]:
 
 
 def _collectives(path: Path) -> Iterator[SubjectRef]:
-    """The reference collectives of a module, each with the types it claims; the module is not imported for that."""
+    """Make a subject of each reference collective in a module, with its types, without importing the module."""
     types: dict[str, str] = {}
     for node in ast.parse(path.read_bytes()).body:
         claim = _types(node, types) if isinstance(node, ast.ClassDef) else ""
@@ -40,7 +40,7 @@ def _collectives(path: Path) -> Iterator[SubjectRef]:
 
 
 def _types(node: ast.ClassDef, known: dict[str, str]) -> str:
-    """What a class says in TYPES: a text, or those of another class of the module."""
+    """Read TYPES of a class: a text, or the TYPES of another class of the module."""
     for part in node.body:
         if isinstance(part, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "TYPES" for t in part.targets):
             value = part.value

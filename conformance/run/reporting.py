@@ -1,4 +1,4 @@
-"""The report of a run: what was planned, what came of it, and where the run took place."""
+"""Report on a run: its planned tests, their outcomes, and its environment."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def report_on(
     selected: Collection[str] | None = None,
     **more: Any,
 ) -> Report:
-    """The verdicts on what was planned.
+    """Judge the planned tests.
 
     Args:
-        tests: everything that was owed; one without an outcome counts as not run.
-        outcomes: what came of them.
-        subjects: what was under test.
-        environment: where the run took place.
-        selected: the node ids that were to be run at all, where that was not everything.
+        tests: all planned tests; one without an outcome counts as not run.
+        outcomes: their outcomes.
+        subjects: the subjects under test.
+        environment: the environment of the run.
+        selected: the node ids that were selected, if not all were.
         **more: what :func:`~conformance.report.verdicts.judge` takes besides.
     """
     from conformance.report.verdicts import judge
@@ -49,7 +49,7 @@ def report_on(
 
 
 def environment_of(backend: str, device: str, ranks: Sequence[int]) -> dict[str, Any]:
-    """Where a run took place, for the report: what is known without PyTorch."""
+    """Describe the environment of a run, as far as it is known without PyTorch."""
     return {
         "python": sys.version.split()[0],
         "platform": sys.platform,

@@ -1,4 +1,4 @@
-"""A run, from its options to its report: import the subjects, plan, run and judge the tests."""
+"""Carry out a run, from its options to its report: import the subjects, then plan, run and judge the tests."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 
 def promised_tests() -> tuple[SuiteTest, ...]:
-    """The suite's tests of what the installed PyTorch promises: some clauses came with a release."""
+    """Return the suite's tests of what the installed PyTorch promises: some clauses need a later release."""
     try:
-        torch = version("torch")  # what is installed says so without being imported
+        torch = version("torch")  # the version is known without an import
     except PackageNotFoundError:
         torch = ""
     return promised(catalog.suite(), clauses.registry(), torch)
@@ -61,14 +61,14 @@ class Session:
         cluster: Cluster | None = None,
         path: Sequence[str] | None = None,
     ) -> None:
-        """Take what was asked for.
+        """Check the options, and start a forkserver.
 
         Args:
-            options: the run.
-            subjects: what is under test, where it has been looked at already.
-            forkserver: where ranks come from; where none is given, one is started that ends with the session.
-            cluster: the launched processes that ranks stand under, where there are any.
-            path: where ranks look for modules; the current directory first, as ``python -m`` has it, where not given.
+            options: the run's options.
+            subjects: the subjects under test, if they have been imported and checked already.
+            forkserver: the process that ranks are forked from; if None, one is started that ends with the session.
+            cluster: the launched processes, if the run is under a launcher.
+            path: where ranks look for modules; by default the current directory first, as for ``python -m``.
 
         Raises:
             UsageError: an option cannot be used.
@@ -96,10 +96,10 @@ class Session:
 
     @property
     def pool(self) -> Pool:
-        """The ranks that tests run on."""
+        """Return the pool of ranks that tests run on."""
         if self._pool is None:
             options = self.options
-            device = "cpu" if self._missing(1, False) else options.device  # nothing runs, but subjects are looked at
+            device = "cpu" if self._missing(1, False) else options.device  # no test runs, but subjects are imported
             settings = Settings(
                 options.backend, device, options.timeout, self.path, options.setup, resolution=options.resolution
             )
@@ -117,7 +117,7 @@ class Session:
 
     @cached_property
     def subjects(self) -> list[SubjectRef]:
-        """What is under test, once each subject has been imported on a rank of its own.
+        """Return the subjects, after importing each on a rank of its own.
 
         Raises:
             UsageError: a name leads nowhere, or to nothing that can be tested.
@@ -126,13 +126,13 @@ class Session:
             return list(self._known)
         references = self._references()
         if not references:
-            if self.options.setup:  # with a subject, its import shows whether that can be called
+            if self.options.setup:  # with a subject, its import calls the setup
                 self._preflight(None)
             return [subject for subject in reference_subjects() if self.options.spec in {None, subject.spec}]
         return _labelled([self._preflighted(reference) for reference in references])
 
     def name_subjects_unchecked(self) -> None:
-        """Take the subjects by name alone: the run was interrupted while they were being imported."""
+        """Take the subjects by their names only: the run was interrupted while they were imported."""
         if "subjects" not in vars(self):
             options, spec = self.options, self.options.spec or clauses.CONTRACT
             named = [SubjectRef(name, spec, options.inputs, types=options.types) for name in self._references()]
@@ -144,14 +144,14 @@ class Session:
     def _preflighted(self, reference: str) -> SubjectRef:
         subject = SubjectRef(reference, self.options.spec or "", self.options.inputs, types=self.options.types)
         first = self._preflight(subject)
-        # A subject whose import raises or never ends is judged like any other: its tests say so.
+        # A subject whose import raises or hangs is judged like any other: its tests report that.
         spec = first.said if first.outcome == "pass" else self.options.spec or clauses.CONTRACT
         found = replace(subject, spec=spec, ranks=first.ranks)
         self.expect_fitting_types(found, first.types)
         return found
 
     def expect_samples(self, subject: SubjectRef) -> None:
-        """See that a subject has samples, as a rank of its own makes them.
+        """Check that a subject has samples, on a rank of its own.
 
         Raises:
             UsageError: it has none that can be used.
@@ -159,7 +159,7 @@ class Session:
         self._preflight(subject)
 
     def _preflight(self, subject: SubjectRef | None) -> Preflight:
-        """A first look at a subject, or at what the user has set up first.
+        """Import a subject, or call the user's setup, on a rank of its own.
 
         Raises:
             UsageError: it cannot be tested.
@@ -170,7 +170,7 @@ class Session:
         return found
 
     def expect_fitting_types(self, subject: SubjectRef, types: str) -> None:
-        """See that a call returns as many tensors as the types of a subject name.
+        """Check that a call returns as many tensors as the types of a subject name.
 
         Raises:
             UsageError: it returns more or fewer.
@@ -184,18 +184,18 @@ class Session:
 
     @cached_property
     def tests(self) -> list[PlannedTest]:
-        """Every planned test, in the order they run."""
+        """Plan every test, in the order in which they run."""
         planned = plan(promised_tests(), clauses.registry(), self.subjects, self.options.ranks)
         where = self.options.device_arguments
         tests = without_compiler(planned, self.options.compile, is_simulated(self.options.backend))
         return [replace(test, where=where) for test in self.with_missing_hardware(tests)]
 
     def with_missing_hardware(self, tests: Iterable[PlannedTest]) -> list[PlannedTest]:
-        """Tests as they are planned here: those whose world cannot be had say why."""
+        """Add to tests why they cannot run here, if their world cannot be made."""
         return [replace(test, why_not=test.why_not or self._missing(test.size, test.group)) for test in tests]
 
     def _missing(self, size: int, group: bool) -> str:
-        """Why a world of this size cannot run here; empty if it can."""
+        """Say why a world of this size cannot run here; empty if it can."""
         if self.cluster and size > self.cluster.launch.size:
             return f"needs {size} ranks; {self.cluster.launch.size} processes were launched"
         backend, device = self.options.backend, self.options.device
@@ -215,7 +215,7 @@ class Session:
 
     @cached_property
     def environment(self) -> dict[str, Any]:
-        """The environment of the run, for the report."""
+        """Describe the environment of the run, for the report."""
         self.forkserver.wait()
         options, hardware = self.options, self.forkserver.hardware
         kind = options.device.partition(":")[0]
@@ -233,7 +233,7 @@ class Session:
         yield from outcomes_of(self.pool, tests)
 
     def report(self, tests: Sequence[PlannedTest], outcomes: Sequence[TestOutcome], **more: Any) -> Report:
-        """The verdicts on what was planned; see :func:`report_on`."""
+        """Judge the planned tests; see :func:`report_on`."""
         return report_on(tests, outcomes, self.subjects, self.environment, **more)
 
 
@@ -245,7 +245,7 @@ def outcomes_of(
     Args:
         pool: the ranks.
         tests: the planned tests, in order.
-        wanted: asked before each test, when the outcomes of those before it are known.
+        wanted: called before each test, when the outcomes of earlier tests are known.
     """
     pool.look_ahead(tests)
     for test in tests:
@@ -254,7 +254,7 @@ def outcomes_of(
 
 
 def _described(hardware: Hardware, kind: str) -> dict[str, str]:
-    """The accelerators of a run, for the report."""
+    """Describe the accelerators of a run, for the report."""
     gpus = str(len(hardware.accelerators.get(kind, ())))
     return {"accelerator": hardware.models.get(kind, ""), "gpus": gpus, "driver": hardware.driver}
 

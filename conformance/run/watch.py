@@ -15,7 +15,7 @@ from conformance.core.output import say
 from conformance.core.plan import PlannedTest
 from conformance.run.session import Session
 
-#: How often the files are looked at (seconds). An editor's save is done by the next look but one.
+#: How often the files are checked (seconds). An editor's save is complete within two checks.
 LOOK = 0.02
 Stamp = tuple[int, int]
 
@@ -24,7 +24,7 @@ def watch(options: RunOptions) -> int:
     """Carry out ``conformance watch``; Ctrl-C ends it."""
     if not (options.subjects or options.packages):
         raise UsageError("watch needs a subject, for example: conformance watch mypackage.layers:MyFunction")
-    # Python tells a compiled file from a newer source by whole seconds, and saves may follow more quickly.
+    # Python compares compiled file and source in whole seconds, and two saves may be closer.
     os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
     with Session(options) as session, contextlib.suppress(KeyboardInterrupt):
         tests = [test for test in session.tests if test.subject]
@@ -32,7 +32,7 @@ def watch(options: RunOptions) -> int:
             before = stamps(watched(session))
             tests = one_round(session, tests)
             say("watching for changes; press Ctrl-C to stop")
-            wait_for_change(stamps(watched(session)) | before)  # a save during the round counts
+            wait_for_change(stamps(watched(session)) | before)  # a save during the round counts too
     return OK
 
 
@@ -52,7 +52,7 @@ def one_round(session: Session, tests: Sequence[PlannedTest]) -> list[PlannedTes
 
 
 def failing_first(tests: Sequence[PlannedTest], outcomes: Sequence[TestOutcome]) -> list[PlannedTest]:
-    """The same tests, grouped by world; in each world those that failed last time come first."""
+    """Group tests by world; in each world, tests that failed last time come first."""
     bad = {outcome.nodeid for outcome in outcomes if outcome.outcome in BROKEN}
     worlds = {(test.label, test.world): place for place, test in reversed(list(enumerate(tests)))}
     failing = {(test.label, test.world) for test in tests if test.nodeid in bad}
@@ -65,7 +65,7 @@ def failing_first(tests: Sequence[PlannedTest], outcomes: Sequence[TestOutcome])
 
 
 def watched(session: Session) -> set[str]:
-    """The files the subjects were imported from, and those below the current directory that lead to them."""
+    """List the files that the subjects were imported from, and those below the current directory that import them."""
     here = os.getcwd()
     own = {file for file in session.pool.files if Path(file).is_relative_to(here)}
     return own or session.pool.files
@@ -76,7 +76,7 @@ def wait_for_change(before: Mapping[str, Stamp]) -> None:
     while stamps(before) == before:
         time.sleep(LOOK)
     settled = stamps(before)
-    while True:  # an editor may write in several steps
+    while True:  # an editor may write a file in several steps
         time.sleep(LOOK / 2)
         now = stamps(before)
         if now == settled:
@@ -85,7 +85,7 @@ def wait_for_change(before: Mapping[str, Stamp]) -> None:
 
 
 def stamps(files: Iterable[str]) -> dict[str, Stamp]:
-    """When each file was last saved, and its size."""
+    """Return the time of the last change and the size of each file."""
     found = {}
     for file in files:
         try:
