@@ -1,1 +1,1 @@
-"""Rank processes: started, given tests, watched, ended. Nothing here knows a clause."""
+"""Start rank processes, run tests on them, watch them and end them. Nothing here knows a clause."""

@@ -1,4 +1,4 @@
-"""The collectives that a rank enters, written where they outlive it."""
+"""Log the collectives that a rank enters, in memory that outlives the rank."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from conformance.core.outcomes import AMONG, RankOutcome
 
 #: Collectives to which ranks bring tensors of different shapes, or of which only the root has a list.
 UNEVEN = ("scatter(", "gather(", *EXCHANGES)
-#: So many collectives of a test are kept, and so much of each (characters).
+#: How many collectives of a test are kept, and how much of each (characters).
 KEPT = 256
 LINE = 300
 
 
 class Log:
-    """Writes down each collective as it starts, a line each.
+    """Log each collective as it starts, one line each.
 
-    The file is in memory and the controller has it too, so that a line outlives the process that wrote it and
-    nobody is woken up for it. The controller empties the file before each request.
+    The file is in memory and shared with the controller, so a line outlives the process that wrote it, and writing it
+    wakes no other process. The controller empties the file before each request.
     """
 
     def __init__(self, file: int) -> None:
@@ -35,9 +35,9 @@ class Log:
         self.count = self.end = 0
 
     def note(self, call: str) -> None:
-        """Note one collective; beyond a number of them only the count goes on."""
+        """Log one collective; after the first ones, only count them."""
         if os.getpid() != self.owner:
-            return  # a process that the subject forked is no rank
+            return  # a process that the subject forked is not a rank
         line = call[:LINE] + "\n"
         with self.writing, contextlib.suppress(OSError):
             self.count += 1
@@ -46,13 +46,13 @@ class Log:
 
 
 def read_log(file: int) -> list[str]:
-    """What a :class:`Log` wrote, as far as a rank can be believed: it may have written anything."""
+    """Read what a :class:`Log` wrote; a subject may have written anything there, so nothing is assumed of it."""
     text = os.pread(file, KEPT * 4 * LINE, 0).replace(b"\0", b"").decode("utf-8", "backslashreplace")
     return [line[:LINE] for line in text.splitlines()[:KEPT]]
 
 
 def matching(outcomes: Sequence[RankOutcome]) -> bool:
-    """Whether all ranks of each group issued the same collectives, and there is a receive for each send.
+    """Tell whether all ranks of each group issued the same collectives, and each send has a receive.
 
     >>> calls = [("barrier()", "send(2 float32)"), ("barrier()",)]
     >>> matching([RankOutcome(rank, "pass", collectives=own) for rank, own in enumerate(calls)])
@@ -76,6 +76,6 @@ def matching(outcomes: Sequence[RankOutcome]) -> bool:
 
 
 def _same(calls: dict[int, list[str]], group: str, size: int) -> bool:
-    """Whether every rank of a group, all of them where it has no name, issued the same."""
+    """Tell whether every rank of a group issued the same collectives; without a name, every rank of the world."""
     ranks = group.split(",") if group else map(str, range(size))
     return len({tuple(calls.get(int(rank), ())) for rank in ranks if rank.isdigit()}) == 1

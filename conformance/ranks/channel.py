@@ -1,4 +1,4 @@
-"""Frames between a rank and its controller: a length, then JSON. Never a pickle: what a rank sends is data alone."""
+"""Exchange frames between a rank and its controller: a length, then JSON. Never a pickle: a rank sends only data."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from collections.abc import Sequence
 from typing import Any
 
 HEAD = struct.Struct("!Q")
-#: What a rank may send in one frame; what the controller sends has no limit, since samples come in any size.
+#: Largest frame that a rank may send; the controller has no limit, since samples have any size.
 FRAME_LIMIT = 8 << 20
-#: A rank is given so much at a time (bytes), so that each part has its own time limit.
+#: How much is written to a rank at once (bytes): each part has its own time limit.
 PART = 1 << 20
 MESSAGE_LIMIT = 65_536
-#: How a rank ends that cannot go on: it has told the controller why, or its last line of output does.
+#: Exit status of a rank that cannot go on: it has reported why, or its last line of output says so.
 RANK_BROKE = 70
-#: How much of an error such a rank still tells (characters).
+#: How much of its error such a rank reports (characters).
 LAST_WORDS = 2000
 MAX_DESCRIPTORS = 250
 
 
 class Garbled(Exception):
-    """The bytes are no frame of ours: something else wrote to the connection."""
+    """The bytes are not a frame of the suite: something else wrote to the connection."""
 
 
 def pack(message: dict[str, Any]) -> bytes:
@@ -40,7 +40,7 @@ def pack(message: dict[str, Any]) -> bytes:
 
 
 class Frames:
-    """Collects bytes as they come and gives back whole messages.
+    """Collect bytes as they arrive, and return complete messages.
 
     >>> frames = Frames()
     >>> frames.feed(pack({"a": 1}) + pack({"b": 2})[:5])
@@ -55,7 +55,7 @@ class Frames:
         """Add bytes; return the messages that are now complete.
 
         Raises:
-            Garbled: the bytes are no frames of ours.
+            Garbled: the bytes are not frames of the suite.
         """
         self.buffer += data
         messages = []
@@ -82,7 +82,7 @@ def _decoded(body: bytes) -> dict[str, Any]:
 
 
 class Channel:
-    """The rank's end: blocking, one message at a time, for the rank itself and no process that it forks."""
+    """The rank's end: blocking, one message at a time, for the rank itself, not for processes that it forks."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
@@ -92,18 +92,18 @@ class Channel:
         self.sending = threading.RLock()
 
     def send(self, message: dict[str, Any]) -> None:
-        """Send one message, whole, whatever other threads send.
+        """Send one whole message, even if other threads send too.
 
-        A process that a subject forked and let run on into the test ends here: it is no rank.
+        A process that a subject forked, and that runs on into the test, ends here: it is not a rank.
         """
         if os.getpid() != self.owner:
             os._exit(0)
         with self.sending:
-            os.set_blocking(self.sock.fileno(), True)  # a subject may have had all its descriptors not wait
+            os.set_blocking(self.sock.fileno(), True)  # a subject may have made all its descriptors non-blocking
             self.sock.sendall(pack(message))
 
     def receive(self) -> dict[str, Any] | None:
-        """The next message, or None once the controller is gone."""
+        """Receive the next message, or None if the controller has closed the connection."""
         while not self.pending:
             data = self.sock.recv(65_536)
             if not data:
@@ -113,7 +113,7 @@ class Channel:
 
 
 def give(sock: socket.socket, message: dict[str, Any], limit: float) -> None:
-    """Send a rank one frame; it may take ``limit`` seconds over each part.
+    """Send a rank one frame; each part may take ``limit`` seconds.
 
     Raises:
         OSError: the rank is gone, or does not read.
@@ -126,7 +126,7 @@ def give(sock: socket.socket, message: dict[str, Any], limit: float) -> None:
 
 
 def last_words(descriptor: int, text: str) -> None:
-    """Tell the controller why the rank cannot go on, with nothing that a subject is likely to have broken."""
+    """Report why the rank cannot go on, using only functions that a subject is unlikely to have broken."""
     plain = "".join(letter if " " <= letter <= "~" and letter not in '"\\' else "?" for letter in text[-LAST_WORDS:])
     body = b'{"event": "broke", "message": "' + plain.encode() + b'"}'
     os.write(descriptor, len(body).to_bytes(HEAD.size, "big") + body)
@@ -139,10 +139,10 @@ def send(sock: socket.socket, message: dict[str, Any], descriptors: Sequence[int
 
 
 def receive(sock: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
-    """Receive one message; None once the other end is gone.
+    """Receive one message; None if the other end is closed.
 
     Raises:
-        OSError: this process may not have as many open files as came with the message.
+        OSError: the message came with more descriptors than this process may open.
     """
     size = array.array("i").itemsize
     try:

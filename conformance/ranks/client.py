@@ -1,4 +1,4 @@
-"""The controller's end of the forkserver: starts it, has ranks forked, and replaces it once it is lost."""
+"""Control the forkserver: start it, fork ranks through it, and replace it if it dies."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from conformance.ranks.limits import PutBack
 from conformance.ranks.owner import Owner
 from conformance.ranks.preloads import TRANSFORMS
 
-#: Four descriptors a rank and rank 0's listener, in one message that takes 250.
+#: Each rank needs four descriptors, rank 0 a listener too; one message carries at most 250.
 RANKS_PER_MESSAGE = 60
 #: How long importing torch may take, and any answer after that; a machine under load is slow, not broken (seconds).
 READY_LIMIT, ANSWER_LIMIT = 300.0, 60.0
-#: How often to look whether a forkserver that does not answer was stopped by a signal (seconds).
+#: How often to check whether a silent forkserver was stopped by a signal (seconds).
 LOOK_EVERY = 0.5
 #: How long the forkserver may take to end everything it forked (seconds).
 CLOSE_LIMIT = 5.0
@@ -38,7 +38,7 @@ class Forkserver(Owner):
         """Start it.
 
         Args:
-            library: that of the emulated device, where ranks are to have it.
+            library: the library of the emulated device, if ranks need it.
         """
         self.library = library
         self.hardware = Hardware()
@@ -46,7 +46,7 @@ class Forkserver(Owner):
         self.exits: dict[int, int] = {}
         self.not_awaited: set[int] = set()
         self.restarts = 0
-        self.traced: list[subprocess.Popen[bytes]] = []  # ended, and told to somebody else first
+        self.traced: list[subprocess.Popen[bytes]] = []  # ended, but their tracers were notified first
         self.environment: dict[str, str] = {}
         self.own_limits = limits.limits_of(0)
         self.strays = strays.Strays()
@@ -59,7 +59,7 @@ class Forkserver(Owner):
         library = [str(self.library)] if self.library else []
         with theirs, strays.STARTING:
             self.process = subprocess.Popen(
-                # -P: the current directory has no business on the path here; only subjects are looked for there.
+                # -P: the current directory is not on the path here; only subjects are imported from it.
                 [sys.executable, "-P", "-m", "conformance.ranks.forkserver", str(theirs.fileno()), *library],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -72,7 +72,7 @@ class Forkserver(Owner):
         self.imported: set[str] = set()
 
     def restart(self) -> None:
-        """Replace a forkserver that was lost, to a subject or for want of memory; its ranks died with it."""
+        """Replace a forkserver that a subject killed, or that ran out of memory; its ranks died with it."""
         self._end()
         self.exits.clear()
         self.not_awaited.clear()
@@ -121,7 +121,7 @@ class Forkserver(Owner):
         return pids
 
     def preload(self, modules: Sequence[str]) -> None:
-        """Have more modules imported; ranks forked before that import them by themselves."""
+        """Import more modules in the forkserver; ranks that were forked earlier import them themselves."""
         missing = [name for name in modules if name not in self.imported]
         if missing:
             self.imported.update(missing)
@@ -129,7 +129,7 @@ class Forkserver(Owner):
 
     @property
     def knows_transforms(self) -> bool:
-        """Whether ranks that are forked now find torch.func imported."""
+        """Tell whether the forkserver has imported torch.func."""
         return self.imported.issuperset(TRANSFORMS)
 
     def kill(self, pids: Sequence[int]) -> None:
@@ -149,7 +149,7 @@ class Forkserver(Owner):
         self._note(receive(self.socket)[0])
 
     def exit_of(self, pid: int, within: float) -> int | None:
-        """The exit status of a process that is ending: negative for a signal, None when it does not come."""
+        """Wait for the exit status of a process that is ending: negative for a signal, None if none arrives."""
         limit = monotonic() + within
         while pid not in self.exits and (left := limit - monotonic()) > 0 and not self.stopped:
             self.socket.settimeout(min(left, LOOK_EVERY))
@@ -158,24 +158,24 @@ class Forkserver(Owner):
         return self.exits.pop(pid, None)
 
     def expect_alive(self) -> None:
-        """See that the process runs, which a test may have killed and ended before that was felt.
+        """Check that the process runs: a test may have killed it and ended before the controller noticed.
 
         Raises:
-            ForkserverDied: it does not.
+            ForkserverDied: it has exited.
         """
         if self.ready and self.ended:
             raise self._lost("exited")
 
     def put_back(self) -> list[str]:
-        """Undo what a subject has done to the controller or the forkserver, and name it.
+        """Undo and name what a subject has changed of the controller or the forkserver.
 
-        A forkserver that cannot be mended is replaced when it is next needed.
+        A forkserver that cannot be repaired is replaced when it is next needed.
         """
         found = []
         own = limits.put_back(0, self.own_limits)
         if own is not PutBack.NOTHING_TO_DO:
             found.append("limits of the controller")
-        if own is PutBack.IMPOSSIBLE:  # the run has to live with them, and no later test is to be named for them
+        if own is PutBack.IMPOSSIBLE:  # keep the new limits, so that no later test is blamed for them
             self.own_limits = limits.limits_of(0)
         if self.ready:
             mended = limits.put_back(self.process.pid, self.limits)
@@ -190,11 +190,11 @@ class Forkserver(Owner):
 
     @property
     def ended(self) -> bool:
-        """Whether the process has exited, even if that was told to somebody else who traces it."""
+        """Tell whether the process has exited, even if another process traces it and was notified first."""
         return self.process.poll() is not None or procfs.state(self.process.pid) in {b"Z", b"X"}
 
     def _reap(self, within: float) -> int | None:
-        """The exit status of the process, which is ending; None where it does not come."""
+        """Wait for the exit status of the ending process; None if none arrives."""
         limit = monotonic() + within
         while (status := self.process.poll()) is None and monotonic() < limit and not self.ended:
             sleep(0.005)
@@ -202,14 +202,14 @@ class Forkserver(Owner):
 
     @property
     def stopped(self) -> bool:
-        """Whether a signal has stopped the process, as SIGSTOP does."""
+        """Tell whether a signal such as SIGSTOP has stopped the process."""
         return procfs.state(self.process.pid) in {b"T", b"t"}
 
     def rest(self) -> bool:
-        """Between two runs: end every rank and whatever subjects have left running, and adopt no orphans.
+        """Rest between two runs: end every rank and every process that subjects left, and adopt no orphans.
 
         Returns:
-            whether it can be used again.
+            True if it can be used again.
         """
         try:
             self.wait()
@@ -230,7 +230,7 @@ class Forkserver(Owner):
         self.strays = strays.Strays()
 
     def close(self) -> None:
-        """End the process and its ranks, and whatever subjects have left running."""
+        """End the process, its ranks, and every process that subjects left running."""
         self._end()
         self.strays.close()
 
@@ -238,7 +238,7 @@ class Forkserver(Owner):
         if self.process.poll() is None:
             self.strays.note()
         self.socket.close()
-        if not self.ready:  # it is still importing torch, for nobody, and has forked nothing
+        if not self.ready:  # it is still importing torch, and has forked nothing
             self.process.kill()
         if self._reap(0 if self.stopped else CLOSE_LIMIT) is None and not self.ended:
             self.process.kill()
@@ -281,7 +281,7 @@ class Forkserver(Owner):
             self.exits[message["exit"]] = message["status"]
 
     def _lost(self, how: str) -> ForkserverDied:
-        """Make sure that a forkserver that is of no more use has ended, and say so."""
+        """End a forkserver that cannot be used any more, and return the error that says so."""
         status = self._reap(CLOSE_LIMIT if how == "exited" else 0)
         if status is None and not self.ended:
             self.process.kill()
@@ -291,9 +291,9 @@ class Forkserver(Owner):
 
 
 def _environment() -> dict[str, str]:
-    """One thread for each numerical library, and this package found first; the current directory is no part of that."""
+    """Give each numerical library one thread and put this package first on the path, without the current directory."""
     package_root = str(Path(__file__).parents[2])
     path = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry not in {"", "."}]
-    nvml = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}  # so that asking for GPUs, in a run on the CPU, does not start them
+    nvml = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}  # asking for GPUs, in a run on the CPU, must not start them
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     return nvml | os.environ | threads | {"PYTHONPATH": os.pathsep.join([package_root, *path])}

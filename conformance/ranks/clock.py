@@ -1,4 +1,4 @@
-"""Time as it passes for ranks."""
+"""Measure time as ranks experience it."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from collections.abc import Iterable
 
 from conformance.ranks import procfs
 
-#: How often a wait looks at the clock (seconds).
+#: How often a wait reads the clock (seconds).
 TICK = 0.5
-#: A rank that takes a larger share of the time than this computes; one that waits takes next to nothing.
+#: A rank computes if it uses a larger share of the time than this; a rank that waits uses almost none.
 COMPUTES = 0.1
 #: A test has time for this many calls of its subject.
 CALLS = 400
 
 
 def monotonic(_read=time.clock_gettime, _clock=time.CLOCK_MONOTONIC) -> float:  # type: ignore[no-untyped-def]
-    """Seconds on the kernel's clock, which goes on where a test has made that of Python stand still."""
+    """Read the kernel's clock (seconds), which also runs if a test has frozen Python's clock."""
     return float(_read(_clock))
 
 
 def sleep(seconds: float, _sleep=time.sleep) -> None:  # type: ignore[no-untyped-def]
-    """Wait, where a test has had Python's function return at once."""
+    """Wait, even if a test has replaced Python's function by one that returns at once."""
     _sleep(seconds)
 
 
 def grown(deadline: float, call_seconds: Iterable[float]) -> float:
-    """The deadline of a test, or what many calls of its subject take, given what one took on each rank.
+    """Extend the deadline of a test to the time of many calls of its subject, given the time of one on each rank.
 
     >>> grown(30.0, [0.01, 0.0]), grown(30.0, [2.0, 0.0])
     (30.0, 800.0)
@@ -35,11 +35,11 @@ def grown(deadline: float, call_seconds: Iterable[float]) -> float:
 
 
 class RunningTime:
-    """Seconds that ranks have had, by which their deadlines are kept.
+    """Count the seconds that ranks have had, for their deadlines.
 
     While they wait, that is the time that passes. While they compute, it is the processor time of the busiest one: on a
     busy machine they get little of it, and are slow without hanging. Time in which this process was stopped, or the
-    machine asleep, is not a rank's: a gap much longer than what was waited for counts as a tick.
+    machine asleep, does not count: a gap much longer than the wait counts as one tick.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class RunningTime:
         self.taken: dict[int, float] = {}
 
     def read(self, pids: Iterable[int] = ()) -> float:
-        """The seconds so far; asked for at least once a tick.
+        """Return the seconds so far; call it at least once per tick.
 
         Args:
             pids: the ranks that have not finished.

@@ -1,4 +1,4 @@
-"""Which device a rank takes, and what is missing where a world cannot have its devices."""
+"""Choose the device of a rank, and say what is missing if a world cannot have its devices."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def device_of(device: str, local_rank: int, count: int) -> str:
 
 
 def identity_of_device(device: str, local_rank: int, identities: Sequence[str]) -> str:
-    """Which of a machine's devices a rank takes, by what tells it from all others; empty where it is not there.
+    """Return the unique name of the device that a rank takes; empty if there is none.
 
     >>> [identity_of_device(device, 2, ["a", "b"]) for device in ("cuda", "cuda:1", "cuda:2")]
     ['a', 'b', '']
@@ -35,7 +35,7 @@ def identity_of_device(device: str, local_rank: int, identities: Sequence[str]) 
 
 
 def check_names(backend: str, device: str, hardware: Hardware) -> None:
-    """Refuse what this PyTorch knows nothing of.
+    """Refuse a device or a backend that this PyTorch does not know.
 
     Raises:
         UsageError: with a line that lists what there is.
@@ -62,7 +62,7 @@ def missing(
     places: Sequence[str],
     environment: Mapping[str, str] = os.environ,
 ) -> str:
-    """Why a world cannot be had for want of devices; empty where it can.
+    """Say which devices a world lacks; empty if it lacks none.
 
     Args:
         size: number of ranks.
@@ -71,7 +71,7 @@ def missing(
         device: cpu, or a type of accelerator such as ``cuda``, perhaps with an index.
         hardware: what PyTorch has here.
         places: for each rank, the device that it takes: see :func:`identity_of_device`.
-        environment: where NCCL_MULTI_RANK_GPU_ENABLE stands.
+        environment: the variables, among them NCCL_MULTI_RANK_GPU_ENABLE.
     """
     kind, _, index = device.partition(":")
     carried = hardware.backends.get(backend, ())
@@ -96,5 +96,5 @@ def missing(
 
 
 def _shares(hardware: Hardware, environment: Mapping[str, str]) -> bool:
-    """Whether several ranks may stand on one GPU."""
+    """Tell whether several ranks may share one GPU."""
     return environment.get("NCCL_MULTI_RANK_GPU_ENABLE") == "1" and hardware.nccl[:2] >= SHARES_GPUS

@@ -1,4 +1,4 @@
-"""The first look at a subject, before any test: whether it can be imported and called, and fits its types."""
+"""Check a subject before any test: can it be imported and called, and does it fit its types?"""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from conformance.core.worlds import are_world_sizes
 from conformance.ranks.pool import Pool
 from conformance.ranks.starter import IMPORTING, Key, cannot_be_tested
 
-#: What a rank gave, and its whole reply.
+#: Outcome of a rank, and its whole reply.
 _Answer = tuple[RankOutcome, Mapping[str, Any]]
 
 
 class Preflight(NamedTuple):
-    """What came of a first look at a subject: an outcome with its message, or ``pass`` with the spec.
+    """Result of checking a subject: an outcome with its message, or ``pass`` with the spec.
 
-    ``types`` are those that it claims, ``ranks`` the worlds that it is judged in; none where it names none.
+    ``types`` and ``ranks`` are the subject's own, empty if it has none.
     """
 
     outcome: Outcome | BadSubject
@@ -33,8 +33,8 @@ class Preflight(NamedTuple):
 def preflight(pool: Pool, subject: SubjectRef | None) -> Preflight:
     """Import a subject on one rank and take its samples; without one, only call what is to be set up.
 
-    Inputs of a spec that gathers may ask for their rank: where they raise, they are asked again in a group of one,
-    or in the smallest world in which the subject is judged. They may be as many as there are ranks.
+    Inputs of a spec that gathers may depend on their rank: if they raise, they are called again in a group of one,
+    or in the smallest world in which the subject is judged. There may be as many samples as ranks.
     """
     found, details = _samples(pool, subject, Key(subject, 1, group=False))
     is_unfit = cannot_be_tested(found, details) or found.outcome == "not-applicable"
@@ -50,12 +50,12 @@ def preflight(pool: Pool, subject: SubjectRef | None) -> Preflight:
         found = RankOutcome(0, "crash", f"{IMPORTING}: the rank's answer names no spec that there is")
     if found.outcome != "pass":
         return Preflight(BAD_SUBJECT if cannot_be_tested(found, details) else found.outcome, found.message)
-    # What a rank says is the subject's word.
+    # A subject may have written what a rank sends.
     return Preflight("pass", spec, details.get("types", ""), tuple(ranks) if are_world_sizes(ranks) else ())
 
 
 def misfit(pool: Pool, subject: SubjectRef, size: int) -> str:
-    """How the types that a subject claims do not fit what it returns in a world; empty where it does not return."""
+    """Say how a subject's types differ from what it returns in a world; empty if it does not return."""
     try:
         answers = _answers(pool, subject, Key(subject, size, group=True), "types")
     except ForkserverDied as error:
@@ -63,7 +63,7 @@ def misfit(pool: Pool, subject: SubjectRef, size: int) -> str:
         return ""
     except StartFailed:
         return ""
-    # A fault elsewhere is for the tests to judge.
+    # Tests judge any other fault.
     return next((found.message for found, reply in answers if cannot_be_tested(found, reply)), "")
 
 
@@ -80,10 +80,10 @@ def _samples(pool: Pool, subject: SubjectRef | None, key: Key) -> _Answer:
 
 
 def _answers(pool: Pool, subject: SubjectRef | None, key: Key, look: Literal["samples", "types"]) -> list[_Answer]:
-    """What each of some fresh ranks says of a subject.
+    """Return what each rank of a fresh group says of a subject.
 
     Raises:
-        StartFailed: they did not start.
+        StartFailed: the ranks did not start.
         ForkserverDied: the forkserver was killed meanwhile.
     """
     pool.forkserver.strays.note()

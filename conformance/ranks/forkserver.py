@@ -1,8 +1,8 @@
 """The process that every rank is forked from: it has imported torch and the suite, and done nothing else.
 
 It runs as ``python -P -m conformance.ranks.forkserver FD [LIBRARY]``. FD is one end of a Unix socket pair; requests are
-JSON, and file descriptors travel beside them. LIBRARY is that of the emulated device, where ranks are to have it. When
-that socket closes, whatever was forked is killed: no rank outlives the controller.
+JSON, and file descriptors are sent with them. LIBRARY is the library of the emulated device, if ranks need it. When
+that socket closes, everything that was forked is killed: no rank outlives the controller.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from conformance.ranks.channel import RANK_BROKE, last_words, receive, send
 from conformance.ranks.preloads import OPTIONAL, PRELOAD, importing, preload
 from conformance.ranks.procfs import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, children, prctl
 
-#: How long what was forked may take to be gone once it is killed (seconds).
+#: How long killed processes may take to end (seconds).
 END_LIMIT = 3.0
 
 
 def _go_first_when_memory_ends() -> None:
-    """Have the kernel, when it must kill something for its memory, take a rank and not the controller."""
+    """Have the kernel kill a rank, not the controller, if the machine runs out of memory."""
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
 
 
 def _wait_in_line_for_a_processor() -> None:
-    """Have the kernel let whoever computes go on, when a thread of this rank wakes up.
+    """Keep threads of this rank from preempting a process that computes.
 
-    A thread of Gloo looks without pause for bytes of a rank that is ahead. Woken, it would take the processor from the
-    rank that is behind, for which it waits: on two processors, collectives of four ranks took eight times as long.
+    A thread of Gloo polls for bytes of another rank. If it preempts the slower rank, for which it waits, both lose: on
+    two processors, collectives of four ranks took eight times as long.
     """
     if hasattr(os, "SCHED_BATCH") and os.sched_getscheduler(0) == os.SCHED_OTHER:
         with suppress(OSError):
@@ -58,7 +58,7 @@ class Child:
 
 
 class Server:
-    """Serves requests to fork, and tells each requester how its ranks ended."""
+    """Serve requests to fork, and report to each requester how its ranks ended."""
 
     def __init__(self, primary: socket.socket) -> None:
         self.primary = primary
@@ -83,7 +83,7 @@ class Server:
         """Answer one request of a connection."""
         try:
             message, descriptors = receive(sock)
-        except OSError as error:  # a fork with more descriptors than there is room for
+        except OSError as error:  # the request has more descriptors than may be open
             send(sock, _refused(error))
             return
         if message is None:
@@ -99,13 +99,13 @@ class Server:
             send(sock, {"cleared": os.getpid()})
 
     def drop(self, sock: socket.socket) -> None:
-        """A requester is gone: so are its ranks."""
+        """End the ranks of a requester that closed its connection."""
         self.kill([child.pid for child in self.children.values() if child.owner is sock])
         self.selector.unregister(sock)
         sock.close()
 
     def fork(self, owner: socket.socket, message: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
-        """Fork one rank for each configuration; each takes its share of the descriptors."""
+        """Fork one rank for each configuration, with its share of the descriptors."""
         answer: dict[str, Any] = {"pids": []}
         try:
             for configuration in message["ranks"]:
@@ -122,7 +122,7 @@ class Server:
         return answer
 
     def become_rank(self, configuration: dict[str, Any], own: dict[str, int], descriptors: list[int]) -> None:
-        """In the child: let go of all that is the forkserver's, then be a rank until told to end."""
+        """Run in the child: close everything of the forkserver, then be a rank until the controller ends it."""
         status = RANK_BROKE
         try:
             os.setsid()
@@ -154,7 +154,7 @@ class Server:
             os._exit(status)
 
     def reap(self, _: object) -> None:
-        """Tell the requesters which of their ranks ended, and how; end what these ranks left running."""
+        """Report to requesters which of their ranks ended, and how; end processes that these ranks left."""
         with suppress(BlockingIOError):
             os.read(self.wakeup, 4096)
         while True:
@@ -194,12 +194,12 @@ class Server:
             os.kill(pid, signal.SIGKILL)
 
     def end_strays(self) -> None:
-        """Kill processes that a dead rank started and that fell to us, their nearest living ancestor."""
+        """Kill processes that a dead rank started: the kernel made them children of this process."""
         for pid in children(os.getpid()) - set(self.children):
             self.end_group(pid)
 
     def end(self) -> None:
-        """Kill everything that was ever forked here, and what that left behind, and wait until it is gone."""
+        """Kill every rank and every process that ranks left, and wait until all have ended."""
         self.kill(list(self.children))
         limit = time.monotonic() + END_LIMIT
         while time.monotonic() < limit:
@@ -219,10 +219,10 @@ def _refused(error: OSError, pids: Sequence[int] = ()) -> dict[str, Any]:
 
 
 def main(descriptor: int, library: str = "") -> None:
-    """Import what ranks need, say what there is, and serve."""
+    """Import what ranks need, report what this machine has, and serve."""
     primary = socket.socket(fileno=descriptor)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
-    # Should the controller die while we are stopped, we go on, see its end of the connection closed, and end our ranks.
+    # If the controller dies while this process is stopped, continue: the connection is closed, so the ranks are ended.
     prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with importing():
@@ -238,7 +238,7 @@ def main(descriptor: int, library: str = "") -> None:
 
         load(Path(library))
     torch.set_num_threads(1)
-    # Python 3.12 warns of every fork beside idle threads, such as those that NumPy's OpenBLAS keeps.
+    # Python 3.12 warns of a fork while threads exist, such as the idle ones of NumPy's OpenBLAS.
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     server = Server(primary)
     there = hardware.detect()
@@ -247,7 +247,7 @@ def main(descriptor: int, library: str = "") -> None:
         send(primary, {"ready": os.getpid(), "environment": facts, "hardware": there.to_json()})
     server.run()
     server.end()
-    os._exit(0)  # taking the interpreter apart takes a while, and libraries complain of what they left behind
+    os._exit(0)  # a normal exit of the interpreter takes a while, and some libraries print warnings
 
 
 if __name__ == "__main__":

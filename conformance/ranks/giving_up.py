@@ -1,4 +1,4 @@
-"""When to stop running a subject's tests: it hangs in test after test, kills the forkserver, or has shown enough."""
+"""Decide when to stop running a subject's tests: it hangs repeatedly, kills the forkserver, or has failed enough."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections import Counter
 from conformance.core.outcomes import BROKEN, TestOutcome
 from conformance.core.plan import PlannedTest
 
-#: A subject that has used up its deadline in so many tests in a row is not run further.
+#: After this many timeouts in a row, the rest of a subject's tests are skipped.
 ROW = 3
-#: A subject may kill the forkserver so often.
+#: After killing the forkserver this often, the rest of a subject's tests are skipped.
 KILLS = 2
 
 
 class GiveUpRule:
-    """Counts each subject's timeouts in a row. Tests with a deadline of their own expect hangs: they do not count."""
+    """Count each subject's timeouts in a row. Tests with a deadline of their own expect hangs and do not count."""
 
     def __init__(self) -> None:
         self.rows: Counter[str] = Counter()
@@ -22,7 +22,7 @@ class GiveUpRule:
         self.told: set[tuple[str, str]] = set()
 
     def why_not(self, item: PlannedTest) -> str:
-        """Why an item is not run; empty where it is."""
+        """Say why a test is not run; empty if it is."""
         if self.rows[item.label] >= ROW:
             return (
                 f"not run: {ROW} tests of this subject in a row timed out; "
@@ -35,7 +35,7 @@ class GiveUpRule:
         return ""
 
     def note(self, item: PlannedTest, outcome: TestOutcome) -> None:
-        """Count what a test that was run gave."""
+        """Count the outcome of a test."""
         if item.told_once and outcome.outcome in BROKEN:
             self.told.add((item.label, item.test.clause))
         if outcome.outcome != "timeout":

@@ -1,4 +1,4 @@
-"""Ranks that were forked together on this machine: start them, run a test on all of them, time out, end them."""
+"""Manage ranks forked together on this machine: start them, run a test on all, keep deadlines, end them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from conformance.ranks.stillness import LONG_AFTER_DEATH, Stillness
 #: Once one rank has failed, how long the others may take before they count as stuck because of it: many times as long
 #: as that rank took, which a slow machine draws out by itself, and between these bounds (seconds).
 GRACE, GRACE_LEAST, GRACE_TIMES = 2.0, 0.5, 20
-#: The same once a rank is dead: nothing that the others wait for can come any more. Ranks that do nothing have none.
+#: The same after a rank died: what the others wait for cannot come any more. Idle ranks get no time at all.
 GRACE_AFTER_DEATH = 0.5
 #: How often to look whether they do anything, and how long a stuck rank gets to write its stack (seconds).
 LOOK_EVERY, STACK_WAIT = 0.02, 0.5
 #: How long the exit status of ranks that are gone may take to arrive, and of those that are dead (seconds).
 EXIT_WAIT, EXIT_WAIT_DEAD = 2.0, 15.0
-#: What is said of a late rank that a signal such as SIGSTOP keeps from running: it waits for nobody.
+#: Message for a late rank that a signal such as SIGSTOP has stopped: it does not wait for another rank.
 STOPPED = ": the process was stopped by a signal"
 #: Outcomes after which other ranks may wait in vain. A timeout is one of the whole group.
 LEAVES_OTHERS_WAITING = {*BROKEN, "skip"} - {"timeout"}
@@ -35,9 +35,9 @@ NOT_BROKEN = {*OUTCOMES} - {*BROKEN}
 
 
 class RankGroup(Owner):
-    """A number of ranks, forked together; good for many tests until one of them leaves it unusable.
+    """Ranks that were forked together; they run many tests, until one of these makes them unusable.
 
-    It ``refuses`` where in the last test every rank raised at once, and no call of the subject has ever come back.
+    The group ``refuses`` if every rank raised at once in the last test, and no call of the subject has ever returned.
 
     Close it, or use it as a context manager; its ranks end with it.
     """
@@ -72,7 +72,7 @@ class RankGroup(Owner):
             undo.pop_all()
 
     def _fork(self, common: dict[str, Any], undo: contextlib.ExitStack) -> None:
-        """Fork every rank with descriptors of its own, whose other ends are ours."""
+        """Fork every rank with descriptors of its own; this process keeps the other ends."""
         place = self.place or this_machine(self.size)
         numbers = range(self.processes or self.size) if self.place is None else (place.rank,)
         meeting = {"host": place.host, "port": place.port, "interface": place.interface}
@@ -118,14 +118,14 @@ class RankGroup(Owner):
 
     @property
     def is_sound(self) -> bool:
-        """Whether no rank has ended, or said anything unasked, since the last request."""
+        """Tell whether no rank has ended, or sent anything unexpected, since the last request."""
         for rank in self.ranks:
             rank.hear()
         return not any(rank.gone for rank in self.ranks)
 
     @property
     def answered(self) -> bool:
-        """Whether a call of the subject may have come back on some rank: one that says nothing of it may know."""
+        """Tell whether a call of the subject may have returned on some rank: True unless all ranks deny it."""
         return any(reply.get("answered") is not False for reply in self.details())
 
     def _wait(self, deadline: float) -> Literal["", "timeout", "left alone"]:
@@ -163,11 +163,11 @@ class RankGroup(Owner):
 
     @property
     def pause(self) -> float:
-        """How long to wait for ranks before looking elsewhere, where there is an elsewhere (seconds)."""
+        """Return how long to wait before checking ranks on other machines, if there are any (seconds)."""
         return float("inf")
 
     def _elsewhere(self) -> str:
-        """How a rank of this group that runs elsewhere has failed; empty while none has."""
+        """Return how a rank on another machine has failed; empty if none has."""
         return ""
 
     def _hear(self, rank: RankProcess) -> None:
@@ -186,7 +186,7 @@ class RankGroup(Owner):
                 rank.put({"values": values})
 
     def _tell_who_is_alone(self, now: float) -> None:
-        """Tell ranks that raised, and ask what became of the others, when these only wait for them."""
+        """Notify ranks that raised and now wait for an exchange, if the others only wait for them."""
         raised = [rank for rank in self._unfinished if rank.raised and rank.offered]
         others = [rank for rank in self._unfinished if not rank.offered]
         if self.stillness.of([rank.pid for rank in others] if raised else [], now):
@@ -202,14 +202,14 @@ class RankGroup(Owner):
         limit, seen = monotonic() + STACK_WAIT, -1
         while monotonic() < limit:
             written = sum(rank.stack_size for rank in late)
-            # Where processors are few, a rank may be interrupted in the middle of its stack.
+            # On few processors, a rank may be interrupted while it writes its stack.
             if written == seen and all(rank.has_stack for rank in late):
                 break
             seen = written
             sleep(0.03)
 
     def outcomes(self, deadline: float, late: str) -> list[RankOutcome]:
-        """What came of the last request on each rank; ``late`` says why some have not answered."""
+        """Return the outcome of the last request on each rank; ``late`` says why some have not answered."""
         exits_by = monotonic() + EXIT_WAIT
         behind = min((len(rank.collectives) for rank in self.ranks), default=0)
         outcomes = []
@@ -229,14 +229,14 @@ class RankGroup(Owner):
 
     def _exit_of(self, rank: RankProcess, by: float) -> int | None:
         status = self.forkserver.exit_of(rank.pid, 0.2 if rank.garbled else max(0.0, by - monotonic()))
-        # The forkserver may be busy importing, and tell us late.
+        # The forkserver may be importing, and report late.
         if status is None and rank.dead:
             status = self.forkserver.exit_of(rank.pid, EXIT_WAIT_DEAD)
         rank.exited = status is not None
         return status
 
     def _late(self, rank: RankProcess, deadline: float, behind: int) -> RankOutcome:
-        """A rank past its deadline. One that entered more collectives than another is the one that waits."""
+        """Return the outcome of a late rank. If it entered more collectives than another rank, it only waits."""
         stopped = STOPPED if rank.stopped else ""
         message = f"did not finish within {deadline:.3g} s{stopped}{rank.last_collective}"
         waits = len(rank.collectives) > behind and any(
@@ -245,11 +245,11 @@ class RankGroup(Owner):
         return rank.found("timeout", message, bystander=waits and not stopped)
 
     def details(self) -> list[dict[str, Any]]:
-        """The ranks' whole replies to the last request."""
+        """Return the ranks' whole replies to the last request."""
         return [rank.reply or {} for rank in self.ranks]
 
     def close(self) -> None:
-        """End every rank and all it started."""
+        """End every rank and all processes that it started."""
         self.forkserver.kill([rank.pid for rank in self.ranks if not rank.exited])
         for rank in self.ranks:
             rank.close()
@@ -257,12 +257,12 @@ class RankGroup(Owner):
 
 
 def _grace(broken_at: float, dead: bool) -> float:
-    """How long the other ranks may still take once one has failed, after so many seconds, or is dead."""
+    """Return how much longer the other ranks may take, once one has failed after some seconds, or is dead."""
     return GRACE_AFTER_DEATH if dead else min(GRACE, max(GRACE_LEAST, GRACE_TIMES * broken_at))
 
 
 def in_step(outcomes: list[RankOutcome]) -> bool:
-    """Whether the ranks can go on together: not after one failed alone, or issued collectives that others did not."""
+    """Tell whether the ranks can run another test: not if one failed alone, or their collectives differ."""
     words = {outcome.outcome for outcome in outcomes}
     if len(outcomes) == 1:
         return words <= NOT_BROKEN | {"fail", "error"}
@@ -270,12 +270,12 @@ def in_step(outcomes: list[RankOutcome]) -> bool:
 
 
 def _raised_at_once(outcome: RankOutcome) -> bool:
-    """Whether a rank raised before it entered any collective: nothing of its is on the way to another one."""
+    """Tell whether a rank raised before it entered any collective: it has sent nothing to another rank."""
     return outcome.outcome == "error" and not outcome.collectives
 
 
 def _connected(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[list[Any], list[int]]:
-    """Our ends of what a rank needs, and the descriptors that it is given: control, output, stack and log."""
+    """Open a rank's connections; return our ends, and its descriptors: control, output, stack and log."""
     control, other = socket.socketpair()
     ours.enter_context(control)
     theirs.enter_context(other)

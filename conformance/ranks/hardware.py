@@ -1,4 +1,4 @@
-"""What PyTorch finds on this machine: its accelerators, and the backends of ``torch.distributed``."""
+"""Detect what PyTorch finds on this machine: accelerators, and backends of ``torch.distributed``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import re
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-#: Where the driver of NVIDIA says its version.
+#: The file in which NVIDIA's driver gives its version.
 NVIDIA = "/proc/driver/nvidia/version"
 
 
@@ -46,7 +46,7 @@ class Hardware:
 
 
 def detect() -> Hardware:
-    """Look at this machine; a process of its own counts devices, since one that has touched a driver must not fork."""
+    """Detect what this machine has; another process counts devices: one that used a driver must not fork."""
     import torch.distributed as dist
 
     read_end, write_end = os.pipe()

@@ -1,4 +1,4 @@
-"""What the system grants the controller and the forkserver, which a subject may change: any process may be reached."""
+"""Read and restore resource limits of the controller and the forkserver, which a subject may change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Limits:
 
 
 class PutBack(Enum):
-    """What came of setting limits back: none had changed, all are as they were, or some cannot be set."""
+    """Result of restoring limits: none had changed, all are restored, or some cannot be set."""
 
     NOTHING_TO_DO = auto()
     DONE = auto()
@@ -29,7 +29,7 @@ class PutBack(Enum):
 
 
 def limits_of(pid: int) -> Limits | None:
-    """The limits of a process, 0 for this one; None where they cannot be asked, or the process is gone."""
+    """Read the limits of a process, 0 for this one; None if they cannot be read, or the process has ended."""
     try:
         resources = {kind: resource.prlimit(pid, kind) for kind in KINDS}
         return Limits(resources, os.getpriority(os.PRIO_PROCESS, pid), frozenset(os.sched_getaffinity(pid)))

@@ -1,4 +1,4 @@
-"""What has started processes and ends them."""
+"""Base class for what starts processes and must end them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Self
 
 
 class Owner(ABC):
-    """Owns processes: close it, or use it as a context manager, and they end."""
+    """Own processes: they end when it is closed, or when its context ends."""
 
     @abstractmethod
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Where the ranks of a group stand, and where their process group meets."""
+"""Locate the ranks of a group, and the address where their process group meets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-#: By which the user chooses the network interface that Gloo uses, or several with commas between.
+#: The variable that names the network interface for Gloo, or several separated by commas.
 GLOO_INTERFACE = "GLOO_SOCKET_IFNAME"
 
 
@@ -40,7 +40,7 @@ def this_machine(size: int) -> Place:
 
 
 def no_such_interface(environment: Mapping[str, str] = os.environ) -> str:
-    """Why Gloo cannot set up a process group on the interface that the user chose; empty where it can.
+    """Say why Gloo cannot set up a process group on the interface that the user chose; empty if it can.
 
     >>> no_such_interface({"GLOO_SOCKET_IFNAME": "nope0"})
     "GLOO_SOCKET_IFNAME='nope0': this machine has no such network interface; there are ..."

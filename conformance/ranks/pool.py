@@ -1,4 +1,4 @@
-"""Runs tests on ranks: keeps a rank group while it is good, replaces it after a fault, joins what its ranks say."""
+"""Run tests on ranks: keep a rank group while it is usable, replace it after a fault, join its ranks' outcomes."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from conformance.ranks.starter import Key, Starter, described
 
 #: How long the second look at a failure may take (seconds).
 SECOND_LOOK = 3.0
-#: What the groups that a test makes may take to start, by NCCL and its like: a second or two each (seconds).
+#: How long groups that a test makes may take to start with NCCL and similar backends (seconds).
 GROUPS_ON_DEVICES = 10.0
 
 
 class Pool(Owner):
-    """One rank group at a time, the one that the last test needed. Close it, or use it as a context manager."""
+    """Hold one rank group at a time, that of the last test. Close it, or use it as a context manager."""
 
     def __init__(self, forkserver: Forkserver, settings: Settings, make_group: Callable[..., Any] = RankGroup) -> None:
         self.forkserver = forkserver
@@ -47,20 +47,20 @@ class Pool(Owner):
         self.group: RankGroup | None = None
         self.key: Key | None = None
         self.starting = False
-        self.tests_run = 0  # by the present ranks
-        self.fail_alone: set[tuple[str, str]] = set()  # subjects with clauses that fresh ranks break
-        self.fail_at_once: set[tuple[str, str]] = set()  # and those that break with every collective ended at once
+        self.tests_run = 0  # on the present ranks
+        self.fail_alone: set[tuple[str, str]] = set()  # (subject, clause) that fresh ranks break too
+        self.fail_at_once: set[tuple[str, str]] = set()  # and those that break if every collective ends at once
         self.refusals = Refusals()
         self.unloadable: dict[tuple[str, int], list[RankOutcome]] = {}
         self.give_up = GiveUpRule()
 
     @property
     def files(self) -> set[str]:
-        """What the subjects so far are made of."""
+        """Return the source files of the subjects so far."""
         return self.starter.files
 
     def look_ahead(self, items: Iterable[PlannedTest]) -> None:
-        """Take note of what is to be run, so that modules are imported once and not on every rank."""
+        """Note the planned tests, so that modules are imported once and not on every rank."""
         self.starter.look_ahead(items)
 
     def run(self, item: PlannedTest) -> TestOutcome:
@@ -89,9 +89,9 @@ class Pool(Owner):
         return outcome
 
     def _passes_where_nothing_is_left_behind(self, item: PlannedTest, outcome: TestOutcome) -> bool:
-        """Whether a test that failed passes with every collective ended at once, and nobody waited for one of them.
+        """Tell whether a failed test passes if every collective ends at once, and no call waited for one of them.
 
-        It is asked of a clause until one fails there too.
+        Tried for a clause until a test fails there too.
         """
         broken = (_name(item.subject), item.test.clause)
         is_told = outcome.outcome == "fail" or outcome.message.startswith(DISAGREE)
@@ -105,7 +105,7 @@ class Pool(Owner):
         return passes and self.group is not None and any(told.get("left_behind") for told in self.group.details())
 
     def _passes_alone(self, item: PlannedTest, outcome: TestOutcome) -> bool:
-        """Whether fresh ranks pass a test that failed after others; asked of a clause until one fails there too."""
+        """Tell whether fresh ranks pass a test that failed after others; tried until a test of the clause fails there."""
         broken = (_name(item.subject), item.test.clause)
         came_to_an_end = {rank.outcome for rank in outcome.ranks} <= {"pass", "fail", "error"}
         if outcome.outcome not in {"fail", "error"} or not came_to_an_end or self.tests_run < 2:
@@ -121,12 +121,12 @@ class Pool(Owner):
     def _attempted(
         self, item: PlannedTest, run: Callable[[], list[RankOutcome]], again: bool = True
     ) -> list[RankOutcome]:
-        """The outcomes of a test, whatever happens to the forkserver or in the controller itself."""
+        """Return the outcomes of a test, even if the forkserver dies or the controller raises."""
         try:
             return run()
         except ForkserverDied as error:
             self.begin_again(error)
-            if self.starting and again:  # nothing of this test's subject has run yet
+            if self.starting and again:  # the subject of this test has not run yet
                 return self._attempted(item, run, again=False)
             self.give_up.killed(item)
             return _all_ranks(item, "crash", "the forkserver was killed, and this rank with it")
@@ -135,13 +135,13 @@ class Pool(Owner):
                 raise
             return _all_ranks(item, "skip", str(error))  # no subject is at fault
         except RunnerError:
-            raise  # nor is one where ranks on other machines cannot be reached any more
+            raise  # no subject is at fault if other machines cannot be reached
         except Exception as error:
             self.close()
             return _all_ranks(item, "error", f"the suite itself could not run this test: {described(error, item.size)}")
 
     def put_back(self, outcomes: list[RankOutcome]) -> list[RankOutcome]:
-        """Undo what the test did to the processes that are not its own, and note it as something it changed."""
+        """Undo what the test did to other processes, and record it among its changes."""
         found = tuple(self.forkserver.put_back())
         if not found:
             return outcomes
@@ -149,14 +149,14 @@ class Pool(Owner):
         return [replace(outcome, changed=outcome.changed + found) for outcome in outcomes]
 
     def begin_again(self, error: ForkserverDied) -> None:
-        """Replace the forkserver, unless it never got as far as being ready."""
+        """Replace the forkserver, unless it was never ready."""
         if not self.forkserver.ready:
             raise error
         self.close()
         self.forkserver.restart()
 
     def never_loads(self, subject: SubjectRef | None, outcome: RankOutcome) -> None:
-        """Take note that a subject cannot be loaded in any world, and how that ends."""
+        """Record that a subject cannot be loaded in any world, and the outcome."""
         self.unloadable[_name(subject), 0] = [outcome]
 
     def close(self) -> None:
@@ -166,7 +166,7 @@ class Pool(Owner):
         self.group, self.key = None, None
 
     def forget(self) -> None:
-        """Know nothing of the subjects any more: their files have changed."""
+        """Forget everything about the subjects: their files have changed."""
         self.close()
         self.unloadable.clear()
         self.fail_alone.clear()
@@ -176,7 +176,7 @@ class Pool(Owner):
         self.give_up = GiveUpRule()
 
     def _known(self, item: PlannedTest) -> list[RankOutcome] | None:
-        """The outcomes of a test whose subject is known not to load: the failure is cached."""
+        """Return the cached outcomes of a test whose subject is known not to load, or None."""
         hangs = self.unloadable.get((_name(item.subject), 0))
         if hangs is not None:
             return [replace(hangs[0], rank=rank) for rank in range(item.size)]
@@ -218,14 +218,14 @@ class Pool(Owner):
         return self._outcomes(item, ended_at_once)
 
     def _is_good_for(self, key: Key) -> bool:
-        """Whether the present ranks can run another test, of this subject in this world."""
+        """Tell whether the present ranks can run another test of this subject in this world."""
         group = self.group
         return group is not None and self.key == key and (group.usable or group.refuses) and group.is_sound
 
     def _deadline(self, own: float | None) -> float:
-        """How long a test may take: its own deadline where that is shorter than the run's, with what groups take.
+        """Return how long a test may take: its own deadline if shorter than the run's, and the time to start groups.
 
-        A run that gives more time than usual has a slow subject, which needs more of it in every test.
+        A longer ``--timeout`` than usual means a slow subject: the test's own deadline grows in proportion.
         """
         limit = self.settings.timeout
         starting = 0.0 if self.settings.device == "cpu" else GROUPS_ON_DEVICES
@@ -233,7 +233,7 @@ class Pool(Owner):
         return limit if own is None else min(own * slower + starting, limit)
 
     def _replace(self, key: Key) -> list[RankOutcome] | None:
-        """Have fresh ranks for ``key``; return their outcomes if the subject cannot be loaded there."""
+        """Start fresh ranks for ``key``; return their outcomes if the subject cannot be loaded there."""
         self.close()
         group = self.starter.start(key, self.settings)
         self.starting = False
@@ -249,9 +249,9 @@ class Pool(Owner):
         return None
 
     def _second_look(self, item: PlannedTest, outcomes: list[RankOutcome]) -> list[RankOutcome]:
-        """Run collectives that did not match once more with PyTorch's distributed debugging, for its words alone."""
+        """Run mismatched collectives again with PyTorch's distributed debugging, to quote its message."""
         broken = {outcome.outcome for outcome in outcomes} & {"error", "crash", "timeout"}
-        is_told = self.settings.debug or is_simulated(self.settings.backend)  # in our own words
+        is_told = self.settings.debug or is_simulated(self.settings.backend)  # the message is already ours
         if not (broken and item.group and at_odds(outcomes)) or is_told or self._known(item):
             return outcomes
         self.close()

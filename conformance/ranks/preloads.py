@@ -1,4 +1,4 @@
-"""What is imported once, before ranks are forked, so that no rank has to."""
+"""Import modules once, before ranks are forked, so that no rank has to."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ PRELOAD = (
     "conformance.kit.expect",
     "conformance.kit.specs",
 )
-#: What seeds are set in where it is installed: its import takes longer than many a test.
+#: Libraries whose seeds are set if installed: their import takes longer than many tests.
 OPTIONAL = ("numpy.random",)
-#: What torch.func imports when it first computes a gradient: as long again as torch itself, so only where tests do.
+#: What torch.func imports at its first gradient: this takes as long as torch, so only if tests need it.
 TRANSFORMS = (
     "torch._dynamo.compiled_autograd",
     "torch._functorch.eager_transforms",
@@ -30,12 +30,12 @@ TRANSFORMS = (
 
 
 def preload(modules: Sequence[str]) -> None:
-    """Import what ranks would import one by one, and take away the empty cache folder that torch.func makes."""
+    """Import what each rank would import, and remove the empty cache folder that torch.func makes."""
     cache = "TORCHINDUCTOR_CACHE_DIR"
     given = cache in os.environ
     with importing():
         for name in modules:
-            with contextlib.suppress(ImportError):  # a rank, which may find it elsewhere, says so if it cannot
+            with contextlib.suppress(ImportError):  # a rank may find it elsewhere, and reports it if not
                 importlib.import_module(name)
     if not given and cache in os.environ:
         with contextlib.suppress(OSError):
@@ -44,11 +44,11 @@ def preload(modules: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def importing() -> Iterator[None]:
-    """Around imports that every fork is to share.
+    """Wrap imports that every fork shares.
 
-    What torch warns of while it is imported is not the user's, nor are the user's filters, such as
-    PYTHONWARNINGS=error, for torch. The garbage collector would go through all that is imported again and again, a
-    fifth of the time; afterwards it is to leave that alone, so that forks share the memory.
+    Warnings of torch's import do not concern the user, and the user's filters, such as PYTHONWARNINGS=error, are not
+    meant for torch. The garbage collector is off, which saves a fifth of the time; afterwards it ignores what was
+    imported, so that forks share that memory.
     """
     gc.disable()
     try:

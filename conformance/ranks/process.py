@@ -1,4 +1,4 @@
-"""One rank as the controller knows it: what it says, what it prints, how it ended."""
+"""Represent one rank in the controller: its replies, its output, and how it ended."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from conformance.ranks.channel import RANK_BROKE, Frames, Garbled, give
 
 #: How much of what a rank prints is kept: the end of it (bytes).
 OUTPUT_KEPT = 16_384
-#: How much is read at once, so that a rank that prints for ever does not keep the controller from its clock (bytes).
+#: How much is read at once, so that a rank that prints endlessly does not delay the controller (bytes).
 READ_AT_ONCE = 1 << 20
-#: How long a rank that does not read may keep the controller from writing to it (seconds).
+#: How long the controller tries to write to a rank that does not read (seconds).
 PUT_LIMIT = 5.0
 
 
-#: What a reply may hold beside its outcome, and of what type.
+#: What a reply may contain beside its outcome, by type.
 TEXTS, LISTS = ("message", "likely", "spec", "types"), ("changed", "files")
 
 
 def is_reply(message: dict[str, Any], loading: bool) -> bool:
-    """Whether a message is the answer to a request, as far as its types go: a subject may have written it.
+    """Tell whether a message has the types of a reply; a subject may have written it.
 
     >>> is_reply({"outcome": "pass", "changed": ["umask"]}, loading=False)
     True
@@ -49,7 +49,7 @@ def _is_texts(value: object) -> bool:
 
 @dataclass
 class RankProcess:
-    """One rank: its process, its connection, and what came through it since the last request."""
+    """One rank: its process, its connection, and what has arrived since the last request."""
 
     rank: int
     pid: int
@@ -62,7 +62,7 @@ class RankProcess:
     output: bytearray = field(default_factory=bytearray)
     reply: dict[str, Any] | None = None
     offered: list[Any] = field(default_factory=list)
-    raised: bool = False  # before it offered that
+    raised: bool = False  # before it offered that value
     seen: list[str] | None = None  # the collectives entered by the deadline
     call_seconds: float = 0.0  # the processor time of the subject's first call that came back
     loading: bool = False
@@ -73,16 +73,16 @@ class RankProcess:
 
     @property
     def finished(self) -> bool:
-        """Whether nothing more is to come of the present request."""
+        """Tell whether the present request has ended."""
         return self.reply is not None or self.gone
 
     @property
     def outcome(self) -> str:
-        """What is known so far."""
+        """Return the outcome so far; empty while there is none."""
         return "crash" if self.gone else self.reply["outcome"] if self.reply is not None else ""
 
     def begin(self, message: dict[str, Any] | None) -> None:
-        """Put a request; None where the rank has something to say unasked."""
+        """Send a request; None if the rank sends something by itself, as when it is ready."""
         self.reply = None
         self.output.clear()
         self.offered.clear()
@@ -96,14 +96,14 @@ class RankProcess:
             self.put({**message, "serial": self.serial})
 
     def put(self, message: dict[str, Any]) -> None:
-        """Send the rank a message; one that will not take it counts as gone."""
+        """Send the rank a message; a rank that does not accept it counts as gone."""
         try:
             give(self.control, message, PUT_LIMIT)
         except OSError:
             self.gone = True
 
     def hear(self) -> bool:
-        """Called when the socket is readable: take what the rank says, or note that it is gone. False for nothing."""
+        """Receive messages from a readable socket, or note that the rank is gone. False if nothing arrived."""
         try:
             data = self.control.recv(1 << 16)
             messages = self.frames.feed(data)
@@ -120,7 +120,7 @@ class RankProcess:
         return True
 
     def hear_all(self) -> None:
-        """Take everything that has arrived, up to the reply."""
+        """Receive everything that has arrived, up to the reply."""
         while not self.finished and self.hear():
             pass
 
@@ -145,7 +145,7 @@ class RankProcess:
         self.garbled = f"something other than the suite wrote to the rank's connection: {what}"
 
     def drain(self) -> bool:
-        """Called when the rank has printed something: keep the end of it. False once its output is closed."""
+        """Read what the rank has printed, and keep the end of it. False if its output is closed."""
         for _ in range(READ_AT_ONCE >> 16):
             try:
                 data = os.read(self.output_end, 1 << 16)
@@ -158,7 +158,7 @@ class RankProcess:
         return True
 
     def ask_for_stack(self) -> None:
-        """Have the rank write its stack; a C call that never returns does not keep it from that."""
+        """Have the rank write its stack, which works even during a C call that never returns."""
         try:
             os.kill(self.pid, signal.SIGUSR1)
         except ProcessLookupError:
@@ -166,52 +166,52 @@ class RankProcess:
 
     @property
     def has_stack(self) -> bool:
-        """Whether the stack was written, or never will be."""
+        """Tell whether the stack was written, or never will be."""
         return self.gone or self.stopped or self.stack_size > 0
 
     @property
     def stack_size(self) -> int:
-        """How much of the stack was written until now, in bytes."""
+        """Return the size of the stack written so far, in bytes."""
         return os.fstat(self.stack_file).st_size
 
     @property
     def stopped(self) -> bool:
-        """Whether a signal has stopped the process, as SIGSTOP does."""
+        """Tell whether a signal such as SIGSTOP has stopped the process."""
         return procfs.state(self.pid) == b"T"
 
     @property
     def dead(self) -> bool:
-        """Whether nothing is left of the process but its exit status."""
+        """Tell whether the process has ended, except for its exit status."""
         return procfs.state(self.pid) in {b"Z", b"X"}
 
     @property
     def collectives(self) -> list[str]:
-        """The collectives that the rank has entered since the last request."""
+        """Return the collectives that the rank has entered since the last request."""
         return read_log(self.log_file) if self.seen is None else self.seen
 
     def leave_alone(self) -> None:
-        """Tell the rank, which raised, that nobody comes to the exchange that it asked for."""
+        """Notify the rank, which raised, that no other rank will join its exchange."""
         self.offered.clear()
         self.raised = False
         self.put({})
 
     def note_deadline(self) -> None:
-        """From here on nothing counts: the signal that asks for a stack may wake what was stuck."""
+        """Stop counting collectives: the signal for a stack may wake a call that was stuck."""
         self.seen = read_log(self.log_file)
 
     @property
     def last_collective(self) -> str:
-        """The last collective that the rank entered, as the end of a sentence."""
+        """Name the last collective that the rank entered, as the end of a sentence."""
         entered = self.collectives
         return f"; the last collective it entered: {entered[-1]}" if entered else ""
 
     @property
     def last_line(self) -> str:
-        """The last line that the rank printed."""
+        """Return the last line that the rank printed."""
         return clipped("".join(self.output.decode("utf-8", "backslashreplace").splitlines()[-1:]))
 
     def said(self) -> RankOutcome:
-        """What the rank itself says of the request; that a subject cannot be tested is an error, as far as tests go."""
+        """Return the rank's own outcome; that a subject cannot be tested counts as an error."""
         reply = self.reply or {}
         outcome: Outcome = "error" if reply["outcome"] == BAD_SUBJECT else reply["outcome"]
         changed = tuple(clipped(name, 100) for name in reply.get("changed", ())[:50])
@@ -220,7 +220,7 @@ class RankProcess:
         return self.found(outcome, message, likely=likely, changed=changed, judgements=judged)
 
     def found(self, outcome: Outcome, message: str, **more: Any) -> RankOutcome:
-        """An outcome of this rank with its last words: stack, output, collectives."""
+        """Make an outcome of this rank with its stack, output and collectives."""
         return RankOutcome(
             rank=self.rank,
             outcome=outcome,
@@ -232,7 +232,7 @@ class RankProcess:
         )
 
     def ended(self, status: int | None) -> RankOutcome:
-        """The outcome of a rank that exited; ``status`` is None where it only closed its connection."""
+        """Return the outcome of a rank that exited; ``status`` is None if it only closed its connection."""
         broke = self.broke or (self.last_line if status == RANK_BROKE else "")
         if broke:
             return self.found("error", f"the suite's own code on this rank raised {broke}", exitcode=status)
@@ -251,7 +251,7 @@ class RankProcess:
         return self.found("crash", message, exitcode=status, signal=name)
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close all its descriptors."""
         self.control.close()
         os.close(self.output_end)
         os.close(self.stack_file)

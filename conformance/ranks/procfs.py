@@ -1,4 +1,4 @@
-"""What Linux says of a process under /proc; elsewhere nothing is known, and nothing is found."""
+"""Read about processes in Linux's /proc; on other systems the functions find nothing."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER = 1, 36, 37
 
 
 def prctl(option: int, value: int) -> None:
-    """Call Linux's prctl; elsewhere nothing happens."""
+    """Call Linux's prctl; do nothing on other systems."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def is_subreaper() -> bool:
-    """Whether orphans among this process's descendants become its children."""
+    """Tell whether orphans among this process's descendants become its children."""
     answer = ctypes.c_int(0)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(answer), 0, 0, 0)
@@ -25,12 +25,12 @@ def is_subreaper() -> bool:
 
 
 def is_there() -> bool:
-    """Whether anything is known of processes here."""
+    """Tell whether this system has /proc."""
     return os.path.exists("/proc/self/stat")
 
 
 def state(pid: int) -> bytes:
-    """The letter that ``ps`` shows, such as ``T`` for a process that a signal stopped; empty once it is gone.
+    """Return the state letter of ``ps``, such as ``T`` for a stopped process; empty if there is no such process.
 
     >>> state(os.getpid())
     b'R'
@@ -41,7 +41,7 @@ def state(pid: int) -> bytes:
 
 
 def ticks(pid: int) -> int:
-    """The processor time of all threads of a process, in clock ticks; 0 once it is gone.
+    """Return the processor time of all threads of a process, in clock ticks; 0 if there is no such process.
 
     >>> ticks(os.getpid()) > 0
     True
@@ -52,7 +52,7 @@ def ticks(pid: int) -> int:
 
 
 def processor_seconds(pid: int) -> float:
-    """The same in seconds.
+    """Return the same in seconds.
 
     >>> processor_seconds(os.getpid()) > 0
     True
@@ -61,7 +61,7 @@ def processor_seconds(pid: int) -> float:
 
 
 def would_run(pid: int) -> bool:
-    """Whether any thread of a process runs, or waits for a processor or a disk.
+    """Tell whether any thread of a process runs, or waits for a processor or a disk.
 
     >>> would_run(os.getpid())
     True
@@ -75,7 +75,7 @@ def would_run(pid: int) -> bool:
 
 
 def children(pid: int) -> set[int]:
-    """The processes that a process has started or adopted."""
+    """Return the processes that a process has started or adopted."""
     found: list[bytes] = []
     with contextlib.suppress(OSError):
         for task in os.listdir(f"/proc/{pid}/task"):

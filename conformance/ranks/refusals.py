@@ -1,4 +1,4 @@
-"""Ranks that refuse every call of their subject: they serve the next test too, where fresh ranks would say the same."""
+"""Reuse ranks that refuse every call of their subject, if fresh ranks would refuse too."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from conformance.core.outcomes import RankOutcome
 from conformance.ranks.group import RankGroup
 from conformance.ranks.starter import Key
 
-#: How a test may end that has no call of the subject to judge.
+#: How a test may end if no call of the subject returned.
 CALLED_NOTHING = {"pass", "skip", "not-applicable"}
 
 
 class Refusals:
-    """How fresh ranks refused their subjects, and whether the present ranks are still believed.
+    """Record how fresh ranks refused their subjects, and whether the present ranks can still be trusted.
 
-    A subject that takes other arguments is refused in a hundred tests. What else happens on ranks that are kept
-    after that may come of what those calls left behind.
+    A subject that takes other arguments is refused in a hundred tests. Any other outcome on ranks that were kept
+    may be caused by what the refused calls left behind.
     """
 
     def __init__(self) -> None:
         self.of_fresh_ranks: set[tuple[object, ...]] = set()
-        self.known = False  # whether the last test was refused in one of these ways
-        self.kept = False  # whether the present ranks are, although tests were refused there
+        self.known = False  # whether the last test was refused in a known way
+        self.kept = False  # whether the present ranks were kept although they refused tests
 
     def believes(self, group: RankGroup, key: Key | None, outcomes: list[RankOutcome], first: bool) -> bool:
-        """Whether fresh ranks would have said the same.
+        """Tell whether fresh ranks would have the same outcomes.
 
         Args:
             group: the ranks.
             key: which subject is on them.
-            outcomes: what they said of a test.
+            outcomes: their outcomes of a test.
             first: whether it was their first one.
         """
         refusal = _refusal(group, key, outcomes)
@@ -41,6 +41,6 @@ class Refusals:
 
 
 def _refusal(group: RankGroup, key: Key | None, outcomes: list[RankOutcome]) -> tuple[object, ...]:
-    """Which subject these ranks refused, with what words and where; empty where they did not."""
+    """Return which subject these ranks refused, the message and the place; empty if they did not."""
     accidents = [accident_of(outcome, outcome.message.partition("\n")[0]) for outcome in outcomes]
     return (key, *((each.words, each.place[-1:]) for each in accidents)) if group.refuses else ()

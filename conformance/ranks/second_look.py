@@ -1,4 +1,4 @@
-"""What is said of a failure once it was looked at again: on fresh ranks, without overlap, or by PyTorch's debugging."""
+"""Explain a failure after a second run: on fresh ranks, without overlap, or with PyTorch's debugging."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import replace
 from conformance.core.outcomes import RankOutcome, TestOutcome
 from conformance.core.plan import PlannedTest
 
-#: Files of PyTorch's compiler that are on a stack while it compiles, and not while what it made is running.
-#: Of a long stack, not all may be there: what the compiler traces with is nearer to the top than itself.
+#: Files of PyTorch's compiler that are on a stack while it compiles, but not while compiled code runs.
+#: A long stack may be cut; these files of the compiler are near its top.
 _COMPILING = re.compile(
     r"/torch/(?:_dynamo/(?!eval_frame|external_utils)|_functorch/_aot_autograd/|_inductor/"
     r"|_subclasses/(?:fake|functional)_tensor|fx/experimental/(?:proxy_tensor|symbolic_shapes))"
@@ -22,13 +22,13 @@ STILL_COMPILING = (
 
 
 def still_compiling(item: PlannedTest, outcomes: Sequence[RankOutcome]) -> bool:
-    """Whether a rank was out of time because the compiler is slow, which says nothing about what it compiles."""
+    """Tell whether a rank reached its deadline while PyTorch was compiling, which says nothing about the subject."""
     late = [outcome for outcome in outcomes if outcome.outcome == "timeout" and not outcome.bystander]
     return item.test.compiles and any(_COMPILING.search(outcome.stack) for outcome in late)
 
 
 def due_to(cause: str, outcome: TestOutcome) -> TestOutcome:
-    """The outcome of a test that passes where this cause is taken away. What its ranks took for the cause is none."""
+    """Attribute an outcome to a cause: without it the test passes. Other likely causes are dropped."""
     message = outcome.message
     for guess in {outcome.likely, *(rank.likely for rank in outcome.ranks)}:
         message = message.replace(f"\nlooks like: {guess}", "")
@@ -40,13 +40,13 @@ def due_to(cause: str, outcome: TestOutcome) -> TestOutcome:
 
 
 def annotated(outcomes: Sequence[RankOutcome], again: Sequence[RankOutcome]) -> list[RankOutcome]:
-    """Outcomes with what each rank said when the test was run again with that debugging on."""
+    """Add to outcomes the message of each rank when the test ran again with debugging on."""
     said = {outcome.rank: _mismatch(outcome.message) for outcome in again}
     return [_annotated(outcome, said.get(outcome.rank, "")) for outcome in outcomes]
 
 
 def _mismatch(message: str) -> str:
-    """The line in which PyTorch's debugging names collectives that do not match."""
+    """Return the line in which PyTorch's debugging names collectives that do not match."""
     lines = message.splitlines()
     return next((line for line in lines if "mismatch" in line.lower() or "Detected" in line), "")
 

@@ -1,4 +1,4 @@
-"""What all rank groups of a run have in common."""
+"""Settings that all rank groups of a run share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Settings:
-    """How ranks are started, and how long they may take."""
+    """How ranks are started, and how long tests may take."""
 
     backend: str = "gloo"
     device: str = "cpu"
@@ -21,5 +21,5 @@ class Settings:
 
 
 def search_path() -> tuple[str, ...]:
-    """Where ranks look for subjects: in the current directory first, as ``python -m`` has it."""
+    """Return where ranks look for subjects: the current directory first, as for ``python -m``."""
     return tuple(dict.fromkeys([os.getcwd(), *filter(None, sys.path)]))

@@ -1,4 +1,4 @@
-"""Starts rank groups and has them load subjects; what fails again and again is not tried for ever."""
+"""Start rank groups and load subjects on them; give up after repeated failures."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from conformance.ranks.settings import Settings
 #: How long new ranks may take to report; a machine under load is slow, not broken (seconds).
 START_LIMIT = 60.0
 IMPORTING = "while the subject was imported"
-#: After so many starts of a number of ranks that failed in a row, no more are tried.
+#: After this many failed starts in a row of one world size, no more are tried.
 FAILED_STARTS = 3
 
 
 @dataclass(frozen=True)
 class Key:
-    """What a rank group is good for: the compiler leaves marks, and has ranks of its own."""
+    """Identify a rank group by subject and world; tests of the compiler have ranks of their own."""
 
     subject: SubjectRef | None
     size: int
@@ -36,20 +36,20 @@ class Key:
 
 
 class Starter:
-    """Starts the rank groups of a run."""
+    """Start the rank groups of a run."""
 
     def __init__(self, forkserver: Forkserver, make_group: Callable[..., Any]) -> None:
         self.forkserver = forkserver
         self.make_group = make_group  # on ranks of this machine, or of several
         self.started = False
         self.failed: dict[int, list[str]] = {}
-        self.files: set[str] = set()  # what the subjects so far are made of
-        self.modules: tuple[str, ...] = ()  # what the tests to come import
+        self.files: set[str] = set()  # source files of the subjects so far
+        self.modules: tuple[str, ...] = ()  # modules of the tests to come
         #: And what else some of them do, which takes long, by the ranks that run meanwhile: the last that do without.
         self.meanwhile: dict[Key, list[Sequence[str]]] = {}
 
     def look_ahead(self, items: Iterable[PlannedTest]) -> None:
-        """Take note of what is to be run, so that modules are imported once and not on every rank."""
+        """Note the planned tests, so that modules are imported once and not on every rank."""
         planned = [item for item in items if not item.left_out]
         self.modules = tuple(sorted({item.test.module for item in planned if not item.test.compiles}))
         compiler = tuple(sorted({item.test.module for item in planned if item.test.compiles}))
@@ -63,7 +63,7 @@ class Starter:
                 self.meanwhile.setdefault(key, []).append(modules)
 
     def start(self, key: Key, settings: Settings) -> RankGroup:
-        """Ranks that have reported to be ready.
+        """Start ranks, and wait until they report that they are ready.
 
         Raises:
             StartFailed: they have not.
@@ -106,7 +106,7 @@ class Starter:
         settings: Settings,
         look: Literal["samples", "types"] | None = None,
     ) -> list[RankOutcome]:
-        """Have ranks import a subject and, where asked for, take its samples, or hold its types against a call."""
+        """Have ranks import a subject and, if requested, make its samples or compare its types with a call."""
         request = {
             "op": "load",
             "path": settings.path,
@@ -130,17 +130,17 @@ class Starter:
 
 
 def cannot_be_tested(outcome: RankOutcome, details: Mapping[str, Any]) -> bool:
-    """Whether a rank, asked to load a subject, says that it cannot be tested as it is named.
+    """Tell whether a rank that loaded a subject reports that it cannot be tested.
 
     Args:
-        outcome: what the rank gave.
+        outcome: the rank's outcome.
         details: its whole reply.
     """
     return outcome.outcome == "error" and details.get("outcome") == BAD_SUBJECT
 
 
 def described(error: Exception, size: int) -> str:
-    """What went wrong in the controller, and what to do about it where that is known."""
+    """Describe an error in the controller, and what to do about it if that is known."""
     if isinstance(error, OSError) and error.errno == errno.EMFILE:
         most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         return f"{size} ranks need more open files than the {most} that this process may have; raise `ulimit -n`"

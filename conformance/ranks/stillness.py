@@ -1,4 +1,4 @@
-"""Whether processes do nothing: they wait for others, however busy the machine is."""
+"""Detect processes that only wait for others, however busy the machine is."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from conformance.ranks import procfs
 
-#: Processes that take no processor time for so long only wait (seconds).
+#: Processes without processor time for this long only wait (seconds).
 LONG = 1.0
-#: The same for ranks whose peer is dead: its connections are closed, and who waits for it wakes up at once.
+#: The same for ranks whose peer is dead: its connections are closed, so a waiting rank wakes up at once.
 LONG_AFTER_DEATH = 0.1
 
 
 class Stillness:
-    """How long some processes have done nothing, as far as it was looked at."""
+    """Measure how long some processes have been idle, between calls of :meth:`of`."""
 
     def __init__(self, long: float = LONG) -> None:
         self.long = long
@@ -21,11 +21,11 @@ class Stillness:
         self.taken: list[int] = []
 
     def of(self, pids: Sequence[int], now: float) -> bool:
-        """Whether none of these processes has done anything for a while; False where none is there, or nobody knows."""
+        """Tell whether all these processes have been idle for a while; False if there are none, or no /proc."""
         if not procfs.is_there():
             return False
         taken = [procfs.ticks(pid) for pid in pids]
-        # On a busy machine a process may get no time for a while, and would take it.
+        # On a busy machine a runnable process may get no processor for a while.
         if not pids or taken != self.taken or any(map(procfs.would_run, pids)):
             self.since, self.taken = now, taken
             return False

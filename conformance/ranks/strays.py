@@ -1,4 +1,4 @@
-"""Processes that a subject started and that outlived the forkserver: the controller adopts them and ends them."""
+"""Adopt and end processes that a subject started and that outlived the forkserver."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import threading
 from conformance.ranks import procfs
 from conformance.ranks.clock import monotonic, sleep
 
-#: How long processes may take to be gone once they are killed (seconds).
+#: How long killed processes may take to end (seconds).
 END_LIMIT = 3.0
-#: Forkservers of this process that are to live; another thread may have one of its own.
+#: Forkservers of this process that must not be killed; another thread may have one of its own.
 FORKSERVERS: set[int] = set()
-#: Those of them that wait for another run: what falls to this process meanwhile is none of theirs.
+#: Those that rest between runs: processes adopted meanwhile are not theirs.
 AT_REST: set[int] = set()
-#: Held from when a forkserver is started until it stands there, and while processes are looked for and killed.
+#: Held while a forkserver is started and registered, and while stray processes are killed.
 STARTING = threading.Lock()
 
 
 class Strays:
-    """Adopts orphans for as long as there is a forkserver.
+    """Adopt orphans while there is a forkserver.
 
-    While the forkserver lives, it adopts them itself. So whatever falls to this process appears once the forkserver
-    is dead, and none of the children that were there before is one of them.
+    While the forkserver lives, it adopts them itself. So this process gets orphans only after the forkserver has died,
+    and children that it had before are not among them.
     """
 
     def __init__(self) -> None:
@@ -34,17 +34,17 @@ class Strays:
         self.note()
 
     def note(self) -> None:
-        """Take note of the children there are: they are not a subject's."""
+        """Note the present children: they do not belong to a subject."""
         self.known = procfs.children(os.getpid())
 
     def sweep(self) -> None:
-        """Kill every process that was adopted since, and what it leaves in turn."""
+        """Kill every process that was adopted since, and its children."""
         limit = monotonic() + END_LIMIT
         while self._killed() and monotonic() < limit:
             sleep(0.005)
 
     def _killed(self) -> bool:
-        """Kill those that are there; whether there were any."""
+        """Kill adopted processes; return whether there were any."""
         with STARTING:
             adopted = self._adopted()
             for pid in adopted:
@@ -60,13 +60,13 @@ class Strays:
         return [pid for pid in found if _session(pid) != own]
 
     def close(self) -> None:
-        """Adopt nobody any more, unless this process did before."""
+        """Stop adopting orphans, unless this process did so before."""
         if not self.was_subreaper and FORKSERVERS <= AT_REST:
             procfs.prctl(procfs.PR_SET_CHILD_SUBREAPER, 0)
 
 
 def _session(pid: int) -> int:
-    """The session of a process; every rank has one of its own. 0 once the process is gone."""
+    """Return the session of a process; every rank has one of its own. 0 if the process has ended."""
     with contextlib.suppress(ProcessLookupError):
         return os.getsid(pid)
     return 0

@@ -1,4 +1,4 @@
-"""Work that nobody waits for: a test that fails is run again with every collective ended before it returns."""
+"""Detect a missing wait(): a failed test runs again with every collective ended before it returns."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ import torch.distributed as dist
 from conformance.core.disagreement import POINT_TO_POINT
 from conformance.ranks.collectives import METHODS
 
-#: How long a send or a receive is given, which ends when the other rank has issued its own (seconds).
+#: How long a send or a receive may take, which ends when the other rank has issued its own (seconds).
 MOMENT = 0.005
 
 
 class Work:
-    """The work that was started, and whether somebody waited for it."""
+    """Collectives that were started, and which of them were waited for."""
 
     def __init__(self) -> None:
         self._running: dict[int, weakref.ref[Any]] = {}
         self._dropped = 0
 
     def started(self, work: Any) -> None:
-        """Note work that a collective returned."""
+        """Record the work that a collective returned."""
         key = id(work)
         self._running[key] = weakref.ref(work, lambda _: self._gone(key))
 
     def waited_for(self, work: Any) -> None:
-        """Note that somebody waits for it."""
+        """Record that it is waited for."""
         self._running.pop(id(work), None)
 
     def _gone(self, key: int) -> None:
@@ -40,13 +40,13 @@ class Work:
 
     @property
     def is_left(self) -> bool:
-        """Whether nobody waited for some of it."""
+        """Tell whether some of it was never waited for."""
         return bool(self._dropped or self._running)
 
 
 @contextlib.contextmanager
 def ended_at_once() -> Iterator[Work]:
-    """End every collective of the block before the call that starts it returns, whether anybody waits for it or not."""
+    """End every collective of the block before the call that starts it returns."""
     known, wait = Work(), dist.Work.wait
 
     def waiting(work: Any, *args: Any, **options: Any) -> Any:

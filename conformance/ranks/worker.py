@@ -1,4 +1,4 @@
-"""What a rank does: joins the process group, imports the subject, runs test bodies, and says how each one ended."""
+"""Run a rank: join the process group, import the subject, run test bodies, and report how each ended."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from conformance.ranks.channel import Channel
 from conformance.ranks.place import GLOO_INTERFACE
 from conformance.ranks.unwaited import Work, ended_at_once
 
-#: A group's own timeout: far beyond any test's deadline, which is the controller's to keep.
+#: A group's own timeout: far beyond any test's deadline, which the controller keeps.
 GROUP_TIMEOUT = timedelta(hours=1)
-#: What has NCCL's watchdog end processes: the ranks of a test are the controller's to end, and innocent ones go on.
+#: Variables that let NCCL's watchdog end processes: only the controller ends ranks, and innocent ones go on.
 WATCHDOG = (
     "TORCH_NCCL_ASYNC_ERROR_HANDLING",
     "TORCH_NCCL_ENABLE_MONITORING",
@@ -48,7 +48,7 @@ def main(configuration: dict[str, Any], descriptors: dict[str, int], made: type[
     """Be one rank until the controller hangs up.
 
     Args:
-        made: what answers, where it is not one :class:`Rank`.
+        made: the class that answers requests, if not :class:`Rank`.
         configuration: rank, size, backend, device, group (whether to set one up), host, port, interface, debug.
         descriptors: control, output, stack, log and, on rank 0 of a group, listener.
     """
@@ -62,7 +62,7 @@ def main(configuration: dict[str, Any], descriptors: dict[str, int], made: type[
 
 
 def no_warnings() -> None:
-    """Ignore warnings, as ``check`` does: the suite provokes them, and whoever made errors of them meant other code."""
+    """Ignore warnings, as ``check`` does: the suite provokes them, and the user's filters are meant for other code."""
     warnings.simplefilter("ignore")
 
 
@@ -77,7 +77,7 @@ def _standard_streams(output: int) -> None:
 
 
 class Rank:
-    """One rank of a world: answers the controller's requests one by one."""
+    """One rank of a world: it answers the controller's requests one by one."""
 
     def __init__(self, channel: Channel, configuration: dict[str, Any], log: int, listener: int | None) -> None:
         self.channel = channel
@@ -95,12 +95,12 @@ class Rank:
         self.set_up(configuration, listener)
 
     def set_up(self, configuration: dict[str, Any], listener: int | None) -> None:
-        """Join the process group, where there is one."""
+        """Join the process group, if there is one."""
         set_current_device(self.world.device)
         if configuration["group"]:
             self.join(listener)
-        self.growth = Growth()  # what a driver and a backend take is not what tests leave behind
-        self.recording = collectives.recorded(self.log)  # as long as the rank lives
+        self.growth = Growth()  # memory of a driver and a backend is not left by a test
+        self.recording = collectives.recorded(self.log)  # for the life of the rank
         self.recording.__enter__()
 
     def join(self, listener: int | None) -> None:
@@ -131,7 +131,7 @@ class Rank:
             timeout=GROUP_TIMEOUT,
             device_id=None if device.type == "cpu" else device,
         )
-        if device.type != "cpu":  # what starting the backend takes is not the first test's
+        if device.type != "cpu":  # the first test must not pay for the start of the backend
             dist.all_reduce(torch.zeros(1, device=device))
             synchronize(self.world.device)
 
@@ -144,7 +144,7 @@ class Rank:
             operations[request["op"]](request)
 
     def exchange(self, value: Any, raised: bool = False) -> list[Any]:
-        """Trade a plain value with all ranks of the world, through the controller.
+        """Exchange a plain value with all ranks of the world, through the controller.
 
         Raises:
             LeftAlone: this rank has raised, and the others wait for it elsewhere.
@@ -158,7 +158,7 @@ class Rank:
         return list(answer["values"])
 
     def load(self, request: dict[str, Any]) -> None:
-        """Import the subject, and whatever is to be set up before it."""
+        """Call the setups, then import the subject."""
         sys.path[:0] = [path for path in request["path"] if path not in sys.path]
 
         def importing() -> None:
@@ -179,11 +179,11 @@ class Rank:
         self.channel.send({"event": "done", "serial": request["serial"], **done})
 
     def look(self, kind: str) -> None:
-        """Take the subject's samples, or hold its types against a call."""
+        """Make the subject's samples, or compare its types with a call."""
         self.look_in(self.world, kind)
 
     def look_in(self, world: World, kind: str) -> None:
-        """The same on one rank of a world."""
+        """Do the same on one rank of a world."""
         assert self.subject is not None
         if kind == "samples":
             self.subject.samples(world)
@@ -193,8 +193,8 @@ class Rank:
             expect_fitting_types(self.subject, world)
 
     def test(self, request: dict[str, Any]) -> None:
-        """Run one test body and report its outcome and what it changed around it."""
-        no_warnings()  # whatever the subject's import has asked for
+        """Run one test body; report its outcome and its changes of the process."""
+        no_warnings()  # even if the subject's import changed the filters
         before = self.around or isolation.snapshot()
         self.log.clear()
 
@@ -209,19 +209,19 @@ class Rank:
                 ended = attempted(running)
         else:
             work, ended = Work(), attempted(running)
-        # What a kernel runs into belongs to the test that started it; a device that has failed is of no more use.
+        # An error in a kernel belongs to the test that started it; a device that failed cannot be used again.
         device = attempted(lambda: synchronize(self.world.device))
         done = asdict(device if ended.outcome == "pass" != device.outcome else ended)
-        if done["outcome"] == BAD_SUBJECT:  # its inputs, which were good before, now are not
+        if done["outcome"] == BAD_SUBJECT:  # its inputs were good before
             done["outcome"] = "error"
-        self.around = isolation.snapshot()  # as the next test finds it, too
+        self.around = isolation.snapshot()  # the next test begins with this state
         done["changed"] = isolation.differences(before, self.around) + self.growth.differences()
         done["changed"] += ["memory that is not its own"] if self.world.known.pop(SPOILED, False) else []
         done["changed"] += [] if device.outcome == "pass" else ["the device, which no longer answers"]
         done["judgements"] = self.world.known.pop(JUDGED, [])
         done["left_behind"] = work.is_left
         isolation.settle()
-        answered = bool(ANSWERED)  # by now; ranks that still refuse every call are good for the next test
+        answered = bool(ANSWERED)  # so far; ranks that refuse every call can be reused
         self.channel.send({"event": "done", "serial": request["serial"], "answered": answered, **done})
 
 
@@ -238,7 +238,7 @@ def synchronize(device: str) -> None:
 
 
 def attempted(action: Callable[[], object]) -> Attempt:
-    """Run something and say how it ended: nobody interrupts a rank, so a KeyboardInterrupt is the subject's own."""
+    """Run something and return how it ended; a KeyboardInterrupt on a rank comes from the subject."""
     try:
         return attempt(action)
     except KeyboardInterrupt as error:
@@ -246,7 +246,7 @@ def attempted(action: Callable[[], object]) -> Attempt:
 
 
 def named(request: dict[str, Any]) -> Subject | None:
-    """The subject that a request names, or carries: only the controller's own process makes such pickles."""
+    """Load the subject that a request names, or contains as a pickle: only the controller makes these."""
     if request.get("payload"):
         import base64
 
@@ -259,7 +259,7 @@ def named(request: dict[str, Any]) -> Subject | None:
 
 
 def files_of(modules: set[str]) -> list[str]:
-    """The source files of some modules: what a watched subject is made of."""
+    """List the source files of some modules, for ``watch``."""
     return sorted({str(getattr(sys.modules.get(name), "__file__", None) or "") for name in modules} - {""})
 
 
@@ -267,7 +267,7 @@ def set_up(reference: str) -> None:
     """Call ``module:callable`` once on a rank, before any subject is imported.
 
     Raises:
-        UsageError: it is no callable, or raises: nothing that is tested is to blame.
+        UsageError: it is not a callable, or raises; no subject is to blame.
     """
     setup = load_for("--setup", reference)
     if not callable(setup):
