@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from traceback import FrameSummary
 from typing import Any
 
 from conformance.core.errors import UsageError
 from conformance.core.outcomes import BAD_SUBJECT, BadSubject, Outcome
 from conformance.core.prose import clipped
+from conformance.kit.afterwards import try_again
 from conformance.kit.answers import processor_time
 from conformance.kit.blame import expect_own
 from conformance.kit.deviations import Deviation, NotApplicable, Skipped, Unfit
-from conformance.kit.frames import SUITE, TORCH, foreign
-from conformance.kit.other_samples import note_samples
+from conformance.kit.frames import SUITE, TORCH, foreign, name_of, text_of
 from conformance.kit.search import run_varied
 from conformance.kit.seeds import seed
 from conformance.kit.subject import Subject
 
-#: What PyTorch says before the words of an assertion of its own: the condition, its place, and a plea for a report.
-_ASSERTION = re.compile(r"^.* INTERNAL ASSERT FAILED at .*?, please report a bug to PyTorch\. ")
 #: So many frames are shown at most, half from each end.
 _FRAMES = 24
 #: Where a class or a callable is called with a sample, and how what stands in for a method passes its call on.
@@ -89,40 +87,28 @@ def call_body(module: str, function: str, arguments: Iterable[str], offered: Map
     body = getattr(importlib.import_module(module), function)
     start = processor_time()
     try:
-        if "probe" in arguments:
-            case = {name: offered[name] for name in arguments if name not in {"probe", "variation"}}
-            return run_varied(body, offered["subject"], offered["world"], case)
-        return body(**{name: offered[name] for name in arguments})
+        return _called(body, arguments, offered)
     except Exception as error:
         took = processor_time() - start
-        subject, world = offered.get("subject"), offered.get("world")
+        subject = offered.get("subject")
         expect_own(subject, error)
-        if subject and world and "probe" not in arguments:
-            given = {name: offered[name] for name in arguments}
-
-            def alone(one: Subject) -> object:
-                seed(0)
-                fresh = {"subject": one, "world": replace(world, known={})}
-                return body(**given | {name: fresh[name] for name in fresh if name in given})
-
-            note_samples(error, subject, world, took, alone)
+        again = subject and try_again(error, subject, offered["world"], took, partial(_again, body, arguments, offered))
+        if again:
+            raise NotApplicable(again) from error
         raise
 
 
-def text_of(error: BaseException) -> str:
-    """An exception's text, even where its ``__str__`` raises or returns a str subclass.
-
-    Of an assertion inside PyTorch only what it says.
-    """
-    try:
-        return _ASSERTION.sub("an assertion inside PyTorch failed: ", str.__str__(str(error)), count=1)
-    except BaseException as inner:
-        return f"<{name_of(error)}, whose __str__ raised {name_of(inner)}>"
+def _again(body: Callable[..., object], arguments: Iterable[str], offered: Mapping[str, Any], subject: Subject) -> None:
+    """Call a test's body with another subject, of which nothing is known yet."""
+    seed(0)
+    _called(body, arguments, {**offered, "subject": subject, "world": replace(offered["world"], known={})})
 
 
-def name_of(error: BaseException) -> str:
-    """The name of an exception's class, whatever its metaclass makes of such a question."""
-    return str(type.__dict__["__name__"].__get__(type(error)))
+def _called(body: Callable[..., object], arguments: Iterable[str], offered: Mapping[str, Any]) -> object:
+    if "probe" in arguments:
+        case = {name: offered[name] for name in arguments if name not in {"probe", "variation"}}
+        return run_varied(body, offered["subject"], offered["world"], case)
+    return body(**{name: offered[name] for name in arguments})
 
 
 def explain(error: BaseException) -> str:

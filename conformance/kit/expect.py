@@ -11,6 +11,7 @@ import torch
 from conformance.kit.deviations import Deviation, NotApplicable, Skipped
 from conformance.kit.diagnosis import likely_cause
 from conformance.kit.display import alike_in_double, beyond_start, shown, shown_apart, where_apart
+from conformance.kit.frames import told
 from conformance.kit.judgement import ELSEWHERE, Judgement, percent
 from conformance.kit.tensors import dense, differentiable
 
@@ -161,7 +162,7 @@ def no_error(what: str, expected: str, likely: Callable[[Exception], str] = lamb
     except (Deviation, NotApplicable, Skipped):
         raise
     except Exception as error:
-        raise Deviation(what, f"{type(error).__name__}: {error}", expected, likely(error)) from error
+        raise Deviation(what, told(error), expected, likely(error)) from error
 
 
 def raises(
@@ -188,10 +189,10 @@ def raises(
     try:
         value = function()
     except wanted as error:
-        that(match.lower() in str(error).lower(), what, f"{type(error).__name__}: {error}", names)
+        that(match.lower() in str(error).lower(), what, told(error), names)
         return error
     except Exception as error:
-        raise Deviation(what, f"{type(error).__name__}: {error}", names) from error
+        raise Deviation(what, told(error), names) from error
     raise Deviation(what, f"no exception; it returned {shown(value)}", names)
 
 

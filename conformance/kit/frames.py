@@ -1,9 +1,10 @@
-"""Whose a frame of a traceback is: the subject's own, or one of torch, of the suite or of Python's import."""
+"""What an exception says, and whose its frames are: the subject's own, or those of torch, the suite or an import."""
 
 from __future__ import annotations
 
 import importlib
 import os
+import re
 import traceback
 from collections.abc import Iterable
 
@@ -12,6 +13,10 @@ import torch
 TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 #: The folder of the suite; where a script carries its sources, what their names begin with.
 SUITE = (lambda: None).__code__.co_filename.rpartition("kit")[0]
+
+
+#: What PyTorch says before the words of an assertion of its own: the condition, its place, and a plea for a report.
+_ASSERTION = re.compile(r"^.* INTERNAL ASSERT FAILED at .*?, please report a bug to PyTorch\. ")
 
 
 def foreign(file: str) -> bool:
@@ -30,6 +35,32 @@ def place_of(error: BaseException) -> str:
     ''
     """
     return last_own(traceback.extract_tb(error.__traceback__))
+
+
+def text_of(error: BaseException) -> str:
+    """An exception's text, even where its ``__str__`` raises or returns a str subclass.
+
+    Of an assertion inside PyTorch only what it says.
+    """
+    try:
+        return _ASSERTION.sub("an assertion inside PyTorch failed: ", str.__str__(str(error)), count=1)
+    except BaseException as inner:
+        return f"<{name_of(error)}, whose __str__ raised {name_of(inner)}>"
+
+
+def name_of(error: BaseException) -> str:
+    """The name of an exception's class, whatever its metaclass makes of such a question."""
+    return str(type.__dict__["__name__"].__get__(type(error)))
+
+
+def told(error: BaseException) -> str:
+    """An exception as a message names it: its type, its text, and the last line of the user's own.
+
+    >>> told(ValueError("never raised"))
+    'ValueError: never raised'
+    """
+    place = place_of(error)
+    return f"{name_of(error)}: {text_of(error)}{place and f' (at {place})'}"
 
 
 def last_own(frames: Iterable[traceback.FrameSummary]) -> str:

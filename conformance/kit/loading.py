@@ -19,7 +19,7 @@ from conformance.core.prose import with_article
 from conformance.core.references import check_reference, not_installed, of_file
 from conformance.core.signatures import parse
 from conformance.core.worlds import MOST_RANKS, are_world_sizes
-from conformance.kit.frames import place_of
+from conformance.kit.frames import place_of, told
 from conformance.kit.results import FORMS
 from conformance.kit.samples import MOST
 from conformance.kit.specs import GRADIENT_KINDS, SPECS, SpecName
@@ -77,8 +77,7 @@ def load_for(option: str, reference: str) -> Any:
     except UsageError:
         raise
     except (Exception, SystemExit) as error:
-        where = place_of(error)
-        said = f"{option} {reference}: its import raises {type(error).__name__}: {error}{where and f' (at {where})'}"
+        said = f"{option} {reference}: its import raises {told(error)}"
         raise UsageError(said) from error
 
 

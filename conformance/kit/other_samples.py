@@ -1,15 +1,10 @@
-"""What a failure says of the subject's other samples: which are right, and what sets the wrong ones apart.
-
-And of leaves: a Function may be right with them and wrong with what an operation made.
-"""
+"""What a failure says of the subject's other samples: which are right, and what sets the wrong ones apart."""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -17,45 +12,11 @@ from torch.utils import _pytree as pytree
 
 from conformance.core.prose import with_article
 from conformance.kit.answers import processor_time
-from conformance.kit.copies import as_leaves
 from conformance.kit.deviations import Deviation, NotApplicable, Skipped, Unfit
 from conformance.kit.samples import Sample
-from conformance.kit.subject import Subject
-from conformance.kit.world import World
 
-#: A test that ends with these words says nothing of its own.
-REFERS = "; see "
 #: Of so many samples, for so many seconds of processor time: words are worth no more. What was not tried is not named.
-MOST, LONGEST = 8, 5.0
-#: What a Function reads of a tensor that is another for leaves.
-OF_LEAVES = {"grad", "is_leaf", "register_hook", "register_post_accumulate_grad_hook", "retain_grad", "retains_grad"}
-FOR_LEAVES = (
-    "holds if it is called with leaves; as a layer of a model it is called with what an operation made, as it is here"
-)
-
-
-def note_samples(
-    error: Exception, subject: Subject, world: World, took: float, call: Callable[[Subject], object]
-) -> None:
-    """Add to what a test raised with which samples it does so, if the subject has several.
-
-    Args:
-        error: what it raised.
-        subject: whose samples they are.
-        world: the ranks; of several, none is asked again.
-        took: how long the test took, in seconds of processor time.
-        call: runs the test with a subject that has one of the samples alone.
-    """
-    if world.size > 1 or issubclass(type(error), NotApplicable | Skipped | Unfit) or REFERS in str(error):
-        return
-    with suppress(Exception, SystemExit):  # what cannot be told is not
-        if took < LONGEST / 2 and _reads(subject, OF_LEAVES) and not _holds(call, subject):
-            with as_leaves():
-                if _holds(call, subject):
-                    BaseException.add_note(error, FOR_LEAVES)
-        samples = [] if subject.inputs is None else subject.samples(world)
-        calls = {at: partial(call, _with_sample(subject, at)) for at in range(len(samples))}
-        add_note(error, calls if len(samples) <= MOST else {}, samples, took)
+MOST, LONGEST = 8, 2.0
 
 
 def add_note(
@@ -71,21 +32,24 @@ def add_note(
     """
     ended: dict[int, bool] = {}
     start = processor_time()
-    for at, call in calls.items() if len(calls) > 1 else ():
+    for at, call in calls.items() if 1 < len(calls) <= MOST else ():
         if processor_time() - start + took > LONGEST:
             break
         with suppress(NotApplicable, Skipped, Unfit):
-            ended[at] = _holds(call)
-    told = (
-        ""
-        if REFERS in str(error)
-        else told_apart(ended, samples, "fails" if issubclass(type(error), Deviation) else "raises")
-    )
+            ended[at] = holds(call)
+    told = told_apart(ended, samples, "fails" if issubclass(type(error), Deviation) else "raises")
     if told:
         BaseException.add_note(error, told)
 
 
-def _holds(call: Callable[..., object], *args: object) -> bool:
+def holds(call: Callable[..., object], *args: object) -> bool:
+    """Whether a test raises nothing.
+
+    Raises:
+        NotApplicable: it says nothing about that.
+        Skipped: it cannot be run.
+        Unfit: another clause is broken.
+    """
     try:
         call(*args)
     except (NotApplicable, Skipped, Unfit):
@@ -93,18 +57,6 @@ def _holds(call: Callable[..., object], *args: object) -> bool:
     except Exception:
         return False
     return True
-
-
-def _reads(subject: Subject, names: set[str]) -> bool:
-    """Whether the code of the class names one of these attributes."""
-    members = [getattr(member, "__func__", member) for member in vars(subject.function or object).values()]
-    codes = [code for member in members if (code := getattr(member, "__code__", None))]
-    return any(not names.isdisjoint(code.co_names) for code in codes)
-
-
-def _with_sample(subject: Subject, at: int) -> Subject:
-    given: Any = subject.inputs
-    return replace(subject, inputs=lambda: [list(given() if callable(given) else given)[at]])
 
 
 def told_apart(ended: Mapping[int, bool], samples: Sequence[Sample], fails: str) -> str:

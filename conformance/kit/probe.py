@@ -14,6 +14,7 @@ from conformance.kit import seeds
 from conformance.kit.calls import BACKWARD_SEED, SampleCall
 from conformance.kit.copies import argument_copy, in_layout_of
 from conformance.kit.deviations import NotApplicable, need
+from conformance.kit.frames import told
 from conformance.kit.gradients import leaf_gradients
 from conformance.kit.lent import Lent
 from conformance.kit.tensors import dense, differentiable, freed
@@ -183,15 +184,16 @@ class _Going:
         try:
             result = self.sample.subject(*given)
         except Exception as error:
-            raise Refused(f"{self.sample.label}, {self.variation}: {type(error).__name__}: {error}") from error
+            raise Refused(f"{self.sample.label}, {self.variation}: {told(error)}") from error
         tensors = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
         need(not any(map(freed, tensors)), "a result has lost its memory")
         results = tuple(tensor.detach().clone() for tensor in tensors)
         lent.after_forward(given, tensors)
         places = tuple(at for at, one in enumerate(tensors) if one.requires_grad and differentiable(one))
         for at in self.parameters if step else ():
-            with torch.no_grad():
-                args[at].mul_(1.5)
+            if not freed(args[at]):
+                with torch.no_grad():
+                    args[at].mul_(1.5)
         gradients = self._gradients(tensors, places, leaves, lent)
         return Observed(results, places, gradients, tuple(lent.changed))
 

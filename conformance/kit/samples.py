@@ -19,7 +19,7 @@ from conformance.core.errors import UsageError
 from conformance.core.prose import with_article
 from conformance.kit import answers
 from conformance.kit.deviations import Skipped
-from conformance.kit.frames import place_of
+from conformance.kit.frames import told
 from conformance.kit.seeds import default_in_place_of, seeded
 from conformance.kit.tensors import with_attributes
 
@@ -63,10 +63,7 @@ def samples_from(inputs: Any, label: str, rank: int, device: str) -> list[Sample
     except UsageError:
         raise
     except (Exception, SystemExit) as error:
-        where = place_of(error)
-        raise UsageError(
-            f"the inputs of {label} raise {type(error).__name__}: {error}{where and f' (at {where})'}"
-        ) from error
+        raise UsageError(f"the inputs of {label} raise {told(error)}") from error
     if not given:
         raise UsageError(f"the inputs of {label} yield nothing; one tuple of arguments at least is needed")
     if len(given) > MOST:

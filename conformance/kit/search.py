@@ -16,6 +16,7 @@ from typing import Any
 
 from conformance.kit.calls import differentiated, in_double
 from conformance.kit.deviations import Deviation, NotApplicable, need
+from conformance.kit.frames import told
 from conformance.kit.numerics.nearby import nearby
 from conformance.kit.other_samples import MOST as MOST_SAMPLES
 from conformance.kit.other_samples import add_note
@@ -101,7 +102,7 @@ class _Trial:
         except (Deviation, NotApplicable) as ended:
             return ended
         except Exception as error:
-            return NotApplicable(f"backward refuses it: {type(error).__name__}: {error}")
+            return NotApplicable(f"backward refuses it: {told(error)}")
         return None
 
     def expect(self, variation: Variation) -> None:

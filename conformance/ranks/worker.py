@@ -20,8 +20,8 @@ from conformance.core.errors import UsageError
 from conformance.core.outcomes import BAD_SUBJECT
 from conformance.core.prose import clipped
 from conformance.kit.answers import ANSWERED, LISTENERS
-from conformance.kit.attempt import Attempt, attempt, call_body, explain, name_of, text_of
-from conformance.kit.frames import place_of
+from conformance.kit.attempt import Attempt, attempt, call_body, explain
+from conformance.kit.frames import name_of, place_of, text_of
 from conformance.kit.loading import check_subject, load_for, resolve
 from conformance.kit.process import isolation
 from conformance.kit.process.growth import Growth

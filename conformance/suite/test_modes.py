@@ -11,6 +11,7 @@ import torch
 from conformance.kit import expect
 from conformance.kit.calls import SampleCall, differentiated, every_sample
 from conformance.kit.deviations import Deviation, need
+from conformance.kit.frames import told
 from conformance.kit.marks import clause
 from conformance.kit.observation.looks import look_at, steps
 from conformance.kit.observation.witnessing import witnessing
@@ -37,7 +38,7 @@ def test_none_for_every_output_is_handled(subject: Subject, world: World) -> Non
                 others = {call.function for call in witness.calls if call.failed} - declining
                 need(not others, f"{_names(others)} beside it fails on the zeros that PyTorch makes of None")
                 cause = _computes_with_none(sample, world)
-                raise Deviation(name, f"{type(error).__name__}: {error}", "None or zeros", cause) from error
+                raise Deviation(name, told(error), "None or zeros", cause) from error
         for at, gradient in zip(run.leaves, actual, strict=True):
             zero = gradient is None or not bool(gradient.any())
             expect.that(zero, f"gradient of {sample.name(at)} with None for every output", gradient, "None or zeros")

@@ -9,8 +9,8 @@ from conformance.kit.backward import need_backward
 from conformance.kit.calls import SampleCall, every_sample
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause
-from conformance.kit.observation.unwritten import UNWRITTEN, reads_unwritten, results_and_gradients
 from conformance.kit.subject import Subject
+from conformance.kit.unwritten import UNWRITTEN, reads_unwritten, results_and_gradients
 from conformance.kit.variations.variants import OWN
 from conformance.kit.world import World
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from conformance.kit import expect
 from conformance.kit.deviations import Deviation, need
+from conformance.kit.frames import told
 from conformance.kit.judged import expect_derivative_at, expect_same, need_fine, need_numeric
 from conformance.kit.marks import clause, varies
 from conformance.kit.probe import Probe
@@ -68,7 +69,7 @@ def test_backward_knows_every_name(probe: Probe, variation: Variation) -> None:
     try:
         probe.go(variation)
     except NameError as error:
-        raise Deviation("backward", f"{type(error).__name__}: {error}", "gradients, since forward takes it") from error
+        raise Deviation("backward", told(error), "gradients, since forward takes it") from error
 
 
 @clause("Function.backward.count")

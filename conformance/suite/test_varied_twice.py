@@ -13,7 +13,16 @@ from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.probe import Probe
 from conformance.kit.transforms import is_refused, vjp
 from conformance.kit.variations.axis import Variation
-from conformance.kit.variations.batches import Batch, batch, choices, draws_numbers, expect_batch, variants
+from conformance.kit.variations.batches import (
+    WHOLE,
+    Batch,
+    batch,
+    choices,
+    draws_numbers,
+    expect_batch,
+    given_whole,
+    variants,
+)
 from conformance.kit.variations.transforms import Tensors, outputs
 from conformance.kit.variations.ways import works_in_place
 
@@ -71,6 +80,7 @@ def test_batches_of_any_size_equal_their_samples(probe: Probe, variation: Variat
     for in_dims in choices(sample)[:: max(1, len(choices(sample)) - 1)]:
         usual = batch(sample, in_dims, variants(sample))
         need(_maps(usual), "torch.vmap of three samples raises; another test says so")
+        need(not given_whole(usual), WHOLE)
         made = batch(sample, in_dims, variants(sample, size))
         expected = [outputs(sample, row) for row in made.rows]
         with expect.no_error(f"{made}, {size} samples", "what the samples give"):

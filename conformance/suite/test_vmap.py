@@ -14,7 +14,7 @@ from conformance.kit.marks import cases, clause
 from conformance.kit.recording import Noted, recording
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import same_values
-from conformance.kit.variations.batches import SIZE, Batch, batches, choices, expect_batch, variants
+from conformance.kit.variations.batches import SIZE, Batch, batches, choices, expect_batch, given_whole, variants
 from conformance.kit.variations.batches import batch as make
 from conformance.kit.variations.randomness import SEEDS, batches_of_the_same, same_results, samples_are_alike
 from conformance.kit.variations.transforms import Tensors, apart, outputs
@@ -63,11 +63,18 @@ def test_returns_output_and_out_dims(subject: Subject, world: World) -> None:
     need(subject.defines("vmap"), "PyTorch makes its vmap rule" if subject.generates_vmap else NO_RULE)
     recorded, notes = recording(subject, "vmap")
     error: Exception | None = None
-    for batch in batches(recorded, world):
+    for batch in batches(recorded, world, any_out_dims=True):
+        whole: list[int] = []
         try:
-            batch.map(partial(outputs, batch.sample))
+            whole = given_whole(batch)
         except Exception as raised:  # PyTorch refuses most of it: what was returned says it better
             error = error or raised
+        expect.that(
+            not whole,
+            f"out_dims for output {whole and whole[0]} of {batch}",
+            "None, which says that it is the same for every sample",
+            f"the dimension of the output along which the {len(batch.rows)} samples lie, such as 0",
+        )
     for noted in notes.of("vmap"):
         _judge(noted)
     if error is not None:

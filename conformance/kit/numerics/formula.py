@@ -15,7 +15,7 @@ from conformance.kit.calls import BACKWARD_SEED, FORWARD_SEED, Run
 from conformance.kit.declared import Formula, ForwardCall
 from conformance.kit.deviations import NotApplicable, Skipped
 from conformance.kit.display import shown
-from conformance.kit.frames import place_of
+from conformance.kit.frames import told
 
 
 def declared_gradients(run: Run, cotangents: Sequence[torch.Tensor]) -> dict[int, torch.Tensor]:
@@ -75,8 +75,7 @@ def asked(
     try:
         said = formula(args, grads, forward=forward) if wants_forward else formula(args, grads)
     except Exception as error:  # it is the caller's, and no fault of the Function
-        where = place_of(error)
-        raised = f"formula(args, grads) raises {type(error).__name__}: {error}{where and f' (at {where})'}"
+        raised = f"formula(args, grads) raises {told(error)}"
         raise Skipped(raised) from error
     return said if isinstance(said, tuple | list) else (said,)
 

@@ -17,7 +17,7 @@ import torch
 from conformance.kit.calls import Run, SampleCall
 from conformance.kit.copies import widened
 from conformance.kit.deviations import Skipped
-from conformance.kit.frames import place_of
+from conformance.kit.frames import told
 from conformance.kit.judgement import ALONG, ELSEWHERE, Judgement
 from conformance.kit.numerics import tolerances
 from conformance.kit.numerics.slopes import epsilon
@@ -92,8 +92,7 @@ def _called(wide: SampleCall, run: Run) -> Run:
     try:
         found = wide.run(needed=run.leaves)
     except Exception as error:  # it is the caller's, and no fault of the Function
-        where = place_of(error)
-        raise Skipped(f"reference= raises {type(error).__name__}: {error}{where and f' (at {where})'}") from error
+        raise Skipped(f"reference= raises {told(error)}") from error
     shapes = [[tuple(output.shape) for output in one.outputs] for one in (run, found)]
     if shapes[0] != shapes[1]:
         raise Skipped(f"reference= is to compute what forward does: shapes {shapes[1]}, not {shapes[0]}")

@@ -15,6 +15,7 @@ import torch
 from conformance.kit import expect, seeds
 from conformance.kit.calls import SampleCall, every_sample
 from conformance.kit.deviations import Deviation, need
+from conformance.kit.frames import told
 from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import differentiable
@@ -35,6 +36,10 @@ from conformance.kit.world import World
 SIZE = 3
 #: Choices of in_dims tried for one call, at most; and where every one of them costs more.
 CHOICES, FEW = 14, 6
+
+#: What may be wrong with a batch.
+NO_RULE = "its vmap raises NotImplementedError"
+WHOLE = "out_dims has None in place of a dimension; see Function.vmap.out-dims"
 
 #: The mapped dimension of each mapped tensor, by the tensor's position.
 InDims = Mapping[int, int]
@@ -87,8 +92,14 @@ class Batch:
         return f"{self.sample.label} with in_dims ({dims})"
 
 
-def batches(subject: Subject, world: World, few: bool = False) -> Iterator[Batch]:
+def batches(subject: Subject, world: World, few: bool = False, any_out_dims: bool = False) -> Iterator[Batch]:
     """For every sample, batches over different in_dims, without those that the class says it has no rule for.
+
+    Args:
+        subject: whose samples they are.
+        world: the ranks.
+        few: whether fewer in_dims will do.
+        any_out_dims: whether to go on where out_dims say that an output is not mapped that is.
 
     Raises:
         NotApplicable: the class does not support torch.vmap, or nothing can be compared.
@@ -106,25 +117,36 @@ def batches(subject: Subject, world: World, few: bool = False) -> Iterator[Batch
             _expect_tuples(batch(sample, every[0], values))
         for in_dims in islice(every, 0, None, step):
             made = replace(batch(sample, in_dims, values), precision=precision)
-            if not (subject.defines("vmap") and _has_no_rule(number, made, world)):
+            ended = _tried(number, made, world) if subject.defines("vmap") else ""
+            need(ended != WHOLE or any_out_dims, WHOLE)
+            if ended != NO_RULE:
                 is_taken = True
                 yield made
     need(is_taken, "its vmap raises NotImplementedError for every in_dims")
 
 
-def _has_no_rule(number: int, made: Batch, world: World) -> bool:
-    """Whether vmap raises NotImplementedError for a batch, on any rank: support for every in_dims is not owed."""
+def _tried(number: int, made: Batch, world: World) -> str:
+    """What is wrong with a batch on any rank: there is no rule for it, which is not owed, or samples get all of it."""
 
-    def refused() -> bool:
+    def tried() -> str:
         try:
-            made.map(partial(outputs, made.sample))
+            return WHOLE if given_whole(made) else ""
         except NotImplementedError:
-            return True
+            return NO_RULE
         except Exception:  # a test will meet it
-            return False
-        return False
+            return ""
 
-    return world.once(("has no vmap rule", number, tuple(made.in_dims.items())), lambda: any(world.exchange(refused())))
+    found: list[str] = world.once(
+        ("tried under vmap", number, tuple(made.in_dims.items())), lambda: world.exchange(tried())
+    )
+    return max(found, key=("", WHOLE, NO_RULE).index)
+
+
+def given_whole(made: Batch) -> list[int]:
+    """The outputs of a batch that every sample gets with all samples in them, as if they were not mapped."""
+    found = made.map(partial(outputs, made.sample))
+    pairs = zip(found, outputs(made.sample, made.rows[0]), strict=False)
+    return [at for at, (one, row) in enumerate(pairs) if one.dim() == row.dim() + 2]
 
 
 def batched_samples(subject: Subject, world: World) -> list[SampleCall]:
@@ -151,7 +173,7 @@ def _expect_tuples(first: Batch) -> None:
             first.map(partial(outputs, sample))
         except Exception:  # it is refused for another reason, which a test will meet
             return
-        raise Deviation(str(first), f"{type(error).__name__}: {error}", "what its samples give", NAMED) from error
+        raise Deviation(str(first), told(error), "what its samples give", NAMED) from error
 
 
 def batch(sample: SampleCall, in_dims: InDims, values: Sequence[Values]) -> Batch:

@@ -20,7 +20,7 @@ UNWRITTEN = "memory of torch.empty or its like is read before anything is writte
 
 
 class FillMode(OperationMode):
-    """Fills the memory that ``torch.empty`` and its like hand out with NaN, which is as good as anything.
+    """Fills the memory that ``torch.empty`` and its like hand out with a number, NaN unless another one is given.
 
     So it does with what a tensor grows by.
 
@@ -29,6 +29,10 @@ class FillMode(OperationMode):
     (tensor([nan, nan]), tensor([0., 0.]), tensor([nan]), tensor([0., nan]))
     """
 
+    def __init__(self, number: float = torch.nan) -> None:
+        super().__init__()
+        self.number = number
+
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operation, and fill what it made."""
         grows = function.namespace == "aten" and function._opname in GROWING
@@ -36,7 +40,7 @@ class FillMode(OperationMode):
         result = carry_out(function, args, kwargs)
         if function.namespace == "aten" and (grows or "empty" in function._opname):
             for leaf in filter(_is_fillable, pytree.tree_leaves(result)):
-                _in_memory(leaf)[held:] = torch.nan
+                _in_memory(leaf)[held:] = self.number
         return result
 
 
@@ -83,13 +87,13 @@ def reads_unwritten(actual: torch.Tensor, plain: torch.Tensor) -> bool:
     return bool((dense(actual).isnan() & ~dense(plain).isnan()).any())
 
 
-def told_unwritten(sample: SampleCall, world: World) -> str:
-    """The cause of what differs from call to call, where it is such memory. Asked of one rank: it makes more calls."""
+def unwritten_in(sample: SampleCall, world: World) -> str:
+    """What depends on such memory: results, gradients alone, or nothing. Asked of one rank: it makes more calls."""
     if world.size > 1:
         return ""
     try:
         pairs = [results_and_gradients(sample, world, filled) for filled in (True, False)]
     except Exception:  # a cause that cannot be found is not told
         return ""
-    both = (zip(one, other, strict=False) for one, other in zip(*pairs, strict=True))
-    return UNWRITTEN if any(reads_unwritten(*pair) for each in both for pair in each) else ""
+    both = zip(("results", "gradients"), zip(*pairs, strict=True), strict=True)
+    return next((part for part, (one, other) in both if any(map(reads_unwritten, one, other))), "")

@@ -1,0 +1,88 @@
+"""What is tried again once a test has failed, so that it says why: each try changes one thing about the call.
+
+With new memory that holds zeros, as leaves, and with one sample alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from conformance.kit.calls import every_sample
+from conformance.kit.copies import as_leaves
+from conformance.kit.deviations import NotApplicable, Skipped, Unfit
+from conformance.kit.other_samples import LONGEST, add_note, holds
+from conformance.kit.subject import Subject
+from conformance.kit.unwritten import FillMode, unwritten_in
+from conformance.kit.world import SPOILED, World
+
+#: A test that ends with these words says nothing of its own.
+REFERS = "; see "
+#: What a Function reads of a tensor that is another for leaves.
+OF_LEAVES = {"grad", "is_leaf", "register_hook", "register_post_accumulate_grad_hook", "retain_grad", "retains_grad"}
+FOR_LEAVES = (
+    "holds if it is called with leaves; as a layer of a model it is called with what an operation made, as it is here"
+)
+#: Which clause is broken where results, or gradients alone, depend on memory that nothing was written to.
+OF_UNWRITTEN = {"results": "Function.forward.deterministic", "gradients": "Function.backward.gradient"}
+
+
+def try_again(error: Exception, subject: Subject, world: World, took: float, call: Callable[..., object]) -> str:
+    """Add to what a test raised what it has to do with. Nothing is tried on several ranks, or on damaged memory.
+
+    Args:
+        error: what it raised.
+        subject: what was tested.
+        world: the ranks.
+        took: how long the test took, in seconds of processor time.
+        call: runs the test with a subject.
+
+    Returns:
+        Why it says nothing of its own clause: it holds with zeros in memory that the subject never wrote to.
+    """
+    if world.size > 1 or SPOILED in world.known or issubclass(type(error), NotApplicable | Unfit):
+        return ""
+    with suppress(Exception, SystemExit):  # what cannot be told is not
+        if took < LONGEST / 4 and REFERS not in str(error):
+            broken = world.once(("unwritten", subject.label), lambda: _unwritten(subject, world))
+            if broken and _holds_with_zeros(call, subject):
+                return f"what it compares depends on memory that nothing was written to{REFERS}{broken}"
+            if issubclass(type(error), Skipped):
+                return ""
+            if _reads(subject, OF_LEAVES) and not holds(call, subject) and _holds_with_leaves(call, subject):
+                BaseException.add_note(error, FOR_LEAVES)
+            samples = [] if subject.inputs is None else subject.samples(world)
+            calls = {at: partial(call, _with_sample(subject, at)) for at in range(len(samples))}
+            add_note(error, calls, samples, took)
+    return ""
+
+
+def _unwritten(subject: Subject, world: World) -> str:
+    """The clause that says that results, or gradients alone, depend on such memory; empty if neither does."""
+    found = [unwritten_in(sample, world) for sample in every_sample(subject, world)]
+    return next((clause for part, clause in OF_UNWRITTEN.items() if part in found), "")
+
+
+def _holds_with_zeros(call: Callable[..., object], subject: Subject) -> bool:
+    with FillMode(0.0):
+        return holds(call, subject)
+
+
+def _holds_with_leaves(call: Callable[..., object], subject: Subject) -> bool:
+    with as_leaves():
+        return holds(call, subject)
+
+
+def _reads(subject: Subject, names: set[str]) -> bool:
+    """Whether the code of the class names one of these attributes."""
+    members = [getattr(member, "__func__", member) for member in vars(subject.function or object).values()]
+    codes = [code for member in members if (code := getattr(member, "__code__", None))]
+    return any(not names.isdisjoint(code.co_names) for code in codes)
+
+
+def _with_sample(subject: Subject, at: int) -> Subject:
+    given: Any = subject.inputs
+    return replace(subject, inputs=lambda: [list(given() if callable(given) else given)[at]])

@@ -1,0 +1,96 @@
+"""One cause, one accusation: what follows from a mistake is not reported beside it, and does not depend on luck."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from conformance import ConformanceError, check
+
+X = torch.linspace(0.3, 1.7, 12, dtype=torch.float64).view(4, 3).requires_grad_()
+
+
+class FirstRowLeftUnwritten(torch.autograd.Function):
+    """Backward fills all rows but the first, which forward does not read."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return 2 * x[1:]
+
+    @staticmethod
+    def backward(ctx, grad):
+        gradient = torch.empty_like(ctx.saved_tensors[0])
+        gradient[1:] = 2 * grad
+        return gradient
+
+
+class LastRowLeftUnwritten(torch.autograd.Function):
+    """Forward adds a row, and writes nothing to it."""
+
+    @staticmethod
+    def forward(ctx, x):
+        result = x.new_empty(len(x) + 1, *x.shape[1:])
+        result[:-1] = 2 * x
+        return result
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * grad[:-1]
+
+
+class CountOnTheClass(torch.autograd.Function):
+    """Keeps on the class how many rows it averages: PyTorch refuses the gradient of another number of them."""
+
+    @staticmethod
+    def forward(ctx, x):
+        CountOnTheClass.rows = x.shape[0]
+        return x.mean(0)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return (grad / CountOnTheClass.rows).expand(CountOnTheClass.rows, *grad.shape)
+
+
+class ZeroTakenForNone(torch.autograd.Function):
+    """The samples are in front of the output, and an out_dim of zero is taken for none."""
+
+    @staticmethod
+    def forward(x):
+        return 2 * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * grad
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        return ZeroTakenForNone.apply(x), in_dims[0] or None
+
+
+def broken(function):
+    with pytest.raises(ConformanceError) as caught:
+        check(function, (X,), strict=True)
+    (subject,) = caught.value.report.subjects
+    return [clause.id for clause in subject.clauses if clause.broken and clause.verdict != "consequence"], " ".join(
+        str(caught.value).replace("|", "").split()
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "clause", "said"),
+    [
+        (FirstRowLeftUnwritten, "Function.backward.gradient", "looks like memory of torch.empty or its like is read"),
+        (LastRowLeftUnwritten, "Function.forward.deterministic", "looks like memory of torch.empty or its like"),
+        (CountOnTheClass, "Function.forward.calls-independent", "looks like backward reads what the last forward left"),
+        (ZeroTakenForNone, "Function.vmap.out-dims", "out_dims for output 0 of sample 0 with in_dims (0)"),
+    ],
+)
+def test_what_follows_from_a_mistake_is_not_accused_beside_it(function, clause, said):
+    clauses, text = broken(function)
+    assert clauses == [clause], text
+    assert said in text
