@@ -1,4 +1,4 @@
-"""Notes the collectives that a rank issues, in order, so that one that hangs and ranks that disagree can be named."""
+"""Record the collectives that a rank issues, in order, to name one that hangs and ranks that disagree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch.distributed as dist
 
 from conformance.core.outcomes import AMONG
 
-#: Methods of a process group that move data; c10d's Python functions and the autograd ones all go through them.
+#: Methods of a process group that move data; c10d's Python functions and the autograd ones all call them.
 METHODS = (
     "allgather", "allgather_into_tensor_coalesced", "allgather_coalesced", "_allgather_base", "allreduce",
     "allreduce_coalesced", "alltoall", "alltoall_base", "barrier", "broadcast", "gather", "recv", "recv_anysource",
@@ -28,15 +28,15 @@ FUNCTIONAL = (
 
 
 class Notes(Protocol):
-    """Where calls are noted."""
+    """A log of calls."""
 
     def note(self, call: str) -> None:
-        """Note one collective as it starts."""
+        """Record one collective as it starts."""
 
 
 @contextlib.contextmanager
 def recorded(log: Notes) -> Iterator[None]:
-    """Have every collective of this process noted in ``log`` while the block runs."""
+    """Record every collective of this process in ``log`` while the block runs."""
     functional = importlib.import_module("torch.distributed._functional_collectives")
     with contextlib.ExitStack() as undo:
         for owner, names, skip in ((dist.ProcessGroup, METHODS, 1), (functional, FUNCTIONAL, 0)):
@@ -50,7 +50,7 @@ def recorded(log: Notes) -> Iterator[None]:
 def _noted(function: Callable[..., Any], name: str, log: Notes, skip: int) -> Callable[..., Any]:
     @functools.wraps(function)
     def noted(*args: Any, **options: Any) -> Any:
-        if torch.compiler.is_compiling():  # traced, not started; the compiler would stop at the note
+        if torch.compiler.is_compiling():  # traced, not started; recording would break the compiler's graph
             return function(*args, **options)
         log.note(f"{name}({', '.join(described(args[skip:]))}){_among(args[0]) if skip else ''}")
         return function(*args, **options)
@@ -59,14 +59,14 @@ def _noted(function: Callable[..., Any], name: str, log: Notes, skip: int) -> Ca
 
 
 def _among(group: Any) -> str:
-    """The ranks of a group that is not the whole world."""
+    """Return the ranks of a group that is not the whole world."""
     if not dist.is_initialized() or group.size() == dist.get_world_size():
         return ""
     return AMONG + ",".join(map(str, dist.get_process_group_ranks(group)))
 
 
 def described(values: Any) -> list[str]:
-    """The tensors among the arguments of a collective, as a message shows them."""
+    """Describe the tensors among the arguments of a collective, for a message."""
     texts = []
     for value in values:
         if isinstance(value, torch.Tensor):

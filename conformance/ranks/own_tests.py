@@ -1,4 +1,4 @@
-"""Somebody's own test, on one rank: what pytest's item names is imported and called there."""
+"""Run a user's own test on one rank: import and call what pytest's item names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import cloudpickle
 from conformance.kit.deviations import Skipped
 from conformance.kit.world import World
 
-#: How a reason begins that ``pytest.xfail`` gave on a rank.
+#: How the reason of a ``pytest.xfail`` on a rank begins.
 XFAIL = "xfail: "
 
 
@@ -28,7 +28,7 @@ def run(world: World, path: Sequence[str], target: str, values: str) -> None:
         world: the ranks.
         path: where pytest's process looks for modules.
         target: ``module:function``, or ``module:Class.method``.
-        values: what its other arguments are, pickled.
+        values: its other arguments, pickled.
     """
     module, _, name = target.partition(":")
     sys.path[:0] = [entry for entry in path if entry not in sys.path]
@@ -52,7 +52,7 @@ def run(world: World, path: Sequence[str], target: str, values: str) -> None:
 
 
 def _imported(name: str) -> Any:
-    """A test's module, whose assertions say what they compare, as they do in pytest's own process."""
+    """Import a test's module with pytest's rewritten assertions, as in pytest's own process."""
     if name in sys.modules:
         return sys.modules[name]
     from _pytest.assertion.rewrite import rewrite_asserts

@@ -1,4 +1,4 @@
-"""A subject that exists only as an object in the caller's process, made into text for rank processes."""
+"""Serialize a subject that exists only as an object in the caller's process, for rank processes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from conformance.kit.subject import Subject
 
 
 def payload(subject: Subject) -> str:
-    """The subject as text that a rank can make it from again.
+    """Serialize the subject as text.
 
-    What stands at the top of a module goes by its name; all else, and what is in a module that a rank would not find
-    by name, goes whole.
+    What is defined at the top of a module is sent by name; anything else, and anything in a module that a rank could
+    not import, is sent as a whole.
 
     Raises:
-        ValueError: it cannot be handed over.
+        ValueError: it cannot be serialized.
     """
     import cloudpickle
 
@@ -39,7 +39,7 @@ def payload(subject: Subject) -> str:
 
 
 def _modules(subject: Subject) -> list[ModuleType]:
-    """The modules that a subject's parts are from."""
+    """Return the modules of a subject's parts."""
     parts: list[Any] = [subject.target, subject.call, subject.formula, subject.reference, subject.inputs]
     parts += dict(subject.helpers).values()
     names = {str(getattr(part, "__module__", "")) for part in parts if part is not None}
@@ -47,7 +47,7 @@ def _modules(subject: Subject) -> list[ModuleType]:
 
 
 def _found_by_name(module: ModuleType) -> bool:
-    """Whether another process with the same path would import the same file under this name."""
+    """Tell whether another process with the same path would import the same file under this name."""
     loaded = sys.modules.pop(module.__name__)
     try:
         spec = importlib.util.find_spec(module.__name__)
@@ -59,10 +59,10 @@ def _found_by_name(module: ModuleType) -> bool:
 
 
 def as_text(value: object) -> str:
-    """A value, pickled. A module that no import finds by its name is named as what another one holds.
+    """Pickle a value. A module that cannot be imported by name is pickled as an attribute of another module.
 
-    ``once_differentiable`` brings ``torch._C._functions`` with it, which would be taken apart, and cannot be put
-    together again.
+    ``once_differentiable`` refers to ``torch._C._functions``, which would otherwise be pickled by value and could not
+    be restored.
     """
     import cloudpickle
 

@@ -105,7 +105,7 @@ class Pool(Owner):
         return passes and self.group is not None and any(told.get("left_behind") for told in self.group.details())
 
     def _passes_alone(self, item: PlannedTest, outcome: TestOutcome) -> bool:
-        """Tell whether fresh ranks pass a test that failed after others; tried until one of the clause fails there too."""
+        """Tell whether fresh ranks pass a test that failed after others; tried until one of its clause fails there."""
         broken = (_name(item.subject), item.test.clause)
         came_to_an_end = {rank.outcome for rank in outcome.ranks} <= {"pass", "fail", "error"}
         if outcome.outcome not in {"fail", "error"} or not came_to_an_end or self.tests_run < 2:

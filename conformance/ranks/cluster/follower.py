@@ -1,4 +1,4 @@
-"""What each launched process but the first one does: it keeps a rank, and does what the first one orders."""
+"""Follow the first launched process: keep a rank, and carry out the orders of the first process."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from conformance.ranks.settings import search_path
 
 
 def follow(launch: Launch, setup: Sequence[str], library: Path | None = None) -> int:
-    """Be one of the others until the first one says that it is over; return the status to end with.
+    """Follow until the first process ends the run; return the exit status.
 
     Args:
         launch: which of the launched processes this is.
-        setup: what this process's own command line has its ranks call before any subject is imported.
-        library: that of the emulated device, where ranks are to have it.
+        setup: what this process's ranks call before any subject is imported, from its own command line.
+        library: the library of the emulated device, if ranks need it.
     """
     own = {"path": search_path(), "setup": list(setup), "payload": ""}
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # nothing here is worth a farewell
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first launched process hears it too, and ends the run in order
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # nothing here needs cleaning up
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process gets the signal too, and ends the run in order
     forkserver = Forkserver(library)
     try:
         store = connect(launch)
@@ -52,10 +52,10 @@ def follow(launch: Launch, setup: Sequence[str], library: Path | None = None) ->
 
 
 def join(launch: Launch, store: Any, own: dict[str, Any]) -> LaunchedProcess:
-    """Say that we are there, to the first launched process of this attempt and to none that has gone."""
+    """Register with the first launched process of this attempt, not with one of an earlier attempt."""
     public = Post(store, launch.key)
     token, post = "", public
-    end = time.monotonic() + 2 * GATHER_LIMIT  # the first one itself waits for so long once it is there
+    end = time.monotonic() + 2 * GATHER_LIMIT  # the first process itself waits this long
     while True:
         if time.monotonic() > end:
             raise LeaderSilent(f"the first process has not been heard of for {2 * GATHER_LIMIT:g} s")

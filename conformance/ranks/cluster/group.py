@@ -1,7 +1,7 @@
-"""Ranks under several launched processes: each forks one, and carries out what the first one orders.
+"""Manage ranks under several launched processes: each forks one rank and carries out orders of the first process.
 
-An order by post names a test or a subject and nothing more. Where subjects are looked for, and what is set up before
-them, each launched process knows from its own command line; no order carries a pickle.
+An order in the store names a test or a subject and nothing more. Each launched process takes the import path and the
+setups from its own command line; no order contains a pickle.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from conformance.ranks.owner import Owner
 from conformance.ranks.place import Place, listening
 from conformance.ranks.preloads import TRANSFORMS
 
-#: How long after its own end a request may lack another process's word, before that one counts as lost (seconds).
+#: How long the first process waits for an outcome after its own rank's, before a process counts as lost (seconds).
 LOST = 20.0
-#: What each launched process adds to an order to load a subject, from its own command line.
+#: Fields that each launched process adds to an order to load a subject, from its own command line.
 OWN = ("path", "setup", "payload")
 
 
 class Lost(KeyboardInterrupt):
-    """A launched process is gone: no test can be judged, so the run ends as if it had been interrupted."""
+    """A launched process has ended: no test can be judged, so the run ends as if it had been interrupted."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class LaunchedProcess:
 
 
 class LocalRank(RankGroup):
-    """The one rank of a group that is forked here; failures and exchanged values elsewhere reach it by post."""
+    """The one rank of a group that is forked here; failures and values of others come from the store."""
 
     def __init__(self, forkserver: Forkserver, opening: dict[str, Any], place: Place, post: Post) -> None:
         self.post = post
@@ -58,7 +58,7 @@ class LocalRank(RankGroup):
         super().__init__(forkserver, **{name: opening[name] for name in names}, place=place)
 
     def request(self, message: dict[str, Any] | None, deadline: float) -> list[RankOutcome]:
-        """Put the next request to the rank here, and post what it gave."""
+        """Send the next request to the rank here, and store its outcome."""
         self.number += 1
         self.traded, self.offering = 0, False
         self.backoff = Backoff()
@@ -66,12 +66,12 @@ class LocalRank(RankGroup):
 
     @property
     def key(self) -> str:
-        """The present request's name in the post."""
+        """Return the key of the present request in the store."""
         return f"{self.epoch}/{self.number}"
 
     @property
     def pause(self) -> float:
-        """When to look at the post again (seconds)."""
+        """Return when to check the store again (seconds)."""
         return self.backoff.pause
 
     def _elsewhere(self) -> str:
@@ -101,7 +101,7 @@ class LocalRank(RankGroup):
 
 
 def post_outcome(post: Post, key: str, rank: int, outcome: RankOutcome) -> None:
-    """Tell the first launched process what a rank gave, and the others when they wait for it in vain."""
+    """Send a rank's outcome to the first launched process, and to the others if they wait in vain."""
     if outcome.outcome in BROKEN:
         post.put(f"stop/{key}", outcome.outcome)
     post.put(f"outcome/{rank}", [key, outcome.to_json()])
@@ -109,10 +109,10 @@ def post_outcome(post: Post, key: str, rank: int, outcome: RankOutcome) -> None:
 
 
 def read_present(post: Post, key: str, names: list[str]) -> list[Any]:
-    """What all ranks say of the present request.
+    """Read the outcomes of all ranks for the present request.
 
     Raises:
-        Forged: one is of another request: somebody has put an old message back.
+        Forged: one belongs to another request: somebody has replayed an old message.
     """
     found = post.read_all(names)
     if any(of != key for of, _ in found):
@@ -121,7 +121,7 @@ def read_present(post: Post, key: str, names: list[str]) -> list[Any]:
 
 
 def order_for(message: dict[str, Any]) -> dict[str, Any]:
-    """What of a request goes by post.
+    """Return the part of a request that is sent through the store.
 
     >>> order_for({"op": "load", "subject": "a:b", "payload": "", "path": ["/x"], "setup": []})
     {'op': 'load', 'subject': 'a:b'}
@@ -130,13 +130,13 @@ def order_for(message: dict[str, Any]) -> dict[str, Any]:
 
 
 class ClusterGroup(Owner):
-    """The first launched process's view of the ranks: the same as of a rank group on this machine."""
+    """Lead ranks of all launched processes, with the interface of a rank group on this machine."""
 
     def __init__(self, forkserver: Forkserver, launched: LaunchedProcess, epoch: int, opening: dict[str, Any]) -> None:
         self.launched, self.post, self.epoch = launched, launched.post, epoch
         self.size: int = opening["size"]
         self.usable = True
-        self.refuses, self.answered = False, True  # as far as one knows: what other ranks say of that does not travel
+        self.refuses, self.answered = False, True  # as far as is known: other ranks do not send that
         self.knows_transforms = forkserver.knows_transforms
         self.number = 0
         host = launched.address if len(set(launched.machines[: self.size])) > 1 else LOOPBACK
@@ -153,10 +153,10 @@ class ClusterGroup(Owner):
             raise
 
     def request(self, message: dict[str, Any] | None, deadline: float) -> list[RankOutcome]:
-        """Put the same request to every rank, and wait for all of them, or until the deadline (seconds from now).
+        """Send the same request to every rank, and wait for all of them, or until the deadline (seconds from now).
 
         Raises:
-            Lost: a launched process has not said in time what became of its rank.
+            Lost: a launched process has not sent its rank's outcome in time.
         """
         self.number += 1
         key = f"{self.epoch}/{self.number}"
@@ -187,23 +187,23 @@ class ClusterGroup(Owner):
 
     @property
     def is_sound(self) -> bool:
-        """Whether the rank here is; the others' are seen to where they are."""
+        """Tell whether the rank here is sound; each launched process checks its own."""
         return self.local.is_sound
 
     def details(self) -> list[dict[str, Any]]:
-        """The whole reply of the rank here; of the others only their outcomes travel."""
+        """Return the whole reply of the rank here; other processes send only outcomes."""
         return self.local.details() + [{}] * (self.size - 1)
 
     def close(self) -> None:
         """End every rank."""
-        with contextlib.suppress(RuntimeError):  # the store may be gone
+        with contextlib.suppress(RuntimeError):  # the store may have ended
             self.post.put(f"stop/{self.epoch}/{self.number}", "crash")
             self.post.put(f"order/{self.epoch}/{self.number + 1}", None)
         self.local.close()
 
 
 def blamed(outcomes: list[RankOutcome]) -> list[RankOutcome]:
-    """Of several late ranks, those that entered more collectives than another one wait for that one."""
+    """Mark late ranks that only wait: they entered more collectives than another late rank."""
     late = [outcome for outcome in outcomes if outcome.outcome == "timeout" and not outcome.bystander]
     behind = min((len(outcome.collectives) for outcome in late), default=0)
     if any(len(outcome.collectives) < behind for outcome in outcomes):
@@ -217,7 +217,7 @@ def blamed(outcomes: list[RankOutcome]) -> list[RankOutcome]:
 
 
 def answer(forkserver: Forkserver, launched: LaunchedProcess, opening: dict[str, Any], own: dict[str, Any]) -> None:
-    """Another launched process's part: fork its rank and pass on each request, until the ranks are to end."""
+    """Serve a group in a following process: fork its rank and pass on each request, until the group ends."""
     if opening["transforms"]:
         forkserver.preload(TRANSFORMS)
     one_machine = opening["host"] == LOOPBACK
@@ -239,7 +239,7 @@ def answer(forkserver: Forkserver, launched: LaunchedProcess, opening: dict[str,
             local = None
         if found := forkserver.put_back():
             outcome = replace(outcome, changed=(*outcome.changed, *found))
-        if local is not None and forkserver.process.poll() is not None:  # it could not be mended
+        if local is not None and forkserver.process.poll() is not None:  # it could not be repaired
             local.close()
             local = None
             forkserver.restart()

@@ -1,7 +1,7 @@
-"""The suite when a launcher such as torchrun has started it many times: one process leads, the others follow.
+"""Lead a run that a launcher such as torchrun has started as several processes.
 
-Every launched process keeps one rank, forked from a forkserver of its own. The first one runs the tests, on
-groups of all launched processes' ranks; whatever they tell each other goes through the launcher's own store.
+Every launched process keeps one rank, forked from a forkserver of its own. The first process runs the tests, on
+groups of all launched processes' ranks; they communicate through the launcher's own store.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from conformance.ranks.cluster.store import GATHER_LIMIT, Forged, Launch, Post, 
 from conformance.ranks.devices import identity_of_device
 from conformance.ranks.group import RankGroup
 
-#: How long the first launched process waits at the end for the others to have heard of it (seconds).
+#: How long the first process waits for the others to read the end of the run (seconds).
 FAREWELL = 5.0
-#: What must be the same for all launched processes: facts that ranks cannot differ in without strange failures.
+#: What must be equal in all launched processes: differences would cause obscure failures.
 SAME = ("torch", "cuda", "suite")
 
 
 class Cluster:
-    """The first launched process: knows all others, makes worlds of their ranks, and says when it is over."""
+    """The first launched process: it knows all others, makes worlds of their ranks, and ends the run."""
 
     def __init__(self, launch: Launch) -> None:
         self.launch = launch
@@ -39,10 +39,10 @@ class Cluster:
         self.launched: LaunchedProcess | None = None
 
     def gather(self, forkserver: Forkserver) -> None:
-        """Wait until every launched process has said that it is there, and let all of them know.
+        """Wait until every launched process has registered, and confirm it to all of them.
 
         Raises:
-            UsageError: some are missing, or differ in what has to be the same.
+            UsageError: some are missing, or differ in what must be equal.
         """
         forkserver.wait()
         token = secrets.token_hex(8)
@@ -80,7 +80,7 @@ class Cluster:
     def rank_group(
         self, forkserver: Forkserver, size: int, backend: str, device: str, group: bool, debug: bool = False
     ) -> RankGroup | ClusterGroup:
-        """A world: of one rank here, or of the first ranks of all launched processes."""
+        """Make a world: one rank here, or the first ranks of all launched processes."""
         if size == 1:
             return RankGroup(forkserver, size, backend, device, group, debug)
         assert self.launched is not None, "gather first"
@@ -88,7 +88,7 @@ class Cluster:
         return ClusterGroup(forkserver, self.launched, next(self.epoch), opening)
 
     def places(self, device: str) -> list[str]:
-        """For each rank, the device that it takes, told from those of all machines."""
+        """Return the device of each rank, by a name that is unique among all machines."""
         found = []
         for fact in self.facts:
             place = identity_of_device(
@@ -99,11 +99,11 @@ class Cluster:
 
     @property
     def described(self) -> dict[str, Any]:
-        """Where the ranks are, for the report."""
+        """Describe where the ranks are, for the report."""
         return {"launched": self.launch.size, "machines": len({fact["machine"] for fact in self.facts})}
 
     def end(self, status: int) -> None:
-        """Tell the others to end with the same status. Called last: the launcher may end us as soon as one is gone."""
+        """Have the others end with the same status. Called last: the launcher may kill this process after that."""
         if self.launched is None:
             return
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -118,7 +118,7 @@ class Cluster:
 
 
 def world_sizes(asked: tuple[int, ...], launched: int) -> tuple[int, ...]:
-    """The worlds of a run: those asked for, or of the usual ones those that fit, and the whole.
+    """Choose the worlds of a run: those requested, or the default ones that fit and the whole world.
 
     >>> world_sizes((1, 2, 3, 4), 8), world_sizes((1, 2, 3, 4), 2), world_sizes((2, 16), 8)
     ((1, 2, 3, 4, 8), (1, 2), (2, 16))
@@ -129,7 +129,7 @@ def world_sizes(asked: tuple[int, ...], launched: int) -> tuple[int, ...]:
 
 
 def facts(launch: Launch, forkserver: Forkserver) -> dict[str, Any]:
-    """What the first launched process has to know of each."""
+    """Collect what the first launched process must know of each."""
     from conformance.core import clauses
 
     return {

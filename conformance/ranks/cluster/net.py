@@ -1,4 +1,4 @@
-"""Which machine this is, where others reach it, and whether the launcher's store can still be reached."""
+"""Identify this machine and its address, and watch whether the launcher's store can still be reached."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from conformance.core.output import complain
 
 LOOPBACK = "127.0.0.1"
 SIOCGIFADDR = 0x8915
-#: How often the store's machine is called (seconds), by all processes together, and how often in a row in vain.
+#: How often all processes together connect to the store's machine (seconds), and how many may fail in a row.
 CALL_EVERY, CALLS_A_SECOND = 5.0, 50
 CALL_WAIT, SILENT = 5.0, 3
 
 
 def machine() -> str:
-    """What tells one machine, or one container, from another.
+    """Return a name that is unique for a machine, or a container.
 
     >>> machine() == machine()
     True
@@ -32,7 +32,7 @@ def machine() -> str:
 
 
 def address_towards(host: str, port: int) -> str:
-    """The address of this machine from which packets to ``host`` leave; nothing is sent.
+    """Return the address of this machine from which packets to ``host`` leave, without sending any.
 
     >>> address_towards("127.0.0.1", 9)
     '127.0.0.1'
@@ -44,7 +44,7 @@ def address_towards(host: str, port: int) -> str:
 
 
 def interface_of(address: str) -> str:
-    """The name of the network interface that has an address; empty where that cannot be told.
+    """Return the name of the network interface with an address; empty if it cannot be found.
 
     >>> interface_of("127.0.0.1") in {"lo", "lo0", ""}
     True
@@ -65,7 +65,7 @@ def interface_of(address: str) -> str:
 def end_when_silent(host: str, port: int, size: int) -> None:
     """End this process, and so its rank, once the store's machine has been silent for a while.
 
-    A connection over a cable that was cut says nothing, for ever: so a thread of its own keeps calling.
+    A connection over a cut cable stays silent for ever, so a thread of its own keeps connecting.
     """
     threading.Thread(target=_keep_calling, args=(host, port, size), name="calling the store", daemon=True).start()
 
@@ -80,5 +80,5 @@ def _keep_calling(host: str, port: int, size: int) -> None:
         except OSError:
             silent += 1
     complain(f"the launcher's store at {host}:{port} can no longer be reached")
-    # The forkserver sees our end of its connection close, and ends the rank.
+    # The forkserver finds its connection closed, and ends the rank.
     os._exit(1)

@@ -1,7 +1,7 @@
-"""What launched processes tell each other: signed JSON in the launcher's own store.
+"""Exchange signed JSON between launched processes, in the launcher's own store.
 
-Whoever reaches the launcher's port may write to its store. So every value carries a signature, made with a key that
-only the launched processes have, over the name it stands under and the value itself.
+Anybody who reaches the launcher's port may write to its store. So every value is signed, together with its name, with a
+key that only the launched processes have.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ BEAT, SILENCE = 20.0, 300.0
 
 @dataclass(frozen=True)
 class Launch:
-    """Which of how many processes this is, as the launcher says."""
+    """The launcher's settings: which of how many processes this is, and where they meet."""
 
     rank: int
     size: int
@@ -52,7 +52,7 @@ class Launch:
 
 
 def launch_in(environment: Mapping[str, str]) -> Launch | None:
-    """What a launcher says in the environment; None where this process is alone.
+    """Read a launcher's settings from the environment; None if this process is the only one.
 
     >>> launch_in({"RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "node0", "MASTER_PORT": "29500"})
     Launch(rank=1, size=4, local_rank=1, host='node0', port=29500, agent_has_store=False)
@@ -73,7 +73,7 @@ def launch_in(environment: Mapping[str, str]) -> Launch | None:
 
 
 def pop_launch(environment: MutableMapping[str, str]) -> Launch | None:
-    """The same with the key, taken out of the environment that ranks are to inherit.
+    """Read the same and the key, and remove the key from the environment, so that ranks do not inherit it.
 
     Raises:
         UsageError: the launched processes have no key in common.
@@ -87,7 +87,7 @@ def pop_launch(environment: MutableMapping[str, str]) -> Launch | None:
 
 
 def launcher() -> str:
-    """What tells the process that started us from every other: it outlives the attempts that it starts."""
+    """Identify the process that started this one: it outlives the attempts that it starts."""
     parent = os.getppid()
     try:
         with open(f"/proc/{parent}/stat", "rb") as file:
@@ -98,7 +98,7 @@ def launcher() -> str:
 
 
 def connect(launch: Launch) -> Any:
-    """A client of the launcher's store; without a launcher that keeps one, the first process does."""
+    """Connect to the launcher's store; if the launcher has none, the first process opens one."""
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # every wait that comes to its end would print a warning
     import torch.distributed as dist
 
@@ -114,7 +114,7 @@ class Forged(RunnerError):
 
 
 class StoreLost(RunnerError):
-    """The launcher's store answers no more."""
+    """The launcher's store does not answer any more."""
 
 
 class LeaderSilent(RunnerError):
@@ -122,7 +122,7 @@ class LeaderSilent(RunnerError):
 
 
 class Post:
-    """A store of signed JSON values. It counts what it sends, since that is what grows with the number of ranks."""
+    """A store of signed JSON values. It counts its messages, whose number grows with that of ranks."""
 
     def __init__(self, store: Any, key: bytes, prefix: str = "") -> None:
         self.store = store
@@ -131,12 +131,12 @@ class Post:
         self.messages = 0
 
     def put(self, name: str, value: Any) -> None:
-        """Write one value for all to see."""
+        """Write one value for all processes."""
         text = json.dumps(value).encode()
         self._ask(self.store.set, self.prefix + name, self._signature(name, text) + text)
 
     def read(self, name: str) -> Any:
-        """Read one value; wait until it is there.
+        """Read one value; wait until it exists.
 
         Raises:
             Forged: it was not signed with our key.
@@ -144,9 +144,9 @@ class Post:
         return self._verified(name, self._ask(self.store.get, self.prefix + name))
 
     def await_order(self, name: str) -> Any:
-        """Read a value that the first process is to write; wait while that one gives signs of life.
+        """Read a value that the first process will write; wait while that process sends signs of life.
 
-        A run may go on for hours without a word to this process, so the wait itself has no limit.
+        A run may take hours without a message to this process, so the wait itself has no limit.
 
         Raises:
             Forged: it was not signed with our key.
@@ -167,7 +167,7 @@ class Post:
                 raise LeaderSilent(f"the first process has given no sign of life for {SILENCE:g} s")
 
     def read_all(self, names: list[str]) -> list[Any]:
-        """Read many values that are there, in one message.
+        """Read many existing values, in one message.
 
         Raises:
             Forged: one was not signed with our key.
@@ -188,15 +188,15 @@ class Post:
         return hmac.digest(self.key, f"{self.prefix}{name}\0".encode() + text, "sha256")
 
     def has(self, key: str) -> bool:
-        """Whether there is a value."""
+        """Tell whether there is a value."""
         return bool(self._ask(self.store.check, [self.prefix + key]))
 
     def count(self, key: str, more: int = 0) -> int:
-        """Add to a number that all share, and read it."""
+        """Add to a shared number, and read it."""
         return int(self._ask(self.store.add, self.prefix + key, more))
 
     def drop(self, *keys: str) -> None:
-        """Remove what everybody has read."""
+        """Remove what all processes have read."""
         for key in keys:
             self._ask(self.store.delete_key, self.prefix + key)
 
@@ -215,7 +215,7 @@ class Post:
 
 
 def keep_beating(launch: Launch, prefix: str) -> None:
-    """Give the other processes a sign of life from time to time, over a connection of its own, until this one ends."""
+    """Send regular signs of life to the other processes, over a connection of its own, until this process ends."""
 
     def beat() -> None:
         with contextlib.suppress(RuntimeError):  # the store is gone, and the run with it
@@ -228,7 +228,7 @@ def keep_beating(launch: Launch, prefix: str) -> None:
 
 
 class Backoff:
-    """When to look again: at once in the beginning, ever less often as time goes by."""
+    """Return when to check again: at once in the beginning, then less and less often."""
 
     def __init__(self) -> None:
         self.start = self.last = time.monotonic()

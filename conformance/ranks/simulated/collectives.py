@@ -1,7 +1,7 @@
-"""What each collective moves: for every rank, where values arrive, and which ranks' tensors they are made of.
+"""Define each collective's transfers: where values arrive on every rank, and from which ranks' tensors.
 
-One function for each operator of ``c10d``. It is given each rank's arguments, in the order of the group, by the names
-of the operator's schema, and returns each rank's transfers. Nothing is read or written here.
+There is one function for each operator of ``c10d``. It takes each rank's arguments, in the order of the group, by the
+names of the operator's schema, and returns each rank's transfers. Nothing is read or written here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Name: Any = ReduceOp.RedOpType
 
 
 class Transfer(NamedTuple):
-    """A tensor to be filled, and the tensors whose values go there: one, or several to be reduced."""
+    """A tensor to fill, and its sources: one tensor, or several to reduce."""
 
     to: Tensor
     parts: tuple[Tensor, ...]
@@ -29,7 +29,7 @@ Transfers = list[list[Transfer]]
 
 
 def memory(tensor: Tensor) -> Tensor:
-    """The elements as they lie in memory: Gloo and NCCL look at nothing else in what they reduce or broadcast."""
+    """Return the elements in memory order: Gloo and NCCL ignore strides in what they reduce or broadcast."""
     if tensor.is_contiguous() or tensor.is_sparse:
         return tensor if tensor.is_sparse else tensor.view(-1)
     return tensor.as_strided((tensor.numel(),), (1,), tensor.storage_offset())
@@ -48,7 +48,7 @@ def all_reduce(calls: list[Arguments]) -> Transfers:
 
 
 def reduce(calls: list[Arguments]) -> Transfers:
-    """``reduce_``: only the root is promised anything."""
+    """``reduce_``: only the root receives a result."""
     tensors, root = [call["tensors"] for call in calls], calls[0]["root_rank"]
     return _reduced(tensors, [own if rank == root else [] for rank, own in enumerate(tensors)])
 
@@ -151,7 +151,7 @@ def all_to_all(calls: list[Arguments]) -> Transfers:
 
 
 def all_to_all_single(calls: list[Arguments]) -> Transfers:
-    """``alltoall_base_``, with parts of other sizes where it is given them."""
+    """``alltoall_base_``, with parts of different sizes if given."""
     size = len(calls)
     sent = [_parts(call["input"], size, call["input_split_sizes"]) for call in calls]
     return [
@@ -169,7 +169,7 @@ def barrier(calls: list[Arguments]) -> Transfers:
 
 
 def _parts(tensor: Tensor, size: int, rows: Sequence[int] = ()) -> Sequence[Tensor]:
-    """A tensor's memory in as many parts as there are ranks: equal ones, or so many rows each."""
+    """Split a tensor's memory into one part for each rank: equal parts, or given numbers of rows."""
     flat = memory(tensor)
     if not rows:
         return flat.view(size, -1).unbind() if flat.numel() else [flat] * size
@@ -197,9 +197,9 @@ OPERATORS: dict[str, Callable[[list[Arguments]], Transfers]] = {
     "barrier": barrier,
 }
 
-#: Those whose results backends copy out of a buffer of their own, by an operation that autograd sees and counts.
+#: Operators whose results backends copy from an own buffer, by an operation that autograd records.
 COPIED = ("allgather_", "_allgather_base_", "gather_", "reduce_scatter_")
-#: Those that look at memory in order, whatever the strides.
+#: Operators that use memory order, whatever the strides.
 REDUCED = ("allreduce_", "allreduce_coalesced_", "reduce_")
 
 _STEPS: dict[Any, Callable[[Tensor, Tensor], Tensor]] = {
@@ -215,7 +215,7 @@ _STEPS: dict[Any, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 def value_of(parts: Sequence[Tensor], operation: Any) -> Tensor:
-    """A copy of one tensor, or the reduction of several in the order of the ranks."""
+    """Copy one tensor, or reduce several in the order of the ranks."""
     total = parts[0].clone(memory_format=torch.preserve_format)
     if operation is None:
         return total
@@ -225,7 +225,7 @@ def value_of(parts: Sequence[Tensor], operation: Any) -> Tensor:
 
 
 def expect_usable(operator: str, arguments: Arguments, rank: int, size: int) -> None:
-    """Refuse what a backend refuses on the rank that calls it, whatever the others do.
+    """Refuse what a backend refuses on the calling rank, whatever the other ranks do.
 
     Raises:
         ValueError: the tensors cannot be sent.
@@ -258,7 +258,7 @@ def expect_usable(operator: str, arguments: Arguments, rank: int, size: int) -> 
 
 
 def _expect_memory(tensor: Tensor) -> None:
-    """Refuse a tensor of which some elements share their memory: its elements in order are not there."""
+    """Refuse a tensor whose elements share memory: it has no elements in memory order."""
     if not (tensor.is_contiguous() or tensor.is_sparse):
         there = tensor.untyped_storage().nbytes() // tensor.element_size() - tensor.storage_offset()
         if there < tensor.numel():
@@ -268,7 +268,7 @@ def _expect_memory(tensor: Tensor) -> None:
 
 
 def _rows(arguments: Arguments, end: str, rank: int, size: int) -> int:
-    """How many elements this rank sends to itself, or takes from itself."""
+    """Return how many elements this rank sends to itself, or receives from itself."""
     tensor, rows = arguments[end], arguments[f"{end}_split_sizes"]
     length = tensor.shape[0] if tensor.dim() else 1
     if len(rows) not in {0, size} or (sum(rows) != length if rows else length % size):

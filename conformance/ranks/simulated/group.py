@@ -1,4 +1,4 @@
-"""Simulated ranks as the controller knows them: one process that answers for all of them."""
+"""Represent simulated ranks in the controller: one process answers for all of them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ WORKER = "conformance.ranks.simulated.worker"
 
 
 class SimulatedGroup(RankGroup):
-    """The ranks of a world in one process; a crash or a deadline is that of all of them."""
+    """The ranks of a world in one process; a crash or a missed deadline concerns all of them."""
 
     processes = 1
 
     def outcomes(self, deadline: float, late: str) -> list[RankOutcome]:
-        """What the process said of each rank, or what became of it."""
+        """Return the outcome of each rank, as the process reports it, or as it ended."""
         (found,), (reply,) = super().outcomes(deadline, late), super().details()
         try:
             told = [RankOutcome.from_json(one) for one in reply.get("ranks", ())]
@@ -29,14 +29,14 @@ class SimulatedGroup(RankGroup):
         return [replace(found, rank=rank) for rank in range(self.size)]
 
     def details(self) -> list[dict[str, Any]]:
-        """The process's whole reply to the last request, once for each rank."""
+        """Return the process's whole reply to the last request, once for each rank."""
         return super().details() * self.size
 
 
 def make_group(
     forkserver: Forkserver, size: int, backend: str, device: str, group: bool, debug: bool = False
 ) -> RankGroup:
-    """The ranks of a run on simulated worlds: one that needs no process group is a process like any other."""
+    """Make the ranks of a run on simulated worlds: without a process group, a usual rank process."""
     if size == 1 and not group:
         return RankGroup(forkserver, size, backend, device, group)
     forkserver.preload([WORKER])

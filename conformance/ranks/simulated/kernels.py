@@ -1,7 +1,7 @@
-"""The operators of ``c10d``, carried out between simulated ranks while a world is simulated.
+"""Replace the kernels of ``c10d`` by ones that work between simulated ranks, while a world is simulated.
 
-They stand below PyTorch's dispatcher, where Gloo's are: whatever looks at collectives from above sees what it always
-sees. The process group is PyTorch's own, over a backend that does nothing.
+They are registered below PyTorch's dispatcher, like Gloo's, so everything above sees the usual collectives. The process
+group is PyTorch's own, over a backend that does nothing.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ POINT_TO_POINT = ("send", "recv_", "recv_any_source_")
 
 
 class Carrier(Protocol):
-    """A simulated world, as its ranks' threads find it."""
+    """A simulated world, as the kernels use it."""
 
     #: The names of each rank's groups, as PyTorch keeps them.
     names: list[dict[Any, Any]]
-    #: Keeps what stands for a backend in PyTorch's groups, by which the world is found.
+    #: Keeps alive the objects that stand for a backend in PyTorch's groups; the world is found by them.
     backends: list[Any]
 
     def carry_out(self, operator: str, arguments: dict[str, Any], group: dist.ProcessGroup) -> dist.Work:
         """Begin an operator for the rank whose turn it is; its arguments are by name."""
 
     def note(self, call: str) -> None:
-        """Note a collective that it enters."""
+        """Record a collective that it enters."""
 
 
 class _Here(threading.local):
-    """The world that a thread is a rank of, or was started by one; None for every other thread."""
+    """Return the world of a rank's thread, or of a thread that a rank started; None for any other thread."""
 
     world: Carrier | None = None
 
@@ -54,7 +54,7 @@ class _Here(threading.local):
 
 
 here = _Here()
-#: The worlds by what their groups have as a backend: a thread that a rank starts is known by the groups that it uses.
+#: Worlds by the backends of their groups: a thread that a rank started is recognized by the groups it uses.
 _worlds_of: weakref.WeakKeyDictionary[Any, Carrier] = weakref.WeakKeyDictionary()
 CPU = torch.device("cpu")
 _changing = threading.Lock()
@@ -64,9 +64,9 @@ _open = contextlib.ExitStack()
 
 @contextlib.contextmanager
 def installed(world: Carrier) -> Iterator[None]:
-    """Have collectives of ranks' threads come to their worlds; those of other threads go where they always go.
+    """Route collectives of ranks' threads to their worlds; those of other threads are unchanged.
 
-    Several worlds may be simulated at a time. The last that ends puts everything back.
+    Several worlds may be simulated at a time. The last one to end restores the kernels.
     """
     with _changing:
         if not _live:
@@ -88,7 +88,7 @@ def installed(world: Carrier) -> Iterator[None]:
 
 
 def _forget(forgetting: Callable[[], object]) -> None:
-    """Forget the groups that a rank destroys, or the process: PyTorch forgets those of everybody."""
+    """Forget the groups that one rank, or the process, destroys: PyTorch would forget those of all ranks."""
     forgetting()
     for group, name in [pair for world in _live for names in world.names for pair in names.items()]:
         _distributed_c10d._register_process_group(name, group)

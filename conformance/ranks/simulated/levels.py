@@ -1,4 +1,4 @@
-"""Forward mode among simulated ranks: PyTorch has one level for the whole process, which they share."""
+"""Share PyTorch's one forward-mode level among simulated ranks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.autograd import forward_ad
 
 @contextlib.contextmanager
 def shared() -> Iterator[None]:
-    """Have the first rank that enters the level begin it, and the last one that leaves end it."""
+    """Begin the level when the first rank enters it, and end it when the last rank leaves."""
     module: Any = importlib.import_module("torch._functorch.predispatch")
     enter, leave = module._enter_dual_level_impl, module._exit_dual_level_impl
     inside = 0

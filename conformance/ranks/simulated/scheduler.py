@@ -1,4 +1,4 @@
-"""Threads of which one runs at a time, until it has to wait; that nobody can ever go on is proved at once."""
+"""Run threads one at a time, each until it has to wait; a deadlock is proved at once."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from types import FrameType
 from conformance.kit.frames import foreign
 from conformance.ranks.simulated import state
 
-#: How long a rank that computes is waited for when the run is interrupted (seconds).
+#: How long to wait for a rank that computes, if the run is interrupted (seconds).
 LAST_WAIT = 2.0
 LIBRARY = os.path.dirname(threading.__file__) + os.sep
 
 
 class Stuck(BaseException):
-    """Raised where a rank waits that can never go on; no ``except Exception`` of a subject catches it."""
+    """Raised in a rank whose wait can never end; an ``except Exception`` of a subject does not catch it."""
 
 
 @dataclass
 class Turn:
-    """One rank's thread: what it waits for, and the state of the process as this rank left it."""
+    """One rank's thread: what it waits for, and its own state of the process."""
 
     rank: int
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -34,18 +34,18 @@ class Turn:
     what: str = ""
     ready: Callable[[], bool] | None = None
     wakes: float = 0.0
-    #: Whether it had not ended when nobody could go on.
+    #: True if it had not ended when no rank could go on.
     is_stuck: bool = False
 
 
 class Scheduler:
-    """Runs a job on every rank, one rank at a time.
+    """Run a job on every rank, one rank at a time.
 
     Args:
         size: number of ranks.
-        seed: where the order is drawn from; None for the fixed order: each rank in turn, until it has to wait.
-        on_idle: called when every rank waits and time goes on: what is under way arrives.
-        on_stuck: called when nobody can go on; whether that has set some rank free.
+        seed: seed of a random order; None for the fixed order: each rank in turn, until it has to wait.
+        on_idle: called when every rank waits and time advances: messages in transit arrive.
+        on_stuck: called when no rank can go on; returns whether that has released one.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Scheduler:
         try:
             self._wake(self._next())
             self._home.acquire()
-        except BaseException:  # interrupted: whoever waits raises, and the rank that computes when it next waits
+        except BaseException:  # interrupted: waiting ranks raise at once, the one that computes at its next wait
             self.stop("interrupted")
             self._home.acquire(timeout=LAST_WAIT)
             raise
@@ -90,12 +90,12 @@ class Scheduler:
         """Let other ranks go on until something is ready.
 
         Args:
-            what: what this rank waits for, as a message names it.
-            ready: whether it is there.
-            seconds: how long to sleep, on a clock that moves only when nobody can run.
+            what: what this rank waits for, for a message.
+            ready: returns whether the wait is over.
+            seconds: how long to sleep, on a clock that advances only when no rank can run.
 
         Raises:
-            Stuck: it can never be.
+            Stuck: the wait can never end.
         """
         turn = self.turns[self.current]
         if not self.proof and (self._draws or seconds or not ready()):
@@ -112,11 +112,11 @@ class Scheduler:
 
     @property
     def stuck(self) -> set[int]:
-        """The ranks that had not ended when nobody could go on."""
+        """Return the ranks that had not ended when no rank could go on."""
         return {turn.rank for turn in self.turns if turn.is_stuck}
 
     def stop(self, proof: str) -> None:
-        """Have every rank raise where it waits, or when it next does."""
+        """Make every rank raise in its present wait, or in its next one."""
         if not self.proof:
             for turn in self.turns:
                 turn.is_stuck = not turn.ended
@@ -144,7 +144,7 @@ class Scheduler:
         turn.lock.release()
 
     def _next(self) -> Turn:
-        """Whose turn it is: time goes on if everybody sleeps, and what can never go on raises."""
+        """Choose the next rank: if all sleep, time advances; if none can ever go on, they raise."""
         at = self.current + 1
         living = [turn for turn in (*self.turns[at:], *self.turns[:at]) if not turn.ended]
         able = [turn for turn in living if self._is_able(turn)]
@@ -161,7 +161,7 @@ class Scheduler:
         return bool(self.proof) or turn.ready is None or (turn.wakes <= self.clock and turn.ready())
 
     def place_of(self, rank: int) -> str:
-        """Where a rank stands, after a comma: the innermost line of the user's own; empty where there is none."""
+        """Return the innermost line of the user's code on a rank, after a comma; empty if there is none."""
         thread = self.turns[rank].thread
         frame: FrameType | None = sys._current_frames().get(thread.ident or 0) if thread else None
         while frame is not None:

@@ -1,4 +1,4 @@
-"""A world of simulated ranks in this process: its process groups, and what came of a body that all ranks ran."""
+"""Simulate a world of ranks in this process: its process groups, and the outcomes of a body on all ranks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ENDS = {"root_rank": "root", "src": "from rank", "dst": "to rank"}
 
 
 class Work(dist.Work):
-    """What a rank began: it ends when that rank waits for it."""
+    """The work of one collective on a rank: it ends when that rank waits for it."""
 
     def __init__(self, simulation: Simulation, what: str, is_ready: Callable[[], bool], arrive: Callable[[], object]):
         super().__init__()
@@ -53,22 +53,22 @@ class Work(dist.Work):
     block_current_stream = synchronize
 
     def is_completed(self) -> bool:
-        """Whether it has ended: whoever asks lets the others go on."""
+        """Tell whether it has ended; the call lets other ranks go on."""
         self.simulation.scheduler.wait(self.what, lambda: True, seconds=1e-6)
         return self.is_ready() and self.wait()
 
     def is_success(self) -> bool:
-        """Whether it ended well."""
+        """Tell whether it succeeded."""
         return self.is_completed()
 
     def _source_rank(self) -> int:
-        """Which rank of the group a message came from."""
+        """Return the rank of the group that sent the message."""
         if self.receive is None or self.receive.source is None:
             return super()._source_rank()
         return self.receive.source
 
     def get_future(self) -> Any:
-        """A future that is done: nothing but a rank's own wait may take another rank's turn."""
+        """Return a completed future: only a rank's own wait may switch to another rank."""
         self.wait()
         future: torch.futures.Future[Any] = torch.futures.Future()
         future.set_result(None)
@@ -80,7 +80,7 @@ class Simulation:
 
     Args:
         size: number of ranks.
-        seed: where the order in which ranks run is drawn from; None for the fixed one.
+        seed: seed of the order in which ranks run; None for the fixed order.
 
     >>> with Simulation(3) as simulation:
     ...     [found.message for found in simulation.run(lambda world: f"rank {dist.get_rank()} of {world.size}")]
@@ -89,7 +89,7 @@ class Simulation:
 
     def __init__(self, size: int, seed: int | None = None) -> None:
         self.size = size
-        #: All work of a run: PyTorch holds it without this object, which is what knows how to wait.
+        #: All work of a run, kept alive: PyTorch does not keep these objects, and they do the waiting.
         self.begun: list[Work] = []
         self.backends: list[Any] = []
         self.names: list[dict[Any, Any]] = []
@@ -98,7 +98,7 @@ class Simulation:
         self.mail: dict[tuple[str, int], Mailbox] = {}
         self.logs: list[list[str]] = [[] for _ in range(size)]
         self.texts: dict[int, str] = {}
-        self.at_odds: set[int] = set()  # the ranks that called what does not fit together
+        self.at_odds: set[int] = set()  # the ranks whose calls do not match
         self.round = Round()
         self.at_once = False
         self.scheduler = Scheduler(size, seed, self._arrive_all, self._leave_alone)
@@ -126,7 +126,7 @@ class Simulation:
         self._open.close()
 
     def run(self, body: Callable[[World], object], at_once: bool = False) -> list[RankOutcome]:
-        """Run a body on every rank, and say how it ended on each.
+        """Run a body on every rank, and return how it ended on each.
 
         Args:
             body: what each rank does, given its world.
@@ -146,7 +146,7 @@ class Simulation:
         return self._outcomes([found for found in ended if found is not None])
 
     def expect(self, body: Callable[[World], object]) -> None:
-        """Run a body on every rank; what one raises is raised here."""
+        """Run a body on every rank; an exception of a rank is raised here."""
         problems: list[BaseException] = []
 
         def raising(world: World) -> None:
@@ -162,11 +162,11 @@ class Simulation:
 
     @property
     def is_left_behind(self) -> bool:
-        """Whether nobody waited for some of what the last body began."""
+        """Tell whether some work of the last body was never waited for."""
         return not all(work.is_waited_for for work in self.begun)
 
     def note(self, call: str) -> None:
-        """Note a collective that the present rank enters."""
+        """Record a collective that the present rank enters."""
         log = self.logs[self.scheduler.current]
         if len(log) < KEPT:
             log.append(call[:LINE])
@@ -176,7 +176,7 @@ class Simulation:
         expect_usable(operator, arguments, group.rank(), group.size())
         tensors = [each for name, each in arguments.items() if name != "process_group"]
         text = f"{operator.strip('_')}({', '.join(described(tensors))}){_how(arguments)}"
-        self.scheduler.wait(text, lambda: True)  # another may come first, where the order is drawn
+        self.scheduler.wait(text, lambda: True)  # another rank may be first, if the order is random
         name, rank = state.name_among_ranks(group), group.rank()
         try:
             if "tag" in arguments:
@@ -221,7 +221,7 @@ class Simulation:
         return work
 
     def exchange(self, value: Any, raised: bool = False) -> list[Any]:
-        """Every rank's value, outside of any process group.
+        """Exchange values between all ranks, outside of any process group.
 
         Raises:
             LeftAlone: this rank has raised, and the others wait for it elsewhere.
@@ -240,7 +240,7 @@ class Simulation:
         return [json.loads(round_.values[each]) for each in range(self.size)]
 
     def sleep(self, seconds: float) -> None:
-        """Let the others go on; what is under way arrives before a rank that sleeps wakes up."""
+        """Let other ranks go on; messages in transit arrive before a sleeping rank wakes up."""
         self.scheduler.wait("a pause of the suite", lambda: True, seconds)
 
     def _arrive_all(self) -> None:
@@ -249,7 +249,7 @@ class Simulation:
                 work.arrive()
 
     def _leave_alone(self) -> bool:
-        """Tell ranks that raised, and ask what became of the others, when these only wait for them."""
+        """Notify ranks that raised and now wait for an exchange, if the others only wait for them."""
         found = self.round.raised & set(self.round.values)
         self.round.left |= found
         for rank in found:
@@ -258,7 +258,7 @@ class Simulation:
         return bool(found)
 
     def _outcomes(self, ended: list[Attempt]) -> list[RankOutcome]:
-        """What came of each rank, from how its body ended and where it stood when nobody could go on."""
+        """Return each rank's outcome, from how its body ended and where it was when no rank could go on."""
         proof, stuck = self.scheduler.proof, self.scheduler.stuck
         broke = any(found.outcome in BROKEN for rank, found in enumerate(ended) if rank not in stuck)
         behind = min((len(self.logs[rank]) for rank in stuck), default=0)
@@ -277,14 +277,14 @@ class Simulation:
 
 
 def _how(arguments: dict[str, Any]) -> str:
-    """How a reduction works, and from where or to where, as far as ranks have to agree on it."""
+    """Return the arguments on which ranks must agree: the kind of a reduction, and the root."""
     how = f" by {Name(arguments['reduce_op'].op()).name}" if "reduce_op" in arguments else ""
     return how + "".join(f", {word} {arguments[name]}" for name, word in ENDS.items() if name in arguments)
 
 
 @dataclass
 class Round:
-    """One exchange: what each rank gave, which of them had raised, and which were told that nobody comes."""
+    """One exchange: each rank's value, which ranks had raised, and which were notified that no other will join."""
 
     values: dict[int, str] = field(default_factory=dict)
     raised: set[int] = field(default_factory=set)

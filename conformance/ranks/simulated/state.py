@@ -1,6 +1,6 @@
-"""What a process has once and each simulated rank is to have as its own: put away and back as ranks take turns.
+"""Save and restore, as ranks take turns, state of the process that each simulated rank has as its own.
 
-Grad mode, autocast, the current device, modes and the default device are each thread's own in PyTorch already.
+Grad mode, autocast, the current device, modes and the default device are per thread in PyTorch already.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from conformance.kit import seeds, stand_ins
 #: Dictionaries in which torch.distributed keeps its groups, and the number that the next group's name is made of.
 GROUPS = ("_pg_map", "_pg_names", "_pg_group_ranks", "_pg_backend_config", "_tags_to_pg", "_pg_to_tag")
 NUMBERS = ("_group_count",)
-#: What names a group. PyTorch finds groups by their names in one table for the whole process.
+#: What names a group. PyTorch keeps groups by name in one table for the whole process.
 NAMING = "_process_group_name"
 _naming = getattr(distributed_c10d, NAMING)
 _fresh = itertools.count()
-#: Variables of modules that a rank sets, by the module's name.
+#: Variables of modules that each rank sets, by module.
 VARIABLES: dict[str, tuple[str, ...]] = {
     distributed_c10d.__name__: ("_world", "_backend", "_default_pg_init_method", NAMING, *GROUPS, *NUMBERS),
     forward_ad.__name__: ("_current_level",),
@@ -38,19 +38,19 @@ VARIABLES: dict[str, tuple[str, ...]] = {
 
 
 class NumpyNumbers(NamedTuple):
-    """NumPy's state: the memory of its generator, read in no time, and all of it, which takes long."""
+    """NumPy's state: the memory of its generator, which is quick to read, and the whole, which is slow."""
 
     memory: bytes
     whole: tuple[Any, ...]
 
     def is_that_of(self, memory: bytes) -> bool:
-        """Whether this memory says that the state is the same: a normal number that is kept for later is not in it."""
+        """Tell whether this memory determines the state: a cached normal number is not part of it."""
         return self.memory == memory and bool(memory) and not self.whole[3]
 
 
 @dataclass
 class Saved:
-    """The state of the process as one rank left it."""
+    """One rank's own state of the process."""
 
     variables: list[tuple[ModuleType, str, Any]]
     torch_numbers: torch.Tensor
@@ -61,7 +61,7 @@ class Saved:
 
 
 def taken() -> Saved:
-    """Put the state away, and take down what stands in for methods of classes."""
+    """Save the state, and remove replacements of classes' methods."""
     variables = [
         (module, name, getattr(module, name))
         for key, names in VARIABLES.items()
@@ -80,7 +80,7 @@ def taken() -> Saved:
 
 
 def put(saved: Saved) -> None:
-    """Put a state back."""
+    """Restore a state."""
     for module, name, value in saved.variables:
         setattr(module, name, value)
     torch.default_generator.set_state(saved.torch_numbers)
@@ -92,12 +92,12 @@ def put(saved: Saved) -> None:
 
 
 def name_among_ranks(group: Any) -> str:
-    """The name of a group without what tells it from those of other ranks."""
+    """Return the name of a group without the part that is unique to a rank."""
     return str(group.group_name).partition("@")[0]
 
 
 def fresh(outside: Saved) -> Saved:
-    """The state that a rank begins with: that of the process, but without a process group."""
+    """Return the state that a rank begins with: that of the process, without a process group."""
     number = next(_fresh)
     new: dict[str, Any] = {name: {} for name in GROUPS} | dict.fromkeys(NUMBERS, 0)
     new |= {"_world": distributed_c10d._World(), "_backend": None, "_default_pg_init_method": None}
@@ -107,14 +107,14 @@ def fresh(outside: Saved) -> Saved:
     return replace(outside, variables=variables, stand_ins=[])
 
 
-#: The state that NumPy was last seen in, or put into.
+#: The last state of NumPy that was read or restored.
 _numpy_last: NumpyNumbers | None = None
 #: How much memory a Mersenne twister has: its words, and the place among them (bytes).
 TWISTER = 625 * 4
 
 
 def _numpy_memory(numpy: Any) -> bytes:
-    """The memory of NumPy's generator; empty if it is none of the usual kind."""
+    """Return the memory of NumPy's generator; empty if it is of another kind than usual."""
     generator = numpy.mtrand._rand._bit_generator
     return ctypes.string_at(generator.ctypes.state_address, TWISTER) if isinstance(generator, numpy.MT19937) else b""
 

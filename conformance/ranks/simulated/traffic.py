@@ -1,6 +1,6 @@
-"""What is under way between simulated ranks: collectives of a group, and messages from one rank to another.
+"""Transport collectives and messages between simulated ranks.
 
-Values are read when the first rank waits, and arrive at each rank when that one waits: as late as may be.
+Values are read when the first rank waits, and arrive at each rank when that rank waits: as late as possible.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from conformance.ranks.simulated.collectives import COPIED, OPERATORS, Arguments
 
 
 class Mismatch(Exception):
-    """What ranks brought to a collective, or to a send and its receive, does not fit together."""
+    """Arguments of ranks in a collective, or of a send and its receive, do not match."""
 
 
 @dataclass
 class Collective:
-    """One collective of a group: what each rank brought to it, and whom it was delivered to."""
+    """One collective of a group: each rank's arguments, and the ranks that have received their values."""
 
     operator: str
     size: int
@@ -31,14 +31,14 @@ class Collective:
     texts: dict[int, str] = field(default_factory=dict)
     is_full: bool = False
     transfers: Transfers = field(default_factory=list)
-    #: Once values were read: what is still to arrive, by rank. Nothing else is kept alive.
+    #: After values were read: what is still to be delivered, by rank. Nothing else is kept alive.
     arrivals: dict[int, list[tuple[Tensor, Tensor]]] | None = None
 
     def enter(self, rank: int, arguments: Arguments, operator: str, operation: Any, text: str) -> None:
-        """Take what a rank brings.
+        """Add the arguments of a rank.
 
         Raises:
-            Mismatch: it does not fit what others brought.
+            Mismatch: they do not match those of other ranks.
         """
         self.texts[rank] = text
         root, own = ((call.get("root_rank"), call.get("root_tensor")) for call in (self._first(arguments), arguments))
@@ -58,7 +58,7 @@ class Collective:
         return next(iter(self.calls.values()), arguments)
 
     def deliver(self, rank: int) -> None:
-        """Let values arrive at a rank; with the first that waits, all are read."""
+        """Deliver values to a rank; the first delivery reads the values of all ranks."""
         with _unseen():
             if self.arrivals is None:
                 self.arrivals = self._read()
@@ -82,7 +82,7 @@ class Collective:
 
 @dataclass
 class Message:
-    """What one rank sends to another."""
+    """A message from one rank to another."""
 
     tensor: Tensor
     source: int
@@ -90,7 +90,7 @@ class Message:
     is_read: bool = False
 
     def read(self) -> Tensor:
-        """What is sent: as it was when somebody first asked."""
+        """Return the value, as it was at the first call."""
         if not self.is_read:
             with _unseen():
                 self.tensor, self.is_read = self.tensor.clone(), True
@@ -99,7 +99,7 @@ class Message:
 
 @dataclass
 class Receive:
-    """Where a message is to arrive; ``source`` is None for one from any rank."""
+    """A receive; ``source`` is None for a message from any rank."""
 
     tensor: Tensor | None
     source: int | None
@@ -108,11 +108,11 @@ class Receive:
 
     @property
     def is_paired(self) -> bool:
-        """Whether its message is there, or has arrived."""
+        """Tell whether its message exists, or has arrived."""
         return self.message is not None or self.tensor is None
 
     def is_for(self, message: Message) -> bool:
-        """Whether it takes a message."""
+        """Tell whether it accepts a message."""
         return self.message is None and self.tag == message.tag and self.source in {None, message.source}
 
     def take(self, message: Message) -> None:
@@ -127,7 +127,7 @@ class Receive:
             raise Mismatch
 
     def deliver(self) -> None:
-        """Let the message arrive."""
+        """Deliver the message."""
         if self.message is not None and self.tensor is not None:
             value = self.message.read()
             with _unseen():
@@ -137,13 +137,13 @@ class Receive:
 
 @dataclass
 class Mailbox:
-    """What is on its way to one rank of a group, and what it waits for."""
+    """Messages in transit to one rank of a group, and its pending receives."""
 
     messages: list[Message] = field(default_factory=list)
     receives: list[Receive] = field(default_factory=list)
 
     def send(self, message: Message) -> None:
-        """Give a message to the first receive that takes it, or keep it."""
+        """Give a message to the first receive that accepts it, or keep it."""
         for receive in self.receives:
             if receive.is_for(message):
                 self.receives.remove(receive)
@@ -167,7 +167,7 @@ def _fits(to: Tensor, parts: Sequence[Tensor]) -> bool:
 
 @contextlib.contextmanager
 def _unseen(by_autograd: bool = True) -> Iterator[None]:
-    """Modes see nothing of what a backend writes into memory; autograd and version counters neither, or all of it."""
+    """Hide from modes what a backend writes into memory, and from autograd and version counters too, or not."""
     below: Any = torch._C
     own = below._AutoDispatchBelowADInplaceOrView() if by_autograd else torch.enable_grad()
     with own, below.DisableTorchFunction(), below._DisableTorchDispatch():

@@ -1,4 +1,4 @@
-"""The process of a simulated world: imports the subject once, runs test bodies on all ranks, and answers for each."""
+"""Run the process of a simulated world: import the subject once, run test bodies on all ranks, reply for each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def main(configuration: dict[str, Any], descriptors: dict[str, int]) -> int:
 
 
 class SimulatedRanks(Rank):
-    """All ranks of a world, in this process: answers the controller's requests one by one."""
+    """All ranks of a world, in this process; it answers the controller's requests one by one."""
 
     def set_up(self, configuration: dict[str, Any], listener: int | None) -> None:
         """Start the threads of the ranks, and their process group."""
@@ -33,11 +33,11 @@ class SimulatedRanks(Rank):
         self.left: dict[int, dict[str, Any]] = {}
 
     def look(self, kind: str) -> None:
-        """Take the subject's samples, or hold its types against a call, on every rank."""
+        """Make the subject's samples, or compare its types with a call, on every rank."""
         self.simulation.expect(lambda world: self.look_in(world, kind))
 
     def test(self, request: dict[str, Any]) -> None:
-        """Run one test body on every rank, and report each outcome and what changed around it."""
+        """Run one test body on every rank; report each outcome and the changes of the process."""
         no_warnings()
         changed: dict[int, list[str]] = {}
 
