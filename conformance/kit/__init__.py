@@ -1,13 +1,13 @@
-"""What a test body is written with. It runs on a rank, or in the process that calls check.
+"""Provide what test bodies use, on a rank or in the process that calls check.
 
 The modules here are those that nearly every test needs: the subject and its samples, calls of it, the ranks,
-comparisons, and the ways in which a test ends. What is for some tests alone is in a package each:
+comparisons, and the ways in which a test ends. What only some tests need is in packages:
 
 - ``observation``: what a Function does while it is called
-- ``variations``: a sample called otherwise
+- ``variations``: other ways to call a sample
 - ``numerics``: derivatives by differences
-- ``oracles``: what judges a gradient, and how small an error it could have seen
-- ``spmd``: the types that a collective claims, and the gradients that they owe
-- ``gathers``: what gathers return
-- ``process``: what is around a test, and how it is put back
+- ``oracles``: judges of a gradient, each with the smallest error that it could have detected
+- ``spmd``: the types that a collective claims, and the gradients that follow from them
+- ``gathers``: expected results of gathers
+- ``process``: the state of the process around a test, and how it is restored
 """

@@ -1,4 +1,4 @@
-"""Which subjects have answered a call in this process, and how long that took: of any other, every call has raised."""
+"""Record which subjects have returned from a call in this process, and how long it took."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Callable
 
 #: The subjects, by label.
 ANSWERED: set[str] = set()
-#: Python's own, whatever a test puts in its place later.
+#: Python's own function, in case a test replaces it later.
 processor_time = time.process_time
-#: How many samples a subject has, by label, where it was given any.
+#: How many samples each subject was given, by label.
 SAMPLES: dict[str, int] = {}
-#: Who is told the processor time (seconds) of a call with each sample: a rank tells its controller.
+#: Called with the processor time (seconds) of one call for each sample: a rank reports it to its controller.
 LISTENERS: list[Callable[[float], object]] = []
-#: What the suite itself takes around one call (seconds).
+#: Time that the suite itself needs around one call (seconds).
 AROUND = 0.001
 
 
 def note(label: str, seconds: float) -> None:
-    """Take note of a call that came back: the first one is told.
+    """Record a call that returned; the first one is reported.
 
     Args:
         label: the subject's.

@@ -1,4 +1,4 @@
-"""Run a test body and say how it ended, whatever it raises: the one place where that is decided."""
+"""Run a test body and decide its outcome, whatever it raises. This is the only place that does so."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from conformance.kit.search import run_varied
 from conformance.kit.seeds import seed
 from conformance.kit.subject import Subject
 
-#: So many frames are shown at most, half from each end.
+#: At most this many frames are shown, half from each end.
 _FRAMES = 24
-#: Where a class or a callable is called with a sample, and how what stands in for a method passes its call on.
+#: The file that calls a subject with a sample, and the line by which a replaced method calls the original.
 _CALLER, _PASSED_ON = os.path.join("kit", "specs.py"), "original("
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """How an action ended: the outcome's word, a message, the likely cause where one is known, and how long it took."""
+    """How an action ended: outcome, message, likely cause if known, and seconds."""
 
     outcome: Outcome | BadSubject
     message: str
@@ -69,7 +69,7 @@ def _ending(action: Callable[[], object]) -> tuple[Outcome | BadSubject, str, st
         return "error", text_of(error), ""
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # a Function that calls sys.exit is at fault, and ends nobody else
+    except BaseException as error:  # a Function that calls sys.exit is at fault, and must not end this process
         try:
             return "error", explain(error), ""
         except (Exception, SystemExit):  # no memory is left for a traceback, or the error has none that can be read
@@ -78,10 +78,10 @@ def _ending(action: Callable[[], object]) -> tuple[Outcome | BadSubject, str, st
 
 
 def call_body(module: str, function: str, arguments: Iterable[str], offered: Mapping[str, Any]) -> object:
-    """Call a test's body with those of the offered arguments that it takes, from a known state of all generators.
+    """Call a test's body with the offered arguments that it accepts, after seeding all generators.
 
     Returns:
-        A text where the test passed and could not judge a part of the samples; it says which.
+        A text if the test passed without judging some samples; it says which.
     """
     seed(0)
     body = getattr(importlib.import_module(module), function)

@@ -17,7 +17,7 @@ def has_backward(subject: Subject) -> bool:
 
 
 def need_backward(subject: Subject) -> None:
-    """Go on where there is a derivative.
+    """Continue if there is a derivative.
 
     Raises:
         NotApplicable: there is none.

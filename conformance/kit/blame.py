@@ -1,4 +1,4 @@
-"""Whom an exception blames: the subject's own code, what ``call=`` does around it, or a machine of little memory."""
+"""Decide whom an exception blames: the subject's own code, ``call=`` around it, or a machine without memory."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from conformance.kit.subject import Subject
 #: How a line calls a Function; the compiler keeps lines, and not what they call.
 _APPLIES = ".apply("
 NO_MEMORY = "memory ran out: a test holds several copies of what it is given; give smaller samples"
-#: How PyTorch says that there is no memory, and how much was asked for (bytes).
+#: PyTorch's message if an allocation fails, with its size (bytes).
 _NO_MEMORY = re.compile(r"DefaultCPUAllocator: .*you tried to allocate (\d+) bytes")
 
 
 def expect_own(subject: Subject | None, error: Exception) -> None:
-    """Go on if an exception comes from the subject's own code, or nobody can tell.
+    """Continue if an exception comes from the subject's own code, or its origin is unknown.
 
     Raises:
         NotApplicable: what ``call=`` does around the subject raised it.
-        Skipped: the same, and no call has come back so far; or memory ran out, where calls have come back.
+        Skipped: the same, and no call has returned so far; or memory ran out after calls had returned.
     """
     # By their types: an exception may answer any question about itself with another one, even about its class.
     raised = error.__cause__ if issubclass(type(error), Deviation) else error
@@ -53,7 +53,7 @@ def expect_own(subject: Subject | None, error: Exception) -> None:
 
 
 def _is_of_memory(error: BaseException) -> bool:
-    """Whether there was no memory for what was asked for, unless that is more than this machine has in all."""
+    """Tell whether an allocation failed, unless it was larger than this machine's whole memory."""
     if issubclass(type(error), MemoryError | torch.OutOfMemoryError):
         return True
     found = _NO_MEMORY.search(str(error)) if issubclass(type(error), RuntimeError) else None
@@ -61,7 +61,7 @@ def _is_of_memory(error: BaseException) -> bool:
 
 
 def _frames(error: BaseException) -> list[FrameSummary]:
-    """Where an exception was raised; that of the compiler, in the code that it read."""
+    """Return the frames of an exception; for one of the compiler, those of the code that it read."""
     found = getattr(error, "real_stack", None) or traceback.extract_tb(error.__traceback__)
     return list(found)
 

@@ -34,9 +34,9 @@ EIGHT_BITS = (
 
 @dataclass(frozen=True)
 class SampleCall:
-    """One sample, taken apart: ``values`` are all its arguments, flattened; ``active`` says which are differentiated.
+    """One flattened sample: ``values`` are all its arguments; ``active`` says which are differentiated.
 
-    An input is differentiated where the sample's tensor requires grad; where none does, all floating-point and complex
+    An input is differentiated if the sample's tensor requires grad; if none does, all floating-point and complex
     tensors are. A parameter of a module that is an argument too is not: forward reads the module's own.
 
     >>> subject = Subject(torch.mul, inputs=lambda: [(torch.ones(2, requires_grad=True), 3.0)])
@@ -59,7 +59,7 @@ class SampleCall:
     of_modules: tuple[int, ...] = ()
 
     def name(self, position: int) -> str:
-        """How a message names the value at ``position``: ``input 1 of sample 0``."""
+        """Name the value at ``position`` for a message: ``input 1 of sample 0``."""
         return f"{self.names[position]} of {self.label}"
 
     def arguments(self) -> tuple[Any, ...]:
@@ -68,7 +68,7 @@ class SampleCall:
 
     @property
     def holders(self) -> tuple[Any, ...]:
-        """Where a caller may have random generators: the arguments, and what is called, where it is an object."""
+        """Return the objects that may hold random generators: the arguments, and the called object."""
         return (*self.values, self.subject.target)
 
     @property
@@ -82,7 +82,7 @@ class SampleCall:
         ]
 
     def having(self, values: dict[int, torch.Tensor]) -> SampleCall:
-        """The same call with other ``values``, given by position; a module's parameters stay its own."""
+        """Return the same call with other ``values``, given by position; a module keeps its own parameters."""
         changed = {at: value for at, value in values.items() if at not in self.of_modules}
         for at, value in changed.items():
             if vars(self.values[at]):  # what a caller has written on the tensor, such as main_grad
@@ -93,7 +93,7 @@ class SampleCall:
         """Call the subject with copies, so that it may change them; random numbers are the same every time.
 
         Args:
-            needed: positions of inputs that need a gradient; all active ones where nothing is given.
+            needed: positions of inputs that need a gradient; by default all active ones.
             seed: another seed for other random numbers.
         """
         wanted = set(self.active if needed is None else needed)
@@ -157,7 +157,7 @@ class Run:
         ]
 
     def gradients(self, cotangents: Sequence[torch.Tensor], seed: int = BACKWARD_SEED, **options: bool) -> Gradients:
-        """The gradient of every leaf, None where autograd finds none.
+        """Compute the gradient of every leaf, None if autograd finds none.
 
         Args:
             cotangents: the gradient of each output.
@@ -173,9 +173,10 @@ class Run:
         seed: int = BACKWARD_SEED,
         **options: bool,
     ) -> Gradients:
-        """The same where only some outputs are used.
+        """Do the same if only some outputs are used.
 
-        A backward that changes the gradients it gets changes copies; only a layout of its own is handed in as it is.
+        A backward that modifies its incoming gradients modifies copies; only a gradient with a special layout is passed
+        as it is.
 
         Args:
             outputs: those that are used.
@@ -245,7 +246,7 @@ def _requiring_grad(sample: SampleCall) -> list[bool]:
 
 
 def _sample_call(subject: Subject, sample: Sample) -> SampleCall:
-    """Take a sample apart; where no tensor of it requires grad, all that can be differentiated are active."""
+    """Flatten a sample; if no tensor of it requires grad, all that can be differentiated are active."""
     values, structure = pytree.tree_flatten(sample.args)
     owners, paths = zip(*_paths(sample.args), strict=True) if values else ((), ())
     names = [f"input {owner}{path}" for owner, path in zip(owners, paths, strict=True)]
@@ -259,7 +260,7 @@ def _sample_call(subject: Subject, sample: Sample) -> SampleCall:
 
 
 def _paths(args: tuple[Any, ...]) -> Iterator[tuple[int, str]]:
-    """For each value the argument that it belongs to, and where in there it is."""
+    """Return, for each value, its argument and its place in there."""
     for index, arg in enumerate(args):
         for path, _ in pytree.tree_flatten_with_path(arg)[0]:
             yield index, pytree.keystr(path)
@@ -293,7 +294,7 @@ def differentiate(sample: SampleCall) -> None:
 
 
 def in_double(sample: SampleCall, use: Callable[[SampleCall], object] = differentiate) -> SampleCall:
-    """The call in double precision, or as it is where ``use`` raises there: a kernel may be made for one dtype."""
+    """Return the call in double precision, or unchanged if ``use`` raises there: a kernel may have one dtype."""
     wide = {at: widened(value) for at, value in enumerate(sample.values) if isinstance(value, torch.Tensor)}
     if all(wide[at].dtype == sample.values[at].dtype for at in wide):
         return sample

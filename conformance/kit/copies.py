@@ -25,7 +25,7 @@ def as_leaves() -> Iterator[None]:
 
 
 def in_layout_of(output: torch.Tensor, cotangent: torch.Tensor) -> torch.Tensor:
-    """A gradient for an output, sparse where that is."""
+    """Make a gradient for an output, sparse if the output is."""
     return cotangent if is_strided(output) else cotangent.to_sparse(layout=output.layout)
 
 
@@ -46,7 +46,7 @@ def widened(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def argument_copy(value: Any, leaf: torch.Tensor | None) -> Any:
-    """What a call gets in place of a value, given the leaf that its gradient goes to."""
+    """Return the argument that replaces a value in a call, given the leaf that gets its gradient."""
     if not isinstance(value, torch.Tensor):
         return value
     if leaf is not None and _LEAVES_ALONE:

@@ -16,7 +16,7 @@ Formula = Callable[..., Sequence[torch.Tensor | None] | torch.Tensor]
 
 @dataclass(frozen=True)
 class ForwardCall:
-    """What forward returned, and the random numbers that it drew, for a gradient that depends on either."""
+    """The results of forward and its random numbers, for a gradient that depends on them."""
 
     #: The tensors of the result.
     results: tuple[torch.Tensor, ...]

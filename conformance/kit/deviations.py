@@ -15,7 +15,7 @@ class Deviation(AssertionError):
     """
 
     def __init__(self, what: str, actual: object = None, expected: object = None, likely: str = "") -> None:
-        """Take values as they are; they are shown when the text is asked for."""
+        """Store the values; the text is made when it is read."""
         super().__init__(what)
         self.what = what
         self.actual = actual
@@ -73,7 +73,7 @@ class Skipped(Exception):
 def need(condition: object, reason: str) -> None:
     """End the test as not applicable unless ``condition`` holds.
 
-    A reason that ends with ``; see`` and the id of a clause makes it a consequence where that clause is broken.
+    A reason that ends with ``; see`` and the id of a clause makes the test a consequence if that clause is broken.
 
     Raises:
         NotApplicable: with the ``reason``.

@@ -28,7 +28,7 @@ TELLING = 8
 def likely_cause(
     actual: Any, expected: Any, alternatives: Mapping[str, Any], terms: Mapping[str, torch.Tensor] | None = None
 ) -> str:
-    """Name the mistake, or give an empty string where the values do not tell.
+    """Name the mistake, or return an empty string if the values do not show it.
 
     Args:
         actual: the wrong tensor.
@@ -65,7 +65,7 @@ def likely_cause(
 
 
 def _of_the_whole(actual: torch.Tensor, expected: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
-    """What one operation makes of the whole expected value."""
+    """Explain the actual value by one operation on the whole expected value."""
     if bool((expected != 0).any()):
         yield "all zeros", torch.zeros_like(expected)
     yield "the sign is wrong", -expected
@@ -87,7 +87,7 @@ def _of_the_whole(actual: torch.Tensor, expected: torch.Tensor) -> Iterator[tupl
 
 
 def _of_a_part(actual: torch.Tensor, expected: torch.Tensor, within: float) -> Iterator[tuple[str, torch.Tensor]]:
-    """What is wrong in some slices, or in some elements, where all others are right."""
+    """Explain an error in some slices, or in some elements, if all others are right."""
     wrong = ~_close(actual, expected, within)
     if bool(wrong.all()) or not bool(wrong.any()):
         return
@@ -127,7 +127,7 @@ def _slice(places: list[int], size: int) -> str:
 def _terms(
     actual: torch.Tensor, expected: torch.Tensor, terms: Mapping[str, torch.Tensor]
 ) -> Iterator[tuple[str, torch.Tensor]]:
-    """What is missing from the expected value, or was added to it: one term, times a number."""
+    """Explain the error by one missing or additional term, times a number."""
     for name, given in terms.items():
         term = _wide(given)
         times = _factor(expected - actual, term)

@@ -8,7 +8,7 @@ import torch
 
 from conformance.kit.tensors import dense, double_dtype, freed
 
-#: Elements of a tensor that a message shows, and the digits of each: more where fewer do not tell two tensors apart.
+#: Elements of a tensor that a message shows, and digits of each: more if fewer do not distinguish two tensors.
 ELEMENTS, DIGITS = 6, (6, 9, 12, 17)
 
 
@@ -53,7 +53,7 @@ def shown_apart(actual: torch.Tensor, expected: torch.Tensor) -> tuple[str, str]
 
 
 def beyond_start(actual: torch.Tensor, expected: torch.Tensor) -> str:
-    """Where two tensors differ most, for a message that shows them from there on; nothing where it shows their start.
+    """Say where two tensors differ most, for a message that shows them from there; empty if it shows their start.
 
     Args:
         actual: a tensor of any shape and dtype.
@@ -67,7 +67,7 @@ def beyond_start(actual: torch.Tensor, expected: torch.Tensor) -> str:
 
 
 def where_apart(actual: torch.Tensor, expected: torch.Tensor) -> str:
-    """In how many elements two tensors of one shape differ, and where most, for a message; nothing for a number."""
+    """Say in how many elements two tensors of one shape differ, and where most, for a message; empty for a scalar."""
     gap = _gap(actual, expected)
     if gap.dim() == 0:
         return ""

@@ -91,7 +91,7 @@ def close(
         what: what is being compared, for the message.
         rtol: relative tolerance; 64 times the epsilon of the coarser dtype if None. Zero means zero.
         atol: absolute tolerance; the same.
-        precision: the machine epsilon that they were computed in, where their dtypes promise a finer one.
+        precision: the machine epsilon that they were computed in, if their dtypes promise a finer one.
         alternatives: wrong values worth naming, by the mistake that leads to them.
         likely: the likely cause of a failure; one that takes a test of its own is a function, called then.
 
@@ -148,7 +148,7 @@ def no_error(what: str, expected: str, likely: Callable[[Exception], str] = lamb
 
     Args:
         what: what the block does, for the message.
-        expected: what should come of it.
+        expected: the expected result.
         likely: gives the likely cause of an exception.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What an exception says, and whose its frames are: the subject's own, or those of torch, the suite or an import."""
+"""Read an exception's text, and tell whose its frames are: the subject's, torch's, the suite's or an import's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 SUITE = (lambda: None).__code__.co_filename.rpartition("kit")[0]
 
 
-#: What PyTorch says before the words of an assertion of its own: the condition, its place, and a plea for a report.
+#: What PyTorch prints before the message of its own assertion: the condition, the place, and a request for a report.
 _ASSERTION = re.compile(r"^.* INTERNAL ASSERT FAILED at .*?, please report a bug to PyTorch\. ")
 
 
@@ -29,7 +29,7 @@ def foreign(file: str) -> bool:
 
 
 def place_of(error: BaseException) -> str:
-    """The last line of the user's own that an exception came through: file, line, function; empty where there is none.
+    """Return the last line of the user's code in a traceback: file, line, function; empty if there is none.
 
     >>> place_of(ValueError("never raised"))
     ''
@@ -38,9 +38,9 @@ def place_of(error: BaseException) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """An exception's text, even where its ``__str__`` raises or returns a str subclass.
+    """Return an exception's text, even if its ``__str__`` raises or returns a str subclass.
 
-    Of an assertion inside PyTorch only what it says.
+    For an assertion inside PyTorch, only its message.
     """
     try:
         return _ASSERTION.sub("an assertion inside PyTorch failed: ", str.__str__(str(error)), count=1)
@@ -49,7 +49,7 @@ def text_of(error: BaseException) -> str:
 
 
 def name_of(error: BaseException) -> str:
-    """The name of an exception's class, whatever its metaclass makes of such a question."""
+    """Return the name of an exception's class, even if its metaclass raises when asked."""
     return str(type.__dict__["__name__"].__get__(type(error)))
 
 
@@ -64,7 +64,7 @@ def told(error: BaseException) -> str:
 
 
 def last_own(frames: Iterable[traceback.FrameSummary]) -> str:
-    """The last of some frames that is the user's own: file, line, function; empty where there is none."""
+    """Return the last of some frames that is the user's own: file, line, function; empty if there is none."""
     own = [frame for frame in frames if not foreign(frame.filename)]
     return f"{os.path.basename(own[-1].filename)}:{own[-1].lineno}, in {own[-1].name}" if own else ""
 

@@ -58,7 +58,7 @@ def tensor(world: World, *numbers: float) -> torch.Tensor:
 
 
 def leaf(world: World, *numbers: float) -> torch.Tensor:
-    """The same, requiring grad.
+    """Return the same, requiring grad.
 
     >>> leaf(World(), 1.0).requires_grad
     True

@@ -29,10 +29,11 @@ def leaf_gradients(
     create_graph: bool = False,
     **options: Any,
 ) -> Gradients:
-    """The gradient of every leaf, None where there is none.
+    """Compute the gradient of every leaf, None if there is none.
 
-    A reentrant checkpoint runs a whole backward pass inside its own and refuses :func:`torch.autograd.grad`, so it is
-    asked by :func:`torch.autograd.backward`, as its users do. It has no second derivative, so that refusal stands.
+    A reentrant checkpoint runs a whole backward pass inside its own and refuses :func:`torch.autograd.grad`, so
+    :func:`torch.autograd.backward` is used for it, as its users do. It has no second derivative, so that refusal
+    stands.
     """
     try:
         return tuple(

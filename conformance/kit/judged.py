@@ -1,4 +1,4 @@
-"""What a variation is judged by: the derivative where it gives another sample, the plain call everywhere else."""
+"""Judge a variation: by the derivative if it makes another sample, otherwise by the plain call."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def need_right(probe: Probe, variation: Variation) -> None:
     """End the test as not applicable unless the gradient is the derivative in a variation too.
 
     Raises:
-        NotApplicable: it is not, or nobody can tell.
+        NotApplicable: it is not, or this is unknown.
     """
     need_numeric(probe)
     meaning = variation.without(*(pick.axis for pick in variation.of_the_call.picks))
@@ -167,7 +167,7 @@ def _expect_finite(probe: Probe, there: Probe) -> None:
 
 
 def _expect_slopes(there: Probe, variation: Variation) -> None:
-    """Expect slopes along random directions that leave the special element where it is."""
+    """Expect right slopes along random directions that do not move the special element."""
     (pick,) = variation.of("value")
     world, sample = there.world, there.sample
     told = 0

@@ -1,4 +1,4 @@
-"""What an oracle says of a gradient."""
+"""Describe an oracle's judgement of a gradient."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal
 FINE = 1e-3
 #: Agrees and differs are meant up to the resolution; unclear is never a pass.
 Verdict = Literal["agrees", "differs", "unclear"]
-#: Where an error is seen: the gradient as a whole is too long, too short or turned round, or it has another shape.
+#: Where the error is: the gradient as a whole is too long, too short or reversed, or it has another shape.
 ALONG, ELSEWHERE = "along the gradient", "elsewhere than along the gradient"
 
 
@@ -24,7 +24,7 @@ class Judgement:
 
     verdict: Verdict
     oracle: str
-    #: Which of its rules decided.
+    #: The rule that decided.
     rule: str = ""
     #: What backward says, and what the oracle does, along the direction in which they were compared.
     actual: float = math.nan
@@ -44,7 +44,7 @@ class Judgement:
 
     @property
     def trace(self) -> dict[str, Any]:
-        """What a report says of it: plain data, without what is no number."""
+        """Return it as plain data for a report, without values that are not finite."""
         return {name: value for name, value in asdict(self).items() if isinstance(value, str) or math.isfinite(value)}
 
     def is_finer_than(self, limit: float) -> bool:
@@ -66,7 +66,7 @@ class Judgement:
 
     @property
     def seen(self) -> str:
-        """What would have been seen, in words."""
+        """Describe the smallest error that would have been detected."""
         if self.resolution == 0:
             return f"any gradient but zero would have been seen ({self.oracle}, {self.calls} calls)"
         if max(self.resolution, self.elsewhere) < FINE:
@@ -87,5 +87,5 @@ def percent(part: float) -> str:
 
 
 def _digits(part: float) -> int:
-    """How many decimals show a part: two for 0.02, three for 0.004."""
+    """Return how many decimals a small part needs: two for 0.02, three for 0.004."""
     return max(1, -math.floor(math.log10(part))) if 0 < part < 1 else 1

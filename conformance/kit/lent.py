@@ -1,4 +1,4 @@
-"""What a call is lent by its caller: arguments, containers, incoming gradients, hooks; and what it does to them."""
+"""Track what a call borrows from its caller (arguments, containers, gradients, hooks), and its changes of that."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conformance.kit.tensors import dense, freed, share_memory
 
 
 class Lent:
-    """What a call was lent by its caller, and what it did to it."""
+    """What a call borrowed from its caller, and how it changed that."""
 
     def __init__(self, sample: SampleCall, args: Sequence[Any]) -> None:
         self.sample, self.args = sample, list(args)

@@ -25,7 +25,7 @@ from conformance.kit.samples import MOST
 from conformance.kit.specs import GRADIENT_KINDS, SPECS, SpecName
 from conformance.kit.subject import Subject
 
-#: What a Function class defines for PyTorch to call.
+#: Methods of a Function class that PyTorch calls.
 METHODS = ("forward", "setup_context", "backward", "vjp", "jvp", "vmap")
 
 
@@ -107,7 +107,7 @@ def resolve(reference: str, spec: str | None, inputs: str | None, types: str | N
 
 
 def check_subject(subject: Subject) -> Subject:
-    """Return the subject, its inputs imported where they are given by name.
+    """Return the subject, with its inputs imported if they are given by name.
 
     Raises:
         UsageError: it cannot be tested as it stands.
@@ -142,7 +142,7 @@ def check_subject(subject: Subject) -> Subject:
 
 
 def _beside(subject: Subject) -> str:
-    """What to say of inputs that stand beside the subject; empty where there are none."""
+    """Suggest inputs that are defined beside the subject; empty if there are none."""
     module, colon, _ = subject.label.partition(":")
     found = getattr(sys.modules.get(module), "inputs", None) if colon else None
     return f"does {module}:inputs yield them? Name it by --inputs, or Subject(inputs=...)" if callable(found) else ""

@@ -39,9 +39,9 @@ def cases(**parameters: Sequence[Any]) -> Callable[[Body], Body]:
 
 
 def deadline(seconds: float) -> Callable[[Body], Body]:
-    """End the test as a timeout after so many ``seconds``, where a hang is what a deviating subject is likely to do.
+    """Give the test a deadline of its own (``seconds``), because deviating subjects are likely to hang in it.
 
-    Where a run gives tests more time than usual, this one gets more in the same measure.
+    If a run gives tests more time than usual, this deadline grows in proportion.
 
     >>> @deadline(5)
     ... def test_mismatch_is_refused(subject, world): ...

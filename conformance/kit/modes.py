@@ -17,7 +17,7 @@ _PUT_OFF = [torch._C.DispatchKey.Conjugate, torch._C.DispatchKey.Negative, torch
 
 
 def carry_out(operation: Any, args: Any, kwargs: Any) -> Any:
-    """Carry out an operation that a mode was handed, as PyTorch does where there is no mode."""
+    """Carry out an operation that a mode received, as PyTorch does without a mode."""
     with torch._C._PreserveDispatchKeyGuard():
         for key in _PUT_OFF:
             torch._C._dispatch_tls_set_dispatch_key_excluded(key, False)
@@ -25,7 +25,7 @@ def carry_out(operation: Any, args: Any, kwargs: Any) -> Any:
 
 
 class OperationMode(TorchDispatchMode):
-    """What every mode of the suite is made from: one that runs around operations, and leaves the compiler alone."""
+    """Base class of the suite's modes: it runs around operations, and does not affect the compiler."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:

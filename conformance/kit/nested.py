@@ -29,13 +29,13 @@ def written(
     keep: Callable[[Any, tuple[Any, ...], Any], None] = nothing,
     jvp: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
-    """Derive from the class under test, and give what calls the derived class.
+    """Derive from the class under test, and return a callable of the derived class.
 
     Args:
         subject: the class under test.
         forward: ``forward(*args)`` gives the nested result; None leaves forward_extended as it is.
         backward: ``backward(ctx, *grads)`` gives the nested gradients; None leaves backward_extended as it is.
-        keep: ``keep(ctx, inputs, output)`` saves and marks. ctx is the instance where the class has instances.
+        keep: ``keep(ctx, inputs, output)`` saves and marks. ctx is the instance if the class has instances.
         jvp: ``jvp(ctx, *tangents)`` gives the nested tangents; None leaves jvp_extended as it is.
     """
     need(subject.function is not None, "a plain callable, not a class to derive from")

@@ -1,1 +1,1 @@
-"""What the tests of gathers share: what ranks hold, the expected results, and the mistakes that are worth a name."""
+"""Share between tests of gathers: the ranks' inputs, the expected results, and the mistakes that are worth a name."""

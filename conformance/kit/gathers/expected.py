@@ -1,4 +1,4 @@
-"""What tests of gathers share: what ranks hold, the expected results, and the mistakes worth naming."""
+"""Share between tests of gathers: the ranks' inputs, the expected results, and the mistakes worth naming."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ REFUSED = ("data type is not supported", "Invalid scalar type", "Unsupported dat
 
 
 def carries(world: World, dtype: torch.dtype) -> None:
-    """End the test as not applicable where the backend itself refuses to gather or to add up a dtype."""
+    """End the test as not applicable if the backend itself refuses to gather or to add up a dtype."""
     if not dist.is_initialized():
         return
     one = torch.ones(1, dtype=dtype, device=world.device)
@@ -51,7 +51,7 @@ def carries(world: World, dtype: torch.dtype) -> None:
 
 
 def launch(world: World) -> Launch:
-    """What towhee's AllGather gets beside the tensor."""
+    """The second argument of towhee's AllGather."""
     return Launch(world.size, world.rank)
 
 
@@ -79,12 +79,12 @@ def gets_args(subject: Subject, world: World) -> bool:
 
 
 def held(world: World, shape: tuple[int, ...], dtype: torch.dtype, *key: object) -> list[torch.Tensor]:
-    """What every rank passes to the gather; no two ranks pass the same."""
+    """Return the input of every rank; no two ranks have the same."""
     return [world.tensor(rank, shape, dtype, "x", *key) for rank in range(world.size)]
 
 
 def cotangents(world: World, shape: tuple[int, ...], dtype: torch.dtype, *key: object) -> Table:
-    """What each rank's loss says about each entry: small whole numbers, whose sum is exact in any dtype."""
+    """Return each rank's gradient for each entry: small whole numbers, whose sum is exact in any dtype."""
     size = range(world.size)
     return [[_whole(world, s, shape, dtype, "cotangent", r, *key) for r in size] for s in size]
 
@@ -139,7 +139,7 @@ def _shown_bits(tensor: torch.Tensor) -> str:
 
 
 def gradient(outputs: Any, x: torch.Tensor, grads: Any) -> torch.Tensor | None:
-    """The gradient of ``x``, given a gradient for each output; None where the graph leads from no output to ``x``.
+    """Compute the gradient of ``x``, given a gradient for each output; None if no output depends on ``x``.
 
     What has no graph has no gradient, and counts as nothing: what came of it tells more than autograd's refusal.
     """
@@ -212,17 +212,17 @@ def _moved(world: World, x: torch.Tensor) -> Iterator[torch.Tensor]:
 
 
 def need_jvp(subject: Subject) -> None:
-    """End the test as not applicable where forward mode is not offered."""
+    """End the test as not applicable if the class has no forward mode."""
     need(subject.defines("jvp"), "there is no class with a jvp of its own: forward mode is not offered")
 
 
 def need_transforms(subject: Subject) -> None:
-    """End the test as not applicable where torch.func cannot be."""
+    """End the test as not applicable if torch.func cannot be used."""
     need(subject.separate, "torch.func takes the separate form alone, with setup_context: this is another form")
 
 
 def need_vmap(subject: Subject) -> None:
-    """End the test as not applicable where torch.vmap is not offered."""
+    """End the test as not applicable if the class does not support torch.vmap."""
     need_transforms(subject)
     offered = subject.defines("vmap") or subject.generates_vmap
     need(offered, "the class has neither vmap nor generate_vmap_rule: torch.vmap is not offered")

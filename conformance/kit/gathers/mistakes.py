@@ -11,7 +11,7 @@ Table = list[list[torch.Tensor]]
 
 
 def added_up(table: Table, rank: int) -> torch.Tensor:
-    """What all ranks hold for one rank, summed."""
+    """Sum what all ranks hold for one rank."""
     return torch.stack([row[rank] for row in table]).sum(0)
 
 
@@ -37,7 +37,7 @@ def join_mistakes(tensors: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def slice_mistakes(table: Table, rank: int) -> dict[str, torch.Tensor]:
-    """Wrong gradients where this rank's own rows are due, by what leads to them; likelier ones first."""
+    """Return wrong gradients instead of this rank's own rows, by mistake; likelier ones first."""
     size, own, total = len(table), table[rank][rank], added_up(table, rank)
     if size == 1:
         return {}

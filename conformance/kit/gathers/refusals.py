@@ -1,4 +1,4 @@
-"""What ranks are told where they do not agree: an error on every rank, which says so."""
+"""Expect an error on every rank if the ranks disagree."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def expect_refused(
     differing: str,
     right: Any = None,
 ) -> None:
-    """Assert that every rank gets an error with one of ``words`` in it; or ``right``, where that is allowed."""
+    """Assert that every rank gets an error that contains one of ``words``; or that ``right`` holds, if given."""
     try:
         actual = gather()
         mine, objects = f"no error; it returned {_shown(actual)}", right is not None and _is(actual, right)
