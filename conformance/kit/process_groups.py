@@ -17,7 +17,7 @@ Found = TypeVar("Found")
 
 
 class _Group:
-    """What :data:`GROUP` is; there is one."""
+    """The class of :data:`GROUP`, its only instance."""
 
     def __repr__(self) -> str:
         return "GROUP"
@@ -31,7 +31,7 @@ GROUP: Final = _Group()
 
 
 def placed(args: tuple[Any, ...], group: Any) -> tuple[Any, ...]:
-    """The arguments with a process group where :data:`GROUP` stands.
+    """Replace :data:`GROUP` among the arguments by a process group.
 
     >>> placed((1.5, [GROUP]), "the group")
     (1.5, ['the group'])
@@ -40,7 +40,7 @@ def placed(args: tuple[Any, ...], group: Any) -> tuple[Any, ...]:
 
 
 def world_group() -> Any:
-    """The group of all ranks; None where there is none."""
+    """Return the group of all ranks, or None if there is none."""
     return dist.group.WORLD if dist.is_initialized() else None
 
 
@@ -61,10 +61,10 @@ def all_ranks(world: World) -> Ranks:
 
 
 def among(world: World, members: Sequence[int], work: Callable[[Ranks, Any], Found]) -> Found | None:
-    """Have some ranks work in a group of their own, while the others wait; every rank calls it.
+    """Run work in a group of some ranks, while the others wait; every rank calls this.
 
-    Several groups may be at work at the same time. What ranks exchange goes through the controller, in rounds that
-    end when no rank has anything to say any more.
+    Several groups may work at the same time. Ranks exchange values through the controller, in rounds, until no rank has
+    one to send.
 
     Args:
         world: the world that the ranks are of.
@@ -72,7 +72,7 @@ def among(world: World, members: Sequence[int], work: Callable[[Ranks, Any], Fou
         work: what they do, given the ranks of the group and the group.
 
     Returns:
-        what came of it; None on a rank that is no member.
+        the result of the work; None on a rank that is not a member.
     """
     group = group_of(world, members)
 

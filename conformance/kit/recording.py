@@ -33,7 +33,7 @@ class Notes:
 
 
 def recording(subject: Subject, *members: str) -> tuple[Subject, Notes]:
-    """The same subject on a subclass that notes calls of those of ``members`` that the class defines."""
+    """Return the subject with a subclass that records calls of those ``members`` that the class defines."""
     need(subject.function is not None, "a plain callable, not a class whose methods can be watched")
     notes = Notes()
     replaced = {

@@ -48,7 +48,7 @@ def has_place(tensor: torch.Tensor, form: Form | None, dim: int) -> bool:
 
 
 def misshaped(result: Any, size: int) -> str:
-    """What is wrong with a result that has no entry for each rank; empty for one that has.
+    """Say what is wrong with a result that lacks an entry for some rank; empty if it has one for each.
 
     >>> misshaped(torch.ones(2), 2), misshaped((torch.ones(2),), 2), misshaped([torch.ones(1)], 1)
     ('the result is one Tensor, not a tuple with an entry for each rank', 'the result has 1 entry, for 2 ranks', '')

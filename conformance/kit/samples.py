@@ -54,7 +54,7 @@ def samples_from(inputs: Any, label: str, rank: int, device: str) -> list[Sample
         device: where the tensors are to be.
 
     Raises:
-        UsageError: the inputs raise, are no tuples, or there are none.
+        UsageError: the inputs raise, are not tuples, or there are none or too many.
     """
     try:
         with seeded(1_000 + rank):
@@ -81,7 +81,7 @@ def samples_from(inputs: Any, label: str, rank: int, device: str) -> list[Sample
 
 
 def _right_form(item: Any, several: Iterable[Any], made: bool) -> str:
-    """How to write what was meant where something else stands for a sample; ``made`` where a callable gave it."""
+    """Suggest how to write a sample, given what is in its place; ``made`` if a callable returned it."""
     if isinstance(item, list):
         return "write (x, 2.0), not [x, 2.0]"
     if isinstance(item, Mapping):
@@ -92,7 +92,7 @@ def _right_form(item: Any, several: Iterable[Any], made: bool) -> str:
 
 
 def _several(given: Any, label: str) -> Iterable[Any]:
-    """What was given, where it is several of something, and not one thing that can be gone through."""
+    """Return what was given if it is several samples, not one iterable object."""
     if given is None or isinstance(given, str | bytes | Mapping | torch.Tensor):
         kind = "None" if given is None else with_article(given)
         raise UsageError(f"the inputs of {label} are {kind}, not tuples of arguments, such as yield (x, 2.0)")
@@ -122,9 +122,9 @@ def prepared(given: Iterable[tuple[str, tuple[Any, ...]]], device: str) -> list[
 
 
 def _with_own_parameters(args: tuple[Any, ...], copied: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The copied arguments, with a module's own parameters where they are arguments beside it.
+    """Return the copied arguments; parameters of a module that are arguments beside it are the module's own.
 
-    A backward that runs the module again asks for the gradients of those it was handed: of copies there would be none.
+    A backward that runs the module again computes gradients of the parameters it was given: copies would get none.
     """
     originals, (values, structure) = pytree.tree_leaves(args), pytree.tree_flatten(copied)
     modules = [pair for pair in zip(originals, values, strict=True) if not isinstance(pair[0], torch.Tensor)]
@@ -155,7 +155,7 @@ def _modules_in(value: Any, depth: int = 3) -> Iterator[torch.nn.Module]:
 
 
 def parts_of_callable(value: Any) -> Iterator[Any]:
-    """What a method, a partial call or a function with a closure holds."""
+    """Return the objects that a method, a partial call or a closure refers to."""
     if inspect.ismethod(value):
         yield value.__self__
     elif isinstance(value, partial):

@@ -28,15 +28,15 @@ from conformance.kit.variations.axes_of_representation import PICKS
 from conformance.kit.variations.axis import AS_GIVEN, FAMILIES, MEANING, Pick, Variation
 from conformance.kit.world import World
 
-#: So many rows for one choice, and so many variations for one sample: what is beyond is left out, and said.
+#: Most rows for one choice, and most variations for one sample: the rest is left out, and the report says so.
 ROWS, FEW, MOST = 6, 2, 150
 #: A sample of more elements than this has so few variations: each of them takes long.
 LARGE, MOST_OF_LARGE = 2**18, 10
 #: Families with many choices for one sample.
 MANY = ("size", "number", "value", "special")
-#: With so many sizes another number or flag is crossed; so many does a test get that is not crossed.
+#: With how many sizes another number or flag is crossed; and how many sizes a test gets that is not crossed.
 MEET, SIZES = 2, 3
-#: What a test names for the sample without any variation.
+#: The name for the sample without variation.
 GIVEN = "as given"
 ALONE = "varied on one rank only: among several, clauses of their own vary what ranks may differ in"
 #: What draws random numbers draws others in another layout or dtype.
@@ -154,7 +154,7 @@ class _Trial:
         return found
 
     def is_confirmed(self, variation: Variation) -> bool:
-        """Whether the body fails near the sample too: where it jumps, rounding may turn a result over."""
+        """Tell whether the body fails near the sample too: at a jump, rounding may change a result."""
         if variation.of("value"):
             return True  # beside a special value there is none
         points = list(nearby(self.probe.sample, self.probe.world))[1:]
@@ -162,7 +162,7 @@ class _Trial:
         return all(isinstance(each, Deviation) for each in ended if not isinstance(each, NotApplicable))
 
     def simplest(self, variation: Variation, ended: Deviation) -> Deviation | None:
-        """What still fails with as few choices as can be; None if the test's own axis is not among them."""
+        """Find a minimal set of choices that fails; None if the test's own axis is not among them."""
         for pick in variation.picks:
             fewer = variation.without(pick.axis)
             if fewer.picks and isinstance(again := self.run(fewer), Deviation):

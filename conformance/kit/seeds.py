@@ -1,4 +1,4 @@
-"""Random numbers: the one place where generators are seeded and put back."""
+"""Seed and restore generators of random numbers. This is the only place that does so."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import torch
 
 from conformance.kit import expect
 
-#: How many objects of the caller to look through for generators, and how deep.
+#: How many objects of the caller are searched for generators, and how deep.
 _MOST_OBJECTS = 1000
 _DEPTH = 4
 
 
 def seed(number: int, arguments: Iterable[Any] = ()) -> None:
-    """Start every generator that a Function may draw from.
+    """Seed every generator that a Function may draw from.
 
     ``torch.manual_seed`` takes a hundred times as long, since it prepares devices that nobody uses.
 
@@ -115,11 +115,11 @@ def default_generator(device: torch.device) -> torch.Generator:
 
 
 def default_in_place_of(generator: Any, place: torch.device | None = None) -> Any:
-    """The generator of the same kind that :func:`seed` starts; what is no generator is given back.
+    """Return the default generator of the same kind and device; other values unchanged.
 
     Args:
-        generator: one of PyTorch, NumPy or Python, whose own state no seed puts back.
-        place: the device to draw on, where that is not the generator's own.
+        generator: one of PyTorch, NumPy or Python, which :func:`seed` does not seed.
+        place: the device to draw on, if not the generator's own.
 
     >>> draws = default_in_place_of(random.Random(5))
     >>> with seeded(3):
@@ -199,5 +199,5 @@ def devices_in_use() -> dict[str, Any]:
 
 
 def numpy_random() -> Any:
-    """NumPy's module of random numbers; None where nobody has imported NumPy."""
+    """Return NumPy's module of random numbers; None if NumPy is not imported."""
     return getattr(sys.modules.get("numpy"), "random", None)

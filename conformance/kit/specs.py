@@ -1,4 +1,4 @@
-"""What the suite must know of each spec beside its clauses: how its Function is called, and with what."""
+"""Define what the suite needs for each spec beside its clauses: how its Function is called, and with which samples."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Spec:
 
 @dataclass(frozen=True)
 class Launch:
-    """What towhee's AllGather reads from its second argument."""
+    """The second argument of towhee's AllGather."""
 
     world_size: int
     local_rank: int

@@ -1,4 +1,4 @@
-"""What is put in the place of a method of a class, and looks like it to PyTorch."""
+"""Replace a method of a class by one that looks the same to PyTorch."""
 
 from __future__ import annotations
 

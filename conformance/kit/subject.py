@@ -40,13 +40,13 @@ Target = Callable[..., Any] | str
 Inputs = Callable[[], Iterable[tuple[Any, ...]]] | Iterable[tuple[Any, ...]] | str
 #: ``call(function, *args)``.
 Call = Callable[Concatenate[Any, ...], Any]
-#: What torch.distributed says where a collective finds no process group.
+#: torch.distributed's message if a collective finds no process group.
 NO_GROUP = "process group has not been initialized"
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A Function class or a plain callable, with what it takes to test it.
+    """A Function class or a plain callable, with everything needed to test it.
 
     Args:
         target: ``"module:attribute"``, or the object itself.
@@ -58,13 +58,13 @@ class Subject:
             reversed, scaled gradients); ``"spec"``: judged by the spec's own clauses.
         formula: ``formula(args, grads)`` gives the expected gradient of every argument, for ``"declared"``.
         reference: the same function written plainly, in PyTorch, with the arguments that ``call`` gets: results and
-            gradients are compared with its own in double precision, as kernels made for low precision need.
+            gradients are compared with its own in double precision, as low-precision kernels need.
         helpers: functions that belong to the class under another name: ``{"make_viewless_tensor": function}``.
-        result: the form in which a gather gives what it gathered, where that is not the documented one: ``"tuple"``
+        result: the form of a gather's result, if it is not the documented one: ``"tuple"``
             with an entry for each rank, ``"joined"`` along ``dim``, or ``"stacked"`` along a new dimension ``dim``.
         dim: along which dimension it joins or stacks.
-        name: how reports call it; ``target`` where nothing is given.
-        ranks: world sizes in which it is judged, of those that a run asks for, such as ``(2, 3)``; all where None.
+        name: its name in reports; by default, that of ``target``.
+        ranks: world sizes in which it is judged, among those of a run, such as ``(2, 3)``; all if None.
 
     >>> Subject("mypkg.dist:GatherLayer", spec="AllGather", call=lambda function, x, args: function.apply(x)).label
     'mypkg.dist:GatherLayer'
@@ -90,7 +90,7 @@ class Subject:
 
     @property
     def label(self) -> str:
-        """How reports name the subject."""
+        """Return its name in reports."""
         given = self.name or (self.target if isinstance(self.target, str) else "")
         name = getattr(self.target, "__qualname__", type(self.target).__qualname__)
         module = getattr(self.target, "__module__", type(self.target).__module__)
@@ -100,7 +100,7 @@ class Subject:
 
     @property
     def function(self) -> Any:
-        """The Function class, or None where a plain callable is under test."""
+        """Return the Function class, or None if a plain callable is under test."""
         is_function = isinstance(self.target, type) and issubclass(self.target, torch.autograd.Function)
         return self.target if is_function else None
 
@@ -119,7 +119,7 @@ class Subject:
 
     @property
     def form(self) -> Form | None:
-        """The form in which a gather gives what it gathered; None for what is no gather."""
+        """Return the form of a gather's result; None if it is not a gather."""
         return self.result or self._spec.result
 
     def undivided(self, *args: Any) -> Any:
@@ -139,7 +139,7 @@ class Subject:
 
     @property
     def called(self) -> Callable[..., Any]:
-        """What makes the call and nothing else: the target, by way of ``call`` or as its spec has it."""
+        """Return what makes the call and nothing else: the target, called with ``call`` or as its spec does."""
         if self.call:
             call, own = self.call, self.target
             return lambda *args: call(own, *args)
@@ -151,10 +151,10 @@ class Subject:
 
     @contextmanager
     def asking_for_its_group(self) -> Iterator[None]:
-        """End the test as skipped where the subject misses a process group and its spec brings none.
+        """End the test as skipped if the subject needs a process group and its spec provides none.
 
         Raises:
-            Skipped: it says how to ask for a group.
+            Skipped: the message says how to get a group.
         """
         try:
             yield
@@ -177,7 +177,7 @@ class Subject:
 
     @property
     def gradient_kind(self) -> GradientKind:
-        """How the gradient is judged."""
+        """Return how the gradient is judged."""
         return self.gradient or ("declared" if self.formula else self._spec.gradient)
 
     @property
@@ -191,9 +191,9 @@ class Subject:
         return self.function is None or self.separate
 
     def defines(self, member: str) -> bool:
-        """Whether the class overrides ``member`` of :class:`torch.autograd.Function`, by more than a refusal.
+        """Tell whether the class overrides ``member`` of :class:`torch.autograd.Function`, other than to refuse it.
 
-        What does nothing but raise ``NotImplementedError`` says no more than PyTorch's own does.
+        A method that only raises ``NotImplementedError`` does the same as PyTorch's own.
         """
         if self.function is None:
             return False
@@ -220,7 +220,7 @@ class Subject:
         return bool(getattr(self.function, "generate_vmap_rule", False))
 
     def helper(self, name: str) -> Any:
-        """A function that belongs to the class: given with ``helpers``, on the class, or beside it in its module.
+        """Return a function that belongs to the class: from ``helpers``, on the class, or beside it in its module.
 
         Args:
             name: what it is called there.
@@ -291,7 +291,7 @@ def _is_refusal(method: FunctionType) -> bool:
 
 
 def _raised(statement: ast.stmt) -> str:
-    """The name of what a statement raises; nothing where it does something else."""
+    """Return the name of what a statement raises; empty if it does not raise."""
     raised = statement.exc if isinstance(statement, ast.Raise) else None
     named = raised.func if isinstance(raised, ast.Call) else raised
     return named.id if isinstance(named, ast.Name) else ""

@@ -25,7 +25,7 @@ def dense(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def told_apart(tensor: torch.Tensor) -> list[object]:
-    """What tells two ranks that they were given different tensors: other shapes, or other whole numbers.
+    """Return a fingerprint by which ranks recognize different tensors: shapes, and whole numbers.
 
     Of what can be differentiated the shape alone: its values are made to differ, or to agree, by their type.
 

@@ -19,7 +19,7 @@ _IGNORED = "the incoming gradient of output {} is ignored"
 
 
 def outputs_at(run: Run, at: int, value: torch.Tensor) -> list[torch.Tensor]:
-    """What the call gives for another value of one input, which needs a gradient as it did in the call."""
+    """Compute the outputs for another value of one input, which needs a gradient as in the call."""
     tensors = run.sample.having({at: value}).run(needed=run.leaves).tensors
     return [tensors[place] for place in run.places]
 
@@ -48,7 +48,7 @@ def by_differences(run: Run, cotangents: list[torch.Tensor], at: int) -> torch.T
 
 
 def _by_differences(run: Run, several: Sequence[list[torch.Tensor]], at: int) -> list[torch.Tensor]:
-    """The gradients of one input for several lists of cotangents: forward is called no more often than for one."""
+    """Compute the gradients of one input for several lists of cotangents, with as few calls of forward as for one."""
     value = run.sample.values[at].detach().clone(memory_format=torch.contiguous_format)
     expected = [torch.zeros_like(value) for _ in several]
     for element in range(value.numel()):
@@ -85,7 +85,7 @@ def _losses(several: Sequence[list[torch.Tensor]], outputs: list[torch.Tensor]) 
 def likely_mistake(
     run: Run, cotangents: list[torch.Tensor], at: int, gradient: torch.Tensor, expected: torch.Tensor
 ) -> str:
-    """What the wrong gradient of one input may be: another input's, a surrogate, or the right one in another form.
+    """List what the wrong gradient of one input may be: another input's, a surrogate, or the right one in another form.
 
     It may also be that of some outputs alone, or of their incoming gradients exchanged.
     """
@@ -96,7 +96,7 @@ def likely_mistake(
 
 
 def by_outputs(run: Run, mistaken: Mapping[str, torch.Tensor], expected: torch.Tensor) -> dict[str, torch.Tensor]:
-    """What each of several outputs adds to a gradient, of which it is known what is left without it."""
+    """Compute what each of several outputs adds to a gradient, from the gradient without that output."""
     rest = {place: mistaken.get(_IGNORED.format(place)) for place in run.places}
     return {f"the gradient by output {place}": expected - one for place, one in rest.items() if one is not None}
 
@@ -117,9 +117,9 @@ def _of_other_cotangents(run: Run, cotangents: list[torch.Tensor], at: int) -> d
 
 
 def mistaken_cotangents(run: Run, cotangents: list[torch.Tensor]) -> dict[str, list[torch.Tensor]]:
-    """What a backward may make of the incoming gradients, by the mistake that leads to it.
+    """List what a wrong backward may make of the incoming gradients, by mistake.
 
-    Of many outputs those next to each other are exchanged: to try all pairs would take too long.
+    Of many outputs only neighbours are exchanged: trying all pairs would take too long.
     """
     found = {}
     for one, place in enumerate(run.places if len(cotangents) > 1 else ()):

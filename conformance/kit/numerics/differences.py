@@ -10,7 +10,7 @@ Vector = torch.Tensor
 
 
 def central(function: Callable[[Vector], Vector], ahead: Vector, behind: Vector) -> Vector:
-    """How much a function changes between two points on either side of a third."""
+    """Compute how much a function changes between two points on either side of a third."""
     return function(ahead) - function(behind)
 
 

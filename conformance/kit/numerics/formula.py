@@ -19,14 +19,14 @@ from conformance.kit.frames import told
 
 
 def declared_gradients(run: Run, cotangents: Sequence[torch.Tensor]) -> dict[int, torch.Tensor]:
-    """The gradient of each differentiated argument, zeros where the formula says None.
+    """Return the formula's gradient of each differentiated argument, zeros if it returns None.
 
     The formula draws the same random numbers as the backward, so that a gradient that is random by design can be
     declared as well.
 
     Raises:
         NotApplicable: no formula is declared.
-        Skipped: the formula raises, or gives what is no gradient of an argument.
+        Skipped: the formula raises, or returns something that is not a gradient of an argument.
     """
     sample = run.sample
     formula = sample.subject.formula
@@ -64,10 +64,10 @@ def asked(
     grads: tuple[torch.Tensor | None, ...],
     forward: ForwardCall | None = None,
 ) -> Sequence[Any]:
-    """What a formula gives for each argument; those that it leaves out at the end have nothing.
+    """Call a formula; return one value for each argument, None for those that it leaves out at the end.
 
     Raises:
-        Skipped: it raises, or asks for a call of forward that is not at hand.
+        Skipped: it raises, or needs a call of forward that is not available.
     """
     wants_forward = _has_parameter(formula, "forward")
     if wants_forward and forward is None:

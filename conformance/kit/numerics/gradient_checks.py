@@ -78,10 +78,10 @@ def expect_derivative(
 def _slopes(
     world: World, run: Run, cotangents: list[torch.Tensor], at: int, gradient: torch.Tensor | None, is_derived: bool
 ) -> list[Comparison]:
-    """The gradient of one input compared with differences of forward, along each of some directions.
+    """Compare the gradient of one input with differences of forward, along each of some directions.
 
-    What differs at a derived sample is asked again with the long steps that single precision inside takes. Where their
-    noise would hide what differs, they say nothing.
+    If they differ at a derived sample, they are compared again with the long steps that internal single precision
+    needs. If the noise of these would hide the difference, they decide nothing.
     """
     eps = result_epsilon(world, run)
 
@@ -126,13 +126,13 @@ def _row(numbers: Iterable[float]) -> torch.Tensor:
 
 
 def gradients_of(sample: SampleCall, cotangents: list[torch.Tensor]) -> list[torch.Tensor]:
-    """The gradients of a call of its own, zeros where there is none."""
+    """Compute the gradients in a separate call, zeros if there is none."""
     run = sample.run()
     return [gradient.detach().clone() for gradient in run.filled(run.gradients(cotangents))]
 
 
 def result_epsilon(world: World, run: Run) -> float:
-    """The machine epsilon of the results of a call: of single precision where all fit in there, wherever it is."""
+    """Return the machine epsilon of a call's results: that of single precision if all of them fit into it."""
     moved = world.try_call(next(shaken(run.sample, world, SINGLE)).run, needed=run.leaves)
     outputs = moved.outputs if moved else run.outputs
     fits = all(bool((_in_single(output) == output).all()) for output in outputs if is_strided(output))
@@ -169,7 +169,7 @@ def _same_gradient(
 
 
 def _forgotten(sample: SampleCall) -> str:
-    """What to say of a backward that returned nothing but None."""
+    """Explain a backward that returned only None."""
     if sample.subject.function is None:
         return ""
     recorded, notes = recording(sample.subject, "backward", "vjp")

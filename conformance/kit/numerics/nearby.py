@@ -49,7 +49,8 @@ def shaken(
 
 
 def directions(world: World, value: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Two random directions as long as the value is, then one along a single element, where it may show alone."""
+    """Return two random directions as long as the value, then one along a single element, whose error may be visible
+    only there."""
     for index in range(2):
         yield direction(world, value, index)
     if value.numel() > 1 and is_strided(value):
@@ -59,7 +60,7 @@ def directions(world: World, value: torch.Tensor) -> Iterator[torch.Tensor]:
 
 
 def direction(world: World, value: torch.Tensor, *key: object) -> torch.Tensor:
-    """A random direction as long as the value is; that of a sparse tensor is zero where the tensor is."""
+    """Draw a random direction as long as the value; for a sparse tensor it is zero where the tensor is zero."""
     size = typical(value)
     if is_strided(value):
         return world.tensor(world.rank, tuple(value.shape), value.dtype, "direction", *key) * size
@@ -70,7 +71,7 @@ def direction(world: World, value: torch.Tensor, *key: object) -> torch.Tensor:
 
 
 def typical(value: torch.Tensor) -> float:
-    """How large the elements of a tensor are; 1 where they are all zero or not finite."""
+    """Return the typical size of a tensor's elements; 1 if they are all zero or not finite."""
     stored = stored_values(value.detach())
     size = float(to_double(stored).abs().square().mean().sqrt()) if stored.numel() else 1.0
     return size if 1e-30 < size < 1e30 else 1.0

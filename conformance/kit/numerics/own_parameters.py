@@ -1,4 +1,4 @@
-"""The gradients of a module's own parameters, which are handed over beside it: they are moved in place and put back."""
+"""Check the gradients of a module's parameters that are arguments beside it: they are moved in place and restored."""
 
 from __future__ import annotations
 

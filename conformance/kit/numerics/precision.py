@@ -1,4 +1,4 @@
-"""In which precision a call works inside, whatever the dtypes of its arguments and results say."""
+"""Measure the precision that a call uses internally, which its dtypes may not show."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Stepped = tuple[list[torch.Tensor], list[torch.Tensor]]
 
 
 def working_epsilon(sample: SampleCall, world: World) -> float:
-    """The machine epsilon that a call works in inside, where its dtypes promise a finer one; otherwise 0.
+    """Return the machine epsilon that a call uses internally, if its dtypes promise a finer one; otherwise 0.
 
     Two ways to compute the same, such as a batch and its samples, may differ by so much rounding. Small steps of the
     inputs and the incoming gradients show it: in double precision results and gradients follow them evenly, in single

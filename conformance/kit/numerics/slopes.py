@@ -18,30 +18,30 @@ from conformance.kit.world import World
 Loss = Callable[[float], torch.Tensor]
 #: The terms of the loss after a step to the one side, and to the other.
 Pair = tuple[torch.Tensor, torch.Tensor]
-#: Precisions that a Function may work in inside, whatever its inputs are in.
+#: Precisions that a Function may use internally, whatever the dtype of its inputs.
 COARSER = (1.2e-7, 1e-3)
 #: A step that double precision can tell, and single precision cannot.
 TINY = 1e-9
 
-#: What gradcheck forgives by default in each element of a Jacobian: so much of any, or so much of its own size.
+#: gradcheck's default tolerances for each element of a Jacobian: absolute and relative.
 GRADCHECK_ATOL, GRADCHECK_RTOL = 1e-5, 1e-3
 #: How many machine epsilons of rounding the loss may have, next to the size of its terms.
 ROUNDINGS = 4
-#: The same for the second differences over a long and over a short step together, next to each term.
+#: Rounding allowance for second differences, over a long and a short step together, in eps per term.
 BENT_ROUNDINGS = 24
-#: A place is steep where the slope is so many times the size of the terms.
+#: A place is steep if the slope is this many times the size of the terms.
 STEEP = 10
 #: Differences are taken to be off by so much of the slope at least, however fine the precision.
 LEAST_CURVATURE = 1e-6
-#: How many times the bend and the jump seen at a place its differences may be off: both are seen at a few points alone.
+#: Safety factors on the observed bend and jump; both are sampled at few points.
 BENDS, JUMPS = 2, 4
-#: A place is smooth where that is so small a part of the slope and of the terms.
+#: A place is smooth if these are at most this part of the slope and of the terms.
 SMOOTH = 1e-3
-#: Where a long and a short step disagree by more than this part of the terms, forward may round inside.
+#: If a long and a short step disagree by more than this part of the terms, forward may round internally.
 ROUGH = 1e-4
 #: By how much shorter the second look's step is: no simple fraction, which what repeats would hide from.
 OTHER_STEP = 0.37
-#: A slope is measured, and a deviation shown, where it is this many times the noise of the differences.
+#: A slope counts as measured, and a deviation as shown, if it is this many times the noise of the differences.
 BEYOND_NOISE = 10
 
 
@@ -52,9 +52,9 @@ class Comparison:
     verdict: str
     analytic: float
     numeric: float = float("nan")
-    #: How much a long and a short step disagree, next to the terms of the loss.
+    #: How much a long and a short step disagree, relative to the terms of the loss.
     roughness: float = 0.0
-    #: How far the slope by differences may be off because forward rounds.
+    #: The error of the slope by differences that rounding in forward may cause.
     noise: float = 0.0
     #: The size of the terms of the loss.
     size: float = 0.0
@@ -72,22 +72,22 @@ class Comparison:
 
     @property
     def deviation(self) -> float:
-        """How far the two slopes are apart."""
+        """Return the difference of the two slopes."""
         return abs(self.analytic - self.numeric)
 
 
 def compare(world: World, loss: Loss, analytic: float, eps: float, reach: float = 1.0) -> Comparison:
     """Compare an analytic slope with differences of a loss.
 
-    What gradcheck lets pass at its default tolerances is called unclear unless it is shown beyond the noise of forward.
-    A step to where forward refuses the numbers tells nothing either.
+    A difference within gradcheck's default tolerances is unclear unless it exceeds the noise of forward. A step to
+    numbers that forward refuses decides nothing either.
 
     Args:
         world: the ranks; each contributes its own loss and slope.
         loss: the loss along the direction.
         analytic: this rank's part of the analytic slope.
         eps: the machine epsilon that the loss is computed in.
-        reach: how much the slope grows where every element of the Jacobian grows by one.
+        reach: how much the slope grows if every element of the Jacobian grows by one.
     """
     found = _compared(world, loss, analytic, eps)
     forgiven = abs(found.analytic - found.numeric) <= GRADCHECK_ATOL * sum(world.exchange(reach))
@@ -127,7 +127,7 @@ def _confirmed(world: World, loss: Loss, seen: Comparison, precision: float) -> 
 
 
 def _is_lost_on_tiny_steps(world: World, loss: Loss, seen: Comparison) -> bool:
-    """Whether a tiny step shows another slope, as it does where numbers are rounded to single precision inside."""
+    """Tell whether a tiny step shows another slope, as it does if forward rounds to single precision internally."""
     moved = _both_ways(world, loss, TINY)
     if moved is None:
         return False
@@ -168,12 +168,12 @@ def _judged(world: World, loss: Loss, slope: float, precision: float, shrink: fl
 
 
 def _both_ways(world: World, loss: Loss, step: float) -> Pair | None:
-    """The loss after a step to either side; None where that leaves what forward takes, on any rank."""
+    """Compute the loss after a step to either side; None if forward refuses the numbers on any rank."""
     return world.try_call(lambda: (loss(step), loss(-step)))
 
 
 def _step(slope: float, weight: float, precision: float) -> float:
-    """How long a step is: the cube root of the precision balances rounding and curvature; shorter in a steep place."""
+    """Choose the step: the cube root of the precision balances rounding and curvature; shorter in a steep place."""
     step: float = precision ** (1 / 3)
     if abs(slope) > STEEP * weight > 0 and math.isfinite(slope):
         return step * STEEP * weight / abs(slope)  # a longer one would leave the place
@@ -181,15 +181,15 @@ def _step(slope: float, weight: float, precision: float) -> float:
 
 
 def _curvature(precision: float) -> float:
-    """How far differences over such a step may be off because forward curves, next to the slope."""
+    """Estimate the relative error of differences over such a step that the curvature of forward causes."""
     curved: float = 5 * precision ** (2 / 3)
     return max(LEAST_CURVATURE, curved)
 
 
 def _kinks(here: torch.Tensor, far: Pair, close: Pair, precision: float) -> float:
-    """How far the terms bend in kinks, added up: those of opposite signs do not show in the sum of the terms.
+    """Add up how far the terms bend in kinks: bends of opposite signs cancel in the sum of the terms.
 
-    Where a term is smooth, it bends a quarter as much over half the step; at a kink, half as much.
+    Over half the step, a smooth term bends a quarter as much, a kink half as much.
     """
     if any(terms.shape != here.shape for terms in (*far, *close)):
         return 0.0
@@ -218,11 +218,11 @@ def inner(gradient: torch.Tensor | None, direction: torch.Tensor) -> float:
         return 0.0
     along = to_double(direction)
     slopes = (to_double(gradient.detach()).conj() * along).real
-    return float(torch.where(along == 0, 0.0, slopes).sum())  # what is not moved counts for nothing, be it infinite
+    return float(torch.where(along == 0, 0.0, slopes).sum())  # 0 * inf would be NaN: ignore elements that are not moved
 
 
 def reach(cotangents: Iterable[torch.Tensor], directions: Iterable[torch.Tensor]) -> float:
-    """How much the slope along directions grows where every element of the Jacobian grows by one."""
+    """Return how much the slope along directions grows if every element of the Jacobian grows by one."""
     weight, step = (
         sum(float(to_double(tensor.detach()).abs().sum()) for tensor in tensors) for tensors in (cotangents, directions)
     )

@@ -1,4 +1,4 @@
-"""The thresholds of the oracles: what each is for, and where it comes from.
+"""Define the thresholds of the oracles, with the purpose and origin of each.
 
 Derived ones follow from the arithmetic; calibrated ones were set so that right kernels are not accused, on runs with
 fresh seeds (``python -m tests.proof resolution``); those of effort say how many calls are made.
@@ -11,11 +11,11 @@ import torch
 #: Machine epsilons. Derived.
 SINGLE, HALF, BFLOAT = (float(torch.finfo(dtype).eps) for dtype in (torch.float32, torch.float16, torch.bfloat16))
 
-#: How many standard deviations of measured noise count as nothing. Derived: one in two million, if it is normal.
+#: Differences within this many standard deviations of noise are ignored. Derived: one in two million if it is normal.
 SIGMAS = 5.0
-#: The same where they are estimated from as few as three draws: one in a thousand. Derived.
+#: The same if they are estimated from only three draws: one in a thousand. Derived.
 SIGMAS_OF_FEW = 30.0
-#: Differences whose resolution is coarser accuse nobody: what they see is a kink or a jump. Calibrated.
+#: Differences with a coarser resolution do not judge: they see a kink or a jump. Calibrated.
 COARSEST_ACCUSER = 0.1
 #: How many times the drift between steps counts as nothing: kinks fall with the step, not with its square. Calibrated.
 DRIFTS = 4.0
@@ -23,7 +23,7 @@ DRIFTS = 4.0
 ADDITIVE, HOMOGENEOUS = 16.0, 2.0
 #: The standard deviation of one rounding, in machine epsilons. Derived: 1/sqrt(12), rounded up.
 ROUNDED = 0.3
-#: No resolution is finer, whatever was measured: double precision rounds too. Calibrated.
+#: The finest resolution: double precision rounds too. Calibrated.
 FINEST, FINEST_DERIVATIVE = 1e-14, 1e-11
 #: Draws of numbers and incoming gradients. Effort.
 DRAWS, DRAWS_IN_HALF = 3, 6
@@ -36,7 +36,7 @@ ALIKE, SAMPLED_ALIKE = 0.2, 10.0
 #: The resolution by which an identity that rounds inside stands, and that of differences which asks for no further
 #: steps, at least and in machine epsilons. Effort.
 FINE, ENOUGH, ENOUGH_ROUNDINGS = 1e-3, 1e-9, 10.0
-#: What gradcheck forgives in each element of a Jacobian: so much of any, or so much of its own size. Borrowed.
+#: gradcheck's tolerances for each element of a Jacobian: absolute and relative. Borrowed.
 GRADCHECK_ATOL, GRADCHECK_RTOL = 1e-5, 1e-3
 #: Machine epsilons of the results within which an input makes no difference. Derived: two roundings, doubled.
 WITHIN_ROUNDING = 4.0
@@ -49,5 +49,5 @@ DOUBLE_BY_REFERENCE = 1e-9
 DECLARED, DECLARED_IN_HALF = 64.0, 8.0
 #: The coarsest resolution with which a gradient passes, and in half precision. Asked for: ``--resolution``.
 RESOLUTION, RESOLUTION_IN_HALF = 0.05, 0.1
-#: How far the gradients of two equal calls may be apart, next to their size. Calibrated.
+#: Largest relative difference between gradients of two equal calls. Calibrated.
 SAME = 1e-6

@@ -17,7 +17,7 @@ LARGEST = 8
 
 
 def kept_symmetric(run: Run, at: int, direction: torch.Tensor, gradient: torch.Tensor | None) -> torch.Tensor:
-    """The part of a direction that keeps an input symmetric, where that is what the input stands for.
+    """Return the part of a direction that keeps an input symmetric, if the input represents a symmetric matrix.
 
     That is so where the input is symmetric, or Hermitian, and forward reads one element of each pair beside the
     diagonal. By PyTorch's own convention the gradient is symmetric then, while differences along a single element say
@@ -47,12 +47,12 @@ def _reads_half(run: Run, at: int, value: torch.Tensor) -> bool:
 
 def _is_one_unread(run: Run, at: int, value: torch.Tensor, beside: torch.Tensor, row: int, column: int) -> bool:
     one = torch.zeros_like(value)
-    one[..., row, column] = beside[..., row, column] / 100  # little, so that pivots stay where they are
+    one[..., row, column] = beside[..., row, column] / 100  # little, so that pivots do not change
     return _is_unread(run, at, value, one) or _is_unread(run, at, value, one.mT)
 
 
 def _is_unread(run: Run, at: int, value: torch.Tensor, move: torch.Tensor) -> bool:
-    """Whether results stay the same to the last bit where the input moves so."""
+    """Tell whether results are bitwise the same after such a move of the input."""
     here = outputs_at(run, at, value)
     try:
         there = outputs_at(run, at, value + move)

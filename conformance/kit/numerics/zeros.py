@@ -1,4 +1,4 @@
-"""The derivative by one element that is zero, where forward is smooth there."""
+"""Compute the derivative with respect to one element that is zero, if forward is smooth there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STEPS = (*BENDING, 1e-6, 1e-8, 1e-10, 1e-12, 1e-15, 1e-20)
 SHORT, IN_TURN = (1e-6, 1e-8, 1e-10, 1e-12, 1e-14, 1e-16, 1e-18), 3
 #: How far slopes by different steps may be apart, next to the largest; by how much a gradient has to be off at least.
 ALIKE, WRONG = 0.01, 0.1
-#: How much of its bend a smooth function has left, at most, over a tenth of a step.
+#: Largest ratio of successive bends of a smooth function (steps ten times shorter).
 LEFT = 0.25
 
 
@@ -38,19 +38,20 @@ class _Slope:
 def contradicted_by(
     run: Run, cotangents: list[torch.Tensor], at: int, element: int, gradient: float, eps: float
 ) -> float:
-    """The derivative of the loss by an element that is zero, where it is clearly not the gradient; otherwise NaN.
+    """Return the derivative of the loss by an element that is zero, if it clearly differs from the gradient; otherwise
+    NaN.
 
-    It is told where steps of several sizes, forward and back, say the same: not at a kink, a jump or an infinite slope,
-    not where forward itself treats small numbers in another way, and not where it does not follow the element at all.
-    What gradcheck forgives is no contradiction.
+    It is known if steps of several sizes, forward and back, agree: not at a kink, a jump or an infinite slope, not if
+    forward treats small numbers differently, and not if it ignores the element. A difference within gradcheck's
+    tolerances does not count.
 
     Args:
         run: the call.
         cotangents: the gradient of each output.
         at: which input.
         element: which element of it.
-        gradient: what backward says of the element.
-        eps: the machine epsilon that forward computes in.
+        gradient: the element's gradient from backward.
+        eps: the machine epsilon that forward uses.
     """
     slopes = _slopes(run, cotangents, at, element, eps)
     if not any(slope.value or slope.bend for slope in slopes):  # outside of its domain, or rounded
@@ -70,9 +71,10 @@ def contradicted_by(
 
 
 def derivative_close_by(run: Run, cotangents: list[torch.Tensor], at: int, element: int, eps: float) -> float:
-    """The derivative of the loss by an element that is zero, where ever shorter steps tell one; otherwise NaN.
+    """Return the derivative of the loss by an element that is zero, if ever shorter steps converge to one; otherwise
+    NaN.
 
-    The logarithm of a number that a small one is added to has one, which longer steps do not see.
+    The logarithm of a number plus a small constant has one that longer steps miss.
     """
     slopes = _slopes(run, cotangents, at, element, eps, SHORT)
     for first in range(len(slopes) - IN_TURN + 1):

@@ -1,1 +1,1 @@
-"""The process around a test: what a Function changed outside itself, and how that is put back."""
+"""Watch the process around a test: what a Function changed outside itself, and how to restore it."""

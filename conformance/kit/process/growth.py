@@ -1,4 +1,4 @@
-"""How far a rank has grown: in memory, on accelerators and in open files."""
+"""Measure how far a rank has grown: in memory, on accelerators and in open files."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ MANY_FILES = 100
 
 
 class Growth:
-    """What a rank has grown by since it started: no fault, but a rank cannot grow for ever."""
+    """Growth of a rank since it started: not a fault, but a rank cannot grow for ever."""
 
     def __init__(self) -> None:
         self.start, self.on_devices, self.files = _memory(), _device_memory(), _open_files()
 
     def differences(self) -> list[str]:
-        """Name memory where there is too much of it, and open files where there are too many."""
+        """Name memory and open files if they have grown too much."""
         grown = {"memory": _memory() - self.start, "device memory": _device_memory() - self.on_devices}
         found = [name for name, bytes_more in grown.items() if bytes_more > MUCH_MEMORY]
         return found + (["open files"] if _open_files() - self.files >= MANY_FILES else [])

@@ -133,13 +133,13 @@ def _switches() -> tuple[bool, ...]:
 
 
 def _number_errors() -> _InUse:
-    """What NumPy does on overflow, division by zero and the like, which code in NumPy likes to silence."""
+    """Read what NumPy does on overflow, division by zero and the like, which code often silences."""
     numpy = sys.modules.get("numpy")
     return _InUse(numpy.geterr() if numpy else {})
 
 
 def _print_options() -> dict[str, Any]:
-    """How tensors are printed, which every message with a tensor in it depends on."""
+    """Read how tensors are printed: every message with a tensor depends on it."""
     return dict(vars(torch._tensor_str.PRINT_OPTS))
 
 
@@ -149,13 +149,13 @@ def _saved_tensor_hooks() -> tuple[bool, bool]:
 
 
 def _running_threads() -> tuple[int, list[str]]:
-    """How many threads Python started, and their names; one of C++ that once called Python has a name for ever."""
+    """Count the threads that Python started, by name; a C++ thread that once called Python keeps its name."""
     every = threading.enumerate()
     return _thread._count(), sorted(thread.name for thread in every if not isinstance(thread, threading._DummyThread))
 
 
 def _namespaces() -> list[str]:
-    """What Linux shows of the system to this process: its network, its mounts, its host name."""
+    """Read this process's namespaces on Linux: network, mounts, host name."""
     found = []
     for kind in ("net", "mnt", "uts", "ipc"):
         with contextlib.suppress(OSError):
@@ -178,7 +178,7 @@ def _interpreter() -> list[Any]:
 
 
 def _scheduling() -> tuple[int, set[int]]:
-    """The process's priority, and the processors that it may run on where the system can tell."""
+    """Read the process's priority, and the processors that it may run on if the system reports them."""
     processors: Callable[[int], set[int]] = getattr(os, "sched_getaffinity", lambda _: set())
     return os.getpriority(os.PRIO_PROCESS, 0), processors(0)
 
@@ -231,7 +231,7 @@ FACTS: dict[str, Callable[[], Any]] = {
 
 
 def _behind(descriptor: int) -> tuple[int, int, bool] | None:
-    """Which file a descriptor leads to, and whether writing waits for it; None where it is closed."""
+    """Return the file of a descriptor, and whether it is blocking; None if it is closed."""
     with contextlib.suppress(OSError):
         status = os.fstat(descriptor)
         return status.st_dev, status.st_ino, os.get_blocking(descriptor)
@@ -274,7 +274,7 @@ def _differs(before: Any, after: Any) -> bool:
 
 
 def settle() -> None:
-    """Stop a timer that would end the process, and push out what the subject printed where its streams still work."""
+    """Stop a timer that would end the process, and flush the subject's output if its streams still work."""
     faulthandler.cancel_dump_traceback_later()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):

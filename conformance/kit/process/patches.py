@@ -1,4 +1,4 @@
-"""What the names of modules and classes hold, so that a patch of one is seen."""
+"""Detect patches of modules and classes, by the objects that their names refer to."""
 
 from __future__ import annotations
 
@@ -84,16 +84,16 @@ class Names:
 
 
 def held_modules() -> list[Any]:
-    """What stands in ``sys.modules`` under the names that subjects import."""
+    """Return the entries of ``sys.modules`` for names that subjects import."""
     return list(map(sys.modules.get, MODULES))
 
 
-#: What each place held when it was last looked at.
+#: The names of each place when it was last read.
 _LAST: dict[int, dict[str, Any]] = {}
 
 
 def _held(place: Any) -> dict[str, Any]:
-    """A copy of a place's names: the last one, where nothing has changed since, for most tests change nothing."""
+    """Copy a place's names; return the last copy if nothing has changed, as after most tests."""
     last, now = _LAST.get(id(place)), vars(place)
     if last is None or not _same(last, now):
         last = _LAST[id(place)] = dict(now)
@@ -107,7 +107,7 @@ def _same(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
 def _patched(place: Any, before: dict[str, Any], after: dict[str, Any]) -> bool:
     """Whether a name holds something else now. A lazy import only adds names, and is no patch."""
     if before is after or _same(before, after):
-        return False  # the usual case, and quickly told
+        return False  # the usual case, quickly detected
     added = after.keys() - before.keys() if isinstance(place, type) else ()
     if any(name in vars(base) for name in added for base in place.__mro__[1:]):
         return True

@@ -21,7 +21,7 @@ Hooks = tuple[Callable[..., Any], Callable[..., Any]] | None
 
 
 def _default_device() -> torch.device | None:
-    """The default device where one was set; None where the CPU is only the usual one."""
+    """Return the default device if one was set, otherwise None."""
     context = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
     return context.device if context else None
 

@@ -1,4 +1,4 @@
-"""SPMD types: what a Function that communicates claims, and whether its gradients are those that its types owe.
+"""Check SPMD types: what a Function that communicates claims, and whether its gradients follow from its types.
 
 The words are those of PyTorch's SPMD type system. All ranks together are one function from all inputs to all results,
 and one loss. :mod:`conformance.core.signatures` says what a signature means, :mod:`conformance.kit.typed_values` makes

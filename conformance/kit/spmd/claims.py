@@ -20,9 +20,9 @@ from conformance.kit.typed_samples import claimed
 from conformance.kit.typed_values import Ranks, argument, direction, reshared
 from conformance.kit.world import World
 
-#: So many tensors have few enough signatures to try them all, and so many signatures are an answer.
+#: Up to how many tensors all signatures are tried, and up to how many kept signatures are an answer.
 FEW = 3
-#: What a Function that is called in double precision may work in inside.
+#: Precisions that a Function called in double precision may use internally.
 SINGLE = float(torch.finfo(torch.float32).eps)
 #: Types of arguments and results that say little: whatever ranks that hold the same compute, as a maximum of them.
 LITTLE = [({Type.R}, {Type.P}), ({Type.R}, {Type.R}), ({Type.I}, {Type.I})]
@@ -34,8 +34,8 @@ class Claim:
 
     Attributes:
         call: the call.
-        signature: what is claimed, or the strongest of what is kept; None where nothing was claimed or found.
-        found: what it keeps, where nothing was claimed.
+        signature: the claimed signature, or the strongest that is kept; None if nothing was claimed or found.
+        found: what it keeps, if nothing was claimed.
         look: what the ranks did with inputs of the signature's types.
         results: how many tensors it returns.
     """
@@ -68,7 +68,7 @@ class Claim:
 
 
 def claims(subject: Subject, world: World, dtype: str = "float64") -> list[Claim]:
-    """What each sample claims or keeps, in the group of all ranks. It is looked at once for each dtype.
+    """Return what each sample claims or keeps, in the group of all ranks; computed once for each dtype.
 
     Raises:
         NotApplicable: the subject does not take the dtype.
@@ -78,7 +78,7 @@ def claims(subject: Subject, world: World, dtype: str = "float64") -> list[Claim
 
 
 def need_judged_on(subject: Subject, ranks: int) -> None:
-    """End the test as not applicable where the subject says that it is judged among other numbers of ranks alone."""
+    """End the test as not applicable if the subject names other world sizes only."""
     own = subject.ranks or (ranks,)
     need(ranks in own, f"it is judged among {' or '.join(map(str, own))} ranks alone")
 
@@ -117,13 +117,13 @@ def _call_with_held(call: TensorCall, world: World) -> list[torch.Tensor]:
 
 
 def held(call: TensorCall, world: World, signature: Signature | None = None) -> list[torch.Tensor]:
-    """What this rank holds for the tensors of a call, by a signature; all of type V where there is none."""
+    """Return this rank's tensors for a call, by a signature; all of type V if there is none."""
     samples = all_ranks(world).agreed(call.samples())
     return by_types(samples, signature, world.rank)
 
 
 def by_types(samples: Sequence[torch.Tensor], signature: Signature | None, rank: int) -> list[torch.Tensor]:
-    """What a rank holds, made of samples that are the same on every rank."""
+    """Return a rank's tensors, made from samples that are equal on every rank."""
     kinds = signature.arguments if signature else (Type.V,) * len(samples)
     return [argument(kind, sample, rank, at) for at, (kind, sample) in enumerate(zip(kinds, samples, strict=True))]
 
@@ -178,7 +178,7 @@ def kept_of(
     precision: float,
     signatures: Sequence[Signature] | None = None,
 ) -> list[Finding]:
-    """Signatures, all there are where None, and whether each is kept, be it in single precision inside."""
+    """Tell of each signature (all if None) whether it is kept, internal single precision allowed."""
     fine = find(ranks, run, samples, results, signatures, precision)
     if any(finding.kept for finding in fine) or precision >= SINGLE:
         return fine
@@ -186,7 +186,7 @@ def kept_of(
 
 
 def instead(claim: Claim, world: World) -> str:
-    """Which signatures are kept in place of the claimed one, in words; empty if they are many. Every rank asks."""
+    """Name the signatures that are kept instead of the claimed one; empty if they are many. Every rank calls this."""
     samples = all_ranks(world).agreed(claim.call.samples())
     if len(samples) + claim.results > FEW:
         return ""
@@ -209,7 +209,7 @@ def _differentiated(claim: Claim) -> list[int]:
 
 
 def in_other_shares(claim: Claim, world: World) -> list[list[torch.Tensor | None]] | None:
-    """Every rank's results where the shares of arguments of type P are dealt out anew; None where there are none."""
+    """Return every rank's results after redistributing arguments of type P; None if there are none."""
     assert claim.signature is not None
     if Type.P not in claim.signature.arguments:
         return None
@@ -223,10 +223,10 @@ def in_other_shares(claim: Claim, world: World) -> list[list[torch.Tensor | None
 
 
 def in_smaller_group(claim: Claim, results: int) -> Signature:
-    """The signature to judge by in a group where it returns so many tensors: there may be one for each rank.
+    """Return the signature for a group in which it returns this many tensors: there may be one for each rank.
 
     Raises:
-        NotApplicable: it returns others there, of types that nobody can tell.
+        NotApplicable: it returns other tensors there, whose types are unknown.
     """
     signature = signature_of(claim)
     if len(signature.results) == results:

@@ -19,9 +19,9 @@ def has_hook(function: Any) -> bool:
 
 
 def declared(run: Run, tensors: Sequence[torch.Tensor], group: Any) -> tuple[list[Signature], str]:
-    """Call a Function with tensors of all types, and read those of its results where the hook takes them.
+    """Call a Function with tensors of all types, and read the types of its results if the hook accepts them.
 
-    The hook is a rule, not a signature: it may take many, or none, and then the first line of its refusal says why.
+    The hook is a rule, not a signature: it may accept many, or none; then the first line of its refusal says why.
     Every rank calls this, since the Function communicates.
 
     Args:

@@ -1,4 +1,4 @@
-"""Which signatures a Function keeps, and of each other one why not."""
+"""Find which signatures a Function keeps, and why not the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from conformance.kit.typed_values import Ranks
 
 @dataclass(frozen=True)
 class Finding:
-    """Whether one signature is kept; where it is not, ``why`` is one sentence that says what is wrong."""
+    """Whether one signature is kept; if not, ``why`` says in one sentence what is wrong."""
 
     signature: Signature
     why: str = ""
@@ -47,7 +47,7 @@ def find(
         run: the Function, called with one tensor for each sample.
         samples: the tensor arguments, in double precision; those of the first rank are taken on every rank.
         results: how many tensors it returns.
-        signatures: what to judge, with a type for each tensor; all there are where None.
+        signatures: what to judge, with a type for each tensor; all if None.
         precision: the machine epsilon that the Function works with.
     """
     asked = tuple(candidates(len(samples), results) if signatures is None else signatures)
@@ -75,7 +75,7 @@ def judge(signature: Signature, seen: Mapping[tuple[bool, ...], Observation]) ->
 
 
 def _if_summed(finding: Finding, look: Observation) -> Finding:
-    """What was found of a signature that nobody claims: results with other shapes on other ranks have no sum."""
+    """Drop a signature that was not claimed and cannot hold: results of different shapes have no sum."""
     for result, kind in enumerate(finding.signature.results):
         shapes = {getattr(results[result], "shape", None) for results in look.results}
         if finding.kept and kind is Type.P and len(shapes) > 1:

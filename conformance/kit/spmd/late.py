@@ -1,4 +1,4 @@
-"""Results and gradients where one rank comes late: what they are at once, and in the end."""
+"""Compare results and gradients, if one rank is late, at once and in the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conformance.kit.tensors import differentiable
 from conformance.kit.typed_values import cotangent
 from conformance.kit.world import World
 
-#: How late one rank comes: long enough for the others to return without it, if they do not wait (seconds).
+#: How late one rank is: long enough for the others to return without it, if they do not wait (seconds).
 LATE = 0.025
 #: How long what a rank left running may take to end, once every rank has returned (seconds).
 SETTLED = 0.01
@@ -60,7 +60,7 @@ def are_results_left_behind(claim: Claim, world: World) -> bool:
 
 
 def copies(tensors: Sequence[AnyTensor]) -> list[AnyTensor]:
-    """What tensors hold now."""
+    """Return the tensors' present values."""
     return [None if tensor is None else tensor.detach().clone() for tensor in tensors]
 
 

@@ -1,4 +1,4 @@
-"""What the ranks are seen to do with inputs that differ from rank to rank, or are the same."""
+"""Observe the ranks with inputs that differ between ranks, or are equal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Loss = tuple[int, bool]
 
 @dataclass(frozen=True)
 class Observation:
-    """What every rank knows after one look at all ranks; the same on every rank.
+    """What every rank knows after one observation of all ranks; the same on every rank.
 
     Attributes:
         results: every rank's results.
@@ -78,7 +78,7 @@ def observe(
 
 
 def _with_gradient(told: list[list[list[bool]]]) -> tuple[int, ...]:
-    """The results that have a gradient on some rank; all of floating point where the graph is cut everywhere."""
+    """Return the results that have a gradient on some rank; all of floating point if none has."""
     columns = [tuple(zip(*column, strict=True)) for column in zip(*told, strict=True)]
     floating = [at for at, (floats, _) in enumerate(columns) if any(floats)]
     return tuple(at for at in floating if any(columns[at][1])) or tuple(floating)

@@ -1,4 +1,4 @@
-"""The gradient that is owed for each argument, by central differences over all ranks together.
+"""Compute the expected gradient of each argument, by central differences over all ranks together.
 
 A loss has one part on each rank. With cotangents *g*, what a result *y* adds to it is:
 
@@ -53,7 +53,7 @@ DOUBLE = torch.finfo(torch.float64).eps
 
 @dataclass(frozen=True)
 class Slopes:
-    """How a loss answers when one argument moves.
+    """How a loss changes when one argument moves.
 
     Attributes:
         table: ``table[m, s]`` is the derivative of rank s's part of the loss by the argument moved on rank m, in the
@@ -94,7 +94,7 @@ def owed(
     cotangents: Cotangents,
     precision: float = DOUBLE,
 ) -> tuple[Slopes | None, ...]:
-    """What the gradient of each argument must be; None for one that cannot have a gradient.
+    """Compute what the gradient of each argument must be; None for one that cannot have a gradient.
 
     ``slopes.gradient(rank)`` is what this rank returns for an argument of type V, I or P; for one of type R it is what
     the gradients of all ranks add up to.
@@ -151,7 +151,7 @@ def differences(
 
 
 def backward(run: Run, arguments: Sequence[torch.Tensor], cotangents: Cotangents) -> list[torch.Tensor | None]:
-    """Compute this rank's gradient of each argument that asks for one; None where there is none."""
+    """Compute this rank's gradient of each argument that requires one; None if there is none."""
     inputs = [x.detach().clone().requires_grad_(x.requires_grad) for x in arguments]
     pairs = [
         # A copy, where that lies in memory as it does: some write into what comes in, and the caller goes on with it.
@@ -193,7 +193,7 @@ def _part(kind: Type, cotangent: torch.Tensor | None, size: int) -> torch.Tensor
 def _moved(
     ranks: Ranks, arguments: Sequence[torch.Tensor], alone: Sequence[bool], steps: Sequence[float]
 ) -> Iterator[Sequence[torch.Tensor]]:
-    """What this rank holds at every point, in the order in which :func:`_slopes` reads the losses."""
+    """Return this rank's tensors at every point, in the order in which :func:`_slopes` reads the losses."""
     for at, (x, step) in enumerate(zip(arguments, steps, strict=True)):
         if not differentiable(x):
             continue
@@ -260,6 +260,6 @@ def _inner(cotangents: Cotangents, results: Cotangents) -> tuple[float, float]:
 
 
 def _typical(x: torch.Tensor) -> float:
-    """How large the elements are; 1 where they are all zero or there are none."""
+    """Return the typical size of the elements; 1 if they are all zero or there are none."""
     size = float(to_double(x.detach()).abs().square().mean().sqrt()) if x.numel() else 0.0
     return size or 1.0

@@ -1,4 +1,4 @@
-"""One sentence that says why gradients are not those that a signature owes."""
+"""Explain in one sentence why gradients are not those of a signature."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from conformance.kit.spmd.owed import Slopes
 #: What is wrong where ranks' shares of an argument of type P are not added up: results are to blame, not gradients.
 NOT_BY_ITS_SUM = "the argument does not count by its sum"
 SUM_MISSING = "a sum over the ranks is missing"
-#: Beyond so many ranks, only one rank at a time is considered as left out.
+#: Beyond this many ranks, only one rank at a time is considered as left out.
 MANY = 5
 
 
 def problem(kind: Type, slopes: Slopes, gradients: Sequence[torch.Tensor | None], own_losses: bool, what: str) -> str:
-    """Say what is wrong with the ranks' gradients of one argument; an empty text where nothing is.
+    """Say what is wrong with the ranks' gradients of one argument; empty if nothing is.
 
     Args:
         kind: the type of the argument.
@@ -56,7 +56,7 @@ def _lack_a_sum(kind: Type, actual: Sequence[torch.Tensor], slopes: Slopes, own_
 
 
 def _mistake(rank: int, kind: Type, actual: Sequence[torch.Tensor], slopes: Slopes, what: str) -> str:
-    """What is wrong with a rank's gradient next to those of the others, should it be wrong at all."""
+    """Say how a rank's gradient is wrong, compared with those of the others."""
     if kind is Type.V and slopes.near(actual[rank], slopes.table.sum((0, 1))):
         return f"on rank {rank} {what} is the sum of those that all ranks must have"
     for other in range(len(actual)):
@@ -70,7 +70,7 @@ def _mistake(rank: int, kind: Type, actual: Sequence[torch.Tensor], slopes: Slop
 def _difference(
     actual: torch.Tensor, slopes: Slopes, parts: torch.Tensor, name: str, own_losses: bool, mistake: str
 ) -> str:
-    """How a gradient differs from the sum of the ranks' parts; an empty text where it does not."""
+    """Say how a gradient differs from the sum of the ranks' parts; empty if it does not."""
     expected = parts.sum(0)
     if slopes.near(actual, expected):
         return ""

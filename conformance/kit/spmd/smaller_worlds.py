@@ -65,7 +65,7 @@ def _with_numbers_of_first(call: TensorCall, world: World) -> TensorCall:
 
 
 def _sample_in_world(claim: Claim, at: int, rank: int, size: int, device: str) -> Sample | None:
-    """A sample as the inputs make it on a rank of another world; None where they do not ask how large it is."""
+    """Return a sample as the inputs make it on a rank of another world; None if they do not depend on its size."""
     inputs = claim.call.subject.inputs
     if not callable(inputs):
         return None
@@ -79,7 +79,7 @@ def _sample_in_world(claim: Claim, at: int, rank: int, size: int, device: str) -
 
 @contextmanager
 def _as_in_world(rank: int, size: int) -> Iterator[list[int]]:
-    """Have every process group say that this is another rank among others; collects the sizes that were asked for."""
+    """Make every process group report another rank and size; collect the sizes that were read."""
     asked: list[int] = []
 
     def told(group: dist.ProcessGroup) -> int:

@@ -23,9 +23,9 @@ from conformance.kit.tensors import differentiable, is_strided, that_differ, to_
 from conformance.kit.variations.sizes import LONG
 from conformance.kit.world import World
 
-#: A tensor of more elements is moved along so many random directions, not element by element.
+#: A tensor of more elements is moved along this many random directions, not element by element.
 MANY, DIRECTIONS = 6, 4
-#: As many where it is enough to know that something is wrong.
+#: The number of directions if it is enough to know that something is wrong.
 TWO = 2
 
 
@@ -120,7 +120,7 @@ class TensorCall:
         return any(differentiable(own) and self._is_moved_along(at) for at, own in enumerate(self.tensors))
 
     def told(self, why: str) -> str:
-        """What is wrong with a gradient, in words that fit how the tensors were moved."""
+        """Say what is wrong with a gradient, according to how the tensors were moved."""
         return why.replace("at element", "along random direction") if self.is_along_directions else why
 
     @property
@@ -140,7 +140,7 @@ class TensorCall:
         return self.dtype.to_complex() if tensor.is_complex() else self.dtype
 
     def samples(self) -> list[torch.Tensor]:
-        """What to differentiate by: the tensors in double precision, or, of large ones, steps along directions."""
+        """Return what to differentiate by: the tensors in double precision or, if large, steps along directions."""
         return [self._sample(at) for at in range(len(self.places))]
 
     def _sample(self, at: int) -> torch.Tensor:
@@ -159,7 +159,7 @@ class TensorCall:
         return torch.zeros(self.directions, dtype=tensor.dtype, device=tensor.device)
 
     def shrunk(self, tensor: torch.Tensor) -> torch.Tensor:
-        """What to differentiate by in place of a tensor: itself, or steps along some directions where it is large."""
+        """Return what to differentiate by in place of a tensor: itself, or, if large, steps along some directions."""
         return tensor.detach().clone() if tensor.numel() <= self.most else self._steps(tensor)
 
     def grown(self, given: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
@@ -195,7 +195,7 @@ class TensorCall:
     def _declared(
         self, tensors: Sequence[torch.Tensor], cotangents: Cotangents, group: Any
     ) -> list[torch.Tensor | None]:
-        """What the formula gives on this rank, for :meth:`samples` and the cotangents of the results.
+        """Call the formula on this rank, for :meth:`samples` and the cotangents of the results.
 
         Raises:
             Skipped: it raises, or gives what is no gradient of an argument.
@@ -239,7 +239,7 @@ class TensorCall:
 
 
 def tangents(run: Run, values: Sequence[torch.Tensor], moving: Mapping[int, torch.Tensor]) -> list[torch.Tensor]:
-    """The tangent of every result on this rank, zeros where it has none, with tangents for some of the arguments."""
+    """Compute the tangent of every result on this rank, zeros if it has none, given tangents of some arguments."""
     plain = [value.detach() for value in values]
     with fwd.dual_level():
         duals = [fwd.make_dual(value, moving[at]) if at in moving else value for at, value in enumerate(plain)]
@@ -248,10 +248,10 @@ def tangents(run: Run, values: Sequence[torch.Tensor], moving: Mapping[int, torc
 
 
 def _gradient(said: Any, tensor: torch.Tensor, name: str) -> torch.Tensor:
-    """What a formula says of a tensor: zeros where it says None.
+    """Return a formula's gradient of a tensor, zeros if it is None.
 
     Raises:
-        Skipped: it is no gradient of the tensor.
+        Skipped: it is not a gradient of the tensor.
     """
     found = torch.zeros_like(tensor) if said is None else said
     if not isinstance(found, torch.Tensor) or found.shape != tensor.shape:
@@ -299,6 +299,6 @@ def tensor_calls(subject: Subject, world: World) -> list[TensorCall]:
 
 
 def with_own(call: TensorCall, ranks: Sequence[Sequence[Sequence[object]]]) -> TensorCall:
-    """The call that knows which tensors are each rank's own, by what every rank told of its tensors."""
+    """Return the call with a note of which tensors are each rank's own, from the fingerprints of all ranks."""
     uneven, shapes = that_differ(ranks), that_differ([[told[0] for told in rank] for rank in ranks])
     return replace(call, uneven=uneven, counts=uneven - shapes)

@@ -1,4 +1,4 @@
-"""What is wrong with the gradients of a claim, looked at again before it is said."""
+"""Check the gradients of a claim again before reporting that they are wrong."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROUNDED = 8
 
 
 def wrong_gradient(claim: Claim, world: World) -> str:
-    """What is wrong with the gradients, in a sentence; empty where nothing is, or where differences cannot tell."""
+    """Say in a sentence what is wrong with the gradients; empty if nothing is, or if differences cannot decide."""
     assert claim.signature is not None
     assert claim.look is not None
     why = judge(claim.signature, {differs(claim.signature): claim.look}).why
@@ -42,14 +42,14 @@ def wrong_gradient(claim: Claim, world: World) -> str:
 
 
 def need_right_gradient(claim: Claim, world: World) -> None:
-    """End the test as not applicable where the gradients are wrong, and refer to the clause that is broken."""
+    """End the test as not applicable if the gradients are wrong, and refer to the broken clause."""
     why = wrong_gradient(claim, world)
     need_sums(why)
     need(not why, "its gradient is wrong; see Collective.backward.gradient")
 
 
 def need_sums(why: str) -> None:
-    """End the test as not applicable where gradients are wrong because an argument of type P is not used in its sum."""
+    """End the test as not applicable if gradients are wrong because an argument of type P is not used as a sum."""
     need(NOT_BY_ITS_SUM not in why, "an argument of type P is not used in its sum; see Collective.forward.types")
 
 
