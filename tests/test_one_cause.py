@@ -94,3 +94,60 @@ def test_what_follows_from_a_mistake_is_not_accused_beside_it(function, clause, 
     clauses, text = broken(function)
     assert clauses == [clause], text
     assert said in text
+
+
+class SinglePrecisionAlone(torch.autograd.Function):
+    """Takes float32."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x @ torch.ones(3, 3)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad @ torch.ones(3, 3)
+
+
+def test_a_call_that_takes_single_precision_asks_for_such_samples():
+    _, text = broken(SinglePrecisionAlone)
+    assert "it takes float32 where the samples have float64: give float32 samples" in text
+    check(SinglePrecisionAlone, (X.detach().float().requires_grad_(),), only="Function.apply.accepts")
+
+
+@torch.library.custom_op("conformance_tests::scale_", mutates_args={"x"})
+def scale_(x: torch.Tensor, factor: float) -> None:
+    """Scale in place."""
+    x.mul_(factor)
+
+
+def test_an_operator_that_changes_its_argument_is_named_and_asks_for_a_call_that_returns_it():
+    with pytest.raises(ConformanceError) as caught:
+        check(scale_, (X, 2.0))
+    text = " ".join(str(caught.value).split())
+    assert "let call= return the changed tensor" in text
+    assert text.startswith("conformance_tests::scale_ incomplete")
+
+
+class DoubledModule(torch.nn.Module):
+    """Its gradient is three times what comes in."""
+
+    def forward(self, x):
+        return Tripled.apply(x)
+
+
+class Tripled(torch.autograd.Function):
+    """Twice its input, with another gradient."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 3 * grad
+
+
+def test_of_a_compiled_module_the_module_is_judged():
+    module = torch.compile(DoubledModule(), backend="eager")
+    with pytest.raises(ConformanceError, match="tests.test_one_cause:DoubledModule fails"):
+        check(module, (X,), only="Function.backward.gradient")

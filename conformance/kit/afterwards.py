@@ -11,7 +11,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from conformance.kit.calls import every_sample
+import torch
+
+from conformance.kit.answers import ANSWERED
+from conformance.kit.calls import SampleCall, every_sample
 from conformance.kit.copies import as_leaves
 from conformance.kit.deviations import NotApplicable, Skipped, Unfit
 from conformance.kit.other_samples import LONGEST, add_note, holds
@@ -26,6 +29,7 @@ OF_LEAVES = {"grad", "is_leaf", "register_hook", "register_post_accumulate_grad_
 FOR_LEAVES = (
     "holds if it is called with leaves; as a layer of a model it is called with what an operation made, as it is here"
 )
+IN_SINGLE = "it takes float32 where the samples have float64: give float32 samples"
 #: Which clause is broken where results, or gradients alone, depend on memory that nothing was written to.
 OF_UNWRITTEN = {"results": "Function.forward.deterministic", "gradients": "Function.backward.gradient"}
 
@@ -52,6 +56,8 @@ def try_again(error: Exception, subject: Subject, world: World, took: float, cal
                 return f"what it compares depends on memory that nothing was written to{REFERS}{broken}"
             if issubclass(type(error), Skipped):
                 return ""
+            if subject.label not in ANSWERED and any(_takes_single(one) for one in every_sample(subject, world)):
+                BaseException.add_note(error, IN_SINGLE)
             if _reads(subject, OF_LEAVES) and not holds(call, subject) and _holds_with_leaves(call, subject):
                 BaseException.add_note(error, FOR_LEAVES)
             samples = [] if subject.inputs is None else subject.samples(world)
@@ -64,6 +70,19 @@ def _unwritten(subject: Subject, world: World) -> str:
     """The clause that says that results, or gradients alone, depend on such memory; empty if neither does."""
     found = [unwritten_in(sample, world) for sample in every_sample(subject, world)]
     return next((clause for part, clause in OF_UNWRITTEN.items() if part in found), "")
+
+
+def _takes_single(sample: SampleCall) -> bool:
+    """Whether a call, none of which has come back, comes back in single precision."""
+    doubles = {at: value.float() for at, value in enumerate(sample.values) if _is_double(value)}
+    try:
+        return bool(doubles) and holds(sample.having(doubles).run)
+    finally:
+        ANSWERED.discard(sample.subject.label)  # of its own samples it takes none
+
+
+def _is_double(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.dtype == torch.float64
 
 
 def _holds_with_zeros(call: Callable[..., object], subject: Subject) -> bool:

@@ -1,14 +1,23 @@
-"""Whether a subject has a backward at all."""
+"""Whether a subject has a backward at all, and why calls have nothing for it to differentiate."""
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from conformance.kit.deviations import NotApplicable, Skipped
 from conformance.kit.subject import Subject
+from conformance.kit.tensors import same_values
+
+NO_TENSOR = "called with its samples it returns no tensor, so backward never runs; give samples for which it does"
+NO_RESULT = "called with its samples it returns None, as a forward without its return does, so backward never runs"
+MUTATED = "it changes an argument and returns None, so backward never runs; let call= return the changed tensor"
+EIGHT_BITS = (
+    "its results are eight-bit floats, for which PyTorch computes no gradient; let call, of Subject or check, cast them"
+)
 
 
 def has_backward(subject: Subject) -> bool:
@@ -31,6 +40,28 @@ def need_backward(subject: Subject) -> None:
         raise Skipped(f"{why}; is its {similar[0]} meant to be backward?")
     refusing = [name for name in ("backward", "vjp") if _overrides(subject.function, name)]
     raise NotApplicable(f"its {refusing[0]} does nothing but raise NotImplementedError" if refusing else why)
+
+
+def why_nothing(runs: Sequence[Any]) -> NotApplicable | Skipped:
+    """Tell how a test ends if no output of any call can be differentiated.
+
+    Args:
+        runs: the calls.
+    """
+    tensors = [tensor for run in runs for tensor in run.tensors]
+    if any(tensor.requires_grad for tensor in tensors):
+        return Skipped(EIGHT_BITS)
+    if tensors:
+        return NotApplicable("no output of any sample requires grad")
+    if any(run.result is not None for run in runs):
+        return Skipped(NO_TENSOR)
+    return Skipped(MUTATED if any(map(_has_changed, runs)) else NO_RESULT)
+
+
+def _has_changed(run: Any) -> bool:
+    """Whether a call has changed a tensor among its arguments."""
+    pairs = zip(run.values, run.sample.values, strict=False)
+    return any(isinstance(one, torch.Tensor) and not same_values(one.detach(), other.detach()) for one, other in pairs)
 
 
 def _overrides(function: Any, name: str) -> bool:

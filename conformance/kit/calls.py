@@ -10,9 +10,9 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.kit import seeds
-from conformance.kit.backward import has_backward, need_backward
+from conformance.kit.backward import has_backward, need_backward, why_nothing
 from conformance.kit.copies import apart, argument_copy, in_layout_of, widened
-from conformance.kit.deviations import NotApplicable, Skipped, need
+from conformance.kit.deviations import NotApplicable, need
 from conformance.kit.gradients import Gradients, leaf_gradients
 from conformance.kit.samples import Sample
 from conformance.kit.subject import Subject
@@ -25,11 +25,6 @@ __all__ = ["Run", "SampleCall", "every_sample"]
 FORWARD_SEED, BACKWARD_SEED = 0, 1
 #: Under this name a world knows whether its ranks' results have a gradient in the same places.
 ALIKE = "results alike"
-NO_TENSOR = "called with its samples it returns no tensor, so backward never runs; give samples for which it does"
-NO_RESULT = "called with its samples it returns None, as a forward without its return does, so backward never runs"
-EIGHT_BITS = (
-    "its results are eight-bit floats, for which PyTorch computes no gradient; let call, of Subject or check, cast them"
-)
 
 
 @dataclass(frozen=True)
@@ -276,13 +271,9 @@ def differentiated(subject: Subject, world: World) -> list[tuple[SampleCall, Run
     """
     need_backward(subject)
     runs = [(sample, sample.run()) for sample in active_samples(subject, world)]
-    if not any(run.tensors for _, run in runs):
-        raise Skipped(NO_TENSOR if any(run.result is not None for _, run in runs) else NO_RESULT)
     found = [(sample, run) for sample, run in runs if run.outputs]
     if not found:
-        if any(tensor.requires_grad for _, run in runs for tensor in run.tensors):
-            raise Skipped(EIGHT_BITS)
-        raise NotApplicable("no output of any sample requires grad")
+        raise why_nothing([run for _, run in runs])
     return found
 
 

@@ -113,6 +113,8 @@ def check_subject(subject: Subject) -> Subject:
         UsageError: it cannot be tested as it stands.
     """
     _check_kinds(subject)
+    # Of a compiled module the module is judged: Function.compile.agrees compiles it.
+    subject = replace(subject, target=getattr(subject.target, "_orig_mod", subject.target))
     reference = subject.label
     subject = replace(subject, inputs=_checked_inputs(subject))
     if subject.spec not in tuple(SPECS):  # a list cannot be looked up

@@ -92,6 +92,8 @@ class Subject:
     def label(self) -> str:
         """Return its name in reports."""
         given = self.name or (self.target if isinstance(self.target, str) else "")
+        for attribute in ("_qualname", "_qualified_op_name"):  # of an operator: its class says nothing
+            given = given or getattr(self.target, attribute, "")
         name = getattr(self.target, "__qualname__", type(self.target).__qualname__)
         module = getattr(self.target, "__module__", type(self.target).__module__)
         return in_a_line(str(given or f"{module}:{name}"))
