@@ -98,7 +98,7 @@ def test_no_layout_gives_wrong_rows(subject: Subject, world: World, layout: str,
 @ranks(1, group=False)
 @cases(shape=[(3,), (2, 3), (0, 2)])
 def test_one_rank_needs_no_process_group(subject: Subject, world: World, shape: tuple[int, ...]) -> None:
-    """With args.world_size 1 the values come back where there is no process group at all."""
+    """With args.world_size 1 the values come back if there is no process group at all."""
     need(gets_args(subject, world), NOT_HANDED)
     tensor = held(world, shape, torch.float64)[0].requires_grad_()
     with collectives.counted() as calls:

@@ -99,7 +99,7 @@ def test_rows_of_a_gradient_that_is_not_contiguous(subject: Subject, world: Worl
     ]
 )
 def test_rows_of_one_gradient_that_is_not_contiguous(subject: Subject, world: World, layout: str) -> None:
-    """Where what was gathered is one tensor, a gradient for it that is not contiguous gives what it reads."""
+    """If what was gathered is one tensor, a gradient for it that is not contiguous gives what it reads."""
     documented = (subject.form, subject.dim) == ("joined", 0)
     need(subject.form != "tuple" and not documented, "it gives a tuple, or what is documented: other tests judge that")
     x, table = _leaf(world, (4, 6)), cotangents(world, (4, 6), torch.float64)

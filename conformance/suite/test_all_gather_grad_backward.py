@@ -46,7 +46,7 @@ def test_gradient_is_the_sum_over_ranks(subject: Subject, world: World, dtype: s
 @ranks(2, 3)
 @cases(dtype=["float16", "bfloat16"])
 def test_sum_in_half_precision(subject: Subject, world: World, dtype: str) -> None:
-    """Half-precision gradients are summed likewise, where the backend carries them."""
+    """Half-precision gradients are summed likewise, if the backend carries them."""
     kind = getattr(torch, dtype)
     carries(world, kind)
     x, table = _leaf(world, (4,), kind), cotangents(world, (4,), kind)
@@ -118,7 +118,7 @@ def test_sum_of_gradients_that_are_not_contiguous(subject: Subject, world: World
     ]
 )
 def test_sum_of_one_gradient_that_is_not_contiguous(subject: Subject, world: World, layout: str) -> None:
-    """Where what was gathered is one tensor, a gradient for it that is not contiguous gives what it reads."""
+    """If what was gathered is one tensor, a gradient for it that is not contiguous gives what it reads."""
     need(subject.form != "tuple", "it gives a tuple, whose gradients come one by one")
     x, table = _leaf(world, (4, 6)), cotangents(world, (4, 6), torch.float64)
     if layout == "expanded from one number":
@@ -196,7 +196,7 @@ def test_gradient_keeps_no_larger_buffer_alive(subject: Subject, world: World) -
 @clause("AllGatherGradAutograd.backward.own-memory")
 @ranks(1, 2)
 def test_gradient_keeps_no_part_of_what_came_in(subject: Subject, world: World) -> None:
-    """Where the incoming gradients are parts of a larger tensor, the gradient of x does not keep that alive."""
+    """If the incoming gradients are parts of a larger tensor, the gradient of x does not keep that alive."""
     x, table = _leaf(world, (64, 4)), cotangents(world, (64, 4), torch.float64)
     parts = torch.stack([*table[world.rank], *table[world.rank]]).unbind()
     actual = gradient(entries(subject, world, x), x, parts[: world.size])

@@ -150,7 +150,7 @@ def test_any_layout_is_gathered_in_logical_order(subject: Subject, world: World,
 @ranks(2, 3)
 @cases(contiguous=["first", "last"])
 def test_ranks_may_differ_in_layout(subject: Subject, world: World, contiguous: str) -> None:
-    """Entries are right where one rank's x is contiguous and that of the others transposed."""
+    """Entries are right if one rank's x is contiguous and that of the others transposed."""
     x = held(world, (3, 4), torch.float32)[world.rank].t()
     dense = x.clone(memory_format=torch.contiguous_format)
     odd = 0 if contiguous == "first" else world.size - 1

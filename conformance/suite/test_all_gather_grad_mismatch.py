@@ -11,7 +11,7 @@ from conformance.kit.subject import Subject
 from conformance.kit.world import World
 
 #: What the odd rank gives, and what the others give; the same number of elements or of bytes makes it hard to notice.
-#: Those come first that end at once where nobody notices: the others may crash, or hang.
+#: Those come first that end at once if nobody notices: the others may crash, or hang.
 SHAPES = {
     "transposed": ((2, 3), (3, 2)),
     "other number of dimensions": ((4,), (2, 2)),
@@ -25,7 +25,7 @@ SHAPES = {
 @cases(shapes=["transposed", "other number of dimensions", "more rows", "empty"])
 @deadline(3)
 def test_shapes_that_differ(subject: Subject, world: World, shapes: str) -> None:
-    """Where one rank's shape differs, every rank raises an error that speaks of shapes."""
+    """If one rank's shape differs, every rank raises an error that speaks of shapes."""
     joinable = all(len(shape) > subject.dim for shape in SHAPES[shapes])
     need(subject.form != "joined" or joinable, f"it joins along dimension {subject.dim}, which not all of these have")
     shape = SHAPES[shapes][0 if world.rank == _odd_rank(world) else 1]
@@ -38,7 +38,7 @@ def test_shapes_that_differ(subject: Subject, world: World, shapes: str) -> None
 @cases(dtypes=[("float32", "int32"), ("float64", "float32"), ("float16", "bfloat16")])
 @deadline(3)
 def test_dtypes_that_differ(subject: Subject, world: World, dtypes: tuple[str, str]) -> None:
-    """Where one rank's dtype differs, every rank raises an error that speaks of dtypes."""
+    """If one rank's dtype differs, every rank raises an error that speaks of dtypes."""
     dtype = getattr(torch, dtypes[0 if world.rank == _odd_rank(world) else 1])
     x = torch.ones((2, 3), device=world.device).to(dtype)
     expect_refused(world, lambda: subject(x), x, ("type", "agree"), "dtypes that differ")

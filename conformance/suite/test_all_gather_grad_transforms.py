@@ -138,7 +138,7 @@ def test_vmap_within_vmap(subject: Subject, world: World, in_dims: tuple[int, in
 @clause("AllGatherGradAutograd.vmap.batched")
 @ranks(1, 2)
 def test_vmap_over_something_else(subject: Subject, world: World) -> None:
-    """Where x is the same for all samples, so is every entry."""
+    """If x is the same for all samples, so is every entry."""
     need_vmap(subject)
     x = held(world, (3,), torch.float64)[world.rank]
     shifts = torch.tensor([0.0, 1.0], dtype=torch.float64, device=world.device)

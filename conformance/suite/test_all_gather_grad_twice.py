@@ -25,7 +25,7 @@ def _squares(subject: Subject, world: World) -> Callable[[torch.Tensor], torch.T
 
 
 def _unless_refused(differentiate: Callable[[], Any]) -> Any:
-    """What comes of it; not applicable where the class says that it cannot be differentiated again."""
+    """Return the result; not applicable if the class says that it cannot be differentiated again."""
     try:
         return differentiate()
     except RuntimeError as error:
@@ -75,7 +75,7 @@ def test_tangent_of_the_gradient(subject: Subject, world: World) -> None:
 @cases(odd=["first", "last"], mapped=["there alone", "elsewhere"])
 @deadline(10)
 def test_gradients_that_differ_by_sample_on_some_ranks(subject: Subject, world: World, odd: str, mapped: str) -> None:
-    """Where gradients differ from sample to sample on some ranks only, every rank's sum has them for each sample."""
+    """If gradients differ from sample to sample on some ranks only, every rank's sum has them for each sample."""
     need_vmap(subject)
     samples, chosen = 4, 0 if odd == "first" else world.size - 1
     by_sample = [(rank == chosen) == (mapped == "there alone") for rank in range(world.size)]

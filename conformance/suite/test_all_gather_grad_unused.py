@@ -27,7 +27,7 @@ def _leaf(world: World) -> torch.Tensor:
 def _expect_unused_as_zero(
     subject: Subject, world: World, actual: torch.Tensor | None, grads: Sequence[torch.Tensor], what: str
 ) -> None:
-    """Assert that a gradient is the one that comes where zeros are handed in for whatever was not used."""
+    """Assert that a gradient is the same as with zeros for every output that was not used."""
     x = _leaf(world)
     expected = gradient(entries(subject, world, x), x, [grad.clone() for grad in grads])
     zeros = torch.zeros_like(x)
@@ -44,7 +44,7 @@ def _only(grads: Sequence[torch.Tensor], used: Container[int]) -> list[torch.Ten
 @cases(step=[0, 1, -1])
 @deadline(5)
 def test_each_rank_uses_one_entry(subject: Subject, world: World, step: int) -> None:
-    """Where rank s uses one entry alone, its own or a neighbour's, the others count as zero."""
+    """If rank s uses one entry alone, its own or a neighbour's, the others count as zero."""
     x, grads = _leaf(world), cotangents(world, (4,), torch.float64)[world.rank]
     used = (world.rank + step) % world.size
     actual = gradient(entries(subject, world, x)[used], x, grads[used].clone())
@@ -56,7 +56,7 @@ def test_each_rank_uses_one_entry(subject: Subject, world: World, step: int) -> 
 @cases(place=["first", "last"])
 @deadline(5)
 def test_all_ranks_use_the_same_entry(subject: Subject, world: World, place: str) -> None:
-    """Where one entry alone is used by all, the other ranks' gradients are those of entries that count as zero."""
+    """If one entry alone is used by all, the other ranks' gradients are those of entries that count as zero."""
     used = 0 if place == "first" else world.size - 1
     x, grads = _leaf(world), cotangents(world, (4,), torch.float64)[world.rank]
     actual = gradient(entries(subject, world, x)[used], x, grads[used].clone())
@@ -68,7 +68,7 @@ def test_all_ranks_use_the_same_entry(subject: Subject, world: World, place: str
 @cases(user=["first", "last"])
 @deadline(5)
 def test_one_rank_has_a_loss_and_the_others_weigh_zero(subject: Subject, world: World, user: str) -> None:
-    """Where one rank alone has a loss and the others multiply theirs by zero, nothing hangs."""
+    """If one rank alone has a loss and the others multiply theirs by zero, nothing hangs."""
     teacher = 0 if user == "first" else world.size - 1
     x, grads = _leaf(world), cotangents(world, (4,), torch.float64)[world.rank]
     weight = 1.0 if world.rank == teacher else 0.0
@@ -106,7 +106,7 @@ class _NoGradient(torch.autograd.Function):
 @ranks(1, 2, 3)
 @deadline(5)
 def test_a_rank_without_any_gradient_takes_part(subject: Subject, world: World) -> None:
-    """Where rank 0 reaches the gather with no gradient for any entry, the losses of other ranks still count."""
+    """If rank 0 reaches the gather with no gradient for any entry, the losses of other ranks still count."""
     x, grads = _leaf(world), cotangents(world, (4,), torch.float64)[world.rank]
     gathered = entries(subject, world, x)
     if world.rank == 0:
@@ -121,7 +121,7 @@ def test_a_rank_without_any_gradient_takes_part(subject: Subject, world: World) 
 @ranks(1, 2, 3)
 @deadline(5)
 def test_a_gather_that_no_rank_uses_changes_nothing(subject: Subject, world: World) -> None:
-    """Where no rank uses what was gathered, the gradient of x is that of its other uses."""
+    """If no rank uses what was gathered, the gradient of x is that of its other uses."""
     x = _leaf(world)
     entries(subject, world, x)
     (3 * x).sum().backward()
@@ -132,7 +132,7 @@ def test_a_gather_that_no_rank_uses_changes_nothing(subject: Subject, world: Wor
 @ranks(1, 2, 3)
 @cases(dtype=["float32", "int64"], mode=["plain", "no_grad"])
 def test_no_gradient_wanted_none_required(subject: Subject, world: World, dtype: str, mode: str) -> None:
-    """Entries require no gradient where x requires none, or gradients are switched off."""
+    """Entries require no gradient if x requires none, or gradients are switched off."""
     x = held(world, (3,), getattr(torch, dtype))[world.rank]
     if mode == "no_grad" and x.is_floating_point():
         x.requires_grad_()
@@ -147,7 +147,7 @@ def test_no_gradient_wanted_none_required(subject: Subject, world: World, dtype:
 @ranks(1, 2, 3)
 @deadline(5)
 def test_no_gradient_wanted_no_collective(subject: Subject, world: World) -> None:
-    """Where x needs no gradient, a backward pass through what was gathered starts no collective."""
+    """If x needs no gradient, a backward pass through what was gathered starts no collective."""
     weight = torch.full((3,), 2.0, device=world.device, requires_grad=True)
     gathered = entries(subject, world, held(world, (3,), torch.float32)[world.rank])
     total = torch.stack([entry.detach().clone() for entry in gathered]).sum(0)

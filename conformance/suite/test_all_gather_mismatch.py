@@ -26,7 +26,7 @@ SHAPES = {
 @cases(shapes=["transposed", "other number of dimensions", "more rows", "more columns"])
 @deadline(3)
 def test_shapes_that_differ(subject: Subject, world: World, shapes: str) -> None:
-    """Where one rank's shape differs every rank raises an error that speaks of it, or joins rows that can be joined."""
+    """If one rank's shape differs every rank raises an error that speaks of it, or joins rows that can be joined."""
     given = [SHAPES[shapes][0 if rank == _odd_rank(world) else 1] for rank in range(world.size)]
     tensors = [torch.full(shape, float(rank), device=world.device) for rank, shape in enumerate(given)]
     x = tensors[world.rank]
@@ -40,7 +40,7 @@ def test_shapes_that_differ(subject: Subject, world: World, shapes: str) -> None
 @cases(dtypes=[("float32", "int32"), ("float64", "float32")])
 @deadline(3)
 def test_dtypes_that_differ(subject: Subject, world: World, dtypes: tuple[str, str]) -> None:
-    """Where one rank's dtype differs, every rank raises an error that speaks of dtypes."""
+    """If one rank's dtype differs, every rank raises an error that speaks of dtypes."""
     dtype = getattr(torch, dtypes[0 if world.rank == _odd_rank(world) else 1])
     x = torch.ones(3, device=world.device).to(dtype)
     expect_refused(world, lambda: subject(x, launch(world)), x, ("type", "agree"), "dtypes that differ")
@@ -75,7 +75,7 @@ def test_samples_without_dimensions(subject: Subject, world: World, who: str) ->
 @cases(wrong=["one rank more", "another rank"])
 @deadline(3)
 def test_args_that_contradict_the_process_group(subject: Subject, world: World, wrong: str) -> None:
-    """Where args say another rank or another number of ranks than there are, an error says so."""
+    """If args say another rank or another number of ranks than there are, an error says so."""
     need(gets_args(subject, world), NOT_HANDED)
     size = world.size + 1 if wrong == "one rank more" else world.size
     said = Launch(size, world.rank if wrong == "one rank more" else (world.rank + 1) % world.size)

@@ -109,7 +109,7 @@ def test_vmap_over_vectors(subject: Subject, world: World, samples: int) -> None
 @ranks(1)
 @cases(samples=[1, 5])
 def test_vmap_over_scalars(subject: Subject, world: World, samples: int) -> None:
-    """Where one rank, which joins nothing, takes samples without a dimension, their values come back."""
+    """If one rank, which joins nothing, takes samples without a dimension, their values come back."""
     need_vmap(subject)
     x, gather = held(world, (samples,), torch.float64)[world.rank], _gather(subject, world)
     try:
@@ -135,7 +135,7 @@ def test_vmap_within_vmap(subject: Subject, world: World, in_dims: tuple[int, in
 @clause("AllGather.vmap.batched")
 @ranks(1, 2)
 def test_vmap_over_something_else(subject: Subject, world: World) -> None:
-    """Where the tensor is the same for all samples, so is the result."""
+    """If the tensor is the same for all samples, so is the result."""
     need_vmap(subject)
     x, gather = held(world, (3,), torch.float64)[world.rank], _gather(subject, world)
     shifts = torch.tensor([0.0, 1.0], dtype=torch.float64, device=world.device)

@@ -19,7 +19,7 @@ from conformance.kit.world import World
 
 @clause("Function.apply.accepts")
 def test_it_takes_its_samples(subject: Subject, world: World) -> None:
-    """No sample is refused; where forward or setup_context has other parameters than PyTorch's, that is said."""
+    """No sample is refused; if forward or setup_context has other parameters than PyTorch's, that is said."""
     samples = every_sample(subject, world)
     for sample in samples:
         try:
@@ -42,7 +42,7 @@ def _given(sample: SampleCall) -> str:
 
 
 def _misfit(sample: SampleCall, error: Exception) -> str:
-    """What is wrong with the parameters of a Function that is called in PyTorch's own way; empty where nothing is."""
+    """Say what is wrong with the parameters of a Function that is called in PyTorch's own way; empty if nothing is."""
     function, args = sample.subject.function, sample.arguments()
     call = sample.subject.call
     if call is not None and refused(error, call, sample.subject.target, *args):
@@ -65,7 +65,7 @@ def _misfit(sample: SampleCall, error: Exception) -> str:
 
 
 def _counted(sample: SampleCall, error: Exception) -> str:
-    """How many arguments a sample has, and what takes another number of them; empty where the numbers are right."""
+    """Say how many arguments a sample has, and which method takes another number; empty if the numbers match."""
     subject, args = sample.subject, sample.arguments()
     function = subject.function
     taken = subject.target if function is None else function.forward

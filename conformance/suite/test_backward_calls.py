@@ -185,7 +185,7 @@ def test_layout_of_incoming_gradients_makes_no_difference(subject: Subject, worl
 
 
 def _in_other_precisions(given: list[tuple[SampleCall, Run]]) -> Iterator[tuple[SampleCall, Run]]:
-    """The samples in single and in double precision, where the subject takes them so, there and back."""
+    """The samples in single and in double precision, if the subject takes them so, there and back."""
     for sample, dtype in product([sample for sample, _ in given], (torch.float32, torch.float64)):
         derived = in_dtype(sample, dtype)
         if derived is None:

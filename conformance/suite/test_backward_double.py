@@ -51,7 +51,7 @@ def test_second_derivative_is_right_or_refused(subject: Subject, world: World) -
 
 
 def _goes_through_a_wrong_gradient(second: _Second, world: World) -> bool:
-    """Whether the gradient is wrong itself, and backward is differentiated by it, as where it saved a result."""
+    """Tell whether the gradient itself is wrong and backward depends on it, for example because it saved a result."""
     behind_gradients, behind_results = functions_behind(second.first), functions_behind(second.run.result)
     if not any(world.exchange(bool(set(behind_gradients) & set(behind_results)))):
         return False
@@ -62,7 +62,7 @@ def _goes_through_a_wrong_gradient(second: _Second, world: World) -> bool:
 
 
 def _collectives_in_backward(second: _Second) -> str:
-    """Name the collectives that backward starts, where there are any: their plain forms have no gradient."""
+    """Name the collectives that backward starts, if there are any: their plain forms have no gradient."""
     run = second.run.sample.run()
     with collectives.counted() as started:
         run.gradients([cotangent.detach() for cotangent in second.cotangents])
@@ -71,7 +71,7 @@ def _collectives_in_backward(second: _Second) -> str:
 
 @dataclass(frozen=True)
 class _Second:
-    """A point, the gradients there as a loss, and the gradients of that loss; ``refused`` where that raised."""
+    """A point, the gradients there as a loss, and the gradients of that loss; ``refused`` if that raised."""
 
     run: Run
     cotangents: list[torch.Tensor]

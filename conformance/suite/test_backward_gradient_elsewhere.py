@@ -27,7 +27,7 @@ LEFT_RANGE = "backward computes what leaves the range of the dtype, such as an e
 
 @clause("Function.backward.gradient")
 def test_gradient_is_finite_at_a_zero(subject: Subject, world: World) -> None:
-    """With a zero in an input, a finite result has a finite gradient where it has a derivative."""
+    """With a zero in an input, a finite result has a finite gradient if it has a derivative."""
     found = steady(subject, world)
     need(subject.gradient_kind == "numeric", "its gradient is a declared one")
     taken = [_expect_finite_with(0.0, sample, world, DIVIDED) for sample in found]
@@ -36,7 +36,7 @@ def test_gradient_is_finite_at_a_zero(subject: Subject, world: World) -> None:
 
 @clause("Function.backward.gradient")
 def test_gradient_is_right_at_a_zero(subject: Subject, world: World) -> None:
-    """With a zero in an input, a finite gradient is the derivative, where forward is smooth there.
+    """With a zero in an input, a finite gradient is the derivative, if forward is smooth there.
 
     Where results grow evenly with an input, gradients of zero may be meant: weights that are pruned stay so.
     """
@@ -58,7 +58,7 @@ def test_gradient_is_right_at_a_zero(subject: Subject, world: World) -> None:
 
 
 def _wrong_at_a_zero(sample: SampleCall, at: int, world: World) -> tuple[str, ...] | None:
-    """What is wrong with the gradient of an input's zero, in words; empty where nothing is."""
+    """Say what is wrong with the gradient of an input's zero; empty if nothing is."""
     here = sample.run()
     gradient = _by_place(here, world)[at]
     zero = with_number(sample, at, gradient, 0.0)
@@ -84,7 +84,7 @@ def _wrong_at_a_zero(sample: SampleCall, at: int, world: World) -> tuple[str, ..
 @clause("Function.backward.large-numbers")
 @cases(number=[1000.0, -1000.0])
 def test_gradient_is_finite_at_a_large_number(subject: Subject, world: World, number: float) -> None:
-    """With a large number in an input, a finite result has a finite gradient where it has a derivative."""
+    """With a large number in an input, a finite result has a finite gradient if it has a derivative."""
     found = steady(subject, world)
     need(subject.gradient_kind == "numeric", "its gradient is a declared one")
     taken = [_expect_finite_with(number, sample, world, LEFT_RANGE) for sample in found]
@@ -111,7 +111,7 @@ def _expect_finite_with(number: float, sample: SampleCall, world: World, cause: 
 
 
 def _taken_finitely(sample: SampleCall, world: World) -> tuple[Run, dict[int, torch.Tensor | None]] | None:
-    """The call and its gradients, where its results are finite on every rank; None where not."""
+    """Return the call and its gradients if its results are finite on every rank, otherwise None."""
     run = sample.run()
     finite = bool(run.outputs) and all(bool(dense(output.detach()).isfinite().all()) for output in run.outputs)
     return (run, _by_place(run, world)) if all(world.exchange(finite)) else None

@@ -83,7 +83,7 @@ def _other_numbers(sample: SampleCall) -> SampleCall | None:
 
 
 def _other(number: float) -> float:
-    """Half as much again and a quarter, or, where that is the same number, half of it."""
+    """Half as much again and a quarter, or, if that is the same number, half of it."""
     other = number * 1.5 + 0.25
     return other if other != number else number / 2
 
@@ -158,7 +158,7 @@ def _again(sample: SampleCall, moved: SampleCall, world: World) -> tuple[list[to
 def test_a_gradient_follows_the_numbers(subject: Subject, world: World) -> None:
     """Called with other numbers, a gradient that stays the same to the last bit is that of the other numbers too.
 
-    It may be the same where forward is linear. Elsewhere it was made of what an earlier call kept.
+    It may be the same if forward is linear. Elsewhere it was made of what an earlier call kept.
     """
     for stale in _stale(subject, world):
         if not _is_its_own(stale, world):
@@ -172,9 +172,9 @@ def test_a_gradient_follows_the_numbers(subject: Subject, world: World) -> None:
 
 @clause("Function.backward.gradient")
 def test_gradient_is_right_for_other_numbers(subject: Subject, world: World) -> None:
-    """A gradient that is the same for other numbers is theirs too, where no call has to come first for it.
+    """A gradient that is the same for other numbers is theirs too, if no call has to come first for it.
 
-    A mask that backward forgets shows only where it masks something.
+    A mask that backward forgets shows only if it masks something.
     """
     for stale in _stale(subject, world):
         if _is_its_own(stale, world):
@@ -277,7 +277,7 @@ def _with(sample: SampleCall, cotangents: list[torch.Tensor]) -> _Later:
 def _compared(
     world: World, run: Run, cotangents: list[torch.Tensor], at: int, gradient: torch.Tensor
 ) -> Comparison | None:
-    """What differences say of a gradient, by steps as long as single precision inside needs; None where nothing."""
+    """Judge a gradient by differences, with steps long enough for internal single precision; None if they cannot."""
     if at not in run.sample.top:
         return None  # autograd does not look into containers
     along = kept_symmetric(run, at, direction(world, run.sample.values[at].detach()), gradient)

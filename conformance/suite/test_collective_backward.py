@@ -36,7 +36,7 @@ TIMES = 3
 @ranks(2, 3)
 @deadline(10)
 def test_ranks_may_use_different_results(subject: Subject, world: World) -> None:
-    """Each rank's loss uses other results; where ranks share the loss, it leaves out one result after the other."""
+    """Each rank's loss uses other results; if ranks share the loss, it leaves out one result after the other."""
     tried = False
     for claim in claims(subject, world):
         signature, look = signature_of(claim), claim.look
@@ -176,7 +176,7 @@ def _is_refused(run: Run, samples: Sequence[torch.Tensor], world: World) -> bool
 
 
 def _refusal(run: Run, samples: Sequence[torch.Tensor]) -> str:
-    """Why this rank cannot differentiate the gradient; empty where it can."""
+    """Say why this rank cannot differentiate the gradient; empty if it can."""
     mine = [x.detach().clone().requires_grad_(x.requires_grad) for x in samples]
     try:
         rooted = [y for y in run(mine) if y.requires_grad]

@@ -34,7 +34,7 @@ from conformance.kit.typed_values import cotangent
 from conformance.kit.world import World
 
 Data = Callable[[torch.Tensor], torch.Tensor]
-#: What a gradient is to be on one rank; where it is wrong among several too, that is told once.
+#: What a gradient is to be on one rank; if it is wrong among several too, that is told once.
 AS_AMONG_SEVERAL = "; see Collective.backward.gradient"
 #: A send on one rank is a receive on another: only what all ranks call together can be compared.
 POINT_TO_POINT = re.compile(r"send|recv")
@@ -100,7 +100,7 @@ def _named(members: Sequence[int]) -> str:
 def _incoming(
     signature: Signature, look: Observation, results: Sequence[torch.Tensor], rank: int, data: Data
 ) -> Cotangents:
-    """The gradients that come in on a rank: unusual ones on the first, or on all where ranks share the loss."""
+    """The gradients that come in on a rank: unusual ones on the first, or on all if ranks share the loss."""
     found: list[torch.Tensor | None] = [None] * len(results)
     for at in look.differentiable:
         kind = signature.results[at]
@@ -113,7 +113,7 @@ def _incoming(
 @ranks(2, 3)
 @deadline(10)
 def test_results_can_be_read_at_once(subject: Subject, world: World) -> None:
-    """Where one rank comes late, the others wait for it before they return; arguments may be overwritten then."""
+    """If one rank comes late, the others wait for it before they return; arguments may be overwritten then."""
     for claim in claims(subject, world):
         _, results, _ = results_with_late(claim, None, world)
         settle(world)
@@ -156,7 +156,7 @@ def _expect_same(
 @ranks(2, 3)
 @deadline(10)
 def test_gradients_can_be_read_at_once(subject: Subject, world: World) -> None:
-    """Where one rank comes late to backward, the others wait for it before they return their gradients."""
+    """If one rank comes late to backward, the others wait for it before they return their gradients."""
     tried = False
     for claim in claims(subject, world):
         _, expected = gradients_with_late(claim, None, world)

@@ -79,7 +79,7 @@ def _named(members: Sequence[int]) -> str:
 
 
 def _seen(claim: Claim, members: Ranks, group: Any) -> Seen:
-    """Every member's results and gradients, and tangents where there is a jvp."""
+    """Every member's results and gradients, and tangents if there is a jvp."""
     run = claim.call.in_group(group)
     mine = by_types(members.agreed(claim.call.samples()), signature_of(claim), members.rank)
     results = run(mine)
@@ -169,7 +169,7 @@ def test_two_groups_at_once(subject: Subject, world: World) -> None:
 
 
 def _overwritten(claim: Claim, mine: list[torch.Tensor], right: list[torch.Tensor | None], world: World) -> str:
-    """Name the cause, where a call with other numbers in the same group does no harm. Every rank has to ask."""
+    """Name the cause, if a call with other numbers in the same group does no harm. Every rank has to ask."""
     first, second = [_Begun(claim, given, world_group(), world) for given in (mine, moved(mine))]
     actual = first.ended()
     second.ended()

@@ -54,7 +54,7 @@ def test_gradients_of_longer_tensors(subject: Subject, world: World) -> None:
 def test_alike_gradients_of_longer_tensors(subject: Subject, world: World) -> None:
     """With over a thousand elements, gradients of type I or P are the same on all ranks, bit for bit.
 
-    What ranks add up in different orders differs in the last bit, and only where there are many numbers for sure.
+    What ranks add up in different orders differs in the last bit, and only if there are many numbers for sure.
     """
     compared = 0
     for claim in claims(subject, world):
@@ -84,13 +84,13 @@ def _whole_gradients(call: TensorCall, signature: Signature, world: World) -> li
 
 
 def _lengthened(claim: Claim, world: World) -> TensorCall | None:
-    """The call with longer tensors; None on every rank where there is none on one: numbers may differ from it."""
+    """The call with longer tensors; None on every rank if there is none on one: numbers may differ from it."""
     call = claim.call.lengthened()
     return call if all(world.exchange(call is not None)) else None
 
 
 def _longer(claim: Claim, signature: Signature, world: World) -> Claim | None:
-    """The same claim about longer tensors; None where they are refused."""
+    """The same claim about longer tensors; None if they are refused."""
     call = _lengthened(claim, world)
     if call is None or world.try_call(_along_directions, call, signature, world) is None:
         return None

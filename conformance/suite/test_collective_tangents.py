@@ -19,7 +19,7 @@ from conformance.kit.world import World
 @clause("Function.jvp.tangent")
 @deadline(10)
 def test_tangents_are_those_of_all_ranks(subject: Subject, world: World) -> None:
-    """The tangent of every result is what differences of forward say where the arguments of all ranks move at once."""
+    """The tangent of every result is what differences of forward say if the arguments of all ranks move at once."""
     need(subject.is_typed, "its tensors have no SPMD types")
     need(subject.defines("jvp"), "the class defines no jvp")
     agreed = 0

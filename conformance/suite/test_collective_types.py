@@ -106,7 +106,7 @@ def test_shares_count_by_their_sum(subject: Subject, world: World) -> None:
 
 
 def _if_not_waited_for(claim: Claim, world: World) -> str:
-    """What to do where results were only not ready yet; empty where that is not why."""
+    """Say what to do if results were only not ready yet; empty if that is not the cause."""
     return WAIT_IN_FORWARD if are_results_left_behind(claim, world) else ""
 
 
@@ -117,7 +117,7 @@ def _is_rounding(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _need_types(subject: Subject, world: World) -> None:
-    """End the test as not applicable where no types were given, and say which are kept."""
+    """End the test as not applicable if no types were given, and say which are kept."""
     if any(claim.is_found for claim in claims(subject, world)):
         kept = [strongest([finding.signature for finding in claim.found]) for claim in claims(subject, world)]
         told = dict.fromkeys(" and ".join(map(str, best)) or "no signature" for best in kept)

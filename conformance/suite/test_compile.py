@@ -53,7 +53,7 @@ def _compiled(sample: SampleCall, inside: Subject, cotangents: list[torch.Tensor
 
 
 def _steady(subject: Subject, world: World) -> list[SampleCall]:
-    """The samples, and each one made longer where the subject takes that."""
+    """The samples, and each one made longer if the subject takes that."""
     found = []
     for sample, _ in differentiated(subject, world):
         if draws(sample, world) or works_in_place(sample, world):

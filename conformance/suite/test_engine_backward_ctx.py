@@ -88,7 +88,7 @@ def test_needs_input_grad_says_who_needs_one(world: World, form: str) -> None:
 @clause("Function.backward.needs-input-grad")
 @cases(form=["combined", "separate"])
 def test_needs_input_grad_of_computed_and_integer_inputs(world: World, form: str) -> None:
-    """A computed tensor needs a gradient where its own inputs do; a detached or an integer one does not."""
+    """A computed tensor needs a gradient if its own inputs do; a detached or an integer one does not."""
     seen = []
 
     def backward(ctx: Any, grad: Any) -> Any:

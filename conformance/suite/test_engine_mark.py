@@ -153,7 +153,7 @@ def test_a_single_marked_output_needs_no_grad(world: World, form: str) -> None:
 @clause("Function.mark_non_differentiable.zero-gradient")
 @cases(form=["combined", "separate"])
 def test_backward_gets_zeros_for_marked_outputs(world: World, form: str) -> None:
-    """In backward there is a gradient for every output: zeros of its shape where it was marked."""
+    """In backward there is a gradient for every output: zeros of its shape if it was marked."""
     seen: list[tuple[Any, ...]] = []
 
     def backward(ctx: Any, *grads: Any) -> Any:

@@ -23,7 +23,7 @@ def _warned(action: Any) -> tuple[Any, list[type[Warning]]]:
 @clause("Function.attributes.deprecated")
 @cases(form=["combined", "separate"])
 def test_old_members_say_so(world: World, form: str) -> None:
-    """mark_shared_storage warns and does nothing; saved_variables, where it exists, warns and equals saved_tensors."""
+    """mark_shared_storage warns and does nothing; saved_variables, if it exists, warns and equals saved_tensors."""
     seen: dict[str, Any] = {}
     deprecated = (DeprecationWarning, FutureWarning, PendingDeprecationWarning)
 
@@ -57,7 +57,7 @@ def test_old_members_say_so(world: World, form: str) -> None:
 
 @clause("Function.attributes.deprecated")
 def test_nothing_is_traceable(world: World) -> None:
-    """is_traceable, where PyTorch still has it, is False on a class that does not set it."""
+    """is_traceable, if PyTorch still has it, is False on a class that does not set it."""
     actual = getattr(build("separate", lambda x: x), "is_traceable", False)
     expect.equal(actual, False, "PyTorch's is_traceable")
 

@@ -118,7 +118,7 @@ def test_info_has_the_batch_size(world: World, size: int, dim: int) -> None:
 @clause("Function.vmap.info")
 @cases(randomness=["error", "same", "different", None])
 def test_info_has_the_randomness(world: World, randomness: str | None) -> None:
-    """info.randomness is the option given to torch.vmap, "error" where none was given."""
+    """info.randomness is the option given to torch.vmap, "error" if none was given."""
     seen: list[Any] = []
     options: dict[str, Any] = {} if randomness is None else {"randomness": randomness}
     torch.vmap(_received(seen).apply, **options)(_numbers(world, SIZE, 2))

@@ -76,13 +76,13 @@ def test_memory_is_freed_with_the_outputs(subject: Subject, world: World) -> Non
 
 
 def _kept_on_ctx(sample: SampleCall, world: World) -> str:
-    """Name what the call itself put where it stays, where that can be seen."""
+    """Name what the call itself put into a place that stays, if that can be seen."""
     ways = (_kept_by_setup_context, _kept_by_a_view, _kept_by_a_function)
     return next(filter(None, (way(sample, world) for way in ways)), "")
 
 
 def _kept_by_setup_context(sample: SampleCall, world: World) -> str:
-    """Say so where setup_context returns something, which stays alive for good."""
+    """Say so if setup_context returns something, which stays alive for good."""
     if world.size > 1 or not sample.subject.defines("setup_context"):
         return ""
     recorded, notes = recording(sample.subject, "setup_context")
@@ -92,7 +92,7 @@ def _kept_by_setup_context(sample: SampleCall, world: World) -> str:
 
 
 def _kept_by_a_view(sample: SampleCall, world: World) -> str:
-    """Say so where a view of an output was saved: PyTorch saves an output without its graph, but not a view of one."""
+    """Say so if a view of an output was saved: PyTorch saves an output without its graph, but not a view of one."""
     if world.size > 1:
         return ""
     run = sample.run()
@@ -167,7 +167,7 @@ def test_global_state_is_left_as_found(subject: Subject, world: World) -> None:
 
 @clause("Function.forward.deterministic")
 def test_unusual_settings_are_left_as_found(subject: Subject, world: World) -> None:
-    """A call changes no global setting where settings are not those of most programs."""
+    """A call changes no global setting, even if settings are unusual."""
     need(world.size == 1, "checked on one rank only: a failing rank would leave the others waiting")
     samples = every_sample(subject, world)
     with unusual_settings():
@@ -219,7 +219,7 @@ def test_two_calls_in_flight_do_not_mix(subject: Subject, world: World) -> None:
 
 
 def _with_other_numbers(sample: SampleCall, world: World) -> SampleCall | None:
-    """The sample with smaller numbers, or turned around where those are refused; None where both are."""
+    """The sample with smaller numbers, or turned around if those are refused; None if both are."""
     values = {at: sample.values[at].detach() for at in sample.active}
     others = [{at: value * 0.75 for at, value in values.items()}]
     if all(map(is_strided, values.values())):

@@ -158,7 +158,7 @@ def _pushed(sample: SampleCall, world: World) -> None:
 
 
 def _in_double(subject: Subject, world: World) -> list[SampleCall]:
-    """The samples in double precision where forward, backward and jvp all take it."""
+    """The samples in double precision if forward, backward and jvp all take it."""
 
     def use(sample: SampleCall) -> None:
         differentiate(sample)

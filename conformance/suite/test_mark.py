@@ -91,7 +91,7 @@ def _unmarked(looks: list[Look]) -> Iterator[tuple[Look, Call, int]]:
 
 
 def _changed_by_themselves(looks: list[Look], world: World) -> set[tuple[str, int]]:
-    """The inputs that are changed even where no collective of an earlier Function is still filling them."""
+    """The inputs that are changed even if no collective of an earlier Function is still filling them."""
     calls = calls_without_overlap(looks, SampleCall.run, world)
     return {(call.function.__qualname__, place) for call in calls for place in call.changed}
 

@@ -116,7 +116,7 @@ def test_tangent_of_a_gradient_is_right_or_refused(subject: Subject, world: Worl
 
 
 def _tangents_of_the_gradients(sample: SampleCall, along: Direction, world: World) -> list[torch.Tensor]:
-    """The tangent of every input's gradient, where the inputs move along a direction."""
+    """The tangent of every input's gradient, if the inputs move along a direction."""
     leaves = {at: sample.values[at].detach().clone().requires_grad_() for at in along}
     cotangents = sample.run().cotangents(world)
     with forward_ad.dual_level():

@@ -23,7 +23,7 @@ from conformance.kit.world import World
 
 @clause("Function.backward.undefined")
 def test_none_for_every_output_is_handled(subject: Subject, world: World) -> None:
-    """Where gradients are not materialized, None for every output gives None or zeros for every input."""
+    """If gradients are not materialized, None for every output gives None or zeros for every input."""
     looks = look_at(subject, world)
     functions = {call.function for look in looks for call in look.witness.calls}
     declining = {call.function for _, call, step in steps(looks, "set_materialize_grads") if step.given is False}
@@ -49,7 +49,7 @@ def _names(functions: set[type]) -> str:
 
 
 def _computes_with_none(sample: SampleCall, world: World) -> str:
-    """Name the cause, where zeros in place of None do no harm."""
+    """Name the cause, if zeros in place of None do no harm."""
     if world.size > 1:  # a call more on one rank would wait for the others
         return ""
     run = sample.run()

@@ -17,7 +17,7 @@ from conformance.kit.world import World
 @clause("NestedIOFunction.backward.nested")
 @cases(kind=["tensor", "dict", "list"])
 def test_gradient_of_the_only_argument_may_stand_alone(subject: Subject, world: World, kind: str) -> None:
-    """Where there is one argument, backward_extended may return its gradient as it is, in no tuple."""
+    """If there is one argument, backward_extended may return its gradient as it is, in no tuple."""
     x = world.tensor(0, (1,), torch.float64, "x").requires_grad_()
     given = {"tensor": x, "dict": {"x": x}, "list": [None, x]}[kind]
 
@@ -66,7 +66,7 @@ def test_instances_keep_what_they_were_made_with(subject: Subject, world: World)
 
 @clause("NestedIOFunction.backward.gradient")
 def test_gradients_under_torch_func(subject: Subject, world: World) -> None:
-    """torch.func.grad gives the gradients of nested arguments where the class has the separate form."""
+    """torch.func.grad gives the gradients of nested arguments if the class has the separate form."""
     need(hasattr(subject.function, "setup_context_extended"), "torch.func takes the separate form alone")
     x, y = (world.tensor(0, (2, 3), torch.float64, key) for key in "xy")
 

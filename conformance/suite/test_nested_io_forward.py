@@ -54,7 +54,7 @@ def test_results_may_be_single(subject: Subject, world: World) -> None:
 
 @clause("NestedIOFunction.forward.nested")
 def test_nested_tensors_have_a_graph(subject: Subject, world: World) -> None:
-    """Tensors of a nested result require grad where a nested argument does, and forward itself records nothing."""
+    """Tensors of a nested result require grad if a nested argument does, and forward itself records nothing."""
     recorded: list[bool] = []
 
     def forward(pair: Any) -> Any:
@@ -138,7 +138,7 @@ def test_dirty_tensors_anywhere(subject: Subject, world: World, how: str) -> Non
     result = written(subject, forward, backward, keep)({"x": x}, [(y,)])
     expect_nested(tensors_in(result), [leaf * 3, other * 5], "result of a call that changes its arguments in place")
     expect_nested([x, y], [leaf * 3, other * 5], "the arguments afterwards")
-    # Only where it was marked does autograd know that x itself is now a result of the call.
+    # Only if it was marked does autograd know that x itself is now a result of the call.
     weight = world.tensor(0, (3,), torch.float64, "weight")
     gradients = torch.autograd.grad((x * weight).sum() + (y * weight).sum(), [leaf, other])
     for name, gradient, factor in zip(("a dict", "a list and tuple"), gradients, (3, 5), strict=True):

@@ -105,7 +105,7 @@ def _pulled(run: Run, world: World) -> bool:
 
 
 def _cause(error: Exception) -> str:
-    """Say it where dtypes are mixed, by PyTorch's own words."""
+    """Name mixed dtypes as the cause, in PyTorch's own words."""
     mixed = any(words in str(error) for words in ("same dtype", "expected scalar type", "should be the same"))
     return "tensors of two dtypes in one operation: what was saved, and the gradient of a result" if mixed else ""
 
@@ -145,7 +145,7 @@ def test_gradients_of_one_sign_add_up_in_lower_precision(subject: Subject, world
 def _stopped_growing(
     wide: SampleCall, at: int, ones: list[torch.Tensor], actual: torch.Tensor, expected: torch.Tensor
 ) -> str:
-    """Name the cause, where the gradient is too small and the same sample in single precision has the right one."""
+    """Name the cause, if the gradient is too small and the same sample in single precision has the right one."""
     worst = int((actual - expected).abs().nan_to_num(torch.inf).argmax())
     single = in_dtype(wide, torch.float32)
     if single is None or not actual.view(-1)[worst].abs() < expected.view(-1)[worst].abs():
@@ -170,7 +170,7 @@ def _gradients(sample: SampleCall, way: SampleCall, world: World) -> list[torch.
 
 
 def _gap(one: torch.Tensor, other: torch.Tensor) -> float:
-    """The largest difference; infinite where one is finite and the other is not."""
+    """The largest difference; infinite if one is finite and the other is not."""
     alike = (one == other) | (one.isnan() & other.isnan())
     differences = torch.where(alike, 0, one - other).abs()
     return float(differences.nan_to_num(torch.inf, torch.inf).max()) if differences.numel() else 0.0

@@ -52,7 +52,7 @@ def _form(sample: SampleCall, at: int) -> tuple[object, ...]:
 
 
 def _sharing(sample: SampleCall, first: int, second: int) -> Run | None:
-    """Call the subject with one tensor at two places; None where it changes any argument in place."""
+    """Call the subject with one tensor at two places; None if it changes any argument in place."""
     leaves = {at: sample.values[at].detach().clone().requires_grad_() for at in sample.active if at != second}
     values = [leaves[at].clone() if at in leaves else plain for at, plain in enumerate(sample.plain)]
     values[second] = values[first]

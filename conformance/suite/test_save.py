@@ -84,7 +84,7 @@ def _under_hooks(sample: SampleCall) -> Run:
 
 
 def _beside(sample: SampleCall, cotangents: list[torch.Tensor], right: list[torch.Tensor], world: World) -> str:
-    """Name the cause, where the hooks do no harm without anything overwritten."""
+    """Name the cause, if the hooks do no harm without anything overwritten."""
     if world.size > 1:  # a call more on one rank would wait for the others
         return ""
     run = offloaded(sample, overwriting=False)

@@ -66,7 +66,7 @@ def test_a_change_in_place_is_noticed_or_does_no_harm(subject: Subject, world: W
 
 
 def _how_kept(run: Run, tensor: torch.Tensor) -> str:
-    """Where the memory of a tensor is kept for backward, as far as that can be seen."""
+    """If the memory of a tensor is kept for backward, as far as that can be seen."""
     for context in contexts_behind(run.result):
         if any(share_memory(tensor, found) for _, found in tensors_on(context)):
             return UNSAVED
@@ -183,7 +183,7 @@ def _parameter(value: torch.Tensor) -> torch.Tensor:
 
 
 def _called_and_differentiated(sample: SampleCall, leaves: list[Any], chosen: tuple[int, ...], world: World) -> bool:
-    """Call with these very tensors; False where the call refuses leaves, as one that works in place does."""
+    """Call with these very tensors; False if the call refuses leaves, as one that works in place does."""
     try:
         run = Run.of(sample, tuple(pytree.tree_unflatten(leaves, sample.structure)), {})
     except Exception:  # or it takes no other layout

@@ -20,7 +20,7 @@ Made = tuple[list[torch.Tensor], list[torch.Tensor]]
 
 @clause("Function.forward.deterministic")
 def test_results_are_written_whole(subject: Subject, world: World) -> None:
-    """Where new memory holds no numbers, results are those where it holds what happens to be there."""
+    """Results are the same if new memory is filled with NaN."""
     for sample, (results, _), (right, _) in _both(subject, world):
         for index, (one, other) in enumerate(zip(results, right, strict=True)):
             _expect_no_trace(one, other, f"output {index} of {sample.label}")
@@ -28,7 +28,7 @@ def test_results_are_written_whole(subject: Subject, world: World) -> None:
 
 @clause("Function.backward.gradient")
 def test_gradients_are_written_whole(subject: Subject, world: World) -> None:
-    """Where new memory holds no numbers, gradients are those where it holds what happens to be there."""
+    """Gradients are the same if new memory is filled with NaN."""
     need(subject.gradient_kind != "spec", OWN)
     need_backward(subject)
     both = _both(subject, world)

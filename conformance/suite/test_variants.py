@@ -76,14 +76,14 @@ def test_layout_of_inputs_makes_no_difference(subject: Subject, world: World, la
 
 
 def _taken(sample: SampleCall, arrange: Arrange | None, world: World) -> bool | None:
-    """Whether a sample can be gone back through; None where it changes what a layout would expand."""
+    """Whether a sample can be gone back through; None if it changes what a layout would expand."""
     run = sample.run()
     pulled = _pulled(run, world)
     return None if arrange and writes_into_shared(run, arrange) else pulled
 
 
 def _by_layout(point: SampleCall, world: World, arrange: Arrange, layout: str) -> Mismatch | None:
-    """A result or gradient that changes, beyond rounding, where inputs lie otherwise in memory."""
+    """A result or gradient that changes, beyond rounding, if inputs lie otherwise in memory."""
     point = settled(point, arrange)
     base = point.run()
     cotangents = base.cotangents(world)
@@ -130,7 +130,7 @@ def _is_misread(point: SampleCall, arrange: Arrange, look: Look, world: World) -
 
 
 def _roughness(point: SampleCall, look: Look, expected: list[torch.Tensor], world: World) -> float:
-    """How far rounding alone moves what a call gives: where rows are alike, it may decide which one is the largest."""
+    """How far rounding alone moves what a call gives: if rows are alike, it may decide which one is the largest."""
     eps = max(epsilon(expected), torch.finfo(torch.float32).eps)  # it may work in single precision inside
     others = shaken(point, world, eps, tries=4, constants=True)
     moved = [world.try_call(lambda other: look(other.run()), other) for other in others]
@@ -145,7 +145,7 @@ def _in_order(
     look: Callable[[Run], torch.Tensor],
     actual: torch.Tensor,
 ) -> str:
-    """Name the cause, where reading every input's memory in order gives what was got, or all but its own order."""
+    """Name the cause, if reading every input's memory in order gives what was got, or all but its own order."""
     misread = read_in_order(point, arrange)
     if world.size > 1 or misread is None:  # a call more on one rank would wait for the others
         return ""
@@ -165,7 +165,7 @@ def _coarsest(tensors: list[torch.Tensor]) -> torch.dtype:
 
 @clause("Function.backward.gradient")
 def test_gradient_of_nothing(subject: Subject, world: World) -> None:
-    """With an empty first dimension no gradient is NaN; where the result is empty too, all derivatives are zero.
+    """With an empty first dimension no gradient is NaN; if the result is empty too, all derivatives are zero.
 
     Where forward itself meets a NaN on the way, such as the mean of nothing, PyTorch's own gradients are NaN too.
     """
@@ -249,7 +249,7 @@ def _is_tied(sample: SampleCall, world: World) -> bool:
 
     Of inputs with one row each nobody can tell.
 
-    It is asked of one rank: where ranks deal rows out, parts that are not alike may end their processes.
+    It is asked of one rank: if ranks deal rows out, parts that are not alike may end their processes.
     """
     if world.size > 1:
         return False
@@ -279,7 +279,7 @@ def _pulled(run: Run, world: World) -> bool:
 
 
 def _derived(sample: SampleCall, kind: str, world: World) -> Run | None:
-    """The call of a derived sample; None where nothing about the sample is changed on any rank."""
+    """The call of a derived sample; None if nothing about the sample is changed on any rank."""
     if kind in LAYOUTS:
         return laid(sample, LAYOUTS[kind]) if any(world.exchange(changes(sample, LAYOUTS[kind]))) else None
     if kind == EMPTY:

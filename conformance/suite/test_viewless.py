@@ -36,7 +36,7 @@ PLAIN: Callable[[torch.Tensor], torch.Tensor] = lambda base: base  # noqa: E731
 
 
 def _base(world: World, dtype: torch.dtype = torch.float64, grad: bool = True) -> torch.Tensor:
-    """A tensor to make views of: no leaf where it needs a gradient, since leaves are kept by their graph."""
+    """A tensor to make views of: no leaf if it needs a gradient, since leaves are kept by their graph."""
     values = world.tensor(0, (4, 6), dtype, "base")
     return values.requires_grad_() * 1 if grad else values
 

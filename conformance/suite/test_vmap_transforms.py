@@ -46,7 +46,7 @@ def _pulled(batch: Batch, places: tuple[int, ...], weights: Tensors) -> Tensors:
 
 @clause("Function.vmap.batched")
 def test_gradients_through_a_batch(subject: Subject, world: World) -> None:
-    """A loss of the whole batch gives each sample's gradient, and their sum where the samples share an input."""
+    """A loss of the whole batch gives each sample's gradient, and their sum if the samples share an input."""
     need(subject.defines("backward"), NO_BACKWARD)
     found = []
     for batch, places in _differentiable(subject, world):
