@@ -149,5 +149,5 @@ class Tripled(torch.autograd.Function):
 
 def test_of_a_compiled_module_the_module_is_judged():
     module = torch.compile(DoubledModule(), backend="eager")
-    with pytest.raises(ConformanceError, match="tests.test_one_cause:DoubledModule fails"):
+    with pytest.raises(ConformanceError, match=r"tests\.test_one_cause:DoubledModule fails"):
         check(module, (X,), only="Function.backward.gradient")

@@ -66,7 +66,7 @@ def test_a_change_in_place_is_noticed_or_does_no_harm(subject: Subject, world: W
 
 
 def _how_kept(run: Run, tensor: torch.Tensor) -> str:
-    """If the memory of a tensor is kept for backward, as far as that can be seen."""
+    """Where the memory of a tensor is kept for backward, as far as that can be seen."""
     for context in contexts_behind(run.result):
         if any(share_memory(tensor, found) for _, found in tensors_on(context)):
             return UNSAVED
