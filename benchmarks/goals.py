@@ -126,10 +126,11 @@ def _faults(data: Any) -> Iterator[Goal]:
         return
     from statistics import median
 
+    why = f"measured at load {data['machine']['load'].split()[0]} on {data['machine']['processor']}"
     for ranks, most in ((2, 0.15), (4, 0.3)):
         found = [row["recovery"] for row in data["ours"] if row["ranks"] == ranks and row["recovery"] is not None]
         what = f"from a fault on one rank to the next good test, {ranks} ranks (median of {len(found)} faults)"
-        yield _at_most(what, median(found), most, " s")
+        yield _at_most(what, median(found), most, " s", why)
 
 
 def _clauses(data: Any) -> Iterator[Goal]:

@@ -23,7 +23,7 @@ from conformance.ranks.client import Forkserver
 from conformance.ranks.first_look import preflight
 from conformance.ranks.group import RankGroup
 from conformance.ranks.pool import Pool
-from conformance.ranks.procfs import state
+from conformance.ranks.procfs import children, state
 from tests.faults.command import FEW, ROOT, Running, reported, run, until
 from tests.faults.running import SPEC, new_pool
 from tests.faults.running import run as run_item
@@ -97,6 +97,15 @@ def test_what_a_subject_leaves_running_does_not_outlive_a_forkserver_that_it_kil
         outcome = run_item(pool, "forward_leaves_daemon_and_kills_parent", "test_fault", 2)
         assert outcome.outcome == "crash"
     assert not processes("sleep\0003602")
+
+
+def test_what_a_subject_leaves_running_does_not_outlive_a_forkserver_that_it_stopped() -> None:
+    """The forkserver is ended between two tests; what falls to the controller then is a subject's, not the user's."""
+    with Forkserver() as forkserver, new_pool(forkserver) as pool:
+        assert run_item(pool, "forward_leaves_daemon_and_stops_parent", "test_fault", 2).outcome == "pass"
+        assert run_item(pool, "Good", "test_calm", 2).outcome == "pass"
+        assert not processes("sleep\0003604")
+        assert all(state(pid) != b"Z" for pid in children(os.getpid()))
 
 
 def test_a_child_of_the_user_is_no_stray(pool: Pool) -> None:

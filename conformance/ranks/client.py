@@ -186,6 +186,7 @@ class Forkserver(Owner):
             if mended is PutBack.IMPOSSIBLE or self.stopped:
                 self.process.kill()
                 self._reap(CLOSE_LIMIT)
+                self.strays.sweep()  # before the next test notes which children are not a subject's
         return found
 
     @property

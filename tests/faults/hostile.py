@@ -210,6 +210,11 @@ def leaves_daemon_and_kills_parent(x):
     time.sleep(60)
 
 
+def leaves_daemon_and_stops_parent(x):
+    subprocess.Popen(["/bin/sleep", "3604"], env={}, start_new_session=True)
+    os.kill(os.getppid(), signal.SIGSTOP)
+
+
 def forged(**reply):
     """Answers the present request through the rank's own connection."""
     rank, request = rank_at_work()
