@@ -394,3 +394,17 @@ def test_a_pass_says_which_gradients_it_leaves_open():
     assert "gradient of input 2 of sample 0 not judged: it belongs to a module that is an argument too" in told
     seen = "a relative error of 1e-11 would have been seen (extrapolated differences, 109 calls)"
     assert said(Square, example()) == seen
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_check_that_takes_a_while_says_on_a_terminal_how_far_it_is(monkeypatch, capsys, is_terminal):
+    monkeypatch.setattr("conformance.run.judging.QUIET", 0.0)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal)
+    check(torch.sin, (torch.ones(2, dtype=torch.float64, requires_grad=True),), only="Function.forward.deterministic")
+    assert ("nothing broken" in capsys.readouterr().err) is is_terminal
+
+
+def test_a_sample_that_takes_long_is_said_to():
+    x = torch.ones(5 * 10**6, dtype=torch.float64, requires_grad=True)
+    with pytest.warns(UserWarning, match="a sample has 40 MB, and is called hundreds of times"):
+        check(torch.sin, (x,), only="Function.apply.accepts")

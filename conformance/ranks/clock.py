@@ -34,6 +34,18 @@ def grown(deadline: float, call_seconds: Iterable[float]) -> float:
     return max(deadline, CALLS * max(call_seconds))
 
 
+def pace(deadline: float, call_seconds: float) -> str:
+    """Return how long a call takes and what to do about it, as the end of a sentence; nothing if calls are quick.
+
+    >>> pace(30.0, 0.5), pace(30.0, 0.001)
+    ('; one call takes 0.5 s: if it is slow and no more, give a smaller sample, or more time (--timeout)', '')
+    """
+    if CALLS * call_seconds < deadline / 2:
+        return ""
+    advice = "if it is slow and no more, give a smaller sample, or more time (--timeout)"
+    return f"; one call takes {call_seconds:.2g} s: {advice}"
+
+
 class RunningTime:
     """Count the seconds that ranks have had, for their deadlines.
 

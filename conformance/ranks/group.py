@@ -11,7 +11,7 @@ from typing import Any, Literal
 from conformance.core.outcomes import BROKEN, OUTCOMES, RankOutcome
 from conformance.ranks.call_log import matching
 from conformance.ranks.client import Forkserver
-from conformance.ranks.clock import TICK, RunningTime, grown, monotonic, sleep
+from conformance.ranks.clock import TICK, RunningTime, grown, monotonic, pace, sleep
 from conformance.ranks.devices import device_of
 from conformance.ranks.owner import Owner
 from conformance.ranks.place import Place, this_machine
@@ -238,11 +238,11 @@ class RankGroup(Owner):
     def _late(self, rank: RankProcess, deadline: float, behind: int) -> RankOutcome:
         """Return the outcome of a late rank. If it entered more collectives than another rank, it only waits."""
         stopped = STOPPED if rank.stopped else ""
-        message = f"did not finish within {deadline:.3g} s{stopped}{rank.last_collective}"
+        said = f"{stopped}{rank.last_collective}{pace(deadline, rank.call_seconds)}"
         waits = len(rank.collectives) > behind and any(
             not other.finished and len(other.collectives) == behind for other in self.ranks
         )
-        return rank.found("timeout", message, bystander=waits and not stopped)
+        return rank.found("timeout", f"did not finish within {deadline:.3g} s{said}", bystander=waits and not stopped)
 
     def details(self) -> list[dict[str, Any]]:
         """Return the ranks' whole replies to the last request."""

@@ -80,6 +80,16 @@ def device_of(subject: Subject) -> str:
     return devices.pop() if len(devices) == 1 else "cpu"
 
 
+def megabytes(subject: Subject) -> int:
+    """Return the size of the largest sample."""
+    samples = [pytree.tree_leaves(sample.args) for sample in subject.samples(World())]
+    sizes = [
+        sum(leaf.numel() * leaf.element_size() for leaf in leaves if isinstance(leaf, torch.Tensor))
+        for leaves in samples
+    ]
+    return max(sizes, default=0) // 10**6
+
+
 def _outcome(test: PlannedTest, subject: Subject, world: World) -> TestOutcome:
     if test.left_out:
         return joined(test, [RankOutcome(rank, "not-applicable", test.left_out) for rank in range(test.size)], 0.0)

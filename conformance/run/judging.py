@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+import time
+import warnings
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import torch
@@ -17,10 +19,16 @@ from conformance.kit.subject import Subject
 from conformance.ranks.pickled import payload
 from conformance.report.model import Report
 from conformance.run import arguments
-from conformance.run.in_process import device_of, in_process, on_simulated_ranks
+from conformance.run.in_process import device_of, in_process, megabytes, on_simulated_ranks
 from conformance.run.kept import kept_forkserver
 from conformance.run.reporting import environment_of, report_on
 from conformance.run.session import Session
+
+#: From so many megabytes on a sample is said to take long.
+LARGE = 32
+SLOW = "a sample has {} MB, and is called hundreds of times: a small one is judged in seconds, and shows as much"
+#: Seconds without a word, which nobody minds.
+QUIET = 3.0
 
 
 def judged(
@@ -45,10 +53,12 @@ def judged(
         device = "cpu"
     elif simulated:
         device = "cpu"
-        outcomes = list(on_simulated_ranks(chosen, subject, backend))
+        outcomes = _shown(on_simulated_ranks(chosen, subject, backend), len(chosen))
     else:
         device = device_of(subject)
-        outcomes = list(in_process(chosen, subject, device))
+        if (size := megabytes(subject)) >= LARGE:
+            warnings.warn(f"{subject.label}: {SLOW.format(size)}", stacklevel=3)
+        outcomes = _shown(in_process(chosen, subject, device), len(chosen))
     chosen_ids = {test.nodeid for test in chosen}
     environment = {"torch": torch.__version__, **environment_of(backend, device, sizes)}
     report = report_on(tests, outcomes, [reference], environment, selected=chosen_ids, engine=False)
@@ -76,4 +86,27 @@ def _on_ranks(
         if inputs_ask:
             session.expect_samples(subject)
         session.expect_fitting_types(subject, types)
-        return list(session.run(session.with_missing_hardware(tests)))
+        return _shown(session.run(session.with_missing_hardware(tests)), len(tests))
+
+
+def _shown(outcomes: Iterable[TestOutcome], total: int) -> list[TestOutcome]:
+    """Collect outcomes; on a terminal, show how far they are once that has taken a while."""
+    found: list[TestOutcome] = []
+    start, progress = time.monotonic(), None
+    try:
+        for outcome in outcomes:
+            found.append(outcome)
+            if progress is not None:
+                progress.advance(outcome)
+            elif time.monotonic() - start > QUIET and sys.stderr.isatty():
+                from conformance.report.progress import Progress
+                from conformance.report.sheet import terminal
+
+                progress = Progress(terminal(sys.stderr))
+                progress.start(total)
+                for earlier in found:
+                    progress.advance(earlier)
+    finally:
+        if progress is not None:
+            progress.stop()
+    return found
