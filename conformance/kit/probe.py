@@ -33,7 +33,7 @@ class Refused(NotApplicable):
 
 @dataclass(frozen=True)
 class Observed:
-    """What a call gave: copies of its results, the places of those to differentiate, and gradients by input.
+    """Outcome of a call: copies of its results, the positions of differentiable ones, and gradients by input.
 
     Gradients are those of a loss that is not scaled, whatever its scale was.
     """
@@ -70,11 +70,11 @@ class Probe:
 
     @property
     def label(self) -> str:
-        """How messages call the sample."""
+        """Return the sample's name for messages."""
         return self.sample.label
 
     def name(self, at: int) -> str:
-        """How messages call an input: ``input 1 of sample 0``."""
+        """Return an input's name for messages: ``input 1 of sample 0``."""
         return self.sample.name(at)
 
     @cached_property
@@ -84,7 +84,7 @@ class Probe:
 
     @property
     def elements(self) -> int:
-        """How many elements the tensors of the sample have together."""
+        """Return the number of elements of all tensors of the sample."""
         return sum(value.numel() for value in self.sample.values if isinstance(value, torch.Tensor))
 
     @cached_property
@@ -147,7 +147,7 @@ class Probe:
             return None
 
     def equal_call(self, variation: Variation) -> Observed:
-        """The plain call with the numbers of a variation: what it must give, however it is laid out and asked.
+        """Make the plain call with the numbers of a variation: the expected outcome of the varied call.
 
         An output that is left out counts with a gradient of zeros, an input in a lower precision by its rounded
         numbers; all inputs need a gradient.

@@ -49,7 +49,7 @@ def digest(tensor: torch.Tensor) -> int:
 
 
 def that_differ(ranks: Sequence[Sequence[object]]) -> frozenset[int]:
-    """Which tensors, by their places, are others on another rank, going by what every rank tells of its own.
+    """Indices of tensors whose fingerprints differ between ranks.
 
     >>> that_differ([[1, 2], [1, 3]])
     frozenset({1})
@@ -116,7 +116,7 @@ def stored_values(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def address(tensor: torch.Tensor) -> int | None:
-    """Where a tensor's storage begins; None for one that has none of its own, such as a subclass around another one."""
+    """Return the address of a tensor's storage; None if it has none of its own, as a wrapper subclass."""
     try:
         return int(tensor.untyped_storage().data_ptr())
     except RuntimeError:
@@ -178,7 +178,7 @@ def with_attributes(copy: torch.Tensor, original: torch.Tensor) -> torch.Tensor:
 
 
 def many(returned: Any) -> tuple[Any, ...]:
-    """What a static method returned, as a tuple: a value alone counts as one.
+    """Return a static method's result as a tuple; a single value counts as one.
 
     >>> many(3)
     (3,)

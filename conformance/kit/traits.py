@@ -1,4 +1,4 @@
-"""What a tensor may stand for, as far as its numbers show it: a permutation, sorted numbers, a symmetric matrix.
+"""Recognize what a tensor may represent: a permutation, sorted numbers, a symmetric matrix.
 
 Other numbers of the same shape need not be one, and a Function may rely on it.
 """

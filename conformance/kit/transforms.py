@@ -60,7 +60,7 @@ def _gradients(sample: SampleCall, places: tuple[int, ...], *given: torch.Tensor
 
 
 def is_refused(call: SampleCall) -> bool:
-    """Whether differentiating a call raises: asked by ``backward``, which steps around no node that refuses."""
+    """Tell whether differentiating a call raises; ``backward`` is used, since it visits every node."""
     try:
         run = call.run()
         loss: Any = sum(tensor.abs().sum() for tensor in run.tensors if tensor.requires_grad and differentiable(tensor))

@@ -1,4 +1,4 @@
-"""What each rank holds of a sample, by the SPMD types that a subject claims."""
+"""Distribute a sample over ranks, by the SPMD types that a subject claims."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def of_first_rank(samples: Sequence[Sample], world: World) -> list[Sample]:
 
 
 def _told(tensor: torch.Tensor) -> list[object]:
-    """What a rank says of a tensor: its shape and dtype, and what tells its numbers from others."""
+    """Return a rank's fingerprint of a tensor: shape, dtype and a hash of its numbers."""
     if not differentiable(tensor) or not is_strided(tensor):
         return []
     return [list(tensor.shape), str(tensor.dtype), digest(tensor)]
 
 
 def _first(tensor: torch.Tensor, ranks: Sequence[list[object]], world: World) -> torch.Tensor | None:
-    """The first rank's numbers, where there is one shape and dtype and numbers are others; every rank asks."""
+    """Return the first rank's numbers, if shapes and dtypes agree and numbers do not; every rank calls this."""
     if any(told[:2] != ranks[0][:2] for told in ranks) or all(told == ranks[0] for told in ranks):
         return None
     return all_ranks(world).agreed([tensor])[0].detach()
@@ -62,13 +62,13 @@ def _holding(sample: Sample, numbers: Sequence[torch.Tensor | None]) -> Sample:
 
 
 def typed(samples: Iterable[Sample], types: str | None, world: World) -> list[Sample]:
-    """What this rank holds of samples that are the same on every rank, in the group of all ranks.
+    """Return this rank's arguments, from samples that are equal on every rank, in the group of all ranks.
 
     Whole numbers that the inputs made for each rank, such as how many rows it sends to whom, it holds as they are.
 
     Args:
         samples: the samples.
-        types: the signature claimed; where there is none, every tensor differs from rank to rank.
+        types: the claimed signature; without one, every tensor differs between ranks.
         world: the ranks.
 
     Raises:
@@ -80,7 +80,7 @@ def typed(samples: Iterable[Sample], types: str | None, world: World) -> list[Sa
 
 
 def _of_each_rank(samples: Sequence[Sample], world: World) -> list[frozenset[int]]:
-    """Which tensors of each sample, by their places, are others on another rank. The ranks tell each other once."""
+    """Return the positions of tensors that differ between ranks, for each sample; the ranks exchange this once."""
 
     def found() -> list[frozenset[int]]:
         told = world.exchange([[told_apart(tensor) for tensor in _tensors(sample)] for sample in samples])
@@ -94,7 +94,7 @@ def _tensors(sample: Sample) -> list[torch.Tensor]:
 
 
 def claimed(types: str | None, arguments: int, results: int | None = None) -> Signature | None:
-    """The signature that is claimed, with a letter for each tensor; results are not counted where nobody knows them.
+    """Return the claimed signature, with a letter for each tensor; the number of results is not checked if unknown.
 
     Raises:
         BadTypes: it does not fit the call.

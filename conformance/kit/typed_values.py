@@ -50,7 +50,7 @@ class Ranks:
 
 
 def argument(kind: Type, sample: torch.Tensor, rank: int, *key: object) -> torch.Tensor:
-    """What a rank holds for an argument of a type, made from a sample that is the same on every rank.
+    """Make a rank's value for an argument of a type, from a sample that is equal on every rank.
 
     R and I: the sample. V and P: rank 0 has the sample; the others have each element up to a quarter larger or
     smaller, so that signs, zeros and magnitudes stay what they were, or, of whole numbers, the same ones in another

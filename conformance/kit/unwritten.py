@@ -15,7 +15,7 @@ from conformance.kit.world import World
 
 #: Operations that make a tensor larger than its memory was.
 GROWING = ("resize_", "resize_as_")
-#: What to say of a result that depends on such memory.
+#: The message for a result that depends on such memory.
 UNWRITTEN = "memory of torch.empty or its like is read before anything is written to it"
 
 
@@ -81,14 +81,14 @@ def _copied(sample: SampleCall, cotangents: Sequence[torch.Tensor]) -> tuple[lis
 
 
 def reads_unwritten(actual: torch.Tensor, plain: torch.Tensor) -> bool:
-    """Whether a tensor is no number where it is one when new memory is left as it comes."""
+    """Tell whether a tensor is NaN only if new memory is filled with NaN."""
     if actual.shape != plain.shape or not differentiable(actual):
         return False
     return bool((dense(actual).isnan() & ~dense(plain).isnan()).any())
 
 
 def unwritten_in(sample: SampleCall, world: World) -> str:
-    """What depends on such memory: results, gradients alone, or nothing. Asked of one rank: it makes more calls."""
+    """Find what depends on such memory: results, gradients only, or nothing. On one rank only: it makes more calls."""
     if world.size > 1:
         return ""
     try:

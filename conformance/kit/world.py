@@ -36,14 +36,14 @@ class LeftAlone(Exception):
 
 
 class Exchange(Protocol):
-    """How a rank gives a value and gets that of every rank; ``raised`` says that it caught something before."""
+    """Exchanges a value with every rank; ``raised`` tells that this rank has caught an exception before."""
 
     def __call__(self, value: Any, raised: bool = False) -> list[Any]:
         """Wait for all ranks."""
 
 
 def alone(value: Any, raised: bool = False) -> list[Any]:
-    """What a single rank has from an exchange: there is nobody to ask, and nothing to wait for."""
+    """Exchange for a world of one rank: returns its own value."""
     return [value]
 
 
@@ -64,11 +64,11 @@ class World:
     backend: str = "gloo"
     device: str = "cpu"
     exchange: Exchange = field(default=alone, compare=False, repr=False)
-    #: Lets so many seconds go by; simulated ranks have a clock of their own.
+    #: Waits for some seconds; simulated ranks have a clock of their own.
     sleep: Callable[[float], None] = field(default=time.sleep, compare=False, repr=False)
     #: The coarsest resolution with which a gradient passes; 0 leaves it to the dtype.
     resolution: float = 0.0
-    #: What tests found out about the subject that other tests ask as well.
+    #: What tests found out about the subject, for other tests.
     known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def try_call(
@@ -103,11 +103,11 @@ class World:
         return None if any(self.exchange(result is None)) else result
 
     def once(self, key: object, find: Callable[[], Result]) -> Result:
-        """What is found out about the subject, from then on as it was the first time.
+        """Compute a fact about the subject once; later calls return the first result.
 
         Args:
-            key: tells what is looked for from all else.
-            find: looks for it; every rank of the world asks, or none.
+            key: identifies the fact.
+            find: computes it; every rank of the world calls this, or none.
 
         >>> world = World()
         >>> world.once("one", lambda: 1), world.once("one", lambda: 2)

@@ -52,7 +52,7 @@ def counted_in_groups() -> Iterator[list[Started]]:
 
 
 def _ranks_among(args: tuple[Any, ...]) -> tuple[int, ...]:
-    """The ranks of the process group among the arguments of an operator; of all ranks where there is none."""
+    """Return the ranks of the process group among the arguments of an operator; all ranks if there is none."""
     groups = {str(group.group_name): group for group in dist.distributed_c10d._world.pg_map}
     for value in args:
         name = dist.ProcessGroup.unbox(value).group_name if _is_group(value) else value
@@ -66,7 +66,7 @@ def _is_group(value: object) -> bool:
 
 
 def unseen_change(action: Callable[[], object]) -> str:
-    """What changed a tensor that counts no new version: a collective that ``action`` starts, or an alias."""
+    """Say what changed a tensor without a new version: a collective that ``action`` starts, or an alias."""
     with counted() as started:
         action()
     if started:

@@ -1,4 +1,4 @@
-"""A sample's call under torch.compile, and where and why the compiler could not take it.
+"""Call a sample under torch.compile, and find where and why the compiler refused.
 
 The backend traces forward and backward as the default one does, and runs what it traced with PyTorch's own operations:
 what differs then is no matter of rounding.
@@ -70,7 +70,7 @@ def _is_compiled() -> bool:
 
 @contextmanager
 def _unlogged() -> Iterator[None]:
-    """Have the compiler write no log, which nobody reads here: of a small function that takes longer than the rest.
+    """Keep the compiler from writing its log, which takes longer than compiling a small function.
 
     It would empty the processor's caches to time every guard, and write down all of its configuration.
     """
@@ -83,7 +83,7 @@ def _unlogged() -> Iterator[None]:
 
 @contextmanager
 def _traced_collectives() -> Iterator[None]:
-    """Collectives are traced, and never started while tracing.
+    """Trace collectives without starting them.
 
     PyTorch calls an operator for real where it knows the values of all its tensors, such as a length that ranks
     exchange: a rank that traces more often than another would send more often, and what waits for Gloo then may hold
@@ -103,11 +103,11 @@ def _collectives() -> list[torch._ops.OpOverload]:
 
 
 def compiled(subject: Subject, whole: bool = False) -> Subject:
-    """The subject with its calls compiled.
+    """Return the subject with compiled calls.
 
     Args:
         subject: what is called.
-        whole: raise where a call cannot be captured in one graph; otherwise the compiler falls back there.
+        whole: raise if a call cannot be captured in one graph; otherwise the compiler falls back.
     """
     inside = torch.compile(subject.called, backend=BACKEND, fullgraph=whole)
     return replace(subject, call=lambda target, *args: inside(*args))
@@ -119,12 +119,12 @@ def calling(sample: SampleCall, subject: Subject) -> SampleCall:
 
 
 def explanation(error: Exception) -> str:
-    """Why the compiler refused, in its own words."""
+    """Return the compiler's own message."""
     lines = [line.strip() for line in str(error).splitlines()]
     told = [line.removeprefix("Explanation: ") for line in lines if line.startswith("Explanation: ")]
     return (told or [line for line in lines if line] or [type(error).__name__])[0]
 
 
 def place(error: Exception) -> str:
-    """The line of the subject where the compiler gave up: file, line and function; empty where it names none."""
+    """Return the line of the subject where the compiler gave up: file, line and function; empty if it names none."""
     return last_own(getattr(error, "real_stack", None) or traceback.extract_tb(error.__traceback__))

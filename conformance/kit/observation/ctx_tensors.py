@@ -1,4 +1,4 @@
-"""Where tensors sit on a ctx: directly, in containers, in objects."""
+"""Find tensors on a ctx: directly, in containers, in objects."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _is_generator_state(tensor: torch.Tensor) -> bool:
 
 
 def _inside(value: Any) -> Iterator[tuple[str, Any]]:
-    """What a value holds, each part with the way to it."""
+    """Return the parts of a value, each with its path."""
     if isinstance(value, str | bytes | int | float | complex | torch.Size):
         return
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Which tensors outlive a call that should have left nothing."""
+"""Find tensors that outlive a call."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def kept_alive(action: Callable[[], None], owners: Sequence[Any]) -> tuple[list[
 
 
 def _settled(made: _Allocations, owners: Sequence[Any]) -> list[str]:
-    """What is left after a while: a process group lets go of its buffers late."""
+    """Return what is left after a while: a process group releases its buffers late."""
     deadline = time.monotonic() + (0.5 if dist.is_available() and dist.is_initialized() else 0.02)
     while (left := made.alive(owners)) and time.monotonic() < deadline:
         time.sleep(0.005)

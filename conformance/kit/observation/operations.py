@@ -1,4 +1,4 @@
-"""What PyTorch operations a static method of a Function carries out."""
+"""List the PyTorch operations that a static method of a Function carries out."""
 
 from __future__ import annotations
 

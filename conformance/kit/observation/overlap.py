@@ -15,7 +15,7 @@ from conformance.kit.world import World
 def calls_without_overlap(
     looks: Sequence[Look], action: Callable[[SampleCall], object], world: World
 ) -> Iterator[Call]:
-    """What the witness sees of each sample's calls where every collective ends before the call that starts it returns.
+    """Observe each sample's calls if every collective ends before the call that starts it returns.
 
     Args:
         looks: what was seen before, on every rank.

@@ -1,4 +1,4 @@
-"""What a method of the class returned, where PyTorch refuses it: PyTorch's words are about its own internals."""
+"""Explain what is wrong with a method's return value if PyTorch refuses it: its own message is about internals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from conformance.kit.world import World
 
 @contextmanager
 def explained(subject: Subject, world: World, member: str, call: Callable[[SampleCall], object]) -> Iterator[None]:
-    """Where PyTorch raises inside the block, say first what is wrong with what a method of the class returned.
+    """If PyTorch raises inside the block, say first what is wrong with the return value of a method of the class.
 
     Args:
         subject: the subject.

@@ -1,4 +1,4 @@
-"""What a Function does to its ctx: calls on ctx, arguments and results, and in which phase.
+"""Record what a Function does to its ctx: calls on ctx, arguments and results, by phase.
 
 Its methods stand in for those of a Function class while :func:`.witnessing.witnessing` lasts.
 """
@@ -25,7 +25,7 @@ METHODS = {
 }
 #: Where the contract allows them.
 EARLY = ("forward", "setup_context")
-#: What becomes of a call of a method of ctx that comes twice, or after forward.
+#: The effect of calling a method of ctx twice, or after forward.
 LAST_COUNTS = "of two calls only the last one counts"
 TOO_LATE = "too late to have an effect"
 

@@ -1,4 +1,4 @@
-"""Function classes under a witness while a block runs: their methods are replaced, and put back afterwards.
+"""Put Function classes under a witness while a block runs: their methods are replaced, then restored.
 
 PyTorch makes a class of contexts for each Function class; that class is under it as well. PyTorch itself is left alone,
 but for the metaclass of Functions, where a class that the block makes anew is met.

@@ -1,1 +1,1 @@
-"""What decides whether a gradient is right, each with the smallest relative error that it could have seen."""
+"""Judge whether a gradient is right; each oracle reports the smallest relative error that it could have detected."""

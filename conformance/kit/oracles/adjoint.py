@@ -20,13 +20,13 @@ from conformance.kit.numerics import tolerances
 from conformance.kit.oracles.vector_function import Vector, VectorFunction, rms
 
 NAME = "adjoint identity"
-#: Machine epsilons that a call may compute in, whatever its dtypes say: forward is linear to one of these.
+#: Machine epsilons that a call may use internally: forward is linear to one of these.
 INSIDE = (0.0, tolerances.SINGLE, tolerances.HALF, tolerances.BFLOAT)
 
 
 @dataclass(frozen=True)
 class _Product:
-    """What backward says along a direction, what forward does, and the deviations of both that rounding explains."""
+    """Slopes along a direction by backward and by forward, and the deviations that rounding may cause."""
 
     claimed: float
     seen: float

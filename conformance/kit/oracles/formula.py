@@ -1,4 +1,4 @@
-"""A declared formula: the gradient that is meant, where it is no derivative.
+"""Judge by a declared formula: the intended gradient, if it is not the derivative.
 
     |backward(g) - formula(args, g)| <= 8 eps |formula(args, g)|
 
@@ -20,9 +20,9 @@ def compared(actual: torch.Tensor, declared: torch.Tensor, precision: float = 0.
     """Compare a gradient with the declared one, in norm.
 
     Args:
-        actual: what backward gave.
-        declared: what the formula gives.
-        precision: the machine epsilon that they were computed in, where their dtypes promise a finer one.
+        actual: the gradient from backward.
+        declared: the gradient from the formula.
+        precision: the machine epsilon that they were computed in, if their dtypes promise a finer one.
     """
     one, other = to_double(actual.detach()), to_double(declared.detach())
     eps = max(precision, *(float(torch.finfo(tensor.dtype).eps) for tensor in (actual, declared)))

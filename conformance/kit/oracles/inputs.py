@@ -65,7 +65,7 @@ def _is_kept_symmetric(run: Run, at: int, value: torch.Tensor, gradient: torch.T
 
 
 def _places(value: torch.Tensor) -> torch.Tensor | None:
-    """Where the stored elements of a sparse tensor are in the dense one, row by row; None if it has strides."""
+    """Return the positions of a sparse tensor's stored elements in the dense tensor; None if it has strides."""
     if is_strided(value):
         return None
     if value.layout is torch.sparse_coo:

@@ -27,7 +27,7 @@ _ADVICE = (
 
 @dataclass(frozen=True)
 class JudgedInput:
-    """The gradient of one input of a sample, as it was judged, and the resolution that was asked for."""
+    """Judgement on the gradient of one input of a sample, and the required resolution."""
 
     sample: SampleCall
     at: int
@@ -36,7 +36,7 @@ class JudgedInput:
 
     @property
     def name(self) -> str:
-        """How a message names it."""
+        """Return its name for messages."""
         return self.sample.name(self.at)
 
     @property
@@ -74,7 +74,7 @@ def takes_half_alone(wide: SampleCall) -> bool:
 
 
 def said_of(judged: Sequence[JudgedInput]) -> str:
-    """What a pass says of the gradients of all samples: how small an error would have been seen, and what was not.
+    """Describe a pass for the gradients of all samples: the smallest error that would have been detected.
 
     Raises:
         Skipped: an error in the gradient of some input would not have been seen at any sample.
@@ -92,7 +92,7 @@ def said_of(judged: Sequence[JudgedInput]) -> str:
 
 
 def _too_coarse(coarse: Sequence[JudgedInput]) -> str:
-    """Why gradients do not pass, and what helps."""
+    """Explain why gradients do not pass, and what helps."""
     found = [one.judgement for one in coarse]
     worst = max(found, key=lambda one: one.resolution if one.verdict == "agrees" else math.inf)
     if worst.verdict == "agrees" and worst.resolution < 1:
@@ -103,7 +103,7 @@ def _too_coarse(coarse: Sequence[JudgedInput]) -> str:
 
 
 def _by_derivative(sample: SampleCall, world: World, limit: float) -> dict[int, Judgement]:
-    """Judge at the sample, or at a point close to it: a kink at one of them is none at the others."""
+    """Judge at the sample, or at a point near it: a kink at one of them is not at the others."""
     seen: dict[int, list[Judgement]] = {}
     for point in nearby(sample, world):
         run = point.run()

@@ -52,7 +52,7 @@ class VectorFunction:
 
 
 def drawn(like: Vector, generator: torch.Generator) -> Vector:
-    """Normally distributed numbers, on the CPU, whatever device a Function has made the default."""
+    """Draw normally distributed numbers on the CPU, whatever the default device."""
     return torch.randn(like.shape, generator=generator, dtype=torch.float64, device="cpu")
 
 

@@ -1,7 +1,8 @@
-"""Axes of meaning: another sample that the author might have given, where the gradient must be the derivative again.
+"""Define the axes of meaning: other samples that the author might have given, for which the gradient must be the
+derivative too.
 
-What cannot keep its meaning is not derived: a whole number that is equal to a size, an index, a constant that may have
-to add up to one. A subject need not take any of it.
+Arguments that could lose their meaning are not varied: a whole number equal to a size, an index, a constant that may
+have to add up to one. A subject may refuse any of these samples.
 """
 
 from __future__ import annotations
@@ -179,7 +180,7 @@ def _constants(value: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def special(sample: SampleCall, world: World) -> Iterator[Pick]:
-    """Constants with an element that is infinite, or not a number: where results are finite, gradients are."""
+    """Constants with an element that is infinite or NaN: if results are finite, gradients must be."""
     for at, value in enumerate(sample.values):
         is_constant = is_arrangeable(value) and at not in (*sample.active, *sample.of_modules)
         if is_constant and value.numel() > 1:

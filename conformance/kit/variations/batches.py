@@ -37,7 +37,7 @@ SIZE = 3
 #: Choices of in_dims tried for one call, at most; and where every one of them costs more.
 CHOICES, FEW = 14, 6
 
-#: What may be wrong with a batch.
+#: The ways in which a batch can be wrong.
 NO_RULE = "its vmap raises NotImplementedError"
 WHOLE = "out_dims has None in place of a dimension; see Function.vmap.out-dims"
 
@@ -93,13 +93,13 @@ class Batch:
 
 
 def batches(subject: Subject, world: World, few: bool = False, any_out_dims: bool = False) -> Iterator[Batch]:
-    """For every sample, batches over different in_dims, without those that the class says it has no rule for.
+    """Make batches over different in_dims for every sample, without those that the class refuses.
 
     Args:
         subject: whose samples they are.
         world: the ranks.
         few: whether fewer in_dims will do.
-        any_out_dims: whether to go on where out_dims say that an output is not mapped that is.
+        any_out_dims: whether to continue if out_dims declare a mapped output as not mapped.
 
     Raises:
         NotApplicable: the class does not support torch.vmap, or nothing can be compared.
@@ -126,7 +126,8 @@ def batches(subject: Subject, world: World, few: bool = False, any_out_dims: boo
 
 
 def _tried(number: int, made: Batch, world: World) -> str:
-    """What is wrong with a batch on any rank: there is no rule for it, which is not owed, or samples get all of it."""
+    """Say what is wrong with a batch on any rank: there is no rule for it, which is allowed, or samples get the whole
+    batch."""
 
     def tried() -> str:
         try:
@@ -177,7 +178,7 @@ def _expect_tuples(first: Batch) -> None:
 
 
 def batch(sample: SampleCall, in_dims: InDims, values: Sequence[Values]) -> Batch:
-    """A batch whose samples have their own values where ``in_dims`` maps."""
+    """Make a batch whose samples have their own values in mapped inputs."""
     rows = ({at: (own if at in in_dims else values[0])[at] for at in own} for own in values)
     return Batch(sample, in_dims, tuple(rows))
 
@@ -191,7 +192,7 @@ def draws_numbers(sample: SampleCall) -> bool:
 
 
 def choices(sample: SampleCall) -> list[InDims]:
-    """The in_dims to try: all there are, or, where those are too many, some, with every dimension of every tensor."""
+    """Choose in_dims to try: all or, if these are too many, some, with every dimension of every tensor."""
     changed = _changed(sample)
     options = {
         at: [*range(tensor.dim() + 1), *([] if at in changed else [None])] for at, tensor in tensors(sample).items()
@@ -217,10 +218,10 @@ def _changed(sample: SampleCall) -> set[int]:
 
 
 def variants(sample: SampleCall, count: int = SIZE) -> list[dict[int, torch.Tensor]]:
-    """Values for the samples of a batch: the sample's own, then others that the subject can be expected to take.
+    """Make values for the samples of a batch: the sample's own, then others that the subject should accept.
 
-    Numbers are scaled down, which keeps signs, order and most bounds; integers change places, or stay as they are
-    where the subject does not take that, or would be given something of another meaning.
+    Numbers are scaled down, which keeps signs, order and most bounds; integers are permuted, or unchanged if the
+    subject refuses that, or if their meaning would change.
     """
     plain = tensors(sample)
 
@@ -242,7 +243,7 @@ def variants(sample: SampleCall, count: int = SIZE) -> list[dict[int, torch.Tens
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is computed of a batch, and what it has to be, sample by sample."""
+    """Compute something of a batch, and its expected value, sample by sample."""
 
     batch: Batch
     compute: Callable[[Batch], Sequence[torch.Tensor]]
@@ -250,7 +251,7 @@ class Comparison:
     what: str
 
     def attempt(self) -> Sequence[torch.Tensor] | None:
-        """Compute; None where PyTorch's generated rule raises and would be right if it lost nothing."""
+        """Compute; None if PyTorch's generated rule raises, and would be right if it lost nothing."""
         try:
             return self.compute(self.batch)
         except Exception:
@@ -259,7 +260,7 @@ class Comparison:
             raise
 
     def judge(self, actual: Sequence[torch.Tensor]) -> None:
-        """Assert that the batch gives what its samples give, and say where the generated rule alone is to blame."""
+        """Assert that the batch agrees with its samples, and say if only the generated rule is to blame."""
         try:
             expect_batch(actual, self.expected, self.what, self.batch.precision)
         except Deviation as deviation:

@@ -24,9 +24,9 @@ from conformance.kit.variations.words import members_named, words_compared
 from conformance.kit.world import World
 
 NONE = "no sample has a flag, a word that its source compares with, or a member of an enumeration"
-#: So many other choices are tried for a sample, and so many in place of one value.
+#: Most alternatives that are tried for a sample, and for one argument.
 MOST, IN_PLACE_OF_ONE = 6, 3
-#: So many elements of an input are moved to find one that forward does not follow, and how far.
+#: How many elements of an input are moved to find one that forward ignores, and how far.
 MOVED, STEP = 24, 1e-5
 #: How long the way is along which a jump is looked for, next to the size of the input, its parts, and their halvings.
 FAR, PARTS, HALVINGS = 3.0, 32, 30
@@ -35,14 +35,15 @@ CLAIMS = re.compile(
     r"(?:^|_)(?:assumes?|centered|coalesced|contiguous|definite|disjoint|hermitian|known|monotone|nonnegative|nonzero|"
     r"normalized|ordered|orthogonal|orthonormal|positive|presorted|psd|sorted|spd|symmetric|unique|valid)(?:_|$)"
 )
-#: What a sample may hold besides: objects may be changed for good by what a flag turns on.
+#: Types that a sample may contain besides: a flag may turn on permanent changes of objects.
 _PLAIN = (torch.Tensor, bool, int, float, complex, str, NoneType, torch.dtype, torch.device, Enum)
 
 
 def other_choices(sample: SampleCall) -> list[SampleCall]:
-    """The sample with one choice made otherwise; none where an object is among its arguments, or where it communicates.
+    """Vary options one at a time: flip a flag, swap a string or enum member. None with objects among the arguments, or
+    for a collective.
 
-    A flag of a collective may leave its result to be waited for.
+    A flag of a collective may make it asynchronous.
     """
     communicates = sample.subject.is_typed or sample.subject.gathers
     if communicates or not all(isinstance(value, _PLAIN) for value in sample.values):
@@ -77,7 +78,7 @@ def has_meant_derivative(sample: SampleCall, other: SampleCall, world: World, dr
 
 
 def has_surrogate(sample: SampleCall, world: World) -> bool:
-    """Whether an element has a gradient that forward does not follow at all, as where it rounds."""
+    """Tell a surrogate gradient from an unused input by taking a long step: forward may round."""
     run = sample.run()
     gradients = zip(run.leaves, run.gradients(run.cotangents(world)), strict=True)
     return any(_is_surrogate(run, at, gradient) for at, gradient in gradients if gradient is not None)
@@ -156,7 +157,7 @@ def _others(sample: SampleCall, at: int, value: Any) -> list[Any]:
 
 
 def _name(sample: SampleCall, at: int) -> str:
-    """What forward calls an argument, or the last key of what is inside one; nothing where nobody knows."""
+    """Return forward's name of an argument, or the last key of a value inside one; empty if unknown."""
     owner, path = sample.arguments_of[at], sample.names[at]
     if at not in sample.top:
         return path.rpartition("['")[2].removesuffix("']")

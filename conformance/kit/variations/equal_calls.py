@@ -1,4 +1,4 @@
-"""What is compared of two calls says something of what differs between them only where two equal calls are alike."""
+"""Skip comparing two calls if two identical calls already differ."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ CHANGING = "two equal calls give other gradients, so that nothing can be said of
 
 @contextmanager
 def beside_equal_calls(sample: SampleCall, cotangents: Sequence[torch.Tensor], world: World) -> Iterator[None]:
-    """Compare the gradients of two calls inside; what differs breaks no clause where those of equal calls do, too.
+    """Compare the gradients of two calls inside; a difference breaks no clause if equal calls differ too.
 
     Raises:
-        NotApplicable: they do. Function.forward.deterministic and Function.forward.calls-independent speak of that.
+        NotApplicable: they differ. Function.forward.deterministic and Function.forward.calls-independent judge that.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""What PyTorch's generated vmap rule loses of a Function, and the same Function with nothing to lose."""
+"""Show what PyTorch's generated vmap rule loses of a Function, by a subclass that loses nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAMED = "forward returns a named tuple as it is, which PyTorch's generated rule 
 
 
 def with_plain_tuples(subject: Subject) -> Subject:
-    """The subject on a subclass whose forward returns a plain tuple where the class returns a named one."""
+    """Return the subject with a subclass whose forward returns a plain tuple if the class returns a named one."""
     function: Any = subject.function
 
     def forward(*inputs: Any) -> Any:
@@ -37,7 +37,7 @@ def with_plain_tuples(subject: Subject) -> Subject:
 
 
 def without_losses(subject: Subject) -> Subject | None:
-    """The subject on a subclass for which the generated rule loses nothing; None where it has a rule of its own.
+    """Return the subject with a subclass for which the generated rule loses nothing; None if it has its own rule.
 
     The subclass saves all tensors in one order for both directions, hands each method those that the class saved for
     it, and gives zeros for the tangents that jvp leaves out.
@@ -130,7 +130,7 @@ class _Flattening(torch.autograd.Function):
 
 @dataclass(frozen=True)
 class _Nesting:
-    """How arguments are nested, and how many values are in each; None for one that is a value itself."""
+    """Return how arguments are nested, and how many values each has; None for one that is a value itself."""
 
     structure: pytree.TreeSpec
     counts: tuple[int | None, ...]
@@ -152,7 +152,7 @@ class _Nesting:
 
 
 class _Around:
-    """Stands for a ctx, and passes on whatever it does not know."""
+    """A wrapper of a ctx that passes on unknown attributes."""
 
     def __init__(self, ctx: Any, **own: Any) -> None:
         vars(self).update(own, _ctx=ctx)
@@ -196,7 +196,7 @@ class _Nested(_Around):
 
 
 def _blank(value: Any) -> Callable[[], Any]:
-    """Makes the tangent of an output that has none: zeros where PyTorch takes a tangent at all."""
+    """Make the tangent of an output that has none: zeros if PyTorch accepts a tangent."""
     if not differentiable(value):
         return lambda: None
     return partial(torch.zeros, value.shape, dtype=value.dtype, device=value.device)

@@ -1,4 +1,4 @@
-"""What may have run before a call: calls of other forms, modes, dtypes and batches. A subject need not take them."""
+"""Define what may run before a call: calls of other forms, modes, dtypes and batches. A subject may refuse them."""
 
 from __future__ import annotations
 

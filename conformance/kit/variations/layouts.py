@@ -97,7 +97,7 @@ def in_other_layout(value: torch.Tensor, arrange: Arrange) -> torch.Tensor:
 
 
 def changes(sample: SampleCall, arrange: Arrange) -> bool:
-    """Whether another layout changes where any tensor of a sample lies in its memory."""
+    """Tell whether another layout changes the strides or offset of any tensor of a sample."""
     tensors = [sample.values[at].detach() for at in _arranged(sample)]
     return any(lies_otherwise(arrange(value), value) for value in tensors)
 
@@ -108,7 +108,7 @@ def _arranged(sample: SampleCall) -> list[int]:
 
 
 def lies_otherwise(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors differ in their strides, or in where they begin in their memory."""
+    """Tell whether two tensors differ in strides or storage offset."""
     return (one.stride(), one.storage_offset()) != (other.stride(), other.storage_offset())
 
 
@@ -203,7 +203,7 @@ class MixingMode(OperationMode):
         self._made: dict[int, torch.Tensor] = {}  # by identity; kept, so that no other object gets that of one
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call an operation, and note where its arguments and results are."""
+        """Call an operation, and record the memory of its arguments and results."""
         result = carry_out(function, args, kwargs)
         given, returned = (
             [t for t in pytree.tree_leaves(tree) if isinstance(t, torch.Tensor)] for tree in (args, result)
@@ -226,7 +226,7 @@ def _strides_of(tree: Any) -> list[tuple[int, ...] | None]:
 
 
 def telling_strides(tensor: torch.Tensor) -> tuple[int, ...] | None:
-    """The strides that say where elements lie, which those of dimensions with one element do not; None if none does.
+    """Return the strides that matter: those of dimensions with more than one element; None if there are none.
 
     >>> telling_strides(torch.zeros(2, 1, 3)), telling_strides(torch.zeros(0, 3))
     ((3, 1), None)
@@ -254,7 +254,7 @@ def _alike(one: Any, other: Any) -> bool:
 
 
 def read_in_order(sample: SampleCall, arrange: Arrange) -> SampleCall | None:
-    """The sample as code sees it that takes the memory of every input for contiguous; None where memory ends too soon.
+    """Return the values read by code that assumes contiguous memory; None if the memory is too short.
 
     >>> LAYOUTS["transposed in memory"](torch.tensor([[1, 2], [3, 4]])).stride()
     (1, 2)

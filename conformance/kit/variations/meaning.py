@@ -1,4 +1,4 @@
-"""What a sample means, and the samples derived from it that mean the same: the one place that decides it.
+"""Decide what a sample means, and derive samples with the same meaning. This is the only place that does so.
 
 A permutation stays one, unique indices stay unique and sorted numbers sorted, lengths add up to what they added up to,
 a mask keeps its kind, and a symmetric matrix its symmetry. A Function may rely on any of these without asking.

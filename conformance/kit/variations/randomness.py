@@ -14,7 +14,7 @@ from conformance.kit.variations.batches import SIZE, Batch, batch, batched_sampl
 from conformance.kit.variations.transforms import Tensors, outputs, tensors
 from conformance.kit.world import World
 
-#: How often to draw: samples that drop a number now and then are alike by chance.
+#: How often to draw: samples that rarely drop a number can be equal by chance.
 SEEDS = range(20)
 
 

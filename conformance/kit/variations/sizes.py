@@ -1,6 +1,6 @@
-"""Samples of other sizes: one row, many rows, a shorter row, a row longer than the blocks that kernels work in.
+"""Derive samples of other sizes: one row, many rows, a shorter row, a row longer than a kernel's blocks.
 
-Inputs of one size are tried with several, where the sample has one, and with sizes of their own.
+Inputs of equal size get several equal sizes, and different ones.
 
 A subject need not take them. What it takes it must differentiate as it does the sample that it was given. Rows stay
 even or odd: one that is made of two halves is cut somewhere else by a Function that does not check.
@@ -44,16 +44,16 @@ SIZES: dict[str, tuple[int, Callable[[int], int]]] = {
 
 
 def sized_otherwise(sample: SampleCall, kind: str) -> list[SampleCall] | None:
-    """The samples of other sizes that a sample gives, of which a subject may take none; None where it gives none."""
+    """Derive samples of other sizes, which a subject may refuse; None if there are none."""
     found = _unequal(sample) if kind == UNEQUAL else filter(None, [resized(sample, kind)])
     return list(found) or None
 
 
 def resized(sample: SampleCall, kind: str) -> SampleCall | None:
-    """The sample with another size wherever a tensor has that of one dimension of the first input.
+    """Change the size of one dimension of the first input, and of every equal dimension.
 
-    None where that changes nothing, or where what else is passed may be tied to the sizes: whole numbers equal to the
-    size or to a number of elements, tensors that are not differentiated, such as indices and masks, and objects.
+    None if that changes nothing, or if other arguments may depend on the sizes: whole numbers equal to the size or to a
+    number of elements, tensors that are not differentiated, such as indices and masks, and objects.
     """
     dim, change = SIZES[kind]
     if not is_plain(sample):

@@ -34,7 +34,7 @@ def apart(sample: SampleCall, given: Mapping[int, torch.Tensor], seed: int = 0) 
 
 
 def tangents(sample: SampleCall, direction: Direction) -> Tensors:
-    """The tangent of every output; zeros where an output got none."""
+    """Return the tangent of every output, zeros if it has none."""
     with fwd.dual_level():
         duals = {at: fwd.make_dual(sample.values[at].detach().clone(), u.clone()) for at, u in direction.items()}
         parts = [fwd.unpack_dual(output) for output in outputs(sample, duals)]

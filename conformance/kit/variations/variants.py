@@ -28,9 +28,9 @@ from conformance.kit.world import World
 
 Found = TypeVar("Found")
 
-#: How far gradients may be apart, next to their size: wide, since what is looked for is wrong and not imprecise.
+#: Relative tolerance between gradients: wide, since errors are searched, not imprecision.
 NEAR = {torch.float64: 0.01, torch.float32: 0.05, torch.float16: 0.1, torch.bfloat16: 0.1}
-#: How far a gradient may move next to its size, where steps as long as those of the differences are taken.
+#: Relative change of a gradient that steps as long as those of the differences may cause.
 STABLE = 0.001
 OWN = "its spec says what the gradient is, and has clauses for it"
 
@@ -52,7 +52,7 @@ class Mismatch:
 
 
 def in_dtype(sample: SampleCall, dtype: torch.dtype) -> SampleCall | None:
-    """The sample in another precision; None where that would change nothing, or has no meaning for its numbers."""
+    """Return the sample in another precision; None if that changes nothing, or is meaningless for its numbers."""
     tensors = {at: value.detach() for at, value in enumerate(sample.values) if is_arrangeable(value)}
     is_half = torch.finfo(dtype).bits < 32
     if is_half and any(value.dtype.is_complex for value in tensors.values()):
@@ -62,16 +62,16 @@ def in_dtype(sample: SampleCall, dtype: torch.dtype) -> SampleCall | None:
 
 
 def without_rows(sample: SampleCall, world: World, count: int | None = None) -> SampleCall | None:
-    """The sample with an empty first dimension in its first input and in all inputs of the same length.
+    """Return the sample with an empty first dimension in its first input and in all inputs of the same length.
 
     Args:
         sample: what it is derived from.
         world: the ranks, which leave rows of the same inputs out, or none does. Among several, whole numbers stay: they
             may say how many rows go to whom.
-        count: how many rows are left out, where it is not all of them.
+        count: how many rows are left out, if not all.
 
     Returns:
-        The derived sample; None where there are no more rows than that, or they cannot be left out.
+        The derived sample; None if there are no more rows than that, or they cannot be left out.
     """
     rows = next((sample.values[at].shape[0] for at in sample.active if sample.values[at].dim()), 0)
     left = 0 if count is None else rows - count
@@ -90,7 +90,8 @@ def without_rows(sample: SampleCall, world: World, count: int | None = None) -> 
 
 
 def longer(sample: SampleCall, world: World) -> SampleCall | None:
-    """The sample with every tensor twice, along its first dimension; None where one has none, or no rows, on any rank.
+    """Return the sample with every tensor twice, along its first dimension; None if one has no dimension or no rows on
+    any rank.
 
     Rows of a rank that has none stay as many, and its call is the one that the others no longer make.
     """
@@ -129,7 +130,8 @@ def _has_fractions(value: torch.Tensor) -> bool:
 
 
 def moved_apart(sample: SampleCall, world: World) -> SampleCall | None:
-    """The sample with its numbers moved a little, where equal ones may hide a mistake; None where they are not equal.
+    """Return the sample with its numbers changed a little, if equal ones may hide a mistake; None if they are not
+    equal.
 
     Two inputs with the same numbers can be taken for one another, and at ones any power is right.
     """
@@ -144,7 +146,7 @@ def moved_apart(sample: SampleCall, world: World) -> SampleCall | None:
 
 
 def with_number(sample: SampleCall, at: int, gradient: torch.Tensor | None, number: float) -> SampleCall | None:
-    """The sample with a number in one input, where its gradient is largest; None where it has no such place.
+    """Return the sample with a given number at the largest gradient of one input; None if it has no such place.
 
     A symmetric matrix stays one: it has the number in two places. A positive definite one has it where it stays so.
     """
@@ -194,14 +196,15 @@ def draws_by_its_own(sample: SampleCall, world: World) -> bool:
 
 
 def draws_by_any_seed(sample: SampleCall, world: World) -> bool:
-    """Whether a call draws, on any rank, be it from a seed of its own: another dtype or layout has other numbers."""
+    """Tell whether a call draws random numbers on any rank, even from its own seed: another dtype or layout draws
+    others."""
     with DrawingMode() as mode:
         world.try_call(sample.run)
     return any(world.exchange(bool(mode.drew)))
 
 
 def is_stable(sample: SampleCall, world: World) -> bool | None:
-    """Whether steps as long as those of the differences leave the gradients nearly as they are; None where not.
+    """Tell whether steps as long as those of the differences leave the gradients nearly unchanged; None if not.
 
     Among many elements some are so near a kink, such as a tie of a sort, that no differences tell a derivative.
     """
@@ -216,7 +219,7 @@ def is_stable(sample: SampleCall, world: World) -> bool | None:
 def everywhere(sample: SampleCall, world: World, look: Callable[[SampleCall], Found | None]) -> Found | None:
     """What ``look`` finds wrong at the sample, if it finds something wrong near it too, on any rank.
 
-    Rounding may turn a result over where a Function jumps, but not at every point.
+    At a jump, rounding may change a result, but not at every point.
     """
     points = nearby(sample, world)
     wrong = look(next(points))
@@ -258,7 +261,7 @@ def _gap(actual: torch.Tensor, right: torch.Tensor, least: float = 0.0) -> float
 
 
 def size_of(tensor: torch.Tensor) -> float:
-    """The norm of a tensor; what is no finite number counts as nothing."""
+    """Return the norm of a tensor, ignoring elements that are not finite."""
     # In double precision, since a mask has no absolute value of its own.
     known = torch.nan_to_num(to_double(tensor.detach()).abs(), nan=0.0, posinf=0.0)
     return float(known.square().sum().sqrt())

@@ -12,7 +12,7 @@ from functools import lru_cache
 from types import FunctionType
 from typing import Any
 
-#: So many classes and functions are read: those that a subject names, and those that they name.
+#: Most classes and functions that are read: those that a subject names, and those that these name.
 READ = 20
 #: A smaller number is seldom the size of a block.
 BLOCK = 8
