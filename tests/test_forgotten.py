@@ -152,7 +152,7 @@ def test_a_gather_of_another_form_is_told_how_to_say_so(few):
     accused = {clause.id for clause in subject.clauses if clause.broken and clause.level == "must"}
     assert accused == {"AllGatherGradAutograd.forward.every-rank", "AllGatherGradAutograd.forward.meta"}
     assert (
-        'looks like the entries joined in one tensor: where that is meant, say it with Subject(..., result="joined"'
+        'looks like the entries joined in one tensor: if that is intended, say it with Subject(..., result="joined"'
         in text
     )
     assert "/conformance/" not in text

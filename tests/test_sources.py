@@ -37,7 +37,7 @@ def test_sources_are_read(text, expected):
         ("C torch torch/a.py:1", "no source"),
         ("C torch 2.13.0 torch/a.py", "no source"),
         ("mine", "no source"),
-        ("X Extending JAX", "none of the pages"),
+        ("X Extending JAX", "not one of the pages"),
         ('K "a", K "a"', "twice"),
         ("ours, ours", "twice"),
         ('K "a', "left open"),

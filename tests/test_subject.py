@@ -282,7 +282,7 @@ def test_a_local_gather_with_a_lambda_is_sent_to_its_ranks():
 
 def test_what_cannot_be_sent_is_told():
     lock = __import__("threading").Lock()
-    with pytest.raises(ValueError, match="cannot be handed to rank processes: TypeError"):
+    with pytest.raises(ValueError, match="cannot be sent to rank processes: TypeError"):
         check(Gather, spec="AllGatherGradAutograd", call=lambda f, x: lock, ranks=2, only=SUM)
 
 

@@ -25,7 +25,7 @@ BROKEN: tuple[Outcome, ...] = ("crash", "timeout", "error", "fail")
 TELLING: tuple[Outcome, ...] = ("crash", "fail", "timeout", "error")
 #: The cause of a failure that only ranks show which have run other tests.
 EARLIER_CALLS = (
-    "what earlier calls left behind, or a race, as with work that nobody waits for: "
+    "what earlier calls left behind, or a race, such as a missing wait(): "
     "on ranks that had run nothing else, this test passed"
 )
 #: What to do about a result or a gradient that changes once it was returned.
@@ -33,7 +33,7 @@ WAIT_IN_FORWARD = "asynchronous work is left behind in forward: wait for it"
 WAIT_IN_BACKWARD = "asynchronous work is left behind in backward: wait for it"
 #: The cause of a failure that is gone where nothing is left behind.
 LEFT_BEHIND = (
-    "asynchronous work is left behind: where every collective ends before it returns, this test passes; wait for it"
+    "asynchronous work is left behind: the test passes if every collective ends before it returns; call wait()"
 )
 #: One mistake, by each of its names.
 NOT_WAITED_FOR = (WAIT_IN_FORWARD, WAIT_IN_BACKWARD, LEFT_BEHIND)

@@ -123,7 +123,7 @@ def _read(entry: str) -> list[Source]:
         return [Source(letter, found["words"]) for letter in found["letters"].split()]
     if found := _FORMS["page"].fullmatch(entry):
         if found["page"] not in PAGES:
-            raise SourceError(f"{found['page']!r} is none of the pages: {', '.join(PAGES)}")
+            raise SourceError(f"{found['page']!r} is not one of the pages: {', '.join(PAGES)}")
         return [Source(PAGE, found["words"] or "", found["page"])]
     if found := _FORMS["code"].fullmatch(entry):
         return [Source(CODE, place=found["code"])]

@@ -28,7 +28,7 @@ def shown(value: object, digits: int = DIGITS[0], start: int = 0) -> str:
     shape = "x".join(str(size) for size in value.shape) or "0-d"
     head = f"tensor[{shape}] {str(value.dtype).removeprefix('torch.')}"
     if freed(value):
-        return f"{head}, whose memory was given back"
+        return f"{head}, whose memory was freed"
     try:
         flat = dense(value.detach()).cpu().reshape(-1)
         some = flat[start : start + ELEMENTS]

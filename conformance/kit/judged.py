@@ -234,7 +234,7 @@ def compare(probe: Probe, variation: Variation, actual: Observed, right: Observe
         one, two = expect.shown_apart(gradient, other)
         expect.that(
             gap <= allowed,
-            f"gradient of {probe.name(at)}, off by {gap:.2g} of its size where {allowed:.2g} is allowed",
+            f"gradient of {probe.name(at)}, off by {gap:.2g} of its size; {allowed:.2g} is allowed",
             one,
             f"{two}, as the plain call gives",
         )

@@ -63,7 +63,7 @@ def likely_form(result: Any, x: torch.Tensor, size: int) -> str:
     """The form that a result probably has in place of a tuple, and how to say so; empty for any other result.
 
     >>> likely_form(torch.ones(4, 3), torch.ones(2, 3), 2)
-    'the entries joined in one tensor: where that is meant, say it with Subject(..., result="joined", dim=0)'
+    'the entries joined in one tensor: if that is intended, say it with Subject(..., result="joined", dim=0)'
     """
     if not isinstance(result, torch.Tensor):
         return ""
@@ -72,5 +72,5 @@ def likely_form(result: Any, x: torch.Tensor, size: int) -> str:
         for dim in range(x.dim() + (form == "stacked")):
             if assembled([x] * size, form, dim).shape == result.shape:
                 meant = f'Subject(..., result="{form}", dim={dim})'
-                return f"the entries {form} in one tensor: where that is meant, say it with {meant}"
+                return f"the entries {form} in one tensor: if that is intended, say it with {meant}"
     return ""

@@ -85,10 +85,10 @@ def _right_form(item: Any, several: Iterable[Any], made: bool) -> str:
     if isinstance(item, list):
         return "write (x, 2.0), not [x, 2.0]"
     if isinstance(item, Mapping):
-        return "give arguments in their order, (x, 2.0); where they need names, let call= of a Subject pass them on"
+        return "give arguments in their order, (x, 2.0); if they need names, let call= of a Subject pass them on"
     if isinstance(several, tuple) and len(several) > 1:  # the arguments of one sample, as if each were one
         return "yield (x, 2.0) instead of returning it" if made else "each sample is one tuple: (x, 2.0)"
-    return "where there is one argument, a comma makes the tuple: (x,)"
+    return "a tuple of one argument needs a comma: (x,)"
 
 
 def _several(given: Any, label: str) -> Iterable[Any]:

@@ -77,7 +77,7 @@ def _decoded(body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise Garbled(str(error)) from None
     if not isinstance(message, dict):
-        raise Garbled(f"a {type(message).__name__} where an object belongs")
+        raise Garbled(f"a {type(message).__name__} instead of an object")
     return message
 
 

@@ -30,7 +30,7 @@ def payload(subject: Subject) -> str:
         return as_text(subject)
     except Exception as error:
         raise ValueError(
-            f"{subject.label} cannot be handed to rank processes: {type(error).__name__}: {error}; "
+            f"{subject.label} cannot be sent to rank processes: {type(error).__name__}: {error}; "
             "define it at the top of a module"
         ) from error
     finally:

@@ -56,7 +56,7 @@ def launch(world: World) -> Launch:
 
 
 #: Why a clause about args is not applicable to a class behind an adapter.
-NOT_HANDED = "the class is not handed args: its adapter drops them"
+NOT_HANDED = "the class does not receive args: its adapter drops them"
 
 
 def gets_args(subject: Subject, world: World) -> bool:
@@ -213,7 +213,7 @@ def _moved(world: World, x: torch.Tensor) -> Iterator[torch.Tensor]:
 
 def need_jvp(subject: Subject) -> None:
     """End the test as not applicable if the class has no forward mode."""
-    need(subject.defines("jvp"), "there is no class with a jvp of its own: forward mode is not offered")
+    need(subject.defines("jvp"), "no class defines a jvp: forward mode is not offered")
 
 
 def need_transforms(subject: Subject) -> None:

@@ -146,7 +146,7 @@ def _made_on_purpose(run: Run, at: int, gradient: torch.Tensor, expected: torch.
         except Exception:  # it need not take any value
             continue
         if any(not torch.equal(here[place], other) for place, other in zip(run.places, there, strict=True)):
-            return "a surrogate of a step function, which formula= declares if it is meant"
+            return "a surrogate of a step function, which formula= declares if it is intended"
     return (
         "forward does not use this input; perhaps it reads the value from a module instead: "
         "pass the module's own parameter in call="
