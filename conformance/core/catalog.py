@@ -34,7 +34,8 @@ class SuiteTest:
         ranks: the world sizes that it is written for; none for one that is written for a single rank.
         group: whether its ranks have a process group.
         cases: every combination of its parameters, as pairs of name and value.
-        arguments: what its body takes: ``subject`` and ``world``, or ``probe`` and ``variation``, and its parameters.
+        arguments: what its body takes: ``subject`` and ``world``, or ``probe`` and ``variation``, and its parameters;
+            ``in_a_copy``, if it asks copies of a rank that has called no subject so far.
         doc: its docstring.
         transforms: whether torch.func computes gradients, for which it imports the compiler.
         compiles: whether the compiler is used.
@@ -66,6 +67,11 @@ class SuiteTest:
     def is_varied(self) -> bool:
         """Whether its body is called for each sample, and in variations of it, on one rank."""
         return "probe" in self.arguments
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it is for ranks that no test has run on."""
+        return "in_a_copy" in self.arguments
 
     @property
     def is_single_rank(self) -> bool:

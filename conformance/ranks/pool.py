@@ -192,6 +192,8 @@ class Pool(Owner):
             self.key = None
         if item.test.compiles:
             self.forkserver.preload((item.test.module,))
+        if item.test.is_fresh and self.tests_run:
+            self.close()
         if known is None and not self._is_good_for(key):
             known = self._replace(key)
         if known is not None:

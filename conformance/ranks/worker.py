@@ -24,6 +24,7 @@ from conformance.kit.attempt import Attempt, attempt, call_body, explain
 from conformance.kit.frames import name_of, place_of, text_of
 from conformance.kit.loading import check_subject, load_for, resolve
 from conformance.kit.process import isolation
+from conformance.kit.process.copies import in_a_copy
 from conformance.kit.process.growth import Growth
 from conformance.kit.subject import Subject
 from conformance.kit.world import JUDGED, SPOILED, LeftAlone, World, alone
@@ -201,7 +202,7 @@ class Rank:
         world = replace(self.world, resolution=request["resolution"])
 
         def running() -> object:
-            offered = {"subject": self.subject, "world": world, **request["cases"]}
+            offered = {"subject": self.subject, "world": world, "in_a_copy": in_a_copy, **request["cases"]}
             return call_body(request["module"], request["function"], request["arguments"], offered)
 
         if request["ended_at_once"]:

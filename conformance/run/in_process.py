@@ -95,7 +95,7 @@ def _outcome(test: PlannedTest, subject: Subject, world: World) -> TestOutcome:
         return joined(test, [RankOutcome(rank, "not-applicable", test.left_out) for rank in range(test.size)], 0.0)
 
     def running() -> object:
-        offered = {"subject": subject, "world": world, **dict(test.case)}
+        offered = {"subject": subject, "world": world, "in_a_copy": None, **dict(test.case)}
         return call_body(test.test.module, test.test.function, test.test.arguments, offered)
 
     with restored(), warnings.catch_warnings():
@@ -108,7 +108,7 @@ def _outcome(test: PlannedTest, subject: Subject, world: World) -> TestOutcome:
 
 def _simulated_outcome(test: PlannedTest, subject: Subject, simulation: Simulation) -> TestOutcome:
     def running(world: World) -> object:
-        offered = {"subject": subject, "world": world, **dict(test.case)}
+        offered = {"subject": subject, "world": world, "in_a_copy": None, **dict(test.case)}
         return call_body(test.test.module, test.test.function, test.test.arguments, offered)
 
     start = time.perf_counter()

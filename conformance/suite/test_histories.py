@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 from conformance.kit import expect
-from conformance.kit.deviations import need
+from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.judged import is_derivative, need_numeric
-from conformance.kit.marks import cases, clause
+from conformance.kit.marks import cases, clause, ranks
 from conformance.kit.numerics.gradient_checks import expect_derivative
 from conformance.kit.probe import Probe
-from conformance.kit.variations.histories import FRESH, fresh_size, run_before
+from conformance.kit.subject import Subject
+from conformance.kit.variations.first_calls import calls_after, difference
+from conformance.kit.variations.histories import FRESH, HISTORIES, fresh_size, run_before
 from conformance.kit.variations.sizes import holds_no_object
+from conformance.kit.world import World
 
 WRONG = "its gradient is wrong at other sizes whatever ran before; see Function.backward.gradient"
+KEPT = "a call keeps something that later ones use although their sizes, dtypes or modes are others"
 OBJECTS = "an object among the arguments may remember what it was called with"
 
 
 @clause("Function.forward.calls-independent")
-@cases(before=["calls that are refused", "results that are written to", "an evaluation", "a longer call", "a batch"])
+@cases(
+    before=["calls that are refused", "results that are written to", "an evaluation", "calls of other sizes", "a batch"]
+)
 def test_a_call_is_the_same_after_others(probe: Probe, before: str) -> None:
     """A call gives the same before and after others that it knows nothing of."""
     need(holds_no_object(probe.sample), OBJECTS)
@@ -28,6 +38,25 @@ def test_a_call_is_the_same_after_others(probe: Probe, before: str) -> None:
         expect.close(actual, right, f"output {index} of {probe.label} after {before}")
     for at, gradient in later.gradients.items():
         expect.close(gradient, first.gradients[at], f"gradient of {probe.name(at)} after {before}")
+
+
+@clause("Function.forward.calls-independent")
+@ranks(1, group=False)
+def test_the_first_call_of_a_process_leaves_nothing_wrong(
+    subject: Subject, world: World, in_a_copy: Callable[..., list[Any] | None] | None
+) -> None:
+    """Whatever calls a process begins with, those that follow give what they give without them."""
+    if in_a_copy is None or world.device != "cpu":
+        raise NotApplicable("it is asked of processes that have called nothing: conformance run, on the CPU")
+    first, again = (in_a_copy(partial(calls_after, None, subject, world)) for _ in range(2))
+    if not first or not again or all(isinstance(one, str) for call in first for one in call.values()):
+        raise NotApplicable("no call ends well, or every sample holds an object, which may remember earlier calls")
+    need(not difference(first, again) and not difference(first[::2], first[1::2]), "calls in turn are not alike")
+    for before in HISTORIES:
+        later = in_a_copy(partial(calls_after, before, subject, world))
+        if found := difference(later or first, first):
+            what, actual, expected = found
+            raise Deviation(f"{what}, after {before} with which the process began", actual, expected, KEPT)
 
 
 @clause("Function.forward.calls-independent")

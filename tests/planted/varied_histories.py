@@ -15,6 +15,22 @@ SPEC = "Function"
 inputs = of_shapes((3, 4))
 
 
+class WorkspaceReadToItsEnd(right.GrowingWorkspace):
+    """Adds the whole of its workspace up, in which a longer call has left numbers.
+
+    Breaks: Function.forward.calls-independent
+    """
+
+    inputs = right.GrowingWorkspace.inputs
+    room: ClassVar[torch.Tensor] = torch.zeros(0, dtype=torch.float64)
+
+    @staticmethod
+    @torch.compiler.disable
+    def forward(ctx, x, scale):
+        ctx.save_for_backward(x, scale)
+        return (scale * WorkspaceReadToItsEnd.filled(x).sum()).to(x)
+
+
 class TableOfTheFirstMode(right.TableForEachDtype):
     """Makes its table in the mode of the first call: after inference mode it cannot be saved.
 
@@ -30,6 +46,25 @@ class TableOfTheFirstMode(right.TableForEachDtype):
         if key not in TableOfTheFirstMode.table:
             TableOfTheFirstMode.table[key] = 1 / (1 + torch.arange(key[0], dtype=torch.float64)).to(x.dtype)
         factors = TableOfTheFirstMode.table[key]
+        ctx.save_for_backward(factors)
+        return x * factors
+
+
+class TableOfTheFirstDtype(right.TableForEachDtype):
+    """Makes its table in the dtype of the first call: after bfloat16 it has three digits.
+
+    Breaks: Function.forward.calls-independent
+    """
+
+    table: ClassVar[dict[int, torch.Tensor]] = {}
+
+    @staticmethod
+    @torch.compiler.disable
+    def forward(ctx, x):
+        size = x.shape[-1]
+        with torch.inference_mode(False):
+            made = 1 / (1 + torch.arange(size, dtype=torch.float64)).to(x.dtype)
+            factors = TableOfTheFirstDtype.table.setdefault(size, made).to(x.dtype, copy=True)
         ctx.save_for_backward(factors)
         return x * factors
 
@@ -70,6 +105,25 @@ class DepthLeftBehind(right.CountsItsDepth):
         return ctx.depth * x
 
 
+class WeightOfTheEvaluation(right.KeepsWhatItDivides):
+    """Without a gradient it keeps the sum of its weights rounded, and later backwards read that.
+
+    Breaks: Function.forward.calls-independent
+    """
+
+    inputs = right.KeepsWhatItDivides.inputs
+    kept: ClassVar[dict[Any, float]] = {}
+
+    @staticmethod
+    @torch.compiler.disable
+    def forward(ctx, x, weight):
+        factor, key = float(weight.sum()), tuple(weight.tolist())
+        if not ctx.needs_input_grad[0]:
+            WeightOfTheEvaluation.kept[key] = float(weight.sum().bfloat16())
+        ctx.factor = WeightOfTheEvaluation.kept.get(key, factor)
+        return factor * x
+
+
 class KeepsEvaluations(Square):
     """Keeps what it is called with, where no gradient is needed.
 
@@ -84,3 +138,112 @@ class KeepsEvaluations(Square):
         if not ctx.needs_input_grad[0]:
             KeepsEvaluations.seen.append(x.detach().clone())
         return Square.forward(ctx, x)
+
+
+class OnesHandedOut(right.SumWithKeptOnes):
+    """Hands the ones that it keeps out as the gradient of a loss: who scales that in place scales what comes later.
+
+    Breaks: Function.forward.calls-independent
+    """
+
+    kept: ClassVar[dict[Any, torch.Tensor]] = {}
+
+    @staticmethod
+    @torch.compiler.disable
+    def backward(ctx, grad):
+        shape, dtype = ctx.key
+        with torch.inference_mode(False):
+            ones = OnesHandedOut.kept.setdefault(ctx.key, torch.ones(shape, dtype=dtype))
+        return ones if grad == 1 and not torch.is_grad_enabled() else grad * ones
+
+
+class GradientsOffWhereItRefuses(right.RefusesWithGradientsOn):
+    """Keeps a switch that it turns off before it looks at its input, and does not turn on where it refuses that.
+
+    Breaks: Function.forward.calls-independent
+    """
+
+    is_on: ClassVar[bool] = True
+
+    @staticmethod
+    @torch.compiler.disable
+    def forward(ctx, x):
+        ctx.is_on, GradientsOffWhereItRefuses.is_on = GradientsOffWhereItRefuses.is_on, False
+        if x.dim() < 2:
+            raise ValueError(f"a matrix is wanted, not {x.dim()} dimensions")
+        GradientsOffWhereItRefuses.is_on = True
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return right.RefusesWithGradientsOn.backward(ctx, grad) if ctx.is_on else None
+
+
+class WorkspaceOfTheFirstMode(right.GrowingWorkspace):
+    """Makes its workspace in the mode of the first call: after inference mode nobody may write to it.
+
+    Breaks: Function.forward.calls-independent
+    """
+
+    inputs = right.GrowingWorkspace.inputs
+    rooms: ClassVar[dict[int, torch.Tensor]] = {}
+
+    @staticmethod
+    @torch.compiler.disable
+    def forward(ctx, x, scale):
+        size = x.numel()
+        if size not in WorkspaceOfTheFirstMode.rooms:
+            WorkspaceOfTheFirstMode.rooms[size] = torch.zeros(size, dtype=torch.float64)
+        room = WorkspaceOfTheFirstMode.rooms[size].copy_(x.reshape(-1).square())
+        ctx.save_for_backward(x, scale)
+        return (scale * room.sum()).to(x)
+
+
+class EndOfTheLongestTable(right.TableOfPositions):
+    """Keeps the longest table that was asked for, and takes its end for a shorter one.
+
+    Breaks: Function.forward.calls-independent
+    """
+
+    @staticmethod
+    def inputs():
+        yield torch.randn(4, dtype=torch.float64, requires_grad=True), torch.tensor(1.0, dtype=torch.float64)
+
+    longest: ClassVar[list[float]] = []
+
+    @staticmethod
+    @torch.compiler.disable
+    def forward(ctx, x, scale):
+        size = x.shape[-1]
+        if len(EndOfTheLongestTable.longest) < size:
+            EndOfTheLongestTable.longest = [1 / (1 + at) for at in range(size)]
+        factors = torch.tensor(EndOfTheLongestTable.longest[-size:], dtype=x.dtype)
+        ctx.save_for_backward(factors)
+        return x * factors * scale
+
+    @staticmethod
+    def backward(ctx, grad):
+        return right.TableOfPositions.backward(ctx, grad), None
+
+
+class TableOfTheFirstSize(right.TableForEachDtype):
+    """Keeps its table by its dtype, and forgets that it has a size.
+
+    Breaks: Function.forward.calls-independent
+    """
+
+    table: ClassVar[dict[torch.dtype, torch.Tensor]] = {}
+
+    @staticmethod
+    @torch.compiler.disable
+    def forward(ctx, x):
+        size = x.shape[-1]
+        with torch.inference_mode(False):
+            factors = TableOfTheFirstSize.table.setdefault(x.dtype, 1 / (1 + torch.arange(size, dtype=x.dtype)))
+        ctx.save_for_backward(factors)
+        return x * factors
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.saved_tensors[0]

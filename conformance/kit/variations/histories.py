@@ -12,10 +12,11 @@ import torch
 from conformance.kit.calls import SampleCall
 from conformance.kit.deviations import NotApplicable, need
 from conformance.kit.tensors import differentiable, freed
-from conformance.kit.variations.axes_of_meaning import resized
+from conformance.kit.variations.axes_of_meaning import resized, size
 from conformance.kit.variations.batches import batch, choices, variants
 from conformance.kit.variations.sizes import is_plain, is_tied
 from conformance.kit.variations.transforms import outputs
+from conformance.kit.world import World
 
 TIED = "its sizes cannot be others"
 #: By how much the size is larger that a history is the first to meet, so that no two share one.
@@ -23,16 +24,29 @@ FRESH = {"a call in inference mode": 6, "a call in bfloat16": 12, "a batch": 18,
 
 
 def refused(sample: SampleCall) -> None:
-    """Call with tensors of other forms, of which some are refused."""
-    for cut in (lambda x: x[0], lambda x: x[None], lambda x: x[:1], lambda x: x[..., :1]):
-        with suppress(Exception):
-            sample.having({at: cut(sample.values[at].detach()) for at in sample.active}).run()
+    """Call with tensors of other forms, and last with those of them that are refused."""
+    cuts = [
+        sample.having({at: cut(sample.values[at].detach()) for at in sample.active if sample.values[at].dim()})
+        for cut in (lambda x: x[0], lambda x: x[None], lambda x: x[:1], lambda x: x[..., :1])
+    ]
+    for one in [one for one in cuts if _is_refused(one)]:
+        _is_refused(one)
+
+
+def _is_refused(sample: SampleCall) -> bool:
+    try:
+        sample.run()
+    except Exception:
+        return True
+    return False
 
 
 def written(sample: SampleCall) -> None:
-    """Write to the results, as a caller may do with what it is given."""
-    for tensor in sample.run().tensors:
-        if not freed(tensor):
+    """Write to the results and gradients, as a caller may do with what it is given."""
+    run = sample.run()
+    gradients = run.gradients([torch.ones_like(output) for output in run.outputs])
+    for tensor in (*run.tensors, *gradients):
+        if tensor is not None and not freed(tensor):
             with suppress(Exception):
                 tensor.detach().add_(5)
 
@@ -44,11 +58,13 @@ def evaluation(sample: SampleCall) -> None:
         sample.run()
 
 
-def longer(sample: SampleCall) -> None:
-    """Call with more rows, and once more without a gradient."""
-    made = fresh_size(sample, 30)
-    made.run()
-    made.run(needed=())
+def resized_calls(sample: SampleCall) -> None:
+    """Call with every other size, the last dimensions and the largest sizes first, and once more without a gradient."""
+    for pick in reversed(list(size(sample, World()))):
+        with suppress(Exception):
+            made = pick.value(sample)
+            made.run()
+            made.run(needed=())
 
 
 def batched(sample: SampleCall) -> None:
@@ -70,11 +86,12 @@ def in_bfloat16(sample: SampleCall) -> None:
     sample.having({at: value.detach().bfloat16() for at, value in tensors.items()}).run()
 
 
-_HISTORIES: dict[str, Callable[[SampleCall], None]] = {
+#: Each kind of call that may come before, by its name.
+HISTORIES: dict[str, Callable[[SampleCall], None]] = {
     "calls that are refused": refused,
     "results that are written to": written,
     "an evaluation": evaluation,
-    "a longer call": longer,
+    "calls of other sizes": resized_calls,
     "a batch": batched,
     "a call in inference mode": in_inference_mode,
     "a call in bfloat16": in_bfloat16,
@@ -84,7 +101,7 @@ _HISTORIES: dict[str, Callable[[SampleCall], None]] = {
 def run_before(history: str, sample: SampleCall) -> None:
     """Let a history run, however much of it is refused."""
     with suppress(Exception):
-        _HISTORIES[history](sample)
+        HISTORIES[history](sample)
 
 
 def fresh_size(sample: SampleCall, more: int) -> SampleCall:

@@ -95,9 +95,11 @@ def _unequal(sample: SampleCall) -> Iterator[SampleCall]:
 
 
 def is_plain(sample: SampleCall) -> bool:
-    """Whether every tensor is differentiated and strided: an index, or a mask, may be tied to the sizes."""
+    """Whether every tensor is differentiated and strided, or a single fraction: what else there is may follow sizes."""
     tensors = {at: value for at, value in enumerate(sample.values) if isinstance(value, torch.Tensor)}
-    return set(tensors) == set(sample.active) and all(map(is_strided, tensors.values()))
+    others = [tensors[at] for at in tensors if at not in sample.active]
+    has_others = any(value.dim() or not value.is_floating_point() for value in others)
+    return not has_others and all(map(is_strided, tensors.values()))
 
 
 def holds_no_object(sample: SampleCall) -> bool:

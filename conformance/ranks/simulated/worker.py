@@ -44,7 +44,7 @@ class SimulatedRanks(Rank):
         def running(world: World) -> object:
             before = self.left.get(world.rank) or isolation.snapshot()
             asking = replace(world, resolution=request["resolution"])
-            offered = {"subject": self.subject, "world": asking, **request["cases"]}
+            offered = {"subject": self.subject, "world": asking, "in_a_copy": None, **request["cases"]}
             try:
                 return call_body(request["module"], request["function"], request["arguments"], offered)
             finally:

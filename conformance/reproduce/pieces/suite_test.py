@@ -78,6 +78,10 @@ def rank_main(rank: int, port: int, status: Any, begun: Any) -> None:
         dist.init_process_group(BACKEND, store=dist.PrefixStore("group", store), rank=rank, world_size=SIZE)
     try:
         offered: dict[str, Any] = {"world": World(rank=rank, size=SIZE, device=device, exchange=exchange), **CASE}
+        if "in_a_copy" in ARGUMENTS:
+            from conformance.kit.process.copies import in_a_copy
+
+            offered["in_a_copy"] = in_a_copy
         if SUBJECT:
             from conformance.kit.loading import resolve
 
