@@ -19,6 +19,7 @@ def test_time_is_what_ranks_get_if_they_compute(monkeypatch, share, expected):
     now = [0.0]
     monkeypatch.setattr(clock, "monotonic", lambda: now[0])
     monkeypatch.setattr(procfs, "processor_seconds", lambda pid: now[0] * share)
+    monkeypatch.setattr(procfs, "would_run", lambda pid: share >= 0.25)
     running = RunningTime()
     running.read([1])
     for _ in range(21):
@@ -29,6 +30,18 @@ def test_time_is_what_ranks_get_if_they_compute(monkeypatch, share, expected):
         now[0] += TICK
         running.read([1])
     assert running.seconds - start == pytest.approx(20 * TICK * expected)
+
+
+def test_time_in_which_a_rank_waits_for_a_processor_is_not_its_own(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(clock, "monotonic", lambda: now[0])
+    monkeypatch.setattr(procfs, "processor_seconds", lambda pid: now[0] * 0.05)
+    monkeypatch.setattr(procfs, "would_run", lambda pid: True)
+    running = RunningTime()
+    for _ in range(41):
+        now[0] += TICK
+        running.read([1])
+    assert running.seconds == pytest.approx(41 * TICK * 0.05, abs=TICK)
 
 
 @pytest.mark.parametrize(("seconds", "samples"), [(0.1, 1), (0.001, 80)])

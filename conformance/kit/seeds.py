@@ -176,10 +176,14 @@ def _parts_of(value: Any) -> list[Any]:
     return list(getattr(value, "__dict__", {}).values())
 
 
-def _is_generator(value: Any) -> bool:
+def is_generator(value: Any) -> bool:
+    """Whether a value is a random number generator, of PyTorch, NumPy or Python."""
     numpy = numpy_random()
-    kinds = (torch.Generator, random.Random, *((numpy.Generator, numpy.RandomState) if numpy else ()))
-    return isinstance(value, kinds) and default_in_place_of(value) is not value
+    return isinstance(value, (torch.Generator, random.Random, *((numpy.Generator, numpy.RandomState) if numpy else ())))
+
+
+def _is_generator(value: Any) -> bool:
+    return is_generator(value) and default_in_place_of(value) is not value
 
 
 def _start(generator: Any, number: int) -> None:

@@ -57,6 +57,7 @@ def traits(value: torch.Tensor, constant: bool = True, empty: bool = False) -> s
     ([('is a permutation', 0), ('is unique', 0)], set())
     """
     plain = value.detach()
+    plain = to_double(plain) if plain.is_floating_point() else plain  # eight bits can be neither negated nor added
     found: set[Trait] = {(name, None) for name in _as_matrix(plain, empty)}
     if plain.dtype.is_complex:
         return found
@@ -110,7 +111,7 @@ def _as_numbers(value: torch.Tensor, empty: bool) -> Iterator[str]:
             yield "is all true"
         if not value.any():
             yield "is all false"
-    elif value.is_floating_point() and bool((value == value.round()).all()):
+    elif value.is_floating_point() and bool((to_double(value) == to_double(value).round()).all()):
         yield "is whole"
         if bool(((value == 0) | (value == 1)).all()):
             yield "is a mask"

@@ -73,5 +73,7 @@ class RunningTime:
         busiest = max((spent - self.taken.get(pid, spent) for pid, spent in taken.items()), default=0.0)
         self.last, self.taken = now, taken
         gap = gap if gap < 3 * TICK else TICK
-        self.seconds += min(busiest, gap) if busiest > COMPUTES * gap else gap
+        # One that waits for a processor is no more stuck than one that has it.
+        computes = busiest > COMPUTES * gap or any(map(procfs.would_run, taken))
+        self.seconds += min(busiest, gap) if computes else gap
         return self.seconds

@@ -13,7 +13,7 @@ from conformance.kit.calls import differentiated
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
 from conformance.kit.subject import Subject
-from conformance.kit.variations.variants import draws_by_its_own
+from conformance.kit.variations.variants import holds_generator
 from conformance.kit.variations.ways import by_way_of, works_in_place
 from conformance.kit.world import World
 
@@ -23,7 +23,7 @@ def test_gradients_are_the_same_under_checkpoint(subject: Subject, world: World)
     """Run again in backward, forward leads to the same gradients, or an error comes."""
     compared = 0
     for sample, _ in differentiated(subject, world):
-        if draws_by_its_own(sample, world) or works_in_place(sample, world) or not set(sample.active) <= sample.top:
+        if holds_generator(sample) or works_in_place(sample, world) or not set(sample.active) <= sample.top:
             continue
         run = sample.run()
         if not isinstance(run.result, torch.Tensor | tuple):

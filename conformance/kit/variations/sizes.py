@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from conformance.kit.calls import SampleCall
-from conformance.kit.tensors import is_strided
+from conformance.kit.tensors import is_strided, to_double
 from conformance.kit.traits import is_symmetric
 from conformance.kit.variations.meaning import meant
 
@@ -149,10 +149,12 @@ def stretched(value: torch.Tensor, dim: int, size: int) -> torch.Tensor:
     tensor([1., 2., 3.])
     """
     if value.shape[dim] == 1:
-        value = torch.cat([value, value / 2], dim)
+        value = torch.cat([value, (to_double(value) / 2).to(value.dtype)], dim)
     last = value.shape[dim] - 1
     at = torch.linspace(0, last, size, dtype=torch.float64, device=value.device)
     before = at.long().clamp(max=last - 1)
     shape = [size if other == dim else 1 for other in range(value.dim())]
-    weight = (at - before).to(value.dtype).view(shape)
-    return value.index_select(dim, before) * (1 - weight) + value.index_select(dim, before + 1) * weight
+    weight = (at - before).view(shape)
+    wide = to_double(value)  # eight bits cannot be added
+    made = wide.index_select(dim, before) * (1 - weight) + wide.index_select(dim, before + 1) * weight
+    return made.to(value.dtype)

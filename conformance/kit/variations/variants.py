@@ -190,9 +190,9 @@ def draws(sample: SampleCall, world: World) -> bool:
     return any(world.exchange(not alike))
 
 
-def draws_by_its_own(sample: SampleCall, world: World) -> bool:
-    """Whether a call draws from a generator that the caller holds, whose state is the caller's affair."""
-    return bool(seeds.held(sample.holders)) and draws(sample, world)
+def holds_generator(sample: SampleCall) -> bool:
+    """Whether the caller holds a generator that a call may draw from: its state is the caller's affair."""
+    return any(map(seeds.is_generator, sample.values)) or bool(seeds.held(sample.holders))
 
 
 def draws_by_any_seed(sample: SampleCall, world: World) -> bool:
