@@ -232,3 +232,22 @@ class PowersOfTwoAlone(SineInPairs):
         if size & (size - 1) or not size:
             raise ValueError(f"the length has to be a power of two, not {size}")
         return SineInPairs.forward(ctx, x)
+
+
+class LargestOfEachTwo(Function):
+    """The largest of each two columns; one that is left over gets no gradient."""
+
+    inputs = of_shapes((2, 3, 8))
+
+    @staticmethod
+    def forward(ctx, x):
+        largest, places = torch.nn.functional.max_pool1d(x, 2, return_indices=True)
+        ctx.columns = x.shape[-1]
+        ctx.save_for_backward(places)
+        return largest
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (places,) = ctx.saved_tensors
+        return grad.new_zeros(*grad.shape[:-1], ctx.columns).scatter_(-1, places, grad)
