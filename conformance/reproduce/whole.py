@@ -26,6 +26,8 @@ ALWAYS = (
     "conformance.kit.world",
     "conformance.kit.process_groups",
 )
+#: What tests need that ask copies of their process.
+COPIES = "conformance.kit.process.copies"
 #: What the subject's module may import from the package itself; of these, a script's test needs the first two.
 FACE = """\
 from conformance.kit.process_groups import GROUP
@@ -77,6 +79,8 @@ def embedded(planned: PlannedTest) -> str:
     names = [planned.test.module, *_needed(planned.test.file), *ALWAYS]
     for always in ALWAYS:
         names += _needed(_file(always))
+    if planned.test.is_fresh:
+        names += [COPIES, *_needed(_file(COPIES))]
     own = planned.subject.reference.partition(":")[0] if planned.subject else ""
     if own.startswith("published."):  # an adapter of ours
         names += [own, *_needed(_file(own))]

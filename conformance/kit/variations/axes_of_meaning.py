@@ -145,7 +145,7 @@ def _numbers(sample: SampleCall, at: int, value: Any) -> Iterator[tuple[str, Any
     if type(value) is float:
         for other in (value * 1.7 or 0.4, value * 0.6 or 0.7):
             yield f"{other:.6g} instead of {value:g}", other
-    elif type(value) is int and value in NEXT:
+    elif type(value) is int and value in NEXT and not sample.subject.gathers:  # it may be the number of a rank
         yield from ((f"{other} instead of {value}", other) for other in NEXT[value])
     is_constant = isinstance(value, torch.Tensor) and at not in (*sample.active, *sample.of_modules)
     if is_constant and is_strided(value) and value.numel() > 1:
