@@ -8,12 +8,12 @@ from typing import Any
 
 from conformance.kit import expect
 from conformance.kit.deviations import Deviation, NotApplicable, need
+from conformance.kit.first_calls import calls_after, difference
 from conformance.kit.judged import is_derivative, need_numeric
 from conformance.kit.marks import cases, clause, ranks
 from conformance.kit.numerics.gradient_checks import expect_derivative
 from conformance.kit.probe import Probe
 from conformance.kit.subject import Subject
-from conformance.kit.variations.first_calls import calls_after, difference
 from conformance.kit.variations.histories import FRESH, HISTORIES, fresh_size, run_before
 from conformance.kit.variations.sizes import holds_no_object
 from conformance.kit.world import World
