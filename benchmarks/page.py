@@ -19,7 +19,7 @@ HEAD = """# How fast it is
 The commands that are compared take turns, for several rounds. A figure is the median of the rounds, with the smallest
 and the largest in brackets; a ratio is the median of the ratios of each round, so a machine that slows down halfway
 treats all of them alike. No test passes or fails by its time. Not everything was measured on one day, nor on one
-machine: each goal has its day, and each section says below its tables where it was measured.
+machine: each goal has its date, and each section names its machine below its tables.
 """
 
 
@@ -197,7 +197,7 @@ def _leaks(rows: list[dict[str, int]]) -> list[str]:
         )
         for row in rows
     ]
-    text = "What a run holds after so many tests on two ranks; every hundredth test kills a rank.\n"
+    text = "Resources of a run after some numbers of tests on two ranks; every hundredth test kills a rank.\n"
     return ["## A long run\n", text, table(("tests", *names), cells)]
 
 
