@@ -117,7 +117,7 @@ def test_one_rank_gets_its_whole_gradient(subject: Subject, world: World) -> Non
         actual = subject(tensor, Launch(1, 0))
     except Exception as error:
         raise NotApplicable(f"forward fails without a process group, so there is no gradient: {error}") from error
-    # What backward raises is an error and no Deviation: PyTorch's own words may say that another clause is broken.
+    # An exception from backward is an error, not a Deviation: PyTorch's message may name another broken clause.
     with collectives.counted() as calls:
         actual.backward(grad.clone())
     expect.equal(calls, [], "collectives that one rank starts")
@@ -154,7 +154,7 @@ def test_result_shares_no_memory(subject: Subject, world: World, requires_grad: 
 @clause("AllGather.backward.none-for-args")
 @ranks(1, 2, 3)
 def test_args_get_no_gradient(subject: Subject, world: World) -> None:
-    """What backward returns for args is None, wherever args stand among the inputs, and autograd takes it."""
+    """Backward returns None for args, at any position among the inputs, and autograd accepts it."""
     tensor, args = held(world, (2, 3), torch.float64)[world.rank].requires_grad_(), launch(world)
     refusal = ""
     with witnessing(*function_classes(subject, lambda: subject(tensor, args))) as witness:

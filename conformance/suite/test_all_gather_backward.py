@@ -42,7 +42,7 @@ def _expect_slice(world: World, actual: torch.Tensor | None, table: Table, what:
 @ranks(1, 2, 3, 4)
 @cases(dtype=["float64", "float32", "complex128"])
 def test_gradient_is_this_rank_s_rows(subject: Subject, world: World, dtype: str) -> None:
-    """The gradient is the rows of the incoming gradient that stand where this rank's tensor stands, unreduced."""
+    """The gradient is this rank's rows of the incoming gradient, not reduced."""
     kind = getattr(torch, dtype)
     x, table = _leaf(world, (2, 3), kind), cotangents(world, (2, 3), kind)
     actual = gradient(subject(x, launch(world)), x, torch.cat(table[world.rank]))

@@ -10,8 +10,8 @@ from conformance.kit.marks import cases, clause, deadline, ranks
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
 
-#: What the odd rank gives, and what the others give; the same number of elements or of bytes makes it hard to notice.
-#: Those come first that end at once if nobody notices: the others may crash, or hang.
+#: Inputs of the odd rank and of the others; equal numbers of elements or bytes make the mismatch hard to notice.
+#: First those that end at once if undetected: the others may crash, or hang.
 SHAPES = {
     "transposed": ((2, 3), (3, 2)),
     "other number of dimensions": ((4,), (2, 2)),

@@ -82,7 +82,7 @@ Gather = Callable[[torch.Tensor], tuple[torch.Tensor, ...]]
 
 
 def _sample_by_sample(gather: Gather, in_dim: int) -> Gather:
-    """What vmap stands for: one call for each sample, the results stacked."""
+    """Compute what vmap must give: one call for each sample, the results stacked."""
 
     def loop(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         calls = [gather(sample) for sample in x.unbind(in_dim)]

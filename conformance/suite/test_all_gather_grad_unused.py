@@ -1,8 +1,8 @@
-"""AllGatherGradAutograd, backward: entries that nobody asks for, and gathers that need no gradient.
+"""AllGatherGradAutograd, backward: unused entries, and gathers that need no gradient.
 
-A sum over ranks needs every rank: a rank whose loss is not connected to the gather never comes to its backward
-pass, and no implementation could help that. What is asked is this: as long as every rank's backward pass reaches
-the gather, it may reach it by any of the entries, by none with a weight other than zero, or with no gradient at all.
+A sum over ranks needs every rank: a rank whose loss is not connected to the gather never enters its backward pass, and
+no implementation can change that. Required is this: if every rank's backward pass reaches the gather, it may do so by
+any of the entries, only by entries with weight zero, or without any gradient.
 """
 
 from __future__ import annotations

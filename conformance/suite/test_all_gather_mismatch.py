@@ -12,7 +12,7 @@ from conformance.kit.specs import Launch
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
 
-#: What the odd rank gives, and what the others give; the same number of elements makes it hard to notice.
+#: Inputs of the odd rank and of the others; equal numbers of elements make the mismatch hard to notice.
 SHAPES = {
     "transposed": ((2, 3), (3, 2)),
     "other number of dimensions": ((4,), (2, 2)),

@@ -74,7 +74,7 @@ def test_tangents_are_joined_under_func_jvp(subject: Subject, world: World) -> N
 
 
 def _sample_by_sample(gather: Callable[[torch.Tensor], Any], in_dim: int) -> Callable[[torch.Tensor], torch.Tensor]:
-    """What vmap stands for: one call for each sample, the results stacked."""
+    """Compute what vmap must give: one call for each sample, the results stacked."""
     return lambda tensor: torch.stack([gather(sample) for sample in tensor.unbind(in_dim)])
 
 

@@ -1,4 +1,4 @@
-"""``backward`` as a call: whatever it is handed, however often, the gradients are right and all else is left alone."""
+"""Call ``backward`` in many ways and repeatedly: gradients are right, and nothing else changes."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class _Second:
         return cls(run, cotangents, weights, first, by_input, found[len(leaves) :], False)
 
     def findings(self, world: World, inputs: bool) -> list[tuple[str, Comparison]]:
-        """What differences say along all inputs, and along all incoming gradients."""
+        """Compute slopes by differences along all inputs, and along all incoming gradients."""
         point, still = self.run.sample, [torch.zeros_like(cotangent) for cotangent in self.cotangents]
         drawn = {at: direction(world, point.values[at].detach(), "input", at) for at in self.run.leaves}
         steps = {at: kept_symmetric(self.run, at, move, self.gradients.get(at)) for at, move in drawn.items()}
@@ -132,6 +132,6 @@ def _pulled(
     assert isinstance(loss, torch.Tensor)
     if not loss.requires_grad:
         return [None] * len(inputs)
-    # Not torch.autograd.grad: it would step around the node that refuses, since nothing asked for lies behind it.
+    # Not torch.autograd.grad: it would skip the node that refuses, since no requested gradient is behind it.
     torch.autograd.backward(loss)
     return [tensor.grad for tensor in inputs]

@@ -28,13 +28,13 @@ from conformance.kit.world import World
 MEDDLED = "backward writes grad itself, as an inner backward pass does, or returns what it finds there"
 #: The factor by which a gradient scaler multiplies the loss at first.
 LOSS_SCALE = 65536.0
-#: How far gradients that should agree may be apart, next to their size: what is looked for is wrong and not imprecise.
+#: Relative tolerance between gradients that should agree: wide, since errors are searched, not imprecision.
 NEAR = 0.01
 
 
 @clause("Function.backward.gradient")
 def test_gradient_is_the_derivative(subject: Subject, world: World) -> str:
-    """The gradient of every input is the derivative, as finely as is asked for, by an oracle that can see that."""
+    """The gradient of every input is the derivative, to the required resolution, by an oracle that reaches it."""
     need(subject.gradient_kind != "spec", OWN)
     need(subject.gradient_kind == "numeric", "its gradient is a declared one")
     with explained(subject, world, "backward", differentiate):
@@ -136,7 +136,7 @@ def test_gradient_is_added_to_the_one_that_is_there(subject: Subject, world: Wor
 def _accumulated(
     sample: SampleCall, cotangents: list[torch.Tensor], held: dict[int, torch.Tensor]
 ) -> list[torch.Tensor | None]:
-    """What the grad of each leaf is after a backward pass, in a call with the leaves themselves."""
+    """Return the grad of each leaf after a backward pass, in a call with the leaves themselves."""
     leaves = {at: sample.values[at].detach().clone().requires_grad_() for at in sample.active}
     for at, gradient in held.items():
         leaves[at].grad = gradient.clone()

@@ -24,7 +24,7 @@ from conformance.kit.variations.meaning import meant
 from conformance.kit.variations.variants import draws, longer, moved_apart
 from conformance.kit.world import World
 
-#: So many inputs are moved, one at a time.
+#: How many inputs are moved, one at a time.
 MOVED = 4
 KEPT = "backward reads what the last forward left on the class or in its module, and not its own call's"
 BY_IDENTITY = "something is kept by the tensor's address or on the tensor, and found again"

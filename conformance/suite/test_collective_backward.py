@@ -26,7 +26,7 @@ from conformance.kit.world import World
 
 #: The types that the gradient of a tensor may have. Of a share of a sum it is the same on every rank: R or I.
 GRADIENT_TYPES = {Type.R: (Type.P,), Type.I: (Type.I,), Type.V: (Type.V,), Type.P: (Type.R, Type.I)}
-#: What a rank says whose gradient cannot be differentiated because it is a constant.
+#: Message of a rank whose gradient cannot be differentiated because it is a constant.
 NO_GRAPH = "no gradient has a graph"
 #: Gloo writes a result beside autograd, which notices or not, on each rank anew: so often ranks are to be at odds.
 TIMES = 3
@@ -87,7 +87,7 @@ def _with_zeros(given: Cotangents, results: Sequence[torch.Tensor]) -> Cotangent
 @clause("Collective.backward.twice")
 @ranks(2, 3)
 def test_second_derivative_is_right_or_refused(subject: Subject, world: World) -> None:
-    """The gradient, as a collective with types of its own, has the gradient that they owe; or all ranks refuse."""
+    """The gradient, as a collective with types of its own, has the right gradient for these; or all ranks refuse."""
     for claim in claims(subject, world):
         signature, look = signature_of(claim), claim.look
         assert look is not None

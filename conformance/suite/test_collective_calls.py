@@ -34,7 +34,7 @@ from conformance.kit.typed_values import cotangent
 from conformance.kit.world import World
 
 Data = Callable[[torch.Tensor], torch.Tensor]
-#: What a gradient is to be on one rank; if it is wrong among several too, that is told once.
+#: The expected gradient on one rank; if it is wrong among several too, that is reported once.
 AS_AMONG_SEVERAL = "; see Collective.backward.gradient"
 #: A send on one rank is a receive on another: only what all ranks call together can be compared.
 POINT_TO_POINT = re.compile(r"send|recv")

@@ -30,7 +30,7 @@ from conformance.kit.typed_values import Ranks, cotangent
 from conformance.kit.world import World
 
 NO_GROUP = "GROUP is not among its arguments: it works in the group of all ranks alone"
-#: What a call gave: what each tensor is, and every rank's tensors, in the order of a group.
+#: Outcome of a call: the name of each tensor, and every rank's tensors, in the order of a group.
 Seen = tuple[list[str], list[list[torch.Tensor | None]]]
 
 
@@ -96,11 +96,11 @@ def _seen(claim: Claim, members: Ranks, group: Any) -> Seen:
 
 
 def _why_not(claim: Claim, members: Ranks, group: Any) -> str:
-    """What is wrong with the gradients in a group."""
+    """Say what is wrong with the gradients in a group."""
     call = claim.call.along_two()
     run, samples = call.in_group(group), members.agreed(call.samples())
     signature = in_smaller_group(claim, len(run(by_types(samples, signature_of(claim), members.rank))))
-    # A kink at the sample is none near it.
+    # A kink at the sample is not a kink near it.
     for point in (samples, moved(samples)):
         (found,) = kept_of(members, run, point, len(signature.results), call.precision, [signature])
         if found.kept:

@@ -19,7 +19,7 @@ from conformance.kit.variations.layouts import LAYOUTS, lies_otherwise
 from conformance.kit.world import SPOILED, World
 
 EXPANDED = "expanded from one number"
-#: What came of a call: the results, or the error.
+#: Outcome of a call: the results, or the error.
 Ended = list[torch.Tensor] | Exception
 
 
@@ -68,7 +68,7 @@ def test_gradients_of_any_layout(subject: Subject, world: World, layout: str, wh
 def _cotangents(
     claim: Claim, world: World, layout: str
 ) -> Iterator[tuple[list[torch.Tensor], list[torch.Tensor | None]]]:
-    """What this rank holds, and a contiguous gradient for one result at a time."""
+    """Return this rank's tensors, and a contiguous gradient for one result at a time."""
     signature, look = signature_of(claim), claim.look
     assert look is not None
     mine = by_types(all_ranks(world).agreed(claim.call.samples()), signature, world.rank)

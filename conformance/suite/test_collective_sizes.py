@@ -27,7 +27,7 @@ from conformance.kit.world import World
 @clause("Collective.backward.gradient")
 @ranks(2, 3)
 def test_gradients_of_longer_tensors(subject: Subject, world: World) -> None:
-    """With over a thousand elements, gradients are those that the types owe too."""
+    """With over a thousand elements, gradients still follow from the types."""
     found = [(claim, signature_of(claim)) for claim in claims(subject, world)]
     right = [
         (claim, signature)
@@ -84,13 +84,13 @@ def _whole_gradients(call: TensorCall, signature: Signature, world: World) -> li
 
 
 def _lengthened(claim: Claim, world: World) -> TensorCall | None:
-    """The call with longer tensors; None on every rank if there is none on one: numbers may differ from it."""
+    """Return the call with longer tensors; None on every rank if one rank has none: numbers may differ."""
     call = claim.call.lengthened()
     return call if all(world.exchange(call is not None)) else None
 
 
 def _longer(claim: Claim, signature: Signature, world: World) -> Claim | None:
-    """The same claim about longer tensors; None if they are refused."""
+    """Return the same claim about longer tensors; None if they are refused."""
     call = _lengthened(claim, world)
     if call is None or world.try_call(_along_directions, call, signature, world) is None:
         return None

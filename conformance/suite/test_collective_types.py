@@ -91,7 +91,7 @@ def _read_at_once(claim: Claim, world: World) -> Claim:
 @clause("Collective.forward.types")
 @ranks(2, 3)
 def test_shares_count_by_their_sum(subject: Subject, world: World) -> None:
-    """What one rank holds more of an argument of type P, and another one less, changes nothing."""
+    """Moving a part of an argument of type P from one rank to another changes nothing."""
     _need_types(subject, world)
     tried = False
     for claim in claims(subject, world):
@@ -127,7 +127,7 @@ def _need_types(subject: Subject, world: World) -> None:
 def _told_apart(
     claim: Claim, signature: Signature, before: Sequence[Sequence[object]], after: Sequence[Sequence[object]]
 ) -> tuple[str, str, str] | None:
-    """How results differ between two ways to deal out the same sums: what was compared, actual and expected."""
+    """Compare results between two distributions of the same sums: name, actual and expected."""
     for result, kind in enumerate(signature.results):
         one, other = ([_wide(rank[result]) for rank in ranks] for ranks in (before, after))
         if kind is Type.P:
@@ -135,7 +135,7 @@ def _told_apart(
         for rank, (expected, actual) in enumerate(zip(one, other, strict=True)):
             largest = float(expected.abs().max()) if expected.numel() else 0.0
             where = "added up over all ranks" if kind is Type.P else f"on rank {rank}"
-            # Many add up in single precision, whatever they are given.
+            # Many Functions add up in single precision, whatever the dtype of their inputs.
             near = NEAR * max(claim.call.precision, SINGLE) * (1 + largest)
             if not torch.allclose(actual, expected, rtol=0, atol=near):
                 return (
@@ -156,7 +156,7 @@ def _wide(value: object) -> torch.Tensor:
 @ranks(2, 3)
 @cases(dtype=["float64", "float32", "bfloat16"])
 def test_gradients_are_those_owed(subject: Subject, world: World, dtype: str) -> None:
-    """Every gradient is what differences over all ranks together say that its types owe."""
+    """Every gradient is the one that differences over all ranks give for its types."""
     for at, claim in enumerate(claims(subject, world, dtype)):
         if claim.signature is None:
             raise Deviation(f"signatures that {claim.call.label} keeps", "none", "some: give one with types=")
@@ -168,7 +168,7 @@ def test_gradients_are_those_owed(subject: Subject, world: World, dtype: str) ->
 
 
 def _in_double(claim: Claim, exact: Claim, world: World) -> tuple[Claim, str] | None:
-    """The same claim in double precision and what is wrong there, if it is: coarse numbers are near many others."""
+    """Judge the same claim in double precision, and say what is wrong there: coarse numbers fit too many claims."""
     if claim.call.dtype == exact.call.dtype or claim.signature != exact.signature or exact.ranks_that_differ():
         return None
     why = wrong_gradient(exact, world)

@@ -32,7 +32,7 @@ def test_compiled_it_gives_the_same(subject: Subject, world: World) -> str:
                 continue
             compared += 1
             run, actual = found
-            # Where there is no gradient at all, the compiler leaves the graph away: it would lead nowhere.
+            # Without any gradient, the compiler omits the graph.
             expect.that(
                 run.places == right.places or all(gradient is None for gradient in given),
                 f"outputs of {sample.label} with a graph, compiled",

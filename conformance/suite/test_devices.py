@@ -1,4 +1,4 @@
-"""A call on an accelerator: the numbers of the CPU, in whatever stream."""
+"""Compare calls on an accelerator with the CPU, in any stream."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from conformance.kit.subject import Subject
 from conformance.kit.variations.variants import draws, farthest
 from conformance.kit.world import World
 
-#: How far a device may be from the CPU, next to the size of a value: what is looked for is wrong and not imprecise.
+#: Relative tolerance between a device and the CPU: wide, since errors are searched, not imprecision.
 NEAR, NEAR_IN_HALF = 0.01, 0.5
 LATE = "it reads what the device has not computed yet: wait for the stream, or do not compute in another one"
 STREAM = "it computes in the default stream, which does not wait for the caller's"
@@ -87,7 +87,7 @@ class _Waiting(OperationMode):
 
 
 def _is_right_waiting(sample: SampleCall, right: Sequence[Result], world: World) -> bool:
-    """Whether the call is right when it cannot read anything too early, whatever it does."""
+    """Tell whether the call is right if nothing can be read too early."""
 
     def waiting() -> list[Result]:
         with _Waiting():

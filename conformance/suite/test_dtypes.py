@@ -95,10 +95,10 @@ def _by_dtype(point: SampleCall, world: World, dtype: torch.dtype) -> Mismatch |
 
 
 def _left_by_rounding(high: SampleCall, found: Found, dtype: torch.dtype, largest: float, world: World) -> list[float]:
-    """How far each gradient may be from one that is zero, next to what it was summed up from.
+    """Return how far each gradient may be from zero, relative to its summands.
 
-    A bias before a normalization makes no difference, so that all of its gradient cancels but what was rounded, which
-    differs from point to point.
+    A bias before a normalization makes no difference: its gradient cancels except for rounding, which differs from
+    point to point.
     """
     _, cotangents, actual, right = found
     eps = torch.finfo(dtype).eps

@@ -1,4 +1,4 @@
-"""What PyTorch promises about what apply hands out, and what stays on ctx."""
+"""What PyTorch promises about the results of apply, and about attributes of ctx."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def test_a_pack_hook_may_not_change_its_tensor(world: World, form: str) -> None:
 @clause("Function.save_for_backward.hooks-refused")
 @cases(form=["combined", "separate"], inside=[True, False])
 def test_hooks_that_are_disabled_raise(world: World, form: str, inside: bool) -> None:
-    """Hooks are set where they are disabled, or a tensor is saved under hooks where they are disabled by now."""
+    """Hooks that are set while disabled raise, and so does saving a tensor under hooks that were disabled since."""
     hooks = torch.autograd.graph.saved_tensors_hooks(lambda one: one, lambda one: one)
     disabled = torch.autograd.graph.disable_saved_tensors_hooks("not here")
     outer, inner = (disabled, hooks) if inside else (hooks, disabled)

@@ -128,7 +128,7 @@ def test_marked_outputs_need_no_grad(world: World, form: str) -> None:
     for marked in MARKED:
         for place, output in enumerate(function.apply(leaf(world, 3.0, 1.0, 2.0), *marked)):
             if place == 2 and place not in marked:
-                continue  # an integer tensor: nobody promises anything about it
+                continue  # an integer tensor: there is no promise about it
             expected, where = place not in marked, f"output {place}, with {marked} marked"
             expect.equal(output.requires_grad, expected, f"requires_grad that PyTorch gave to {where}")
             expect.equal(output.grad_fn is not None, expected, f"whether PyTorch gave a grad_fn to {where}")

@@ -1,4 +1,4 @@
-"""What PyTorch promises about set_materialize_grads: what stands for a gradient or tangent that nobody made."""
+"""What PyTorch promises about set_materialize_grads: whether missing gradients and tangents arrive as zeros or None."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _asked(value: bool) -> Keep:
 
 
 def _gradients(world: World, form: str, keep: Keep) -> list[tuple[set[int], tuple[Any, ...]]]:
-    """What backward got, for each choice of outputs that a loss used; the outputs have shapes (2,), () and (1, 3)."""
+    """Return the arguments of backward for each choice of outputs that a loss uses; shapes (2,), () and (1, 3)."""
     seen: list[tuple[Any, ...]] = []
 
     def compute(x: Any) -> Any:
@@ -40,7 +40,7 @@ def _gradients(world: World, form: str, keep: Keep) -> list[tuple[set[int], tupl
 
 
 def _tangents(world: World, form: str, keep: Keep) -> list[tuple[set[int], tuple[Any, ...]]]:
-    """What jvp got, for each choice of inputs that have a tangent; the inputs have shapes (2,), () and (1, 3)."""
+    """Return the arguments of jvp for each choice of inputs that have a tangent; shapes (2,), () and (1, 3)."""
     seen: list[tuple[Any, ...]] = []
 
     def jvp(ctx: Any, *tangents: Any) -> Any:
@@ -85,7 +85,7 @@ def _expect_ones_and_nones(world: World, received: list[tuple[set[int], tuple[An
 @clause("Function.set_materialize_grads.default")
 @cases(form=["combined", "separate"])
 def test_gradients_are_zeros_by_default(world: World, form: str) -> None:
-    """A class that never asked gets zeros in backward for outputs that no loss used."""
+    """By default, backward gets zeros for outputs that no loss used."""
     received = _gradients(world, form, nothing)
     _expect_ones_and_zeros(world, received, "PyTorch handed to backward, nothing having been asked for,")
 
@@ -93,7 +93,7 @@ def test_gradients_are_zeros_by_default(world: World, form: str) -> None:
 @clause("Function.set_materialize_grads.default")
 @cases(form=["combined", "separate"])
 def test_tangents_are_zeros_by_default(world: World, form: str) -> None:
-    """A class that never asked gets zeros in jvp for inputs that have no tangent."""
+    """By default, jvp gets zeros for inputs that have no tangent."""
     received = _tangents(world, form, nothing)
     _expect_ones_and_zeros(world, received, "PyTorch handed to jvp, nothing having been asked for,")
 
@@ -117,7 +117,7 @@ def test_tangents_are_zeros_when_asked(world: World, form: str) -> None:
 @clause("Function.set_materialize_grads.zeros")
 @cases(form=["combined", "separate"])
 def test_zeros_whatever_another_class_asked_for(world: World, form: str) -> None:
-    """With True backward gets zeros also after other classes, and other calls, asked for None."""
+    """With True, backward gets zeros even after other classes and other calls have chosen None."""
     _gradients(world, form, _asked(False))
     received = _gradients(world, form, _asked(True))
     _expect_ones_and_zeros(world, received, "PyTorch handed to backward after set_materialize_grads(True)")

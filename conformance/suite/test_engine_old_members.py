@@ -13,7 +13,7 @@ from conformance.kit.world import World
 
 
 def _warned(action: Any) -> tuple[Any, list[type[Warning]]]:
-    """What the action gives, and the categories of the warnings it makes."""
+    """Return the action's result, and the categories of its warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         value = action()

@@ -1,4 +1,4 @@
-"""What PyTorch promises about vmap: which classes it takes, what it hands to them, what it makes of their results."""
+"""What PyTorch promises about vmap: which classes it accepts, what it passes to them, how it uses their results."""
 
 from __future__ import annotations
 

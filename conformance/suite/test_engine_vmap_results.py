@@ -68,12 +68,12 @@ def test_outputs_that_are_no_tensors_pass(world: World) -> None:
 
 
 def _wave(x: Any, w: Any, n: Any) -> Any:
-    """What the Function below computes, in plain operations."""
+    """Compute the same as the Function below, in plain operations."""
     return x.sin() * w * n, (x * w).sum()
 
 
 def _generated() -> Any:
-    """The same as a Function with its own derivatives and a vmap rule that PyTorch generates."""
+    """The same, as a Function with its own derivatives and a vmap rule that PyTorch generates."""
 
     def keep(ctx: Any, inputs: Any, output: Any) -> None:
         ctx.save_for_backward(*inputs[:2])

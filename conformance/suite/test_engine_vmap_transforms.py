@@ -37,7 +37,7 @@ def _square(rule: list[tuple[Any, ...]]) -> Any:
 @clause("Function.vmap.transforms")
 @cases(transform=["vmap of vmap", "gradient of vmap", "vmap of gradient", "vmap of jvp"])
 def test_the_rule_is_used_among_transforms(world: World, transform: str) -> None:
-    """The result is right, and came of the rule."""
+    """The result is right, and the class's rule made it."""
     rule: list[tuple[Any, ...]] = []
     function = _square(rule).apply
     func, vmap, ones = torch.func, torch.vmap, tensor(world, 1.0, 1.0)

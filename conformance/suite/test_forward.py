@@ -118,7 +118,7 @@ def _once(sample: SampleCall, world: World, how: str) -> None:
     made: list[Any] = [*run.tensors]
     if how == "forward and backward" and run.outputs:
         made += run.gradients(run.cotangents(world))
-    if dist.is_initialized():  # what a collective is still filling is kept for it until somebody reads it
+    if dist.is_initialized():  # a tensor that a collective still fills is kept alive until it is read
         _ = [tensor.clone() for tensor in made if tensor is not None]
 
 
@@ -135,7 +135,7 @@ def test_same_inputs_give_the_same(subject: Subject, world: World) -> None:
 
 
 def _expect_same(actual: torch.Tensor, expected: torch.Tensor, what: str) -> None:
-    """On the CPU bit for bit; kernels of accelerators add up in whatever order their threads come."""
+    """On the CPU bit for bit; kernels of accelerators add up in the order of their threads."""
     (expect.equal if expected.device.type == "cpu" else expect.close)(actual, expected, what)
 
 
@@ -179,7 +179,7 @@ def test_unusual_settings_are_left_as_found(subject: Subject, world: World) -> N
 
 
 def _states_after(sample: SampleCall, world: World, seed: int, seed_of_backward: int | None = None) -> dict[str, Any]:
-    """The states of all generators after a call that began with them seeded, and so did its backward if asked."""
+    """Return the states of all generators after a seeded call, and after its backward if requested."""
     run = sample.run(seed=seed)
     after_forward = torch.get_rng_state()
     if run.outputs:

@@ -120,7 +120,7 @@ def test_any_incoming_gradient_is_scaled(subject: Subject, world: World) -> None
 @clause("GradFactor.backward.none-for-f")
 @cases(f=[0.5, 2, 1.0])
 def test_none_for_the_factor(subject: Subject, world: World, f: float) -> None:
-    """What backward returns for f is None, wherever f stands among the inputs."""
+    """Backward returns None for f, at any position among the inputs."""
     x = world.tensor(0, (3,), torch.float64, "x").requires_grad_()
     error = None
     with witnessing(*function_classes(subject, lambda: subject(x, f))) as witness:

@@ -41,7 +41,7 @@ def test_it_takes_one_value_for_each_input(subject: Subject, world: World) -> No
 
 @clause("Function.jvp.count")
 def test_one_value_for_each_output(subject: Subject, world: World) -> None:
-    """What jvp returns has a value for each one that forward returned."""
+    """A call of jvp returns one value for each output of forward."""
     need(subject.defines("jvp"), NO_JVP)
     recorded, notes = recording(subject, "forward", "jvp")
     error: Exception | None = None

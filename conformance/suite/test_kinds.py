@@ -55,7 +55,7 @@ def _lazy(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _by_memory(tensor: torch.Tensor) -> torch.Tensor:
-    """What stands in the memory of the lazy form of a tensor."""
+    """Return the memory of the lazy form of a tensor."""
     return tensor.conj().resolve_conj() if tensor.dtype.is_complex else -tensor
 
 
@@ -98,7 +98,7 @@ def test_results_on_the_meta_device_are_laid_out_alike(subject: Subject, world: 
 
 
 def _on_meta_or_why_not(sample: SampleCall) -> tuple[list[torch.Tensor], str]:
-    """The results on the meta device, and why there are none."""
+    """Return the results on the meta device, or why there are none."""
     try:
         with MixingMode() as mode:
             results = _on_meta(sample)

@@ -1,4 +1,4 @@
-"""What a Function says of its inputs and outputs: changed in place, not differentiable, gradients made or not."""
+"""What a Function declares about inputs and outputs: modified in place, not differentiable, gradients materialized."""
 
 from __future__ import annotations
 

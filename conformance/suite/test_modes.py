@@ -98,7 +98,7 @@ def test_zeros_give_zeros(subject: Subject, world: World) -> None:
 
 
 def _divisor(sample: SampleCall, cotangents: list[torch.Tensor], world: World) -> str:
-    """What backward divides by, told by a gradient that is zero in some elements."""
+    """Detect a division in backward, by a gradient that is zero in some elements."""
     if world.size > 1:  # a call more on one rank would wait for the others
         return ""
     run = sample.run()
@@ -134,7 +134,7 @@ def test_gradient_is_the_same_with_a_graph(subject: Subject, world: World) -> No
 
 @clause("Function.backward.any-thread")
 def test_backward_in_another_thread_gives_the_same(subject: Subject, world: World) -> None:
-    """Gradients asked for in another thread than the call was made in are the same."""
+    """Gradients computed in another thread than the call are the same."""
     for sample, _ in differentiated(subject, world):
         first = sample.run()
         cotangents = first.cotangents(world)

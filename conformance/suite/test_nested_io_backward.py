@@ -142,7 +142,7 @@ def _squares(*args: Any) -> Any:
 
 
 def _squared(subject: Subject, args: tuple[Any, ...]) -> Any:
-    """The same by a Function that saves nothing, so that no more than the gradients' way is tried."""
+    """Do the same with a Function that saves nothing, so that only the path of gradients is tested."""
     pattern = mapped(lambda x: x.detach(), args, lambda _: None)
 
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -154,7 +154,7 @@ def _squared(subject: Subject, args: tuple[Any, ...]) -> Any:
 
 @clause("NestedIOFunction.backward.gradient")
 def test_a_tensor_in_two_places_gets_both_gradients(subject: Subject, world: World) -> None:
-    """A tensor that stands in the arguments twice, and one that needs no gradient, are told apart."""
+    """A tensor that occurs twice in the arguments, and one that needs no gradient, are distinguished."""
     x, y = (world.tensor(0, (3,), torch.float64, key).requires_grad_() for key in "xy")
     fixed = world.tensor(0, (3,), torch.float64, "fixed")
     args = ({"x": x, "again": [x, fixed]}, (y, x))

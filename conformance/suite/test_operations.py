@@ -43,7 +43,7 @@ def test_setup_context_keeps_and_computes_nothing(subject: Subject, world: World
 
 @clause("Function.forward.captures")
 def test_no_tensor_that_requires_grad_is_used_unseen(subject: Subject, world: World) -> None:
-    """What forward computes with requires no grad unless it is an argument, or gets its gradient all the same."""
+    """Tensors that forward reads require no grad, unless they are arguments or get their gradient anyway."""
     derived, calls = operations_of(subject, "forward")
     for sample in every_sample(derived, world):
         before = len(calls)
@@ -69,7 +69,7 @@ def test_tensors_inside_arguments_get_their_gradients(subject: Subject, world: W
     for sample in every_sample(derived, world):
         before = len(calls)
         run = sample.run()
-        # If no tensor of a sample requires grad, nobody asked for gradients of those in a list.
+        # If no tensor of a sample requires grad, gradients of those in a list are not expected.
         inside = {
             id(run.values[at]): at for at in sample.active if at not in sample.top and sample.values[at].requires_grad
         }
@@ -165,9 +165,9 @@ def _is_copied(sample: SampleCall, tensor: torch.Tensor) -> bool:
 
 
 def _given_gradients(run: Run, tensors: Mapping[int, torch.Tensor], world: World) -> set[int]:
-    """Which tensors a backward pass hands their gradients, as a checkpoint does for the parameters of what it runs.
+    """Return tensors whose .grad a backward pass fills, as a checkpoint does for parameters of what it runs.
 
-    Asked of the very call that used them: another one may make new ones.
+    On the same call that used them: another call may make new tensors.
     """
     if not run.outputs:
         return set(tensors)
@@ -185,7 +185,7 @@ def _given_gradients(run: Run, tensors: Mapping[int, torch.Tensor], world: World
 
 
 def _notes(tensor: torch.Tensor) -> dict[str, tuple[int, int]]:
-    """Which tensors hang on a tensor, as ``grad`` or under another name, and how often each was written to."""
+    """Return tensors that are attributes of a tensor, such as ``grad``, with their version."""
     own = {"grad": tensor.grad if tensor.is_leaf else None, **vars(tensor)}
     return {name: (id(found), found._version) for name, found in own.items() if isinstance(found, torch.Tensor)}
 

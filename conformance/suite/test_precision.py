@@ -24,7 +24,7 @@ HALVES = (torch.float16, torch.bfloat16)
 
 @clause("Function.backward.dtype")
 def test_gradients_have_the_dtype_of_their_inputs(subject: Subject, world: World) -> None:
-    """What backward returns for an input has its dtype and device, before autograd casts it."""
+    """A gradient from backward has the dtype and device of its input, before autograd casts it."""
     seen = 0
     for look in look_at(subject, world):
         for call in look.witness.calls:
@@ -79,7 +79,7 @@ def test_backward_takes_the_precision_that_forward_takes(subject: Subject, world
     taken = 0
     for given, _ in differentiated(subject, world):
         sample = _in_precision(given, precision, world)
-        # Where the sample itself fails, other clauses say so.
+        # If the sample itself fails, other clauses report it.
         fine = world.try_call(lambda one: _pulled(one.run(), world) or None, given)
         run = world.try_call(lambda one: one.run() if one else None, sample) if fine else None
         if run is None or not all(world.exchange(bool(run.outputs))):

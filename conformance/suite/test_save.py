@@ -18,7 +18,7 @@ from conformance.kit.tensors import same_values
 from conformance.kit.variations.equal_calls import beside_equal_calls
 from conformance.kit.world import World
 
-#: What PyTorch says of the transforms of torch.func under saved-tensor hooks.
+#: PyTorch's message for transforms of torch.func under saved-tensor hooks.
 TRANSFORMS = "don't yet support saved tensor hooks"
 
 

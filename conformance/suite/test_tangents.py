@@ -1,4 +1,4 @@
-"""What ``jvp`` does to tensors: the tangents that it is handed, those that it returns, and the call's arguments."""
+"""How ``jvp`` treats tensors: its incoming tangents, its results, and the call's arguments."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _changed_by_forward(call: Call) -> set[int]:
 
 @clause("Function.jvp.dtype")
 def test_tangents_have_the_dtype_of_their_outputs(subject: Subject, world: World) -> None:
-    """What jvp returns for an output has its dtype and device."""
+    """A tangent from jvp has the dtype and device of its output."""
     seen = 0
     for look in look_at_forward_mode(subject, world):
         for call in look.witness.calls:

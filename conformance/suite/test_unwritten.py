@@ -1,4 +1,4 @@
-"""What a call makes does not depend on what new memory happens to hold."""
+"""Results and gradients do not depend on the contents of new memory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_gradients_are_written_whole(subject: Subject, world: World) -> None:
     need(any(world.exchange(has_gradients)), "no sample has a result to differentiate")
     for sample, (results, gradients), (right, others) in both:
         if any(map(reads_unwritten, results, right)):
-            continue  # what is saved of such results spoils the gradients, and forward is told of it
+            continue  # saved results of this kind spoil the gradients, and forward is to blame
         for at, one, other in zip(sample.active, gradients, others, strict=False):
             _expect_no_trace(one, other, f"gradient of {sample.name(at)}")
 

@@ -42,7 +42,7 @@ from conformance.kit.variations.variants import (
 )
 from conformance.kit.world import World
 
-#: What is compared of two calls: their results, or the gradients.
+#: What two calls are compared by: their results, or the gradients.
 Look = Callable[[Run], list[torch.Tensor]]
 EMPTY = "empty along the first dimension"
 
@@ -130,7 +130,7 @@ def _is_misread(point: SampleCall, arrange: Arrange, look: Look, world: World) -
 
 
 def _roughness(point: SampleCall, look: Look, expected: list[torch.Tensor], world: World) -> float:
-    """How far rounding alone moves what a call gives: if rows are alike, it may decide which one is the largest."""
+    """Return how far rounding alone moves the values: if rows are equal, it may decide which one is the largest."""
     eps = max(epsilon(expected), torch.finfo(torch.float32).eps)  # it may work in single precision inside
     others = shaken(point, world, eps, tries=4, constants=True)
     moved = [world.try_call(lambda other: look(other.run()), other) for other in others]
@@ -228,7 +228,7 @@ def test_backward_takes_what_forward_takes(subject: Subject, world: World, kind:
     taken = 0
     for given in differentiable(subject, world):
         sample = settled(given, arrange) if arrange else given
-        # Where the sample itself fails, other clauses say so.
+        # If the sample itself fails, other clauses report it.
         fine = world.try_call(_taken, sample, arrange, world)
         run = world.try_call(_derived, sample, kind, world) if fine else None
         if run is None or not all(world.exchange(bool(run.outputs))):
@@ -247,9 +247,9 @@ def test_backward_takes_what_forward_takes(subject: Subject, world: World, kind:
 def _is_tied(sample: SampleCall, world: World) -> bool:
     """Whether neither one row less nor half of the rows can be gone back through, if there are as many.
 
-    Of inputs with one row each nobody can tell.
+    With one row in each input this is unknown.
 
-    It is asked of one rank: if ranks deal rows out, parts that are not alike may end their processes.
+    On one rank only: if ranks exchange rows, unequal parts may end their processes.
     """
     if world.size > 1:
         return False

@@ -1,4 +1,4 @@
-"""Gradients in variations of the samples: other sizes, numbers, layouts, and whatever is asked of the call."""
+"""Gradients in variations of the samples: other sizes, numbers, layouts, and other requests to the call."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_gradient_of_one_input_in_another_form(probe: Probe, variation: Variatio
 @clause("Function.backward.needs-input-grad-honoured")
 @varies("needs", crossed=True)
 def test_gradients_where_some_inputs_need_one(probe: Probe, variation: Variation) -> None:
-    """Whichever inputs need a gradient, and whatever else is varied, each gets the one that it gets when all do."""
+    """Each input gets the same gradient whichever inputs need one, in all variations."""
     with expect.no_error("gradients", "those that the inputs get when all need one"):
         expect_same(probe, variation)
 

@@ -1,4 +1,4 @@
-"""What a call is lent by its caller stays as it is in every variation: arguments, lists, gradients, hooks."""
+"""A call leaves unchanged what it borrows from its caller, in every variation: arguments, lists, gradients, hooks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_arguments_and_containers_are_left_alone(probe: Probe, variation: Variat
 @clause("Function.backward.grads-untouched")
 @varies("choice", "number", "needs", "used", "gradient layout", "gradient form")
 def test_incoming_gradients_are_left_alone_in_any_form(probe: Probe, variation: Variation) -> None:
-    """Incoming gradients have the same values after backward, whatever is varied."""
+    """Incoming gradients have the same values after backward, in all variations."""
     need(not probe.plain.changes("gradient"), ALREADY)
     changed = probe.go(variation).changes("gradient")
     expect.that(not changed, "incoming gradients", "; ".join(changed), "as they were handed in")

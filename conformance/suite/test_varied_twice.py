@@ -89,7 +89,7 @@ def test_batches_of_any_size_equal_their_samples(probe: Probe, variation: Variat
 
 
 def _mapped(made: Batch) -> Tensors:
-    """What a batch gives; a batch for which the class says that it has no rule is not judged."""
+    """Compute a batch; one that the class refuses is not judged."""
     try:
         found: Tensors = made.map(partial(outputs, made.sample))
     except NotImplementedError as error:

@@ -58,7 +58,7 @@ def test_result_is_no_view(subject: Subject, world: World, requires_grad: bool) 
 
 @clause("MakeViewlessTensor.forward.viewless")
 def test_result_is_no_view_without_gradients(subject: Subject, world: World) -> None:
-    """The same under no_grad, and for an input that needs no gradient."""
+    """The same holds under no_grad, and for an input that needs no gradient."""
     for name, view in VIEWS.items():
         with torch.no_grad():
             quiet = subject(view(_base(world)), False)
@@ -110,7 +110,7 @@ def test_gradient_passes_unchanged(subject: Subject, world: World) -> None:
 @clause("MakeViewlessTensor.backward.identity")
 @cases(requires_grad=[True, False])
 def test_none_for_requires_grad(subject: Subject, world: World, requires_grad: bool) -> None:
-    """What backward returns for requires_grad is None, wherever it stands among the inputs."""
+    """Backward returns None for requires_grad, at any position among the inputs."""
     inp, error = _base(world).t(), None
     with witnessing(*function_classes(subject, lambda: subject(inp, requires_grad))) as witness:
         try:
@@ -130,7 +130,7 @@ def test_none_for_requires_grad(subject: Subject, world: World, requires_grad: b
 @clause("MakeViewlessTensor.forward.releases-base")
 @cases(grad=[True, False])
 def test_nothing_of_the_view_is_kept(subject: Subject, world: World, grad: bool) -> None:
-    """When nobody else has the view or its base any more, both are gone, though the result lives on."""
+    """Without other references the view and its base are freed, although the result lives on."""
     result, base, view = _result_and_references(subject, world, grad)
     for name, reference in (("tensor that the input is a view of", base), ("input", view)):
         if reference() is not None:

@@ -22,7 +22,7 @@ from conformance.kit.variations.ways import works_in_place
 from conformance.kit.world import World
 
 NO_RULE = "it has neither vmap nor generate_vmap_rule"
-#: What each option for randomness gives samples that are the same.
+#: The effect of each option for randomness on equal samples.
 DRAWN = {
     "error": "an error, or nothing random",
     "same": "the same for every sample",
