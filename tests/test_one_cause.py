@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.distributed as dist
 
-from conformance import ConformanceError, check
+from conformance import GROUP, ConformanceError, check
 
 X = torch.linspace(0.3, 1.7, 12, dtype=torch.float64).view(4, 3).requires_grad_()
 
@@ -151,3 +152,25 @@ def test_of_a_compiled_module_the_module_is_judged():
     module = torch.compile(DoubledModule(), backend="eager")
     with pytest.raises(ConformanceError, match=r"tests\.test_one_cause:DoubledModule fails"):
         check(module, (X,), only="Function.backward.gradient")
+
+
+class SumsWhereAGradientIsNeeded(torch.autograd.Function):
+    """Leaves out the communication in evaluation."""
+
+    @staticmethod
+    def forward(ctx, x, group):
+        total = x.clone()
+        if ctx.needs_input_grad[0]:
+            dist.all_reduce(total, group=group)
+        return total
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, None
+
+
+def test_another_result_without_grad_makes_no_wrong_gradient():
+    with pytest.raises(ConformanceError) as caught:
+        check(SumsWhereAGradientIsNeeded, (X, GROUP), spec="Collective", types="P -> I", ranks=2, strict=True)
+    (subject,) = caught.value.report.subjects
+    assert [clause.id for clause in subject.clauses if clause.broken] == ["Function.forward.same-without-grad"]

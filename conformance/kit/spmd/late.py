@@ -33,7 +33,9 @@ def results_with_late(
         world: the ranks; each of them asks.
     """
     mine = by_types(all_ranks(world).agreed(claim.call.samples()), signature_of(claim), world.rank)
-    given = [x.clone() for x in claim.call.as_called(mine)]
+    # As in training: a Function may do otherwise where no gradient is needed.
+    exact = [x.requires_grad_(own.requires_grad) for x, own in zip(claim.call.as_called(mine), mine, strict=True)]
+    given = [x.clone() for x in exact]
     _come(late, world)
     results = claim.call.called(given, world_group())
     return given, results, copies(results)

@@ -71,7 +71,7 @@ def observe(
         (at, own): _cotangents(results, at, own, ranks.rank) for at in places for own in (True, False)
     }
     gradients = {loss: ranks.tensors(backward(run, mine, given)) for loss, given in losses.items()}
-    slopes = differences(ranks, run, [x.detach() for x in mine], differing, list(losses.values()), precision)
+    slopes = differences(ranks, run, mine, differing, list(losses.values()), precision)
     asked = [x.requires_grad for x in mine]
     kept = [tuple(one if wanted else None for one, wanted in zip(row, asked, strict=True)) for row in slopes]
     return Observation(everyones, places, dict(zip(losses, kept, strict=True)), gradients)

@@ -240,7 +240,7 @@ def _units(x: torch.Tensor) -> tuple[complex, ...]:
 def _shifted(x: torch.Tensor, element: int, change: complex) -> torch.Tensor:
     moved = x.detach().clone(memory_format=torch.contiguous_format)
     moved.view(-1)[element] += change
-    return moved
+    return moved.requires_grad_(x.requires_grad)  # a Function may do otherwise where no gradient is needed
 
 
 def _read(tensor: torch.Tensor) -> torch.Tensor:
