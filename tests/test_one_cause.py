@@ -174,3 +174,44 @@ def test_another_result_without_grad_makes_no_wrong_gradient():
         check(SumsWhereAGradientIsNeeded, (X, GROUP), spec="Collective", types="P -> I", ranks=2, strict=True)
     (subject,) = caught.value.report.subjects
     assert [clause.id for clause in subject.clauses if clause.broken] == ["Function.forward.same-without-grad"]
+
+
+class ScalesWhileItIsSummed(torch.autograd.Function):
+    """Starts a sum, and scales what is being summed before it waits."""
+
+    @staticmethod
+    def forward(ctx, x, group):
+        total = x.clone()
+        work = dist.all_reduce(total, group=group, async_op=True)
+        total.mul_(1.0)
+        work.wait()
+        return total
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, None
+
+
+class ScalesAfterItWasSummed(ScalesWhileItIsSummed):
+    """Waits first; what else it changes meanwhile is its own, and a second collective may take the same tensor."""
+
+    @staticmethod
+    def forward(ctx, x, group):
+        total, other = x.clone(), x.clone()
+        work = dist.all_reduce(total, group=group, async_op=True)
+        other.mul_(2.0)
+        work.wait()
+        total.mul_(1.0)
+        both = torch.stack([total, total])
+        works = [dist.broadcast(part, 0, group=group, async_op=True) for part in both]
+        for one in works:
+            one.wait()
+        return both[0].clone()
+
+
+def test_what_a_collective_works_on_is_left_alone_until_its_wait():
+    name = "test_what_is_under_way_in_forward_is_left_alone"
+    arguments = {"spec": "Collective", "types": "P -> I", "ranks": 2, "only": name}
+    check(ScalesAfterItWasSummed, (X, GROUP), **arguments)
+    with pytest.raises(ConformanceError, match="changed between the start of the collective and its wait"):
+        check(ScalesWhileItIsSummed, (X, GROUP), **arguments)

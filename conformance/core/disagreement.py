@@ -10,6 +10,13 @@ from dataclasses import dataclass
 from conformance.core.outcomes import AMONG, RankOutcome
 
 NOTHING_MORE = "nothing more"
+#: Methods of a process group that move data; c10d's Python functions and the autograd ones all call them.
+METHODS = (
+    "allgather", "allgather_into_tensor_coalesced", "allgather_coalesced", "_allgather_base", "allreduce",
+    "allreduce_coalesced", "alltoall", "alltoall_base", "barrier", "broadcast", "gather", "recv", "recv_anysource",
+    "reduce", "reduce_scatter", "_reduce_scatter_base", "reduce_scatter_tensor_coalesced", "scatter", "send",
+    "all_gather_single", "all_to_all_single", "reduce_scatter_single",
+)  # fmt: skip
 #: Calls that one rank issues and another answers.
 POINT_TO_POINT = ("send", "recv", "recv_anysource")
 #: How collectives begin in which every rank may send parts of other sizes.

@@ -12,15 +12,9 @@ from unittest.mock import patch
 import torch
 import torch.distributed as dist
 
+from conformance.core.disagreement import METHODS
 from conformance.core.outcomes import AMONG
 
-#: Methods of a process group that move data; c10d's Python functions and the autograd ones all call them.
-METHODS = (
-    "allgather", "allgather_into_tensor_coalesced", "allgather_coalesced", "_allgather_base", "allreduce",
-    "allreduce_coalesced", "alltoall", "alltoall_base", "barrier", "broadcast", "gather", "recv", "recv_anysource",
-    "reduce", "reduce_scatter", "_reduce_scatter_base", "reduce_scatter_tensor_coalesced", "scatter", "send",
-    "all_gather_single", "all_to_all_single", "reduce_scatter_single",
-)  # fmt: skip
 FUNCTIONAL = (
     "all_gather_tensor", "all_gather_tensor_autograd", "all_reduce", "all_to_all_single",
     "all_to_all_single_autograd", "broadcast", "reduce_scatter_tensor", "reduce_scatter_tensor_autograd",

@@ -12,8 +12,7 @@ from unittest.mock import patch
 
 import torch.distributed as dist
 
-from conformance.core.disagreement import POINT_TO_POINT
-from conformance.ranks.collectives import METHODS
+from conformance.core.disagreement import METHODS, POINT_TO_POINT
 
 #: How long a send or a receive may take, which ends when the other rank has issued its own (seconds).
 MOMENT = 0.005

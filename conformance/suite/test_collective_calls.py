@@ -11,10 +11,12 @@ import torch
 
 from conformance.core.outcomes import WAIT_IN_BACKWARD, WAIT_IN_FORWARD
 from conformance.core.signatures import Signature
+from conformance.core.worlds import is_simulated
 from conformance.kit import expect
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import cases, clause, deadline, ranks
 from conformance.kit.observation.collectives import Started, counted_in_groups
+from conformance.kit.observation.overlap import changed_under_way
 from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.claims import Claim, by_types, claims, need_judged_on, signature_of
 from conformance.kit.spmd.late import (
@@ -36,6 +38,7 @@ from conformance.kit.world import World
 Data = Callable[[torch.Tensor], torch.Tensor]
 #: The expected gradient on one rank; if it is wrong among several too, that is reported once.
 AS_AMONG_SEVERAL = "; see Collective.backward.gradient"
+ENDED = "simulated ranks end a collective where it starts"
 #: A send on one rank is a receive on another: only what all ranks call together can be compared.
 POINT_TO_POINT = re.compile(r"send|recv")
 #: Data that a Function might decide by, as arguments or as the gradients that come in.
@@ -150,6 +153,39 @@ def _expect_same(
                 expect.shown(expected[at]) if rank == world.rank else "what it has in the end",
                 likely,
             )
+
+
+@clause("Collective.forward.types")
+@ranks(2)
+def test_what_is_under_way_in_forward_is_left_alone(subject: Subject, world: World) -> None:
+    """No tensor that was given to a collective is changed before its wait()."""
+    need(not is_simulated(world.backend), ENDED)
+    for claim in claims(subject, world):
+        with changed_under_way() as changed:
+            results_with_late(claim, None, world)
+        _expect_left_alone(changed, f"forward of {claim.call.label}", world)
+
+
+@clause("Collective.backward.gradient")
+@ranks(2)
+def test_what_is_under_way_in_backward_is_left_alone(subject: Subject, world: World) -> None:
+    """No tensor that was given to a collective is changed before its wait(), in backward."""
+    need(not is_simulated(world.backend), ENDED)
+    for claim in claims(subject, world):
+        signature_of(claim)
+        with changed_under_way() as changed:
+            gradients_with_late(claim, None, world)
+        _expect_left_alone(changed, f"backward of {claim.call.label}", world)
+
+
+def _expect_left_alone(changed: Sequence[str], where: str, world: World) -> None:
+    found: list[str] = next(filter(None, world.exchange(list(changed))), [])
+    if found:
+        raise Deviation(
+            f"a tensor that {found[0]} was given, in the {where}",
+            "changed between the start of the collective and its wait()",
+            "left alone until then: the collective may be reading it, or writing to it",
+        )
 
 
 @clause("Collective.backward.gradient")

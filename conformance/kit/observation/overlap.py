@@ -1,9 +1,18 @@
-"""Looks made once more without overlap: a collective that is under way fills its tensors while others run."""
+"""Collectives that are under way while other work is done: looks without them, and what they find changed."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
 
+import torch
+import torch.distributed as dist
+from torch.utils import _pytree as pytree
+
+from conformance.core.disagreement import METHODS
 from conformance.kit.calls import SampleCall
 from conformance.kit.observation.collectives import EndedAtOnceMode
 from conformance.kit.observation.looks import Look
@@ -27,3 +36,47 @@ def calls_without_overlap(
         with witnessing(*functions) as witness, EndedAtOnceMode():
             world.try_call(action, look.sample)
         yield from witness.calls
+
+
+@contextmanager
+def changed_under_way() -> Iterator[list[str]]:
+    """Collect the collectives, by name, that wait() finds with other numbers in a tensor than they started with.
+
+    A tensor that is a part of a larger one counts changes of the rest too, and is left out.
+    """
+    found: list[str] = []
+    running: dict[int, tuple[Any, str, dict[torch.Tensor, int]]] = {}
+    wait = dist.Work.wait
+
+    def waiting(work: Any, *args: Any, **options: Any) -> Any:
+        _, name, held = running.pop(id(work), (None, "", {}))
+        found.extend([name] if any(tensor._version != version for tensor, version in held.items()) else [])
+        return wait(work, *args, **options)
+
+    def noted(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def started(*args: Any, **options: Any) -> Any:
+            work = function(*args, **options)
+            if isinstance(work, dist.Work):
+                given = filter(_is_whole, pytree.tree_leaves((args, options)))
+                mine = {tensor: tensor._version for tensor in given}
+                for _, _, held in running.values():  # what a later collective does to it is in order
+                    held.update({tensor: version for tensor, version in mine.items() if tensor in held})
+                running[id(work)] = (work, name.strip("_"), mine)
+            return work
+
+        return started
+
+    with ExitStack() as undo:
+        undo.enter_context(patch.object(dist.Work, "wait", waiting))
+        for name in METHODS:
+            if hasattr(dist.ProcessGroup, name):
+                undo.enter_context(patch.object(dist.ProcessGroup, name, noted(getattr(dist.ProcessGroup, name), name)))
+        yield found
+
+
+def _is_whole(value: object) -> bool:
+    """Whether something is a tensor that has its memory to itself."""
+    if type(value) is not torch.Tensor or value.layout is not torch.strided or value.is_inference():
+        return False
+    return value.untyped_storage().nbytes() == value.numel() * value.element_size()
