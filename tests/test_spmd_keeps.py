@@ -156,7 +156,7 @@ WHY = [
     (
         "identity in parts",
         "I -> I",
-        "on rank 0 the gradient is 0.5 times the expected one: a sum over the ranks is mis",
+        "on rank 0 the gradient is 0.5 times the expected one: a sum over the ranks",
     ),
     ("copy with the mean", "I -> R", "on rank 0 the gradient is 0.5 times the expected one"),
     ("copy whose gradient is lost", "I -> R", "on rank 0 the gradient is zero"),
