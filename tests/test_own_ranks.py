@@ -91,6 +91,14 @@ def test_skipped(world):
 
 
 @pytest.mark.ranks(2)
+def test_skipped_on_one_rank_and_wrong_later_on_the_other(world):
+    if world.rank == 1:
+        pytest.skip("only rank 0")
+    time.sleep(4)
+    assert world.size == 3
+
+
+@pytest.mark.ranks(2)
 @pytest.mark.xfail(strict=True)
 def test_expected(world):
     assert world.rank == 0
@@ -154,6 +162,7 @@ RESULTS = {
     "test_wrong_on_one_rank[ranks2]": "FAILED",
     "test_killed[ranks2]": "FAILED",
     "test_raises_alone[ranks2]": "FAILED",
+    "test_skipped_on_one_rank_and_wrong_later_on_the_other[ranks2]": "FAILED",
     "test_hangs[ranks2]": "FAILED",
     "test_disagrees[ranks2]": "FAILED",
     "test_expected[ranks2]": "XFAIL",

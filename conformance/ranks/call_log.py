@@ -79,3 +79,13 @@ def _same(calls: dict[int, list[str]], group: str, size: int) -> bool:
     """Tell whether every rank of a group issued the same collectives; without a name, every rank of the world."""
     ranks = group.split(",") if group else map(str, range(size))
     return len({tuple(calls.get(int(rank), ())) for rank in ranks if rank.isdigit()}) == 1
+
+
+def file_in_memory(name: str) -> int:
+    """Open a file in memory; return its descriptor."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create(name)
+    import tempfile
+
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())

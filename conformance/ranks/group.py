@@ -9,7 +9,7 @@ import socket
 from typing import Any, Literal
 
 from conformance.core.outcomes import BROKEN, OUTCOMES, RankOutcome
-from conformance.ranks.call_log import matching
+from conformance.ranks.call_log import file_in_memory, matching
 from conformance.ranks.client import Forkserver
 from conformance.ranks.clock import TICK, RunningTime, grown, monotonic, pace, sleep
 from conformance.ranks.devices import device_of
@@ -30,7 +30,7 @@ EXIT_WAIT, EXIT_WAIT_DEAD = 2.0, 15.0
 #: Message for a late rank that a signal such as SIGSTOP has stopped: it does not wait for another rank.
 STOPPED = ": the process was stopped by a signal"
 #: Outcomes after which other ranks may wait in vain. A timeout is one of the whole group.
-LEAVES_OTHERS_WAITING = {*BROKEN, "skip"} - {"timeout"}
+LEAVES_OTHERS_WAITING = {*BROKEN} - {"timeout"}
 NOT_BROKEN = {*OUTCOMES} - {*BROKEN}
 
 
@@ -130,13 +130,14 @@ class RankGroup(Owner):
 
     def _wait(self, deadline: float) -> Literal["", "timeout", "left alone"]:
         """Serve the ranks until all are finished; return why some are not, if so."""
-        clock, last_words = RunningTime(), Stillness(LONG_AFTER_DEATH)
+        clock, last_words, in_vain = RunningTime(), Stillness(LONG_AFTER_DEATH), Stillness()
         broken_at: float | None = None
         while self._unfinished:
             now = clock.read([rank.pid for rank in self._unfinished])
             deadline = grown(deadline, (rank.call_seconds for rank in self.ranks))
             elsewhere = self._elsewhere()
-            if broken_at is None and (elsewhere or any(rank.outcome in LEAVES_OTHERS_WAITING for rank in self.ranks)):
+            broken = elsewhere or any(rank.outcome in LEAVES_OTHERS_WAITING for rank in self.ranks)
+            if broken_at is None and (broken or in_vain.of(self._waiting_for_one_that_skipped(), now)):
                 broken_at = now
             dead = elsewhere == "crash" or any(rank.gone for rank in self.ranks)
             limit = deadline if broken_at is None else min(deadline, broken_at + _grace(broken_at, dead))
@@ -169,6 +170,12 @@ class RankGroup(Owner):
     def _elsewhere(self) -> str:
         """Return how a rank on another machine has failed; empty if none has."""
         return ""
+
+    def _waiting_for_one_that_skipped(self) -> list[int]:
+        """Return the unfinished ranks, if each of them is in a collective that a rank which skipped never entered."""
+        skipped = [len(rank.collectives) for rank in self.ranks if rank.outcome == "skip"]
+        waiting = [rank for rank in self._unfinished if skipped and len(rank.collectives) > max(skipped)]
+        return [rank.pid for rank in waiting] if len(waiting) == len(self._unfinished) else []
 
     def _hear(self, rank: RankProcess) -> None:
         rank.hear()
@@ -286,15 +293,6 @@ def _connected(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tupl
     os.set_blocking(read_end, False)
     files = []
     for name in ("stack", "log"):
-        files.append(_file_in_memory(name))
+        files.append(file_in_memory(name))
         ours.callback(os.close, files[-1])
     return [control, read_end, *files], [other.fileno(), write_end, *files]
-
-
-def _file_in_memory(name: str) -> int:
-    if hasattr(os, "memfd_create"):
-        return os.memfd_create(name)
-    import tempfile
-
-    with tempfile.TemporaryFile() as file:
-        return os.dup(file.fileno())
