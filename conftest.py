@@ -12,6 +12,8 @@ import pytest
 ROOT = Path(__file__).parent
 # Imported when a file with examples turns up: `conformance run` in a checkout needs none of it.
 SOURCES = ("conformance", "spec_impl")
+#: A package of its own, once `conformance spec new` has written it out.
+collect_ignore = ["conformance/template"]
 #: Files with few tests that take long begin first: then no worker is left alone with one of them at the end.
 LONGEST_FIRST = (
     "tests/test_cluster_nodes.py",

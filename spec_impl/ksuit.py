@@ -12,6 +12,7 @@ import torch
 from spec_impl import exchange
 
 SPEC = "AllGatherGradAutograd"
+DOCUMENTS = {"K": ("ksuit: AllGatherGradAutograd", "")}
 
 
 class AllGatherGradAutograd(torch.autograd.Function):

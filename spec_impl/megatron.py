@@ -10,6 +10,12 @@ from typing import Any
 import torch
 
 SPEC = "MakeViewlessTensor"
+DOCUMENTS = {
+    "M": (
+        "Megatron-LM: MakeViewlessTensor",
+        "https://epfllm.github.io/Megatron-LLM/api/megatron/core/megatron.core.utils.MakeViewlessTensor.html",
+    ),
+}
 
 
 class MakeViewlessTensor(torch.autograd.Function):

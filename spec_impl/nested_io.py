@@ -12,6 +12,12 @@ import torch
 from spec_impl.nesting import NestedContext, align, align_gradients, flatten, nothing, spread, unflatten
 
 SPEC = "NestedIOFunction"
+DOCUMENTS = {
+    "N": (
+        "torch: NestedIOFunction",
+        "https://docs.pytorch.org/docs/stable/generated/torch.autograd.function.NestedIOFunction.html",
+    ),
+}
 
 
 class NestedIOFunction(torch.autograd.Function):

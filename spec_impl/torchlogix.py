@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 SPEC = "GradFactor"
+DOCUMENTS = {"L": ("torchlogix: GradFactor", "")}
 
 
 class GradFactor(torch.autograd.Function):

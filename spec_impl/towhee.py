@@ -13,6 +13,7 @@ import torch.distributed as dist
 from spec_impl import exchange
 
 SPEC = "AllGather"
+DOCUMENTS = {"T": ("towhee: AllGather", "")}
 
 
 class AllGather(torch.autograd.Function):

@@ -103,7 +103,7 @@ def made(*own, subjects=(SUBJECT,), planned=(), clauses=CLAUSES, **more) -> Repo
 def plan(name, subject=SUBJECT, function=""):
     """A planned test of two ranks; without ``function``, the one that ``outcome(name)`` is about."""
     test = SuiteTest(
-        "suite.test_x",
+        "conformance.suite.test_x",
         function or f"test_{name}",
         name,
         (2,),

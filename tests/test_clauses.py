@@ -60,7 +60,8 @@ def write(root: Path, docstring: str, name: str = "module.py", extra: str = "") 
     """A package with one class ``Thing`` whose method ``forward`` has the docstring."""
     package = root / "package"
     package.mkdir(exist_ok=True)
-    body = f'SPEC = "Thing"\nclass Thing:\n    def forward(self):\n        {docstring!r}\n{extra}'
+    head = f"DOCUMENTS = {dict.fromkeys('KT', ('a document', ''))}"
+    body = f'{head}; SPEC = "Thing"\nclass Thing:\n    def forward(self):\n        {docstring!r}\n{extra}'
     (package / name).write_text(body, encoding="utf-8", errors="surrogatepass")
     return package
 
@@ -151,7 +152,7 @@ def test_a_module_with_clauses_names_its_spec(tmp_path):
     with pytest.raises(ClauseError, match="declares no SPEC"):
         clauses.read(root)
     (root / "module.py").write_text(source.replace('SPEC = "Thing"', 'SPEC = "Nothing"'))
-    with pytest.raises(ClauseError, match="SPEC must be given once"):
+    with pytest.raises(ClauseError, match="SPEC must name a class of this module"):
         clauses.read(root)
 
 

@@ -112,7 +112,10 @@ BAD = {
     "a dot for the colon": (("run", "layers.Twice"), "did you mean layers:Twice?"),
     "another class": (("run", "layers:Other"), "no subclass of torch.autograd.Function"),
     "no inputs": (("run", "layers:Twice"), "needs sample inputs"),
-    "wrong spec": (("run", "layers:Twice", "--spec", "Gather"), "no such spec; there are Collective, Function"),
+    "wrong spec": (
+        ("run", "layers:Twice", "--spec", "Gather"),
+        "no such spec; did you mean AllGather? there are Collective, Function",
+    ),
     "ranks 0": ((*TWICE, "--ranks", "0"), "--ranks '0': give world sizes from 1"),
     "ranks x": ((*TWICE, "--ranks", "x"), "--ranks 'x': give world sizes from 1"),
     "ranks -1": ((*TWICE, "--ranks=-1"), "--ranks '-1'"),

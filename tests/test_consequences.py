@@ -58,7 +58,7 @@ def test_pytorch_itself_names_the_clause_that_a_gradient_for_no_tensor_breaks():
 
 @pytest.mark.parametrize(("words", "named"), _TOLD_BY_PYTORCH)
 def test_every_clause_that_pytorch_names_exists(words, named):
-    assert named in registry()
+    assert [name for name in registry() if re.fullmatch(named, name)]
 
 
 def test_its_words_excuse_nothing_where_the_clause_they_name_is_kept():

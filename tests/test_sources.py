@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from conformance.core.clauses import registry
-from conformance.core.sources import DOCUMENTS, PAGES, Source, SourceError, by_words, parse
+from conformance.core.sources import PAGES, Source, SourceError, by_words
+from conformance.core.sources import parse as parse_with
+
+DOCUMENTS = {letter: (f"title of {letter}", f"https://{letter}") for letter in "KTL"}
+
+
+def parse(text):
+    return parse_with(text, DOCUMENTS)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +38,7 @@ def test_sources_are_read(text, expected):
     ("text", "problem"),
     [
         ("K", "no source"),
-        ('Q "a"', "no source"),
+        ('Q "a"', "DOCUMENTS has no Q, there are K, T, L"),
         ('KT "a"', "no source"),
         ('K ""', "no source"),
         ("C torch torch/a.py:1", "no source"),
@@ -54,9 +61,9 @@ def test_sources_with_the_same_words_stand_together():
 
 
 def test_a_source_knows_where_it_can_be_read():
-    assert Source("N", "a").url == DOCUMENTS["N"][1] != ""
-    assert Source("X", "", "Extending PyTorch").url == PAGES["Extending PyTorch"]
-    assert Source("C", "", "torch 2.13.0 torch/a.py:1").url == Source("ours").url == ""
+    found = parse('T "a", X Extending PyTorch, C torch 2.13.0 torch/a.py:1, ours')
+    assert [source.url for source in found] == ["https://T", PAGES["Extending PyTorch"], "", ""]
+    assert found[0].title == "title of T"
 
 
 def test_the_words_of_a_document_are_few():

@@ -54,7 +54,6 @@ TYPES = re.compile(r'"?[RIVP](, [RIVP])* -> [RIVP](, [RIVP])*"?')
 UNDOCUMENTED = {
     "Body",
     "Call",
-    "DocumentedSpec",
     "Exchange",
     "Form",
     "Formula",
@@ -69,8 +68,7 @@ UNDOCUMENTED = {
     "Report",
     "Result",
     "Sample",
-    "Spec",
-    "SpecName",
+    "Specification",
     "Target",
     "UsageError",
     "_Call",

@@ -11,7 +11,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from clause_pages.margin import margin
 from clause_pages.record import Record
-from clause_pages.suite import Source, SourceError, by_words, parse_sources
+from clause_pages.suite import ClauseError, Source, by_words, clauses
 from clause_pages.template import render
 
 log = logging.getLogger(__name__)
@@ -68,6 +68,6 @@ class ClauseDirective(SphinxDirective):
 
     def _sources(self) -> tuple[Source, ...]:
         try:
-            return parse_sources(" ".join(self.options.get("sources", "").split()))
-        except SourceError as error:
-            raise self.error(f"clause {self.arguments[0]}: sources: {error}") from None
+            return clauses.registry()[self.arguments[0]].sources
+        except (ClauseError, KeyError) as error:
+            raise self.error(f"clause {self.arguments[0]}: {error}") from None

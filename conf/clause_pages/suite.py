@@ -8,8 +8,7 @@ from conformance.core import catalog, clauses, errors
 from conformance.core.catalog import SuiteError, SuiteTest
 from conformance.core.clauses import LEVELS, PARTIES, Clause, ClauseError
 from conformance.core.outcomes import BROKEN
-from conformance.core.sources import Source, SourceError, by_words
-from conformance.core.sources import parse as parse_sources
+from conformance.core.sources import Source, by_words
 from conformance.report.badge import badge_of
 from conformance.report.model import SUBJECT_VERDICTS, VERDICTS, page_of
 
@@ -22,7 +21,6 @@ __all__ = [
     "Clause",
     "ClauseError",
     "Source",
-    "SourceError",
     "SuiteError",
     "SuiteTest",
     "as_data",
@@ -33,5 +31,4 @@ __all__ = [
     "cli",
     "errors",
     "page_of",
-    "parse_sources",
 ]

@@ -89,7 +89,7 @@ def _watch(arguments: argparse.Namespace) -> int:
 def _list(arguments: argparse.Namespace) -> int:
     from conformance.cli import listing
 
-    return listing.show_list(as_json=arguments.json)
+    return listing.show_list(as_json=arguments.json, spec=arguments.spec)
 
 
 def _explain(arguments: argparse.Namespace) -> int:
@@ -139,6 +139,19 @@ def _compare(arguments: argparse.Namespace) -> int:
     return FAILS if change.worse else OK
 
 
+def _prove(arguments: argparse.Namespace) -> int:
+    from conformance.prove.proving import prove
+
+    return prove(arguments.spec)
+
+
+def _spec(arguments: argparse.Namespace) -> int:
+    _require_current_directory()
+    from conformance.cli.beginning import begin
+
+    return begin(arguments.name)
+
+
 COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "run": _run,
     "list": _list,
@@ -147,4 +160,6 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "verify": _verify,
     "compare": _compare,
     "watch": _watch,
+    "prove": _prove,
+    "spec": _spec,
 }

@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 import shutil
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 
 from conformance.core import catalog, clauses
 from conformance.core.clauses import Clause
 from conformance.core.deciders import deciders
 from conformance.core.errors import UsageError
+from conformance.core.homes import NoSuchSpec
 from conformance.core.output import say, say_data
 from conformance.core.prose import counted, prose
 from conformance.core.sources import by_words
@@ -30,28 +31,36 @@ def as_data(clause: Clause) -> dict[str, object]:
         "object": clause.object,
         "text": clause.text,
         "text_sha256": clauses.text_hash(clause),
-        "sources": [{**asdict(source), "url": source.url} for source in clause.sources],
+        "sources": [asdict(source) for source in clause.sources],
         "versions": clause.versions,
         "source": _place(clause),
-        "tests": [f"{test.file.name}::{test.function}" for test in catalog.tests_of(clause.id)],
-        "decided_by": sorted({module for test in catalog.tests_of(clause.id) for module in deciders(test)}),
+        "tests": [f"{test.file.name}::{test.function}" for test in catalog.tests_of(clause.id, clause.spec)],
+        "decided_by": sorted(
+            {module for test in catalog.tests_of(clause.id, clause.spec) for module in deciders(test)}
+        ),
     }
 
 
-def show_list(as_json: bool) -> int:
-    """Print every clause, as a table or as JSON."""
-    registry = clauses.registry()
+def show_list(as_json: bool, spec: str | None = None) -> int:
+    """Print every clause of ours, or those of one spec, as a table or as JSON.
+
+    Raises:
+        UsageError: there is no such spec, or its clauses cannot be read.
+    """
+    every = clauses.registry(*filter(None, [spec])).values()
+    some = [clause for clause in every if spec in {None, clause.spec}]
     if as_json:
-        say_data([as_data(clause) for clause in registry.values()])
+        say_data([as_data(clause) for clause in some])
         return 0
-    _table(registry.values())
-    say(f"\n{counted(len(registry), 'clause')}; {EXPLAIN}")
+    _table(some)
+    say(f"\n{counted(len(some), 'clause')}; {EXPLAIN}")
     return 0
 
 
-def _table(some: Iterable[Clause]) -> None:
+def _table(some: Collection[Clause]) -> None:
     """Print a line for each clause, under its spec."""
-    every = sorted(some, key=lambda clause: clauses.specs().index(clause.spec))
+    order = (*clauses.specs(), *clauses.outside(clause.spec for clause in some))
+    every = sorted(some, key=lambda clause: order.index(clause.spec))
     width = shutil.get_terminal_size((100, 24)).columns
     longest = max(len(clause.id) for clause in every)
     spec = ""
@@ -87,8 +96,17 @@ def explain(words: str) -> int:
 
 
 def matching(words: str) -> list[Clause]:
-    """The clauses that are meant: the one of that id, or else those under its parts, or else with that in their ids."""
-    registry = clauses.registry()
+    """The clauses that are meant: the one of that id, or else those under its parts, or else with that in their ids.
+
+    A spec from outside is meant by its own name, as the first part.
+    """
+    try:
+        return _matching(words, clauses.registry()) or _matching(words, clauses.registry(words.partition(".")[0]))
+    except NoSuchSpec:
+        return []
+
+
+def _matching(words: str, registry: Mapping[str, Clause]) -> list[Clause]:
     if words in registry:
         return [registry[words]]
     meant = words.strip(". *").lower()
@@ -120,7 +138,7 @@ def _in_full(clause: Clause) -> int:
     say("")
     for name, value in rows:
         say(textwrap.fill(value, width, initial_indent=f"  {name:<11}", subsequent_indent=" " * 13))
-    tests = catalog.tests_of(clause.id)
+    tests = catalog.tests_of(clause.id, clause.spec)
     say(f"\n  {counted(len(tests), 'test')}")
     for test in tests:
         say(f"    {test.file.name}:{test.line} {test.function}")

@@ -62,6 +62,7 @@ def parser() -> argparse.ArgumentParser:
     run.epilog = "Arguments after -- go to pytest as they are."
     listing = _command(commands, "list", help="list every clause")
     listing.add_argument("--json", action="store_true", help="as JSON")
+    listing.add_argument("--spec", metavar="NAME", help="of one spec, which may be one that another package brings")
     explain = _command(
         commands, "explain", help="show a clause: text, level, sources, tests; or what is under a part of an id"
     )
@@ -81,6 +82,11 @@ def parser() -> argparse.ArgumentParser:
     compare.add_argument("old", metavar="OLD.json", help="the earlier report")
     compare.add_argument("new", metavar="NEW.json", help="the later report")
     compare.add_argument("--json", action="store_true", help="as JSON")
+    proving = _command(commands, "prove", help="prove a specification: planted bugs, what is right, mutants")
+    proving.add_argument("spec", metavar="SPEC", help="its name, as its package registers it")
+    spec = _command(commands, "spec", help="begin a specification of your own")
+    spec.add_argument("what", choices=["new"], help="write its folder")
+    spec.add_argument("name", metavar="NAME", help="of the class that it documents, such as GatedSum")
     watch = _command(commands, "watch", help="rerun the tests whenever one of the subject's files is saved")
     _add_options(watch, "watch")
     return top

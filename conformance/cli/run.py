@@ -208,7 +208,7 @@ def _prepare(session: Session, journal: Journal | None, key: bytes) -> tuple[tup
     from conformance.report.files import prepare
 
     options = session.options
-    expected = read_expect(options.expect, registry()) if options.expect else ()
+    expected = read_expect(options.expect, registry(*filter(None, [options.spec]))) if options.expect else ()
     folder = prepare(options.report) if options.report else None
     if options.reproduce:
         prepare(options.reproduce)

@@ -1,16 +1,24 @@
-"""The suite as a list of tests, read out of its source: neither torch nor a test module is imported for it."""
+"""The suite as a list of tests, read out of its source: neither torch nor a test module is imported for it.
+
+A specification from outside has its tests in its own folder: they are added for a run that names it.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from conformance.core import homes
+from conformance.core.clauses import outside
+from conformance.core.errors import UsageError
+
+PACKAGE = "conformance.suite"
 SUITE = Path(__file__).parents[1] / "suite"
 KIT = SUITE.with_name("kit")
 #: What the source of a module that compiles looks like, and of one that differentiates by torch.func: both import the
@@ -19,7 +27,7 @@ COMPILER = r"torch\.compile\(|use_reentrant=False"
 TRANSFORMS = rf"torch\.func\.(?:grad|vjp|jacrev|hessian|linearize)|{COMPILER}"
 
 
-class SuiteError(Exception):
+class SuiteError(UsageError):
     """A test that cannot be read: where, and what is wrong with it."""
 
 
@@ -89,44 +97,65 @@ class _Marks(NamedTuple):
     deadline: float | None = None
 
 
-@cache
-def suite(folder: Path = SUITE) -> tuple[SuiteTest, ...]:
-    """Every test of the suite, in the order of files and lines.
+def suite(*named: str) -> tuple[SuiteTest, ...]:
+    """Every test of the suite, in the order of files and lines, then those of specifications from outside.
+
+    Args:
+        *named: specs, of which those from outside are added.
 
     Raises:
         SuiteError: a test without a clause, or marks that are not literals.
     """
-    return tuple(test for file in sorted(folder.glob("test_*.py")) for test in tests_in(file))
+    return tuple(test for package, folder in _folders(named) for test in _tests_in_folder(folder, package))
 
 
-def tests_of(clause: str) -> tuple[SuiteTest, ...]:
-    """The tests of one clause, from the modules that name it: reading all of them takes a tenth of a second."""
-    files = (file for file in sorted(SUITE.glob("test_*.py")) if clause in file.read_text(encoding="utf-8"))
-    return tuple(test for file in files for test in tests_in(file) if test.clause == clause)
+def folders(named: Iterable[str]) -> tuple[Path, ...]:
+    """Where tests are: those of the suite, and those of specifications from outside."""
+    return tuple(folder for _, folder in _folders(named))
+
+
+def _folders(named: Iterable[str]) -> list[tuple[str, Path]]:
+    """Each with the package that it is the folder of."""
+    return [(PACKAGE, SUITE), *((home.package, home.folder) for home in map(homes.find, outside(named)))]
 
 
 @cache
-def tests_in(file: Path) -> tuple[SuiteTest, ...]:
+def _tests_in_folder(folder: Path, package: str) -> tuple[SuiteTest, ...]:
+    return tuple(test for file in sorted(folder.glob("test_*.py")) for test in tests_in(file, package))
+
+
+def tests_of(clause: str, *named: str) -> tuple[SuiteTest, ...]:
+    """The tests of one clause, from the modules that name it: reading all of them takes a tenth of a second."""
+    found = ((package, file) for package, folder in _folders(named) for file in sorted(folder.glob("test_*.py")))
+    some = ((package, file) for package, file in found if clause in file.read_text(encoding="utf-8"))
+    return tuple(test for package, file in some for test in tests_in(file, package) if test.clause == clause)
+
+
+@cache
+def tests_in(file: Path, package: str) -> tuple[SuiteTest, ...]:
     """The tests of one module."""
-    tree = ast.parse(file.read_text(encoding="utf-8"), str(file))
+    try:
+        tree = ast.parse(file.read_text(encoding="utf-8"), str(file))
+    except (SyntaxError, ValueError) as error:
+        raise SuiteError(f"{file}: unreadable: {error}") from None
     functions = (node for node in tree.body if isinstance(node, ast.FunctionDef))
-    return tuple(_test(node, file) for node in functions if node.name.startswith("test_"))
+    return tuple(_test(node, file, package) for node in functions if node.name.startswith("test_"))
 
 
-def _test(node: ast.FunctionDef, file: Path) -> SuiteTest:
+def _test(node: ast.FunctionDef, file: Path, package: str) -> SuiteTest:
     marks = _marks(node, file)
     if not marks.clause:
         raise SuiteError(f'{file.name}:{node.lineno}: {node.name} names no clause; begin it with @clause("...")')
     return SuiteTest(
-        module=f"conformance.suite.{file.stem}",
+        module=f"{package}.{file.stem}",
         function=node.name,
         clause=marks.clause,
         ranks=marks.ranks,
         group=marks.group,
         cases=_combinations(marks.cases),
         arguments=tuple(argument.arg for argument in (*node.args.args, *node.args.kwonlyargs)),
-        transforms=_uses(file, TRANSFORMS),
-        compiles=_uses(file, COMPILER),
+        transforms=_uses(file, TRANSFORMS, package),
+        compiles=_uses(file, COMPILER, package),
         deadline=marks.deadline,
         doc=ast.get_docstring(node) or "",
         file=file,
@@ -135,16 +164,17 @@ def _test(node: ast.FunctionDef, file: Path) -> SuiteTest:
 
 
 @cache
-def _uses(file: Path, pattern: str) -> bool:
-    """Whether a module, or a module of the kit that it imports, uses what a pattern finds: a long import for ranks."""
+def _uses(file: Path, pattern: str, package: str) -> bool:
+    """Whether a module, or a helper that it imports, uses what a pattern finds: a long import for ranks."""
     text = file.read_text(encoding="utf-8")
-    return bool(re.search(pattern, text)) or any(_uses(helper, pattern) for helper in _helpers(text))
+    return bool(re.search(pattern, text)) or any(_uses(helper, pattern, package) for helper in _helpers(file, package))
 
 
-def _helpers(text: str) -> Iterator[Path]:
-    """The modules of the kit that a source imports, or imports from."""
-    for module, names in re.findall(r"^from conformance\.kit([\w.]*) import (.*)", text, re.MULTILINE):
-        place = KIT.joinpath(*module.split("."))
+def _helpers(file: Path, package: str) -> Iterator[Path]:
+    """The modules of the kit, and beside the test, that a source imports, or imports from."""
+    roots, text = {"conformance.kit": KIT, package: file.parent}, file.read_text(encoding="utf-8")
+    for root, module, names in re.findall(rf"^from ({'|'.join(roots)})([\w.]*) import (.*)", text, re.MULTILINE):
+        place = roots[root].joinpath(*module.split("."))
         modules = [place.with_suffix(".py")] if module else []
         modules += [place / f"{name}.py" for name in re.findall(r"\w+", names)]
         yield from (path for path in modules if path.is_file())

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from conformance.core.errors import UsageError
+from conformance.core.homes import find
 from conformance.core.plan import DEFAULT_RANKS
 from conformance.core.references import check_reference
 from conformance.core.signatures import parse
@@ -268,12 +269,14 @@ class RunOptions:
     def checked(self, specs: Iterable[str]) -> RunOptions:
         """Check the options, and complete them.
 
+        Args:
+            specs: the names of our own specs; others are looked for among those that are installed.
+
         Raises:
             UsageError: with one line.
         """
         if self.spec is not None and self.spec not in (known := tuple(specs)):
-            hint = "".join(f"did you mean {name}? " for name in known if name.lower() == self.spec.lower())
-            raise UsageError(f"--spec {self.spec!r}: no such spec; {hint}there are {', '.join(known)}")
+            find(self.spec, known, "--spec")
         device = self.device or next((kind for kind, name in BACKEND_OF.items() if name == self.backend), "cpu")
         if not re.fullmatch(r"cpu|(?!cpu)[a-z][a-z0-9_]*(:[0-9]{1,3})?", device):
             raise UsageError(f"--device {device!r}: give cpu, or an accelerator such as cuda, cuda:1 or emulated")

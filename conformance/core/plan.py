@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from conformance.core.catalog import SuiteTest
+from conformance.core.catalog import SuiteError, SuiteTest
 from conformance.core.clauses import CONTRACT, Clause
 from conformance.core.worlds import SIMULATED, seed_of
 
@@ -79,7 +79,7 @@ class PlannedTest:
     @property
     def nodeid(self) -> str:
         """The name in reports, whatever folder the suite is installed in."""
-        return f"conformance/suite/{self.test.file.name}::{self.name}"
+        return f"{self.test.module.replace('.', '/')}.py::{self.name}"
 
     @property
     def is_of_its_spec(self) -> bool:
@@ -153,7 +153,7 @@ def slug(value: object) -> str:
 
 def gathering_specs(tests: Iterable[SuiteTest], clauses: Mapping[str, Clause]) -> frozenset[str]:
     """The specs whose tests ask for several ranks."""
-    return frozenset(clauses[test.clause].spec for test in tests if max(test.ranks, default=1) > 1)
+    return frozenset(_clause_of(test, clauses).spec for test in tests if max(test.ranks, default=1) > 1)
 
 
 def plan(
@@ -181,7 +181,18 @@ def promised(tests: Iterable[SuiteTest], clauses: Mapping[str, Clause], torch: s
     """The tests of what a version of PyTorch promises: some clauses came with a release."""
     from conformance.core.versions import matches_version
 
-    return tuple(test for test in tests if matches_version(clauses[test.clause].versions, torch))
+    return tuple(test for test in tests if matches_version(_clause_of(test, clauses).versions, torch))
+
+
+def _clause_of(test: SuiteTest, clauses: Mapping[str, Clause]) -> Clause:
+    """The clause that a test asserts.
+
+    Raises:
+        SuiteError: there is none of that id.
+    """
+    if test.clause not in clauses:
+        raise SuiteError(f"{test.file.name}:{test.line}: {test.function} asserts {test.clause!r}, which is no clause")
+    return clauses[test.clause]
 
 
 def without_compiler(tests: Iterable[PlannedTest], compiles: bool, simulated: bool = False) -> list[PlannedTest]:

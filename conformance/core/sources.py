@@ -2,7 +2,8 @@
 
 The option lists, separated by commas:
 
-- letters of documents and the words that say it: ``K T "must accept a context"``;
+- letters of documents and the words that say it: ``K T "must accept a context"``; a module names its documents in
+  ``DOCUMENTS``, by letters other than C and X, each with its title and its address, which is empty where none lasts;
 - a page of PyTorch, with its words or without: ``X Extending PyTorch "NEVER to modify"``;
 - upstream's own code: ``C torchlogix 0.1.1 functional.py:165-167``;
 - ``ours``, for what no document says and a careful user relies on.
@@ -11,24 +12,9 @@ The option lists, separated by commas:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import groupby
-
-DOCUMENTS = {
-    "K": ("ksuit: AllGatherGradAutograd", ""),
-    "T": ("towhee: AllGather", ""),
-    "L": ("torchlogix: GradFactor", ""),
-    "M": (
-        "Megatron-LM: MakeViewlessTensor",
-        "https://epfllm.github.io/Megatron-LLM/api/megatron/core/megatron.core.utils.MakeViewlessTensor.html",
-    ),
-    "N": (
-        "torch: NestedIOFunction",
-        "https://docs.pytorch.org/docs/stable/generated/torch.autograd.function.NestedIOFunction.html",
-    ),
-}
-"""Title and public address of each document; the address is empty where none is known to last."""
 
 _DOCS = "https://docs.pytorch.org/docs/stable/"
 PAGES = {
@@ -49,10 +35,12 @@ PAGES = {
 """The pages of PyTorch that a clause may name, and their addresses."""
 
 PAGE, CODE, OURS = "X", "C", "ours"
+#: Title and public address of each document, by its letter.
+Documents = Mapping[str, tuple[str, str]]
 
 _WORDS = r'"(?P<words>[^"]+)"'
 _FORMS = {
-    "documents": re.compile(rf"(?P<letters>[{''.join(DOCUMENTS)}]( [{''.join(DOCUMENTS)}])*) {_WORDS}"),
+    "documents": re.compile(rf"(?P<letters>[ABD-WYZ]( [ABD-WYZ])*) {_WORDS}"),
     "page": re.compile(rf'X (?P<page>[^",]+?)( {_WORDS})?'),
     "code": re.compile(r"C (?P<code>\S+ \d[\w.+-]* \S+\.\w+:\d+(-\d+)?)"),
     "ours": re.compile(r"ours"),
@@ -72,34 +60,28 @@ class Source:
         kind: the letter of a document, ``X`` for a page of PyTorch, ``C`` for upstream's code, or ``ours``.
         words: the words there that say it; empty for code, and for a page that says it at length.
         place: the name of the page, or package, version and lines of the code.
+        title: a title for readers.
+        url: its address, if known.
     """
 
     kind: str
     words: str = ""
     place: str = ""
-
-    @property
-    def title(self) -> str:
-        """A title for readers."""
-        if self.kind in DOCUMENTS:
-            return DOCUMENTS[self.kind][0]
-        return {PAGE: f"PyTorch: {self.place}", CODE: f"code: {self.place}"}.get(
-            self.kind, "ours: a careful user's need"
-        )
-
-    @property
-    def url(self) -> str:
-        """Its address, if known."""
-        return DOCUMENTS[self.kind][1] if self.kind in DOCUMENTS else PAGES.get(self.place, "")
+    title: str = field(default="", compare=False)
+    url: str = field(default="", compare=False)
 
 
-def parse(text: str) -> tuple[Source, ...]:
+def parse(text: str, documents: Documents) -> tuple[Source, ...]:
     """Read a ``:sources:`` option.
 
+    Args:
+        text: of the option.
+        documents: title and address of each document, by its letter.
+
     Raises:
-        SourceError: something in it is none of the four forms, names an unknown page, or is said twice.
+        SourceError: something in it is none of the four forms, names an unknown page or document, or is said twice.
     """
-    found = [source for entry in _entries(text) for source in _read(entry)]
+    found = [source for entry in _entries(text) for source in _read(entry, documents)]
     if len(set(found)) < len(found):
         raise SourceError("a source is named twice")
     return tuple(found)
@@ -118,17 +100,22 @@ def _entries(text: str) -> list[str]:
     return [entry for entry in entries if entry]
 
 
-def _read(entry: str) -> list[Source]:
+def _read(entry: str, documents: Documents) -> list[Source]:
     if found := _FORMS["documents"].fullmatch(entry):
-        return [Source(letter, found["words"]) for letter in found["letters"].split()]
+        letters = found["letters"].split()
+        if unknown := set(letters) - set(documents):
+            known = ", ".join(documents) or "none"
+            raise SourceError(f"{entry!r} is no source: DOCUMENTS has no {min(unknown)}, there are {known}")
+        return [Source(letter, found["words"], "", *documents[letter]) for letter in letters]
     if found := _FORMS["page"].fullmatch(entry):
-        if found["page"] not in PAGES:
-            raise SourceError(f"{found['page']!r} is not one of the pages: {', '.join(PAGES)}")
-        return [Source(PAGE, found["words"] or "", found["page"])]
+        page = found["page"]
+        if page not in PAGES:
+            raise SourceError(f"{page!r} is not one of the pages: {', '.join(PAGES)}")
+        return [Source(PAGE, found["words"] or "", page, f"PyTorch: {page}", PAGES[page])]
     if found := _FORMS["code"].fullmatch(entry):
-        return [Source(CODE, place=found["code"])]
+        return [Source(CODE, place=found["code"], title=f"code: {found['code']}")]
     if _FORMS["ours"].fullmatch(entry):
-        return [Source(OURS)]
+        return [Source(OURS, title="ours: a careful user's need")]
     raise SourceError(
         f'{entry!r} is no source: write K "the words", X Page "the words", C package version file.py:1-9, or ours'
     )

@@ -105,10 +105,16 @@ def _again(body: Callable[..., object], arguments: Iterable[str], offered: Mappi
 
 
 def _called(body: Callable[..., object], arguments: Iterable[str], offered: Mapping[str, Any]) -> object:
-    if "probe" in arguments:
-        case = {name: offered[name] for name in arguments if name not in {"probe", "variation"}}
-        return run_varied(body, offered["subject"], offered["world"], case)
-    return body(**{name: offered[name] for name in arguments})
+    try:
+        if "probe" in arguments:
+            case = {name: offered[name] for name in arguments if name not in {"probe", "variation"}}
+            return run_varied(body, offered["subject"], offered["world"], case)
+        return body(**{name: offered[name] for name in arguments})
+    except AssertionError as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        if isinstance(error, Deviation) or last.filename != body.__code__.co_filename:
+            raise
+        raise Deviation(text_of(error) or f"{last.line}") from None  # a plain assert, in the test itself
 
 
 def explain(error: BaseException) -> str:

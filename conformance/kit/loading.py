@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import reduce
 from itertools import islice
-from typing import Any, cast
+from typing import Any
 
 from torch.autograd import Function
 
@@ -22,7 +22,7 @@ from conformance.core.worlds import MOST_RANKS, are_world_sizes
 from conformance.kit.frames import place_of, told
 from conformance.kit.results import FORMS
 from conformance.kit.samples import MOST
-from conformance.kit.specs import GRADIENT_KINDS, SPECS, SpecName
+from conformance.kit.specs import GRADIENT_KINDS, specification
 from conformance.kit.subject import Subject
 
 #: Methods of a Function class that PyTorch calls.
@@ -98,7 +98,7 @@ def resolve(reference: str, spec: str | None, inputs: str | None, types: str | N
     """
     subject = named(reference)
     if spec:
-        subject = replace(subject, spec=cast(SpecName, spec))
+        subject = replace(subject, spec=spec)
     if inputs is not None:
         subject = replace(subject, inputs=inputs)
     if types is not None:
@@ -117,10 +117,7 @@ def check_subject(subject: Subject) -> Subject:
     subject = replace(subject, target=getattr(subject.target, "_orig_mod", subject.target))
     reference = subject.label
     subject = replace(subject, inputs=_checked_inputs(subject))
-    if subject.spec not in tuple(SPECS):  # a list cannot be looked up
-        near = difflib.get_close_matches(str(subject.spec), SPECS, 1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise UsageError(f"no spec named {subject.spec!r}; {hint}there are {', '.join(SPECS)}")
+    own = specification(subject.spec)
     if subject.result and (subject.result not in FORMS or not subject.gathers):
         raise UsageError(f"{reference!r}: result is one of {', '.join(FORMS)}, for a spec that gathers")
     if subject.gradient_kind not in GRADIENT_KINDS:
@@ -137,7 +134,7 @@ def check_subject(subject: Subject) -> Subject:
             raise UsageError(f"{reference!r}: types are for spec Collective, not for spec {subject.spec}")
     if subject.ranks is not None and not are_world_sizes(subject.ranks):
         raise UsageError(f"{reference!r}: ranks= are world sizes from 1 to {MOST_RANKS}, such as ranks=(2, 3)")
-    if subject.spec in {"Function", "Collective"} and subject.inputs is None:
+    if own.inputs is None and subject.inputs is None:
         ways = "--inputs module:callable, Subject(inputs=...), or check(function, (x, 2.0))"
         raise UsageError(f"{reference!r} needs sample inputs, tuples of arguments: {_beside(subject) or ways}")
     return subject
@@ -165,7 +162,7 @@ def _check_kinds(subject: Subject) -> None:
     if _is_method(subject.target):
         name = subject.target.__name__
         raise UsageError(f"{reference!r} is {name} of a Function, whose ctx apply makes; give the class")
-    for field, kind in (("name", str), ("dim", int)):
+    for field, kind in (("name", str), ("spec", str), ("dim", int)):
         if type(given := getattr(subject, field)) is not kind:
             raise UsageError(f"{reference!r}: {field}= is {with_article(given)}, not {with_article(kind())}")
     for name in ("call", "formula", "reference"):

@@ -4,39 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import import_module
 from typing import Any, Literal, get_args
 
 import torch
 
+from conformance.core import homes
+from conformance.core.errors import UsageError
 from conformance.kit.results import Form
 
-SpecName = Literal[
-    "Function",
-    "AllGatherGradAutograd",
-    "AllGather",
-    "Collective",
-    "GradFactor",
-    "MakeViewlessTensor",
-    "NestedIOFunction",
-]
 #: How ``Function.backward.gradient`` judges: numerically, by a formula that is declared, or not, as the spec does.
 GradientKind = Literal["numeric", "declared", "spec"]
 GRADIENT_KINDS: tuple[GradientKind, ...] = get_args(GradientKind)
 
 
 @dataclass(frozen=True)
-class Spec:
-    """One documented class, as the suite sees it.
+class Specification:
+    """What the suite must know of a documented class beside its clauses.
 
-    What is called is the Function class (or callable), or what ``make`` makes of it once and for all. ``inputs`` gets
-    the rank and the world size and yields (label, arguments) pairs; ``gathers`` says that every call is a collective,
-    and ``result`` in which form the documented class gives what it gathered. ``typed`` says that its tensors have SPMD
-    types.
+    Args:
+        inputs: gets the rank and the world size, and yields (label, arguments) pairs; where there is none, a subject
+            brings its own.
+        gathers: whether every call is a collective of all ranks.
+        gradient: how ``Function.backward.gradient`` judges.
+        result: the form in which the documented class gives what it gathered, for a gather.
+        typed: whether its tensors have SPMD types.
+        make: makes what is called of a subject's target, once and for all; a class is called by ``apply``.
     """
 
-    name: SpecName
-    inputs: Callable[[int, int], Iterator[tuple[str, tuple[Any, ...]]]]
+    inputs: Callable[[int, int], Iterator[tuple[str, tuple[Any, ...]]]] | None = None
     gathers: bool = False
     gradient: GradientKind = "numeric"
     result: Form | None = None
@@ -143,19 +140,34 @@ def nested_product(base: Any) -> Any:
     return Static.apply if hasattr(base, "setup_context_extended") else lambda *args: Instance()(*args)
 
 
-def _no_inputs(rank: int, size: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    return iter(())
-
-
-SPECS: dict[str, Spec] = {
-    spec.name: spec
-    for spec in (
-        Spec("Function", _no_inputs),
-        Spec("AllGatherGradAutograd", _gather_inputs, gathers=True, gradient="spec", result="tuple"),
-        Spec("AllGather", _towhee_inputs, gathers=True, gradient="spec", result="joined"),
-        Spec("Collective", _no_inputs, gathers=True, gradient="spec", typed=True),
-        Spec("GradFactor", _factor_inputs, gradient="spec"),
-        Spec("MakeViewlessTensor", _viewless_inputs),
-        Spec("NestedIOFunction", _nested_inputs, make=nested_product),
-    )
+SPECS: dict[str, Specification] = {
+    "Function": Specification(),
+    "AllGatherGradAutograd": Specification(_gather_inputs, gathers=True, gradient="spec", result="tuple"),
+    "AllGather": Specification(_towhee_inputs, gathers=True, gradient="spec", result="joined"),
+    "Collective": Specification(gathers=True, gradient="spec", typed=True),
+    "GradFactor": Specification(_factor_inputs, gradient="spec"),
+    "MakeViewlessTensor": Specification(_viewless_inputs),
+    "NestedIOFunction": Specification(_nested_inputs, make=nested_product),
 }
+
+
+def specification(name: str) -> Specification:
+    """The specification of a name: one of ours, or the object ``specification`` of one from outside.
+
+    Raises:
+        UsageError: there is none, or its module cannot be imported.
+    """
+    return SPECS[name] if name in SPECS else _from_outside(homes.find(name, SPECS))
+
+
+@cache
+def _from_outside(home: homes.Home) -> Specification:
+    module = f"{home.package}.{homes.SPEC}"
+    try:
+        found = getattr(import_module(module), "specification", None)
+    except Exception as error:
+        said = f"importing {module} raises {type(error).__name__}: {error}"
+        raise UsageError(f"spec {home.name} ({home.origin}): {said}") from error
+    if not isinstance(found, Specification):
+        raise UsageError(f"spec {home.name} ({home.origin}): {module} must hold specification = Specification(...)")
+    return found

@@ -29,7 +29,7 @@ from conformance.kit.deviations import NotApplicable, Skipped
 from conformance.kit.process_groups import GROUP
 from conformance.kit.results import Form, assembled, entries_of, has_place
 from conformance.kit.samples import Sample, expect_matching, prepared, samples_from
-from conformance.kit.specs import SPECS, GradientKind, Spec, SpecName
+from conformance.kit.specs import GradientKind, Specification, specification
 from conformance.kit.typed_samples import of_first_rank, typed
 
 __all__ = ["Subject"]
@@ -71,7 +71,7 @@ class Subject:
     """
 
     target: Target
-    spec: SpecName = "Function"
+    spec: str = "Function"
     call: Call | None = None
     inputs: Inputs | None = None
     gradient: GradientKind | None = None
@@ -96,7 +96,9 @@ class Subject:
             given = given or getattr(self.target, attribute, "")
         name = getattr(self.target, "__qualname__", type(self.target).__qualname__)
         module = getattr(self.target, "__module__", type(self.target).__module__)
-        return in_a_line(str(given or f"{module}:{name}"))
+        # An operator of torch.library has a name by which PyTorch knows it.
+        operator = getattr(self.target, "_qualname" if name == "CustomOpDef" else "_name", "")
+        return in_a_line(str(given or operator or f"{module}:{name}"))
 
     # What follows is for test bodies, on a rank, once the target is resolved.
 
@@ -169,8 +171,8 @@ class Subject:
             ) from error
 
     @property
-    def _spec(self) -> Spec:
-        return SPECS[self.spec]
+    def _spec(self) -> Specification:
+        return specification(self.spec)
 
     @property
     def gathers(self) -> bool:
@@ -270,7 +272,7 @@ class Subject:
         """
         rank = 0 if self.is_typed else world.rank
         if self.inputs is None:
-            given = self._spec.inputs(rank, world.size)
+            given = self._spec.inputs(rank, world.size) if self._spec.inputs else ()
             return prepared(((label, args) for label, args in given if self._takes(*args)), world.device)
         found = samples_from(self.inputs, self.label, rank, world.device)
         if not self.is_typed and any(leaf is GROUP for sample in found for leaf in pytree.tree_leaves(sample.args)):

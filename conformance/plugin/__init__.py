@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conformance.plugin.stash import ASKED_FOR, SESSION, SUITE
+from conformance.plugin.stash import ASKED_FOR, FOLDERS, SESSION, SUITE
 
 #: A pytest run asks for the suite by naming it, or this plugin.
 ASKED = ("conformance.suite", "conformance/suite", "conformance.plugin")
@@ -18,7 +18,8 @@ ASKED = ("conformance.suite", "conformance/suite", "conformance.plugin")
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser, args: Sequence[str]) -> None:
     """Called before any conftest is read: the options of a conformance run, in a run of the suite alone."""
-    if not any(name in argument for argument in args for name in ASKED):
+    by_name = early_config.known_args_namespace.pyargs
+    if not any(name in argument for argument in args for name in ASKED) and not (by_name and _names_a_spec(args)):
         return
     early_config.stash[ASKED_FOR] = True
     from conformance.core.options import pytest_options
@@ -31,6 +32,13 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
         group.addoption(option.pytest, dest=name, help=option.help, **how)
 
 
+def _names_a_spec(args: Sequence[str]) -> bool:
+    """Whether a pytest run names a package that registers a specification."""
+    from conformance.core.homes import around
+
+    return any(around(argument) for argument in args)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
     """Called before collection: what is wrong with the request is said once, and not by each module."""
@@ -40,9 +48,15 @@ def pytest_collection(session: pytest.Session) -> None:
         start_session(session.config)
 
 
+def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Called for every folder: a package around the tests of a specification is not imported here either."""
+    homes = parent.config.stash.get(FOLDERS, ())
+    return pytest.Dir.from_parent(parent, path=path) if any(path in (home, *home.parents) for home in homes) else None
+
+
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Called for every test file: a module of the suite is read, never imported here."""
-    if module_path.parent != SUITE:
+    if module_path.parent not in {SUITE, *parent.config.stash.get(FOLDERS, ())}:
         return None
     from conformance.plugin.items import SuiteModule
 

@@ -3,25 +3,53 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from conformance.core.clauses import outside
 from conformance.core.errors import BROKE, RunnerError, UsageError
+from conformance.core.homes import Home, around, find
 from conformance.core.options import RunOptions, pytest_options
 from conformance.core.output import shown
 from conformance.core.plan import SubjectRef
-from conformance.plugin.stash import SESSION
+from conformance.plugin.stash import FOLDERS, SESSION, SUITE
 from conformance.run.session import Session
 
 
 def start_session(config: pytest.Config) -> None:
     """Make the session and plan its tests; a request that cannot be carried out ends the run with one line."""
     try:
-        session_of(config).plan()
+        session = session_of(config)
+        session.plan()
+        own = [find(name) for name in outside(session.specs)]
+        config.stash[FOLDERS] = tuple(home.folder for home in own)
+        config.args = _with_folders(config.args, own)
     except UsageError as error:
         raise pytest.UsageError(shown(str(error))) from None
     except RunnerError as error:
         pytest.exit(shown(str(error)), returncode=BROKE)
+
+
+def _with_folders(args: Sequence[str], own: Sequence[Home]) -> list[str]:
+    """What is to be collected: beside the suite the folders of specs from outside; paths for what names a package.
+
+    By the name of a package pytest would import the packages around it.
+    """
+    found = [place for arg in args for place in (_places(arg, own) or [arg])]
+    if any(Path(arg).parts[-2:] == SUITE.parts[-2:] or arg == "conformance.suite" for arg in args):
+        found += [str(home.folder) for home in own]
+    return list(dict.fromkeys(found))
+
+
+def _places(arg: str, own: Sequence[Home]) -> list[str]:
+    """The paths of what an argument names that is in, or around, the package of a spec from outside."""
+    name, colons, rest = arg.partition("::")
+    around = [str(home.folder) for home in own if f"{home.package}.".startswith(f"{name}.")]
+    inside = (home for home in own if name.startswith(f"{home.package}."))
+    return around or [f"{home.folder / name.rpartition('.')[2]}.py{colons}{rest}" for home in inside]
 
 
 def session_of(config: pytest.Config) -> Session:
@@ -41,4 +69,10 @@ def _new_session(config: pytest.Config) -> Session:
     if "conformance_options" in handed:  # in a worker of pytest-xdist, whose controller has looked at the subjects
         subjects = [SubjectRef.from_json(data) for data in handed["conformance_subjects"]]
         return Session(RunOptions.from_json(json.loads(handed["conformance_options"])), subjects=subjects)
-    return Session(RunOptions.from_text({name: config.getoption(name, None) for name, _ in pytest_options()}))
+    options = RunOptions.from_text({name: config.getoption(name, None) for name, _ in pytest_options()})
+    named = sorted({spec for arg in config.args for spec in around(arg)}) if config.option.pyargs else []
+    if options.spec is None and named:
+        if len(named) > 1:
+            raise UsageError(f"{' '.join(config.args)} has the specs {', '.join(named)}: name one with --spec")
+        options = replace(options, spec=named[0])
+    return Session(options)

@@ -34,8 +34,8 @@ def fold(reporter: pytest.TerminalReporter) -> list[str]:
     if not failed:
         return []
     every = _told(reporter, [category for category in reporter.stats if category != _OVERRULED])
-    subjects = reporter.config.stash[SESSION].subjects
-    judged = judge([outcome for outcome, _ in every], (), subjects, registry(), {})
+    session = reporter.config.stash[SESSION]
+    judged = judge([outcome for outcome, _ in every], (), session.subjects, registry(*session.specs), {})
     said: list[str] = []
     for part in judged.parts:
         short = {test: words for test, words in _short(part) if test in failed}

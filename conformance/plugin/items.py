@@ -56,7 +56,7 @@ class RankItem(pytest.Item):
         self.conformance_outcome = outcome
         if outcome.outcome in {"skip", "not-applicable"}:
             pytest.skip(shown(f"{outcome.outcome}: {outcome.reason}"))
-        if outcome.outcome != "pass" and clauses.registry()[outcome.clause].level == "may":
+        if outcome.outcome != "pass" and clauses.registry(outcome.spec)[outcome.clause].level == "may":
             pytest.xfail(told(outcome))  # it is told, and fails nothing
         if outcome.outcome != "pass":
             raise ClauseBroken(outcome)
@@ -74,7 +74,7 @@ class RankItem(pytest.Item):
 
 def told(outcome: TestOutcome) -> str:
     """The text of a failure, for pytest's own reports."""
-    clause = clauses.registry()[outcome.clause]
+    clause = clauses.registry(outcome.spec)[outcome.clause]
     lines = [f"{clause.id} ({clause.level}): {prose(clause.text)}", f"{outcome.outcome}: {outcome.message}"]
     likely = f"looks like: {outcome.likely}"
     lines += [likely] if outcome.likely and likely not in outcome.message else []

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from conformance.core.clauses import CONTRACT, specs
-from conformance.core.errors import ForkserverDied, StartFailed
+from conformance.core.errors import ForkserverDied, StartFailed, UsageError
+from conformance.core.homes import find
 from conformance.core.outcomes import BAD_SUBJECT, BadSubject, Outcome, RankOutcome
 from conformance.core.plan import SubjectRef
 from conformance.core.worlds import are_world_sizes
@@ -46,12 +47,20 @@ def preflight(pool: Pool, subject: SubjectRef | None) -> Preflight:
     spec, ranks = details.get("spec", subject.spec if subject else CONTRACT), details.get("ranks", ())
     if found.outcome == "timeout":
         pool.never_loads(subject, found)
-    if found.outcome == "pass" and spec not in specs():
+    if found.outcome == "pass" and not _is_spec(spec):
         found = RankOutcome(0, "crash", f"{IMPORTING}: the rank's answer names no spec that there is")
     if found.outcome != "pass":
         return Preflight(BAD_SUBJECT if cannot_be_tested(found, details) else found.outcome, found.message)
     # A subject may have written what a rank sends.
     return Preflight("pass", spec, details.get("types", ""), tuple(ranks) if are_world_sizes(ranks) else ())
+
+
+def _is_spec(name: object) -> bool:
+    """Whether a name is that of a spec of ours, or of one that is installed."""
+    try:
+        return isinstance(name, str) and (name in specs() or bool(find(name)))
+    except UsageError:
+        return False
 
 
 def misfit(pool: Pool, subject: SubjectRef, size: int) -> str:

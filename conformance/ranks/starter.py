@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from conformance.core.catalog import PACKAGE
 from conformance.core.errors import StartFailed
 from conformance.core.joining import join
 from conformance.core.outcomes import BAD_SUBJECT, RankOutcome
@@ -49,10 +50,14 @@ class Starter:
         self.meanwhile: dict[Key, list[Sequence[str]]] = {}
 
     def look_ahead(self, items: Iterable[PlannedTest]) -> None:
-        """Note the planned tests, so that modules are imported once and not on every rank."""
+        """Note the planned tests, so that modules are imported once and not on every rank.
+
+        A specification from outside is imported on ranks alone: what it does then stays there.
+        """
         planned = [item for item in items if not item.left_out]
-        self.modules = tuple(sorted({item.test.module for item in planned if not item.test.compiles}))
-        compiler = tuple(sorted({item.test.module for item in planned if item.test.compiles}))
+        ours = [item.test for item in planned if item.test.module.startswith(f"{PACKAGE}.")]
+        self.modules = tuple(sorted({test.module for test in ours if not test.compiles}))
+        compiler = tuple(sorted({test.module for test in ours if test.compiles}))
         transforming = (at for at, item in enumerate(planned) if item.test.transforms)
         compiling = (at for at, item in enumerate(planned) if item.test.compiles)
         self.meanwhile = {}

@@ -26,7 +26,7 @@ def against_plan(report: Report, clauses: Mapping[str, Clause]) -> Iterator[str]
     if len(sizes) > MOST_WORLDS:
         yield f"{len(sizes)} world sizes: no run is in so many"
         return
-    tests = promised(catalog.suite(), clauses, report.environment["torch"])
+    tests = promised(catalog.suite(*(own.name for own in report.specs)), clauses, report.environment["torch"])
     specs = {clause.spec for clause in clauses.values()}
     for part in report.parts:
         if part.spec not in specs:

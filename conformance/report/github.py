@@ -64,7 +64,7 @@ def _summary(report: Report) -> Iterator[str]:
         verdicts = [clause.verdict for clause in part.clauses]
         counts = [verdicts.count("pass"), sum(clause.broken and not clause.is_note for clause in part.clauses)]
         counts += [verdicts.count("skipped"), verdicts.count("not-applicable")]
-        cells = [_name(part), _markdown(part.spec), f"**{part.verdict}**", *map(str, counts)]
+        cells = [_name(part), _markdown(report.titled(part.spec)), f"**{part.verdict}**", *map(str, counts)]
         yield f"| {' | '.join(cells)} |"
     for part in report.parts:
         for clause in in_order(part.clauses):

@@ -31,6 +31,7 @@ __all__ = [
     "Environment",
     "Expected",
     "Report",
+    "SpecFromOutside",
     "SubjectResult",
     "Suite",
     "overall",
@@ -57,6 +58,16 @@ class Suite(TypedDict):
 
     version: Annotated[str, Meta(description="Its version.")]
     clauses_sha256: Annotated[_Sha256, Meta(description="Changes when a clause does.")]
+
+
+@dataclass(frozen=True)
+class SpecFromOutside:
+    """A specification that another distribution brings."""
+
+    name: Annotated[_Name, Meta(description="Its name.")]
+    distribution: Annotated[str, Meta(description="The distribution that registers it.")]
+    version: Annotated[str, Meta(description="The version of that.")]
+    clauses_sha256: Annotated[_Sha256, Meta(description="Changes when one of its own clauses does.")]
 
 
 class Environment(TypedDict):
@@ -99,7 +110,9 @@ class ClauseResult:
     tests: Annotated[tuple[TestOutcome, ...], Meta(description="The tests that assert it.")] = ()
     text: Annotated[str, Meta(description="What the clause promised when the run was made.")] = ""
     text_sha256: Annotated[str, Meta(description="A hash of that text, which changes when the text does.")] = ""
-    page: Annotated[str, Meta(description="Where the docs state it, from the root of the site.")] = ""
+    page: Annotated[
+        str, Meta(description="Where the docs state it: a whole address, or from the root of the site.")
+    ] = ""
     expected: Annotated[Expected | None, Meta(description="Set where --expect names the clause as broken.")] = None
 
     @property
@@ -169,6 +182,9 @@ class Report:
     environment: Environment
     engine: Annotated[tuple[ClauseResult, ...], Meta(description="What PyTorch itself promises.")]
     subjects: Annotated[tuple[SubjectResult, ...], Meta(description="What was under test.")]
+    specs: Annotated[
+        tuple[SpecFromOutside, ...], Meta(description="The specs of subjects that other distributions bring.")
+    ] = ()
     schema: Annotated[Literal[2], Meta(description="Version of this format.")] = SCHEMA
     started: Annotated[str, Meta(description="When the run began, ISO 8601.")] = ""
     engine_tested: Annotated[
@@ -183,6 +199,11 @@ class Report:
         """The engine, where it was tested, as if it were a subject with an empty name; then the subjects."""
         engine = (SubjectResult("", CONTRACT, overall(self.engine), self.engine),) if self.engine else ()
         return engine + self.subjects
+
+    def titled(self, spec: str) -> str:
+        """The name of a spec, with the distribution that brings it where that is not the suite."""
+        origins = (f"{spec}, {own.distribution} {own.version}" for own in self.specs if own.name == spec)
+        return next(origins, spec)
 
     @classmethod
     def from_json(cls, data: Any) -> Report:
@@ -216,12 +237,12 @@ def sha256_of(data: Mapping[str, Any]) -> str:
 
 
 def page_of(clause: Clause) -> str:
-    """Where the published docs state the clause, from the root of the site.
+    """Where the published docs state the clause: from the root of our site, or the address that its own spec names.
 
-    ``AllGatherGradAutograd.backward.sum`` is at
-    ``api/spec_impl/ksuit/index.html#clause-AllGatherGradAutograd.backward.sum``.
+    ``Function.backward.count`` is at ``api/spec_impl/function_backward/index.html#clause-Function.backward.count``.
     """
-    return f"api/{clause.module.replace('.', '/')}/index.html#clause-{clause.id}"
+    page = clause.site or f"api/{clause.module.replace('.', '/')}/index.html"
+    return f"{page}#clause-{clause.id}"
 
 
 def overall(clauses: Iterable[ClauseResult]) -> SubjectVerdict:

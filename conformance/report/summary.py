@@ -26,7 +26,7 @@ def summarize(sheet: Sheet, report: Report) -> None:
     if any(clause.was_selected for clause in report.engine):
         sheet.say(_engine_line(report), STYLES[overall(filter(_asked, report.engine))])
     for subject in _asked_of(report):
-        _subject_line(sheet, subject)
+        _subject_line(sheet, subject, report.titled(subject.spec))
     _not_selected(sheet, report)
 
 
@@ -79,10 +79,10 @@ def _selected(sheet: Sheet, report: Report) -> None:
         )
 
 
-def _subject_line(sheet: Sheet, subject: SubjectResult) -> None:
+def _subject_line(sheet: Sheet, subject: SubjectResult, spec: str) -> None:
     """Print the verdict, and for each level how many of the selected clauses that apply were kept."""
     verdict = (f"{subject.verdict:<{_WIDEST}}  ", STYLES[subject.verdict])
-    name = (shown(f"{subject.subject} ({subject.spec})", 300), "bold")
+    name = (shown(f"{subject.subject} ({spec})", 300), "bold")
     counts = [_count(level, [clause for clause in subject.clauses if clause.level == level]) for level in LEVELS]
     other = sum(clause.verdict == "not-applicable" for clause in subject.clauses)
     counts += [Text(f"not applicable {other}", "dim")] if other else []

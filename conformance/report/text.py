@@ -16,8 +16,10 @@ def address(page: str) -> str:
     """The whole address of a page of the docs.
 
     ``CONFORMANCE_DOCS`` names the site where the environment sets it, otherwise the installed package does. Where
-    nothing is installed it is the page's place in the site.
+    nothing is installed it is the page's place in the site. A specification from outside has its own site.
     """
+    if page.startswith(("http://", "https://")):
+        return page
     site = os.environ.get("CONFORMANCE_DOCS", "")
     if not site.startswith(("http://", "https://", "file://")):
         site = _documentation()

@@ -22,6 +22,7 @@ from conformance.report.model import (
     ClauseResult,
     ClauseVerdict,
     Report,
+    SpecFromOutside,
     SubjectResult,
     Suite,
     overall,
@@ -41,6 +42,7 @@ def judge(
     environment: Mapping[str, Any],
     *,
     suite: Suite | None = None,
+    specs: tuple[SpecFromOutside, ...] = (),
     engine: bool = True,
     selected: Collection[str] | None = None,
     missing: str = "not run",
@@ -58,6 +60,7 @@ def judge(
         registry: the clauses by id.
         environment: ``torch``, ``python``, ``platform``, ``backend``, ``device``, ``ranks``.
         suite: ``version`` and ``clauses_sha256``.
+        specs: those of the subjects that another distribution brings.
         engine: whether PyTorch itself was to be tested too.
         selected: the node ids that were to be run at all, where that was not everything.
         missing: why a selected test without an outcome was not run.
@@ -90,6 +93,7 @@ def judge(
     about_engine = [name for name, clause in registry.items() if engine and clause.party == "engine"]
     return Report(
         suite=suite or {"version": "", "clauses_sha256": ""},
+        specs=specs,
         environment=dict(environment),  # type: ignore[arg-type]
         engine=results(("", ""), about_engine),
         subjects=tuple(map(result, dict.fromkeys(subjects))),

@@ -9,8 +9,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from conformance.core.clauses import Clause, text_hash
+from conformance.core.clauses import Clause, digest_of, registry, text_hash
 from conformance.core.clauses import digest as installed
+from conformance.core.errors import UsageError
 from conformance.core.garbage import collector_paused
 from conformance.core.joining import join
 from conformance.core.outcomes import BROKEN, Outcome, TestOutcome
@@ -45,7 +46,7 @@ def verify(
         with_plan: whether the installed tests are those of this registry.
 
     Raises:
-        UsageError: the file cannot be read, or holds no JSON.
+        UsageError: the file cannot be read, or holds no JSON, or a spec that it was made with is not installed.
     """
     with collector_paused():
         data = load(path)
@@ -54,15 +55,38 @@ def verify(
         except ValueError as problem:
             return Verified((_line(str(problem)),), "")
         digest = digest or installed()
+        clauses = {**clauses, **_from_outside(report)}
         same = with_plan and report.suite["clauses_sha256"] == digest and report.suite["version"] == suite_version()
         problems = [
             *_against_registry(report, clauses, digest),
+            *_specs(report, clauses),
             *_environment(report),
             *(against_plan(report, clauses) if same else ()),
             *_recomputed(report, clauses),
             *_content(data),
         ]
     return Verified(tuple(map(_line, problems)), _taken(report, same))
+
+
+def _from_outside(report: Report) -> Mapping[str, Clause]:
+    """The clauses of the specs that other distributions bring, as they are installed here.
+
+    Raises:
+        UsageError: one of them is not.
+    """
+    names = [own.name for own in report.specs]
+    try:
+        return {name: clause for name, clause in registry(*names).items() if clause.spec in names}
+    except UsageError as error:
+        needs = " and ".join(f"{own.distribution} {own.version}" for own in report.specs)
+        raise UsageError(f"the report was made with {needs}: {error}") from None
+
+
+def _specs(report: Report, clauses: Mapping[str, Clause]) -> Iterator[str]:
+    """Yield the specs from outside whose clauses have changed."""
+    for own in report.specs:
+        if own.clauses_sha256 != digest_of(clause for clause in clauses.values() if clause.spec == own.name):
+            yield f"specs: {own.name} has other clauses here than in {own.distribution} {own.version}"
 
 
 def _taken(report: Report, same: bool) -> str:

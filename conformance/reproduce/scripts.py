@@ -16,6 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from conformance.core.clauses import outside
+from conformance.core.homes import find
 from conformance.core.outcomes import EARLIER_CALLS
 from conformance.core.output import visible
 from conformance.core.plan import PlannedTest
@@ -136,6 +138,7 @@ def _needs(wanted: Wanted) -> Iterator[str]:
     yield "torch"
     if wanted.part.subject:
         yield re.split(r"[.:]", wanted.part.subject)[0]
+    yield from (find(spec).distribution for spec in outside([wanted.part.spec]))
     device = wanted.device.partition(":")[0]
     if device == "emulated":
         yield "the emulated device of autograd-conformance"

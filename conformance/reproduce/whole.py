@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from conformance.core.clauses import outside
+from conformance.core.homes import find
 from conformance.core.plan import PlannedTest
 from conformance.reproduce.assemble import assembled
 
@@ -75,8 +77,11 @@ def whole_script(
 
 
 def embedded(planned: PlannedTest) -> str:
-    """The sources that the script of a test carries, as Python."""
-    names = [planned.test.module, *_needed(planned.test.file), *ALWAYS]
+    """The sources that the script of a test carries, as Python: of the suite, and not of a spec from outside."""
+    test, folders = planned.test, [find(name).folder for name in outside([planned.spec])]
+    names = [*([test.module] if _file(test.module).is_file() else []), *_needed(test.file), *ALWAYS]
+    for file in (file for folder in folders for file in sorted(folder.glob("*.py"))):
+        names += _needed(file)
     for always in ALWAYS:
         names += _needed(_file(always))
     if planned.test.is_fresh:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
+from conformance.core.clauses import CONTRACT
 from conformance.core.errors import UsageError
+from conformance.core.homes import NoSuchSpec, find
 from conformance.core.options import checked_timeout
 from conformance.core.plan import PlannedTest
 from conformance.core.worlds import MOST_RANKS, SIMULATED, are_world_sizes
 from conformance.kit.loading import check_subject, named
 from conformance.kit.subject import Subject, Target
 from conformance.kit.world import World
+
+#: The one specification from outside that is looked for unasked: what to call it, and where it comes from.
+OPERATOR, OPERATOR_DISTRIBUTION = "Operator", "autograd-conformance-operator"
 
 
 def world_sizes(ranks: int | Collection[int]) -> tuple[int, ...]:
@@ -71,10 +77,29 @@ def subject(function: Subject | Target, **given: Any) -> Subject:
         found = function if isinstance(function, Subject) else Subject(function)
     if isinstance(found.target, str):
         found = replace(found, target=_loaded(found.target).target, name=found.label)
+    if not given.get("spec") and found.spec == CONTRACT and _is_operator(found.target):
+        found = _as_operator(found)
     found = check_subject(replace(found, **{name: value for name, value in given.items() if value}))
     if not callable(found.inputs) or not found.gathers:
         found.samples(World())  # report bad inputs at once; those of a gather may need their ranks
     return found
+
+
+def _is_operator(target: Any) -> bool:
+    """Whether a target is an operator of torch.library, by its definition or its overload."""
+    kinds = {("torch._library.custom_ops", "CustomOpDef"), ("torch._ops", "OpOverload")}
+    return (type(target).__module__, type(target).__name__) in kinds
+
+
+def _as_operator(found: Subject) -> Subject:
+    """The subject with the specification of operators, if that is installed; a warning says how to get it if not."""
+    try:
+        find(OPERATOR)
+    except NoSuchSpec:
+        said = f"{found.label} is an operator: pip install {OPERATOR_DISTRIBUTION}, and its schema is judged too"
+        warnings.warn(said, stacklevel=4)
+        return found
+    return replace(found, spec=OPERATOR)
 
 
 def chosen(only: str, tests: Sequence[PlannedTest]) -> list[PlannedTest]:

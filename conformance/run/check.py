@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 from conformance.core.errors import UsageError
 from conformance.kit.backward import has_backward
 from conformance.kit.declared import Formula
-from conformance.kit.specs import GradientKind, SpecName
+from conformance.kit.specs import GradientKind
 from conformance.kit.subject import Call, Subject, Target
 from conformance.report.model import Report
 from conformance.run import arguments
@@ -18,8 +18,6 @@ from conformance.run.judging import judged
 __all__ = ["ConformanceError", "check"]
 
 Ranks = int | Collection[int]
-#: The specs of classes that are documented with their arguments: these specs bring their own samples.
-DocumentedSpec = Literal["AllGatherGradAutograd", "AllGather", "GradFactor", "MakeViewlessTensor", "NestedIOFunction"]
 
 
 class ConformanceError(AssertionError):
@@ -51,7 +49,7 @@ def check(
     function: Subject | str,
     /,
     *samples: tuple[Any, ...],
-    spec: SpecName | None = None,
+    spec: str | None = None,
     ranks: Ranks | None = None,
     simulated: bool = False,
     schedule: int | None = None,
@@ -114,12 +112,12 @@ def check(
     timeout: float = 30.0,
     compile: bool = False,
 ) -> Report: ...
-@overload
+@overload  # any other spec: it may bring samples of its own
 def check(
     function: Callable[..., Any],
     /,
-    *,
-    spec: DocumentedSpec,
+    *samples: tuple[Any, ...],
+    spec: str,
     ranks: Ranks | None = None,
     simulated: bool = False,
     schedule: int | None = None,
@@ -135,7 +133,7 @@ def check(
     function: Subject | Target,
     /,
     *samples: tuple[Any, ...],
-    spec: SpecName | None = None,
+    spec: str | None = None,
     ranks: Ranks | None = None,
     simulated: bool = False,
     schedule: int | None = None,

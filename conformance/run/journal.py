@@ -45,7 +45,7 @@ class Journal:
         """
         path = folder / JOURNAL
         own = secrets.token_hex(16)  # a line is valid in this journal only
-        head = {"asked": options.to_json(), "clauses_sha256": clauses.digest(), "launcher": launcher, "own": own}
+        head = {"asked": options.to_json(), "clauses_sha256": _digest(options.spec), "launcher": launcher, "own": own}
         try:
             path.unlink(missing_ok=True)
             journal = cls(path, path.open("x", encoding="utf-8"), _key_of(own, key), [])
@@ -74,7 +74,7 @@ class Journal:
                 f"{refused}: {JOURNAL} is not signed with your key: somebody else has written or changed it, or {KEY} "
                 "was another one; start anew"
             )
-        if head.get("clauses_sha256") != clauses.digest():
+        if head.get("clauses_sha256") != _digest(head["asked"].get("spec")):
             raise UsageError(f"{refused}: the clauses have changed since; start anew")
         try:
             asked = RunOptions.from_json(head["asked"])
@@ -150,3 +150,11 @@ def _outcome(data: Mapping[str, Any]) -> TestOutcome | None:
         return TestOutcome.from_json(data)
     except (ValueError, TypeError, AttributeError):
         return None
+
+
+def _digest(spec: object) -> str:
+    """The digest of the clauses that a run is about; a spec that is not installed any more has none."""
+    try:
+        return clauses.digest(*filter(None, [spec] if isinstance(spec, str) else []))
+    except UsageError:
+        return ""

@@ -40,8 +40,8 @@ def judged(
     on_ranks = (max(sizes) > 1 or subject.gathers) and not simulated
     pickled = payload(subject) if on_ranks else ""
     reference = SubjectRef("", subject.spec, None, subject.label, pickled, ranks=tuple(subject.ranks or ()))
-    registry = clauses.registry()
-    planned = without_compiler(plan(catalog.suite(), registry, [reference], sizes), compile or bool(only), simulated)
+    every = plan(catalog.suite(subject.spec), clauses.registry(subject.spec), [reference], sizes)
+    planned = without_compiler(every, compile or bool(only), simulated)
     where = RunOptions(backend=backend, device="cpu").device_arguments
     tests = [replace(test, where=where) for test in planned if test.subject]
     chosen = arguments.chosen(only, tests)

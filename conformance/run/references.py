@@ -13,17 +13,32 @@ from conformance.core.plan import SubjectRef
 WORLDS = (2, 3)
 
 
-def reference_subjects() -> list[SubjectRef]:
-    """Make a subject of every documented class, in the documented and in the separate form."""
-    registry = clauses.registry().values()
-    homes = {clause.spec: clause.module for clause in registry if clause.spec not in {clauses.CONTRACT, "Collective"}}
+def reference_subjects(wanted: str | None = None) -> list[SubjectRef]:
+    """Make a subject of every documented class, in the documented and in the separate form.
+
+    Args:
+        wanted: the one spec that is asked for, which may be one from outside.
+    """
+    ours, found = clauses.registry(), clauses.registry(*filter(None, [wanted]))
+    homes = {clause.spec: clause for clause in found.values() if clause.spec not in {clauses.CONTRACT, "Collective"}}
     named = [
-        SubjectRef(f"{module}:{spec}{form}", spec, None, f"{module}:{spec}{form}")
-        for spec, module in homes.items()
-        for form in ("", "Separate")
+        SubjectRef(f"{home.module}:{name}", spec, None, f"{home.module}:{name}")
+        for spec, home in homes.items()
+        for name in _forms(Path(home.file), spec)
     ]
-    folder = next(Path(clause.file).parent for clause in registry)
-    return [*named, *(subject for path in sorted(folder.glob("collectives*.py")) for subject in _collectives(path))]
+    folder = Path(next(iter(ours.values())).file).parent
+    collectives = [subject for path in sorted(folder.glob("collectives*.py")) for subject in _collectives(path)]
+    return [subject for subject in [*named, *collectives] if wanted in {None, subject.spec}]
+
+
+def _forms(file: Path, spec: str) -> list[str]:
+    """The documented class, and its separate form; or what the module calls ``reference``, where it is no class."""
+    body = ast.parse(file.read_bytes()).body
+    defined = {node.name for node in body if isinstance(node, ast.ClassDef)}
+    assigned = {
+        name.id for node in body if isinstance(node, ast.Assign) for name in node.targets if isinstance(name, ast.Name)
+    }
+    return ["reference"] if "reference" in assigned else [name for name in (spec, f"{spec}Separate") if name in defined]
 
 
 def _collectives(path: Path) -> Iterator[SubjectRef]:

@@ -7,12 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from conformance.core import clauses
+from conformance.core.homes import find
 from conformance.core.plan import PlannedTest, SubjectRef
 from conformance.core.versions import suite_version
 
 if TYPE_CHECKING:
     from conformance.core.outcomes import TestOutcome
-    from conformance.report.model import Report
+    from conformance.report.model import Report, SpecFromOutside
 
 
 def report_on(
@@ -36,16 +37,25 @@ def report_on(
     """
     from conformance.report.verdicts import judge
 
+    specs = [subject.spec for subject in subjects]
     return judge(
         outcomes,
         tests,
         subjects,
-        clauses.registry(),
+        clauses.registry(*specs),
         environment,
         suite={"version": suite_version(), "clauses_sha256": clauses.digest()},
+        specs=tuple(map(_from_outside, clauses.outside(specs))),
         selected=selected,
         **more,
     )
+
+
+def _from_outside(name: str) -> SpecFromOutside:
+    from conformance.report.model import SpecFromOutside
+
+    home, own = find(name), [clause for clause in clauses.registry(name).values() if clause.spec == name]
+    return SpecFromOutside(name, home.distribution, home.version, clauses.digest_of(own))
 
 
 def environment_of(backend: str, device: str, ranks: Sequence[int]) -> dict[str, Any]:

@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from conformance.report.model import Report
 
 
-def promised_tests() -> tuple[SuiteTest, ...]:
-    """Return the suite's tests of what the installed PyTorch promises: some clauses need a later release."""
+def promised_tests(*specs: str) -> tuple[SuiteTest, ...]:
+    """Return the tests of what the installed PyTorch promises: some clauses need a later release."""
     try:
         torch = version("torch")  # the version is known without an import
     except PackageNotFoundError:
         torch = ""
-    return promised(catalog.suite(), clauses.registry(), torch)
+    return promised(catalog.suite(*specs), clauses.registry(*specs), torch)
 
 
 class Session:
@@ -128,8 +128,13 @@ class Session:
         if not references:
             if self.options.setup:  # with a subject, its import calls the setup
                 self._preflight(None)
-            return [subject for subject in reference_subjects() if self.options.spec in {None, subject.spec}]
+            return reference_subjects(self.options.spec)
         return _labelled([self._preflighted(reference) for reference in references])
+
+    @property
+    def specs(self) -> tuple[str, ...]:
+        """The specs of the subjects, each once."""
+        return tuple(dict.fromkeys(subject.spec for subject in self.subjects))
 
     def name_subjects_unchecked(self) -> None:
         """Take the subjects by their names only: the run was interrupted while they were imported."""
@@ -185,7 +190,7 @@ class Session:
     @cached_property
     def tests(self) -> list[PlannedTest]:
         """Plan every test, in the order in which they run."""
-        planned = plan(promised_tests(), clauses.registry(), self.subjects, self.options.ranks)
+        planned = plan(promised_tests(*self.specs), clauses.registry(*self.specs), self.subjects, self.options.ranks)
         where = self.options.device_arguments
         tests = without_compiler(planned, self.options.compile, is_simulated(self.options.backend))
         return [replace(test, where=where) for test in self.with_missing_hardware(tests)]

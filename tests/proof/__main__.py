@@ -22,8 +22,8 @@ from benchmarks.measure import machine
 from conformance.core import clauses
 from conformance.core.errors import BAD_USAGE
 from conformance.core.prose import counted
+from conformance.prove.implementations import Implementation
 from tests.proof import implementations, matrix, mutation, scripts
-from tests.proof.implementations import Implementation
 from tests.proof.matrix import Row
 from tests.proof.mutation import Fate
 from tests.proof.workers import side_by_side

@@ -12,6 +12,7 @@ from conformance.core import catalog, clauses
 from conformance.core.options import RunOptions
 from conformance.core.outcomes import BROKEN, TestOutcome
 from conformance.core.plan import PlannedTest, SubjectRef, plan
+from conformance.prove.implementations import Implementation
 from conformance.ranks.client import Forkserver
 from conformance.ranks.settings import Settings
 from conformance.report.consequences import with_consequences
@@ -19,7 +20,6 @@ from conformance.report.model import ClauseResult
 from conformance.report.verdicts import clause_verdict
 from conformance.run.emulation import emulated_library
 from conformance.run.session import outcomes_of
-from tests.proof.implementations import Implementation
 from tests.proof.workers import Hasty
 
 RANKS = (1, 2, 3)

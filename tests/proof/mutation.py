@@ -15,13 +15,13 @@ from conformance.core.options import RunOptions
 from conformance.core.outcomes import BROKEN
 from conformance.core.plan import PlannedTest, plan
 from conformance.emulated import DEVICE
+from conformance.prove.mutants import Mutant, mutants
 from conformance.ranks.client import Forkserver
 from conformance.ranks.settings import Settings
 from conformance.run.emulation import emulated_library
 from conformance.run.references import reference_subjects
 from conformance.run.session import outcomes_of
 from tests.proof.matrix import TIMEOUT
-from tests.proof.mutants import Mutant, mutants
 from tests.proof.workers import Hasty
 
 #: Two ranks show most of what three would, at half the cost; not how tensors travel, which shared modules see to.

@@ -25,7 +25,7 @@ from conformance.kit.loading import resolve
 from conformance.kit.seeds import seed
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
-from tests.proof.implementations import Implementation
+from conformance.prove.implementations import Implementation
 
 #: How long one check of one implementation may take (seconds).
 DEADLINE = 60.0

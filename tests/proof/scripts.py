@@ -17,11 +17,11 @@ import torch
 
 from conformance.core.outcomes import BROKEN
 from conformance.core.plan import PlannedTest
+from conformance.prove.implementations import Implementation
 from conformance.ranks.client import Forkserver
 from conformance.report.failures import Failure
 from conformance.report.model import SubjectResult
 from conformance.reproduce.scripts import Wanted, bodies, docstring
-from tests.proof.implementations import Implementation
 from tests.proof.matrix import items_of, pool_for, result_of, settings_of
 from tests.proof.workers import Hasty
 

@@ -44,6 +44,7 @@ check(Scale, (x,), gradient="declared", formula=lambda args, grads: grads)
 check(Scale, (x, GROUP), spec="Collective", types="P -> I", ranks=(2, 3))
 check(Scale, spec="AllGatherGradAutograd", ranks=2)
 check(Scale, spec="GradFactor", call=call, ranks=range(1, 4))
+check(Scale, (x,), spec="SpecOfAnotherPackage")
 check(Subject(Scale, inputs=inputs), (x,), types=None, ranks=[1, 2])
 
 Subject("package.module:Scale", inputs="package.module:inputs")
@@ -66,9 +67,8 @@ except ConformanceError as error:
 check(5, (x,))  # type: ignore[call-overload]
 check(Scale)  # type: ignore[call-overload]
 check(Scale, x)  # type: ignore[call-overload]
-check(Scale, (x,), spec="Gather")  # type: ignore[call-overload]
-check(Scale, (x,), spec="AllGather")  # type: ignore[call-overload]
 check(Scale, (x,), types="V -> R")  # type: ignore[call-overload]
+check(Scale, (x,), spec=3)  # type: ignore[call-overload]
 check(Scale, (x,), ranks="2")  # type: ignore[arg-type]
 check(Scale, (x,), gradient="declared")  # type: ignore[call-overload]
 check(Scale, (x,), gradient="none")  # type: ignore[call-overload]
@@ -77,7 +77,6 @@ check(Scale, (x,), call=call, only=3)  # type: ignore[call-overload]
 check(Scale, (x,), rank=2)  # type: ignore[call-overload]
 
 Subject(5)  # type: ignore[arg-type]
-Subject(Scale, spec="Gather")  # type: ignore[arg-type]
 Subject(Scale, inputs=5)  # type: ignore[arg-type]
 Subject(Scale, inputs=[x])  # type: ignore[list-item]
 Subject(Scale, result="split")  # type: ignore[arg-type]

@@ -1,0 +1,162 @@
+"""Where a specification from outside lives: a folder of an installed package, which an entry point names.
+
+A package registers its specification in its pyproject.toml::
+
+    [project.entry-points."conformance.specs"]
+    GatedSum = "mypackage_spec.gated"
+
+The folder holds ``reference.py`` (the clauses), ``spec.py``, ``test_*.py`` and, for readers, ``page.toml``. Nothing of
+it is imported here. Entry points are looked up once a name is asked for that is none of ours; what that needs is
+imported late, since most commands do without.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from conformance.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint, EntryPoints
+
+GROUP = "conformance.specs"
+#: The module with the documented class and its clauses, and the one with the object ``specification``.
+REFERENCE, SPEC = "reference", "spec"
+
+
+class NoSuchSpec(UsageError):
+    """No installed package registers a specification of that name."""
+
+
+@dataclass(frozen=True)
+class Home:
+    """A specification from outside.
+
+    Attributes:
+        name: of the specification.
+        package: the dotted name of its folder.
+        folder: where that is.
+        distribution: the name of the installed distribution that registers it.
+        version: of the distribution.
+        page: the address of the page that states its clauses; empty where ``page.toml`` names none.
+    """
+
+    name: str
+    package: str
+    folder: Path
+    distribution: str
+    version: str
+    page: str = ""
+
+    @property
+    def origin(self) -> str:
+        """The distribution and its version, for readers."""
+        return f"{self.distribution} {self.version}"
+
+
+def find(name: str, ours: Iterable[str] = (), option: str = "") -> Home:
+    """The home of a specification that is none of ours.
+
+    Args:
+        name: of the specification.
+        ours: the names of our own, for the message.
+        option: what the name was given by, for the message.
+
+    Raises:
+        NoSuchSpec: no installed package registers it.
+        UsageError: several do, or its folder cannot be read.
+    """
+    found = _registered(name)
+    if len(found) == 1:
+        return _home(name, *found)
+    if found:
+        both = " and ".join(sorted(str(point.dist and point.dist.name) for point in found))
+        raise UsageError(f"spec {name!r} is registered by {both}: uninstall all but one")
+    import difflib
+
+    known = [*ours, *sorted({point.name for point in _points()} - {*ours})]
+    near = next((each for each in known if each.lower() == name.lower()), "") or "".join(
+        difflib.get_close_matches(name, known, 1)
+    )
+    hint = f"did you mean {near}? " if near else ""
+    given = f"{option} {name!r}: no such spec" if option else f"no spec named {name!r}"
+    raise NoSuchSpec(f"{given}; {hint}there are {', '.join(known)}")
+
+
+def around(name: str) -> set[str]:
+    """The specifications whose package a dotted name names, or one around it, or a module in it."""
+    name = f"{name.partition('::')[0]}."
+    values = {point.name: f"{point.value}." for point in _points()}
+    return {spec for spec, value in values.items() if value.startswith(name) or name.startswith(value)}
+
+
+def _points() -> EntryPoints:
+    from importlib.metadata import entry_points
+
+    return entry_points(group=GROUP)
+
+
+def _registered(name: str) -> list[EntryPoint]:
+    """The entry points of a name, one for each distribution: an editable one may be found twice."""
+    points = _points().select(name=name)
+    return [*{(point.dist and point.dist.name, point.value): point for point in points}.values()]
+
+
+@cache
+def _home(name: str, point: EntryPoint) -> Home:
+    distribution, version = (point.dist.name, point.dist.version) if point.dist else ("", "")
+    where = f"spec {name} ({distribution} {version})"
+    folder = _folder(point.value)
+    for file in (f"{REFERENCE}.py", f"{SPEC}.py"):
+        if folder is None or not (folder / file).is_file():
+            raise UsageError(f"{where}: its entry point names {point.value}, and there is no {file} in such a package")
+    assert folder is not None
+    facts = _facts(folder / "page.toml", where)
+    _require_suite(str(facts.get("min_suite", "0")), where)
+    return Home(name, point.value, folder, distribution, version, str(facts.get("page", "")))
+
+
+def _folder(package: str) -> Path | None:
+    """The folder of a package; none of the packages around it is imported."""
+    whole, *inner = package.split(".")
+    try:
+        found = importlib.util.find_spec(whole)
+        for part in inner:
+            if found is None:
+                return None
+            whole = f"{whole}.{part}"
+            found = PathFinder.find_spec(whole, found.submodule_search_locations)
+    except (ImportError, ValueError):
+        return None
+    return next((Path(place) for place in (found and found.submodule_search_locations) or ()), None)
+
+
+def _facts(file: Path, where: str) -> Mapping[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{where}: {file}: {error}") from None
+
+
+def _require_suite(least: str, where: str) -> None:
+    """Raise UsageError unless this suite is new enough."""
+    from packaging.version import InvalidVersion, Version
+
+    from conformance.core.versions import suite_version
+
+    try:
+        old = Version(suite_version()) < Version(least)
+    except InvalidVersion:
+        raise UsageError(f"{where}: min_suite = {least!r} in page.toml is no version") from None
+    if old:
+        raise UsageError(f"{where} needs autograd-conformance {least} or newer; this is {suite_version()}")

@@ -1,0 +1,129 @@
+"""``conformance prove SPEC``: the planted bugs, the correct implementations and the mutants of a specification."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from conformance.core import clauses
+from conformance.core.errors import FAILS, OK, UsageError
+from conformance.core.homes import REFERENCE, Home, find
+from conformance.core.options import RunOptions
+from conformance.core.outcomes import BROKEN
+from conformance.core.output import say
+from conformance.core.plan import SubjectRef
+from conformance.core.prose import counted
+from conformance.prove.implementations import Implementation, read
+from conformance.prove.mutants import Mutant, mutants
+from conformance.ranks.client import Forkserver
+from conformance.ranks.settings import search_path
+from conformance.run.references import reference_subjects
+from conformance.run.session import Session
+
+#: One rank, two, and three for groups that lack one in the middle.
+RANKS = (1, 2, 3)
+
+
+@dataclass(frozen=True)
+class _Proof:
+    """What a proof is made with."""
+
+    home: Home
+    forkserver: Forkserver
+
+    def session(self, subjects: Sequence[SubjectRef], *before: str) -> Session:
+        """A run of these subjects, whose ranks look for modules in some folders first."""
+        options = RunOptions(spec=self.home.name, ranks=RANKS, compile=False)
+        return Session(options, subjects=subjects, forkserver=self.forkserver, path=(*before, *search_path()))
+
+    def killer(self, subject: SubjectRef, *before: str, clause: str = "") -> str:
+        """The first test of a subject that breaks, of one clause or of any, the specification's own first."""
+        with self.session([subject], *before) as session:
+            every = [test for test in session.tests if test.subject and not test.why_not and not test.left_out]
+            own = [test for test in every if not clause or test.test.clause == clause]
+            ordered = sorted(own, key=lambda test: (not test.is_of_its_spec, test.world))
+            return next((found.nodeid for found in session.run(ordered) if found.outcome in BROKEN), "")
+
+
+def prove(name: str) -> int:
+    """Prove a specification, and print what was found; the status is 0 if nothing is left to be proved.
+
+    Raises:
+        UsageError: there is no such specification from outside, or its folder cannot be read.
+    """
+    home = find(name, clauses.specs())
+    own = [clause.id for clause in clauses.registry(name).values() if clause.spec == name]
+    bugs = _read(home, "planted")
+    for bug in bugs:
+        if bug.breaks not in clauses.registry(name):
+            raise UsageError(f"{bug.reference}: Breaks: {bug.breaks!r} is no clause")
+    with Forkserver() as forkserver:
+        proof = _Proof(home, forkserver)
+        problems, killed = [], set()
+        for bug in bugs:
+            killer = proof.killer(_subject(bug), clause=bug.breaks)
+            killed |= {bug.breaks} if killer else set()
+            problems += [] if killer else [f"{bug.reference} kills nothing: {bug.breaks} holds for it"]
+            say(f"{'caught' if killer else 'MISSED'}   {bug.reference}: {bug.breaks}")
+        problems += list(_accused(proof, [*reference_subjects(name), *map(_subject, _read(home, "correct"))]))
+        problems += [f"no planted bug breaks {clause}" for clause in own if clause not in killed]
+        _mutated(proof)
+    for problem in problems:
+        say(f"problem  {problem}")
+    counts = {"clause": len(own), "planted bug": len(bugs), "problem": len(problems)}
+    say(f"{name}: {', '.join(counted(number, word) for word, number in counts.items())}")
+    return FAILS if problems else OK
+
+
+def _read(home: Home, module: str) -> list[Implementation]:
+    file = home.folder / f"{module}.py"
+    found = read(file, f"{home.package}.{module}", module == "planted", home.name) if file.is_file() else ()
+    return [one for one in found if bool(one.breaks) == (module == "planted")]
+
+
+def _subject(one: Implementation) -> SubjectRef:
+    return SubjectRef(one.reference, one.spec, one.inputs, one.reference, types=one.types)
+
+
+def _accused(proof: _Proof, right: Sequence[SubjectRef]) -> Iterator[str]:
+    """What is said against implementations that are right."""
+    with proof.session(right) as session:
+        tests = [test for test in session.tests if test.subject]
+        outcomes = list(session.run([test for test in tests if not test.left_out]))
+        report = session.report(tests, outcomes, engine=False)
+    for part in report.subjects:
+        broken = [clause.id for clause in part.clauses if clause.affects_verdict]
+        say(f"{'ACCUSED' if broken else 'right'}  {part.subject}{': ' if broken else ''}{', '.join(broken)}")
+        yield from (f"{part.subject} is right, and {clause} is said to be broken" for clause in broken)
+
+
+def _mutated(proof: _Proof) -> None:
+    """Change the reference in one small way after the other, and say what no test noticed."""
+    file, (subject, *_) = proof.home.folder / f"{REFERENCE}.py", reference_subjects(proof.home.name)
+    every = list(mutants(file))
+    survivors = [mutant for mutant in every if not _noticed(proof, mutant, subject)]
+    say(f"mutants  {len(every) - len(survivors)} of {len(every)} are noticed")
+    for mutant in survivors:
+        say(f"         survives: {mutant.name}")
+
+
+def _noticed(proof: _Proof, mutant: Mutant, subject: SubjectRef) -> bool:
+    """Whether a test breaks where the reference is a mutant; all other modules are found where they are."""
+    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
+        inner, place = Path(folder), proof.home.folder
+        for name, real in _packages(proof.home.package, place):
+            inner /= name
+            inner.mkdir()
+            text = (real / "__init__.py").read_text("utf-8") if (real / "__init__.py").is_file() else ""
+            (inner / "__init__.py").write_text(f"{text}\n__path__.append({str(real)!r})\n", "utf-8")
+        (inner / f"{REFERENCE}.py").write_text(mutant.source, "utf-8")
+        return bool(proof.killer(subject, folder))
+
+
+def _packages(package: str, folder: Path) -> Iterable[tuple[str, Path]]:
+    """Each package from the outermost in, with its folder."""
+    names = package.split(".")
+    folders = [folder, *folder.parents][: len(names)]
+    return zip(names, reversed(folders), strict=True)

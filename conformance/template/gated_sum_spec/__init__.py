@@ -1,0 +1,1 @@
+"""The specification of GatedSum: its clauses, its tests, and bugs planted to prove them."""

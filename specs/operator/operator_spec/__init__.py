@@ -1,0 +1,1 @@
+"""The specification of an operator that is registered with ``torch.library``."""

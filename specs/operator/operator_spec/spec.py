@@ -1,0 +1,74 @@
+"""How an operator is called, and what PyTorch knows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._library.custom_ops import OPDEFS, CustomOpDef
+from torch._ops import OpOverload
+from torch.utils import _pytree as pytree
+
+from conformance.kit.deviations import need
+from conformance.kit.specs import Specification
+
+OPERATOR = "it is no operator of torch.library: give a CustomOpDef, or an OpOverload such as torch.ops.mylib.op.default"
+
+
+def overload_of(target: Any) -> OpOverload:
+    """The operator that a subject is.
+
+    Raises:
+        NotApplicable: it is none.
+    """
+    found = getattr(target, "_opoverload", target)
+    need(isinstance(found, OpOverload), OPERATOR)
+    return found
+
+
+def definition_of(target: Any) -> CustomOpDef | None:
+    """What ``custom_op`` made; None for an operator that was registered otherwise."""
+    if isinstance(target, CustomOpDef):
+        return target
+    return OPDEFS.get(target._schema.name) if isinstance(target, OpOverload) else None
+
+
+def has_formula(target: Any) -> bool:
+    """Whether it can be differentiated."""
+    return _has(target, "_backward_fn", "Autograd", "AutogradCPU", "AutogradCUDA")
+
+
+def has_rule(target: Any) -> bool:
+    """Whether it has a rule for vmap."""
+    return _has(target, "_vmap_fn", "FuncTorchBatched")
+
+
+def _has(target: Any, member: str, *keys: str) -> bool:
+    """Whether something was registered: with its definition, or for a key of the dispatcher."""
+    if definition := definition_of(target):
+        return getattr(definition, member) is not None
+    overload = overload_of(target)
+    name = ".".join(filter(None, (overload._schema.name, overload._schema.overload_name)))
+    every = (*keys, "CompositeImplicitAutograd")
+    return any(torch._C._dispatch_has_kernel_for_dispatch_key(name, key) for key in every)
+
+
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    """The tensors among arguments or results, in lists too."""
+    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+def each_tensor(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """The same arguments with each tensor changed."""
+    return pytree.tree_map_only(torch.Tensor, change, value)
+
+
+def _called(target: Any) -> Any:
+    """An operator that nobody can differentiate is right: the clauses of derivatives say nothing about it."""
+    if not isinstance(target, CustomOpDef | OpOverload) or has_formula(target):
+        return lambda *args: target(*args)
+    return lambda *args: target(*each_tensor(args, torch.Tensor.detach))
+
+
+specification = Specification(make=_called)

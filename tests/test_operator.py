@@ -1,0 +1,115 @@
+"""The specification of torch.library operators: a distribution of its own, made with the public kit alone."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+from conformance import ConformanceError, check
+from conformance.core import catalog, clauses
+from conformance.core.outcomes import BROKEN
+from conformance.core.plan import SubjectRef
+from conformance.prove import proving
+from conformance.prove.implementations import Implementation, read
+from conformance.ranks.client import Forkserver
+from conformance.run.references import reference_subjects
+from tests.outside import metadata
+
+FOLDER = Path(__file__).parents[1] / "specs" / "operator"
+PACKAGE = FOLDER / "operator_spec"
+#: What a specification may import of the suite: see docs/guides/write-a-specification.md.
+PUBLIC = {
+    "conformance",
+    "conformance.kit",
+    "conformance.kit.deviations",
+    "conformance.kit.marks",
+    "conformance.kit.specs",
+}
+
+
+def implementations(kind: str) -> list[Implementation]:
+    found = read(PACKAGE / f"{kind}.py", f"operator_spec.{kind}", kind == "planted", "Operator")
+    return [one for one in found if bool(one.breaks) == (kind == "planted")]
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """The distribution, as if it had been installed; what was found of others is forgotten."""
+    site = tmp_path_factory.mktemp("site")
+    metadata(site, "Operator", "operator_spec", "autograd-conformance-operator")
+    places = [str(site), str(FOLDER)]
+    sys.path[:0] = places
+    yield
+    sys.path[:] = [place for place in sys.path if place not in places]
+    clauses._registry.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def proof(installed):
+    with Forkserver() as forkserver:
+        yield proving._Proof(proving.find("Operator"), forkserver)
+
+
+def broken(proof, subject: SubjectRef) -> set[str]:
+    """The clauses of operators that a subject is found to break."""
+    with proof.session([subject]) as session:
+        own = [test for test in session.tests if test.subject and test.is_of_its_spec]
+        return {outcome.clause for outcome in session.run(own) if outcome.outcome in BROKEN}
+
+
+@pytest.mark.parametrize("bug", implementations("planted"), ids=lambda bug: bug.reference.partition(":")[2])
+def test_a_planted_operator_breaks_its_clause_and_no_other(proof, bug):
+    assert broken(proof, proving._subject(bug)) == {bug.breaks}
+
+
+@pytest.mark.parametrize("right", implementations("correct"), ids=lambda right: right.text)
+def test_no_right_operator_is_accused(proof, right):
+    assert broken(proof, proving._subject(right)) == set()
+
+
+def test_the_reference_is_right(proof):
+    (subject,) = reference_subjects("Operator")
+    assert broken(proof, subject) == set()
+
+
+def test_every_clause_has_a_test_and_a_planted_bug(installed):
+    own = {clause.id for clause in clauses.registry("Operator").values() if clause.spec == "Operator"}
+    tests = catalog.suite("Operator")[len(catalog.suite()) :]
+    assert own == {test.clause for test in tests} == {bug.breaks for bug in implementations("planted")}
+
+
+def test_it_imports_the_public_kit_alone():
+    nodes = (node for file in PACKAGE.glob("*.py") for node in ast.walk(ast.parse(file.read_text("utf-8"))))
+    named = {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+    assert {name for name in named if name.partition(".")[0] == "conformance"} <= PUBLIC
+
+
+@torch.library.custom_op("test_operator::kept", mutates_args=())
+def kept(x: torch.Tensor) -> torch.Tensor:
+    x.neg_()
+    return x * 2
+
+
+kept.register_fake(torch.empty_like)
+SAMPLE = (torch.linspace(1, 2, 3, dtype=torch.float64),)
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("operator", [kept, torch.ops.test_operator.kept.default], ids=["definition", "overload"])
+def test_check_of_an_operator_uses_it_where_it_isinstalled(operator):
+    with pytest.raises(ConformanceError, match="test_operator::kept fails") as raised:
+        check(operator, SAMPLE, only="Operator.schema.mutates")
+    assert raised.value.report.titled("Operator") == "Operator, autograd-conformance-operator 0.1.0"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert check(torch.sin, SAMPLE, only="Function.forward.deterministic").subjects[0].spec == "Function"
+
+
+def test_check_of_an_operator_says_how_to_get_it_where_it_is_not():
+    with pytest.warns(UserWarning, match="kept is an operator: pip install autograd-conformance-operator"):
+        check(kept, SAMPLE, only="Function.forward.deterministic")
