@@ -60,12 +60,12 @@ def inputs():
 """
 
 
-def run(command: Iterable[object], folder: Path, status: int = 0) -> str:
+def run(command: Iterable[object], folder: Path, status: int = 0, timeout: float = 600) -> str:
     """Run a command that must end with a status, and say what it printed."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "PYTHON", "COV_"))}
     done = subprocess.run(
         [str(word) for word in command], cwd=folder, env={**kept, "COLUMNS": "120", "NO_COLOR": "1"},
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout,
     )  # fmt: skip
     assert done.returncode == status, f"{shlex.join(map(str, command))}\n{done.stdout}"
     return done.stdout
@@ -238,7 +238,7 @@ def test_the_guide_to_specifications_goes_from_nothing_to_a_page(programs, autho
         elif words[0] == "run":  # all tests of every Function take a while, and are other tests' business
             assert KEPT.search(run([programs / name, *words, "-k", "hides_adds_nothing"], author, status=1))
         else:
-            said = run([programs / name, *words], author)
+            said = run([programs / name, *words], author, timeout=1800)
             if words[0] == "prove":
                 assert "7 of 7 are noticed" in said, said
                 assert "GatedSum: 1 clause, 1 planted bug, 0 problems" in said, said

@@ -96,8 +96,7 @@ class Subject:
             given = given or getattr(self.target, attribute, "")
         name = getattr(self.target, "__qualname__", type(self.target).__qualname__)
         module = getattr(self.target, "__module__", type(self.target).__module__)
-        # An operator of torch.library has a name by which PyTorch knows it.
-        operator = getattr(self.target, "_qualname" if name == "CustomOpDef" else "_name", "")
+        operator = getattr(self.target, "_qualname" if name == "CustomOpDef" else "_name", "")  # PyTorch's own name
         return in_a_line(str(given or operator or f"{module}:{name}"))
 
     # What follows is for test bodies, on a rank, once the target is resolved.
