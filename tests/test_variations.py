@@ -96,6 +96,14 @@ def refused(probe: Probe, variation: Variation) -> None:
     probe.go(variation)
 
 
+def test_a_mistake_of_the_suite_is_no_refusal() -> None:
+    def body(probe: Probe, variation: Variation) -> None:
+        probe.equal_call(None)  # type: ignore[arg-type]
+
+    with pytest.raises(AttributeError):
+        run_varied(varies("needs")(body), SUBJECT, World(), {})
+
+
 def test_a_failure_is_told_by_its_simplest_variation() -> None:
     body = varies("needs", crossed=True)(failing_with("needs", "used"))
     with pytest.raises(Deviation) as caught:

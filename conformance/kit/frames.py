@@ -63,6 +63,18 @@ def told(error: BaseException) -> str:
     return f"{name_of(error)}: {text_of(error)}{place and f' (at {place})'}"
 
 
+def is_mistake_of_the_suite(error: BaseException) -> bool:
+    """Whether a line of the suite itself made a mistake that no subject can make for it, such as a name that is none.
+
+    >>> is_mistake_of_the_suite(NameError("never raised"))
+    False
+    """
+    if not issubclass(type(error), NameError | AttributeError | KeyError):
+        return False
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and frames[-1].filename.startswith(SUITE)
+
+
 def last_own(frames: Iterable[traceback.FrameSummary]) -> str:
     """Return the last of some frames that is the user's own: file, line, function; empty if there is none."""
     own = [frame for frame in frames if not foreign(frame.filename)]

@@ -16,7 +16,7 @@ from typing import Any
 
 from conformance.kit.calls import differentiated, in_double
 from conformance.kit.deviations import Deviation, NotApplicable, need
-from conformance.kit.frames import told
+from conformance.kit.frames import is_mistake_of_the_suite, told
 from conformance.kit.numerics.nearby import nearby
 from conformance.kit.other_samples import MOST as MOST_SAMPLES
 from conformance.kit.other_samples import add_note
@@ -102,6 +102,8 @@ class _Trial:
         except (Deviation, NotApplicable) as ended:
             return ended
         except Exception as error:
+            if is_mistake_of_the_suite(error):
+                raise
             return NotApplicable(f"backward refuses it: {told(error)}")
         return None
 

@@ -144,18 +144,3 @@ class LargestPowerOfTwo(right.SineInPairs):
         size = 1 << (x.shape[-1].bit_length() - 1) if x.shape[-1] else 0
         gradient[..., :size] = grad[..., :size] * x[..., :size].cos()
         return gradient
-
-
-class ColumnsOfTheExample(right.LargestOfEachTwo):
-    """The largest of each two columns, with a gradient that has as many columns as the author's example.
-
-    Breaks: Function.backward.gradient
-    """
-
-    inputs = right.LargestOfEachTwo.inputs
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, grad):
-        (places,) = ctx.saved_tensors
-        return grad.new_zeros(*grad.shape[:-1], 8).scatter_(-1, places, grad)
