@@ -27,7 +27,7 @@ test: $(VENV)/.test $(VENV)/.docs  ## Run the tests of the suite itself.
 	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # What is quick to answer: lint, types, the tests that start few processes, and the reference among two, not compiled.
-check: $(VENV)/.test  ## Check a change before it is committed, in about a minute.
+check: $(VENV)/.test $(VENV)/.docs  ## Check a change before it is committed, in about a minute.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -35,7 +35,7 @@ check: $(VENV)/.test  ## Check a change before it is committed, in about a minut
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile $(QUICK) $(ARGS)
 	$(BIN)/conformance run --ranks 2 --no-compile
 
-gates: $(VENV)/.test  ## Lint, types, spelling, workflows: all hooks of .pre-commit-config.yaml.
+gates: $(VENV)/.test $(VENV)/.docs  ## Lint, types, spelling, workflows: all hooks of .pre-commit-config.yaml.
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pre_commit run --all-files
 
 docs: $(VENV)/.docs  ## Build the site into docs/_build/html.
