@@ -84,8 +84,7 @@ def test_a_stopped_forkserver_dies_with_the_controller(tmp_path: Path) -> None:
     words = ("run", "slow:Slow", "--spec", SPEC, "--ranks", "2", "--report", "out")
     with Running(*words, cwd=tmp_path) as running:
         until(lambda: len(running.processes()) >= 4)  # controller, forkserver, two ranks
-        (forkserver,) = {int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1])
-                         for pid in running.processes()} & set(running.processes()) - {running.process.pid}  # fmt: skip
+        (forkserver,) = children(running.process.pid)
         os.kill(forkserver, signal.SIGSTOP)
         running.send(signal.SIGKILL)
         running.end()

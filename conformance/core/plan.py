@@ -233,6 +233,8 @@ def _worlds(
         elif not own or 1 in own:
             yield 1, gathers, ""
         return
+    if test.is_fresh and (gathers or (subject and subject.ranks and 1 not in subject.ranks)):
+        return  # it is asked of one rank, without a process group
     least = min(test.ranks)
     sizes = (1,) if max(test.ranks) == 1 else tuple(size for size in sizes if size >= least)
     for size in sizes:
