@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from conformance.core import clauses
 from tests.site import ROOT
 
 pytest.importorskip("sphinx", reason="building pages needs conf/requirements-docs.txt")
@@ -65,19 +67,22 @@ def test_a_clause_that_is_tested_builds_without_a_warning(tmp_path):
 
 
 def test_the_sources_of_a_clause_are_shown_and_linked(tmp_path):
-    sources = 'N T "handed on", X Extending PyTorch, C torch 2.13.0 torch/a.py:1'
-    text = f".. clause:: {KNOWN}\n   :level: must\n   :sources: {sources}\n\n   The text.\n"
-    assert build(tmp_path, text) == ""
-    page = (tmp_path / "out" / "index.html").read_text()
-    for shown in ("<q>handed on</q>", "towhee: AllGather", "code: torch 2.13.0 torch/a.py:1"):
-        assert shown in page
-    for address in ("notes/extending.html", "torch.autograd.function.NestedIOFunction.html"):
-        assert f'{address}">' in page
-
-
-def test_sources_that_cannot_be_read_are_an_error(tmp_path):
-    text = f".. clause:: {KNOWN}\n   :level: must\n   :sources: L\n\n   The text.\n"
-    assert "'L' is no source" in build(tmp_path, text)
+    """They are those that the reference gives: a document's words, a page of PyTorch, a line of upstream."""
+    known = clauses.registry()
+    quoted, coded = (
+        next(one for one in known.values() if any(map(has, one.sources)))
+        for has in (
+            lambda source: source.kind in "MNT" and source.words and source.url,
+            lambda source: source.kind == "C",
+        )
+    )
+    for found in (quoted, coded):
+        assert build(tmp_path, clause(found.id)) == ""
+        page = html.unescape((tmp_path / "out" / "index.html").read_text())
+        for source in found.sources:
+            assert source.title in page
+            assert not source.words or f"<q>{source.words}</q>" in page
+            assert not source.url or f'{source.url}"' in page
 
 
 def test_an_id_used_twice_is_a_warning(tmp_path):

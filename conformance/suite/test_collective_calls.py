@@ -18,7 +18,7 @@ from conformance.kit.marks import cases, clause, deadline, ranks
 from conformance.kit.observation.collectives import Started, counted_in_groups
 from conformance.kit.observation.overlap import changed_under_way
 from conformance.kit.process_groups import all_ranks, world_group
-from conformance.kit.spmd.claims import Claim, by_types, claims, need_judged_on, signature_of
+from conformance.kit.spmd.claims import Claim, by_types, claims, need_judged_on, need_types, signature_of
 from conformance.kit.spmd.late import (
     are_near,
     copies,
@@ -160,6 +160,7 @@ def _expect_same(
 def test_what_is_under_way_in_forward_is_left_alone(subject: Subject, world: World) -> None:
     """No tensor that was given to a collective is changed before its wait()."""
     need(not is_simulated(world.backend), ENDED)
+    need_types(subject, world)
     for claim in claims(subject, world):
         with changed_under_way() as changed:
             results_with_late(claim, None, world)

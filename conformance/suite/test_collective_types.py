@@ -9,12 +9,21 @@ from typing import NoReturn
 import torch
 
 from conformance.core.outcomes import WAIT_IN_BACKWARD, WAIT_IN_FORWARD
-from conformance.core.signatures import Signature, Type, strongest
-from conformance.kit.deviations import Deviation, NotApplicable, need
+from conformance.core.signatures import Signature, Type
+from conformance.kit.deviations import Deviation, need
 from conformance.kit.display import shown, shown_apart
 from conformance.kit.marks import cases, clause, ranks
 from conformance.kit.process_groups import all_ranks, world_group
-from conformance.kit.spmd.claims import SINGLE, Claim, claims, held, in_other_shares, instead, signature_of
+from conformance.kit.spmd.claims import (
+    SINGLE,
+    Claim,
+    claims,
+    held,
+    in_other_shares,
+    instead,
+    need_types,
+    signature_of,
+)
 from conformance.kit.spmd.late import (
     are_gradients_left_behind,
     are_results_left_behind,
@@ -43,7 +52,7 @@ def test_every_result_is_a_tensor(subject: Subject, world: World) -> None:
             found = f"{everyones[0]} on every rank" if len(set(everyones)) == 1 else _each(everyones)
             raise Deviation(f"how many tensors a call with {call.label} returns", found, told)
     if not subject.types:
-        _need_types(subject, world)
+        need_types(subject, world)
 
 
 def _each(numbers: Sequence[int]) -> str:
@@ -54,7 +63,7 @@ def _each(numbers: Sequence[int]) -> str:
 @ranks(2, 3)
 def test_alike_results_are_alike(subject: Subject, world: World) -> None:
     """Every result of type R or I is the same on all ranks, bit for bit."""
-    _need_types(subject, world)
+    need_types(subject, world)
     for claim in claims(subject, world):
         _expect_alike(claim, "", world)
         _expect_alike(_read_at_once(claim, world), f", read at once where rank {world.size - 1} comes late", world)
@@ -92,7 +101,7 @@ def _read_at_once(claim: Claim, world: World) -> Claim:
 @ranks(2, 3)
 def test_shares_count_by_their_sum(subject: Subject, world: World) -> None:
     """Moving a part of an argument of type P from one rank to another changes nothing."""
-    _need_types(subject, world)
+    need_types(subject, world)
     tried = False
     for claim in claims(subject, world):
         signature = signature_of(claim)
@@ -114,14 +123,6 @@ def _is_rounding(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether tensors are near each other, next to their largest number: memory never written may hold tiny ones."""
     largest = float(torch.maximum(one.abs(), other.abs()).max()) if one.numel() else 0.0
     return bool(torch.allclose(one, other, rtol=1e-5, atol=1e-6 * largest))
-
-
-def _need_types(subject: Subject, world: World) -> None:
-    """End the test as not applicable if no types were given, and say which are kept."""
-    if any(claim.is_found for claim in claims(subject, world)):
-        kept = [strongest([finding.signature for finding in claim.found]) for claim in claims(subject, world)]
-        told = dict.fromkeys(" and ".join(map(str, best)) or "no signature" for best in kept)
-        raise NotApplicable(f"no types were given; it keeps {', '.join(told)}")
 
 
 def _told_apart(

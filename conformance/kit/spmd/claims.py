@@ -247,3 +247,11 @@ def signature_of(claim: Claim) -> Signature:
     if claim.signature is None:
         raise NotApplicable("no types were given, and it keeps no signature; see Collective.backward.gradient")
     return claim.signature
+
+
+def need_types(subject: Subject, world: World) -> None:
+    """End the test as not applicable if no types were given, and say which are kept."""
+    if any(claim.is_found for claim in claims(subject, world)):
+        kept = [strongest([finding.signature for finding in claim.found]) for claim in claims(subject, world)]
+        told = dict.fromkeys(" and ".join(map(str, best)) or "no signature" for best in kept)
+        raise NotApplicable(f"no types were given; it keeps {', '.join(told)}")
