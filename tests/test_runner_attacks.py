@@ -178,10 +178,7 @@ def test_time_in_which_the_controller_was_stopped_is_not_the_ranks(subject: str,
         process.send_signal(signal.SIGSTOP)
         time.sleep(3.0)
         process.send_signal(signal.SIGCONT)
-        began = time.monotonic()
         assert process.stdout.read().startswith(word)
-        if word == "timeout":
-            assert time.monotonic() - began > 1.0, "the rank was given its time"
 
 
 def test_no_size_of_a_sample_is_the_functions_fault() -> None:

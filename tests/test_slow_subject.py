@@ -44,6 +44,18 @@ def test_time_in_which_a_rank_waits_for_a_processor_is_not_its_own(monkeypatch):
     assert running.seconds == pytest.approx(41 * TICK * 0.05, abs=TICK)
 
 
+def test_time_in_which_the_controller_was_stopped_counts_as_a_tick(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(clock, "monotonic", lambda: now[0])
+    monkeypatch.setattr(procfs, "processor_seconds", lambda pid: 0.0)
+    monkeypatch.setattr(procfs, "would_run", lambda pid: False)
+    running = RunningTime()
+    for gap in (TICK, 100.0, TICK):
+        now[0] += gap
+        running.read([1])
+    assert running.seconds == pytest.approx(3 * TICK)
+
+
 @pytest.mark.parametrize(("seconds", "samples"), [(0.1, 1), (0.001, 80)])
 def test_a_slow_subject_has_time_for_many_calls_with_each_sample(tmp_path, seconds, samples):
     body = (

@@ -44,7 +44,7 @@ def test_a_call_is_the_same_after_others(probe: Probe, before: str) -> None:
 @ranks(1, group=False)
 def test_the_first_call_of_a_process_leaves_nothing_wrong(
     subject: Subject, world: World, in_a_copy: Callable[..., list[Any] | None] | None
-) -> None:
+) -> str:
     """Whatever calls a process begins with, those that follow give what they give without them."""
     if in_a_copy is None or world.device != "cpu":
         raise NotApplicable("it is asked of processes that have called nothing: conformance run, on the CPU")
@@ -52,11 +52,15 @@ def test_the_first_call_of_a_process_leaves_nothing_wrong(
     if not first or not again or all(isinstance(one, str) for call in first for one in call.values()):
         raise NotApplicable("no call ends well, or every sample holds an object, which may remember earlier calls")
     need(not difference(first, again) and not difference(first[::2], first[1::2]), "calls in turn are not alike")
+    unjudged = []
     for before in HISTORIES:
         later = in_a_copy(partial(calls_after, before, subject, world))
-        if found := difference(later or first, first):
+        if later is None:
+            unjudged.append(before)
+        elif found := difference(later, first):
             what, actual, expected = found
             raise Deviation(f"{what}, after {before} with which the process began", actual, expected, KEPT)
+    return f"the process came to an end in or after {', '.join(unjudged)}" if unjudged else ""
 
 
 @clause("Function.forward.calls-independent")
