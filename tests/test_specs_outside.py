@@ -205,7 +205,9 @@ def test_pytest_collects_it_by_its_package_and_beside_the_suite(site, words, tes
 
 def test_pytest_fails_for_a_planted_bug(site):
     done = started(site, "pytest", "--pyargs", "gated_sum_spec", "-q", "-p", "no:cacheprovider", "--subject", PLANTED)
-    assert (done.returncode, done.stdout.count(f"{CLOSED} (must)")) == (1, 3)
+    assert (done.returncode, f"{CLOSED} (must)" in done.stdout, "3 failed" in done.stdout) == (1, True, True), (
+        done.stdout  # how often pytest's summary says it depends on the terminal's width and on CI
+    )
 
 
 CHECK = """
