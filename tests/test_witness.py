@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.autograd import Function
 
-from conformance.kit.observation.graph import functions_behind
+from conformance.kit.graph import functions_behind
 from conformance.kit.observation.witnessing import witnessing
 
 

@@ -117,6 +117,7 @@ class RankOutcome:
     changed: Annotated[tuple[str, ...], Meta(description="What the test left changed, such as the default dtype.")] = ()
     bystander: Annotated[bool, Meta(description="Whether it only waited for a rank that broke.")] = False
     judgements: Annotated[tuple[JudgedGradient, ...], Meta(description="How gradients were judged there.")] = ()
+    functions: Annotated[tuple[str, ...], Meta(description="The Function classes that the subject's calls ran.")] = ()
 
     @classmethod
     def from_json(cls, data: Any) -> RankOutcome:

@@ -1,4 +1,4 @@
-"""Record which subjects have returned from a call in this process, and how long it took."""
+"""Record which subjects have returned from a call in this process, how long it took, and which Functions ran."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from collections.abc import Callable
 ANSWERED: set[str] = set()
 #: Python's own function, in case a test replaces it later.
 processor_time = time.process_time
+#: The Function classes that ran in the calls of each subject, by label, as ``module:name``.
+FUNCTIONS: dict[str, tuple[str, ...]] = {}
 #: How many samples each subject was given, by label.
 SAMPLES: dict[str, int] = {}
 #: Called with the processor time (seconds) of one call for each sample: a rank reports it to its controller.

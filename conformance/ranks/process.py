@@ -23,7 +23,7 @@ PUT_LIMIT = 5.0
 
 
 #: What a reply may contain beside its outcome, by type.
-TEXTS, LISTS = ("message", "likely", "spec", "types"), ("changed", "files")
+TEXTS, LISTS = ("message", "likely", "spec", "types"), ("changed", "files", "functions")
 
 
 def is_reply(message: dict[str, Any], loading: bool) -> bool:
@@ -217,7 +217,8 @@ class RankProcess:
         changed = tuple(clipped(name, 100) for name in reply.get("changed", ())[:50])
         message, likely = (clipped(reply.get(key) or "") for key in ("message", "likely"))
         judged = judgements_from(reply.get("judgements", []))
-        return self.found(outcome, message, likely=likely, changed=changed, judgements=judged)
+        names = tuple(clipped(name, 200) for name in reply.get("functions", ())[:10])
+        return self.found(outcome, message, likely=likely, changed=changed, judgements=judged, functions=names)
 
     def found(self, outcome: Outcome, message: str, **more: Any) -> RankOutcome:
         """Make an outcome of this rank with its stack, output and collectives."""

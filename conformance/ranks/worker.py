@@ -19,7 +19,7 @@ import torch.distributed as dist
 from conformance.core.errors import UsageError
 from conformance.core.outcomes import BAD_SUBJECT
 from conformance.core.prose import clipped
-from conformance.kit.answers import ANSWERED, LISTENERS
+from conformance.kit.answers import ANSWERED, FUNCTIONS, LISTENERS
 from conformance.kit.attempt import Attempt, attempt, call_body, explain
 from conformance.kit.frames import name_of, place_of, text_of
 from conformance.kit.loading import check_subject, load_for, resolve
@@ -220,6 +220,7 @@ class Rank:
         done["changed"] += ["memory that is not its own"] if self.world.known.pop(SPOILED, False) else []
         done["changed"] += [] if device.outcome == "pass" else ["the device, which no longer answers"]
         done["judgements"] = self.world.known.pop(JUDGED, [])
+        done["functions"] = FUNCTIONS.get(self.subject.label, ()) if self.subject else ()
         done["left_behind"] = work.is_left
         isolation.settle()
         answered = bool(ANSWERED)  # so far; ranks that refuse every call can be reused

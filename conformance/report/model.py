@@ -165,6 +165,14 @@ class SubjectResult:
         raise KeyError(clause_id)
 
     @property
+    def functions(self) -> tuple[str, ...]:
+        """The Function classes that its calls ran, other than the subject itself, as ``module:name``."""
+        found = {
+            name for clause in self.clauses for test in clause.tests for one in test.ranks for name in one.functions
+        }
+        return tuple(sorted(found - {self.subject}))
+
+    @property
     def no_gradient(self) -> str:
         """Why nothing of backward applies; empty where something does. It may be meant, or a method's name mistyped."""
         backward = [clause for clause in self.clauses if ".backward." in clause.id]

@@ -87,6 +87,8 @@ def _subject_line(sheet: Sheet, subject: SubjectResult, spec: str) -> None:
     other = sum(clause.verdict == "not-applicable" for clause in subject.clauses)
     counts += [Text(f"not applicable {other}", "dim")] if other else []
     sheet.pair(Text.assemble(verdict, name), Text("  ").join(filter(None, counts)), indent=_WIDEST + 2)
+    if subject.functions:
+        sheet.say(shown(f"Functions that ran: {', '.join(subject.functions)}", 300), "dim", _WIDEST + 2)
     if why := shown(subject.no_gradient, 200):
         sheet.say(f"no gradient was judged: {why}", "yellow", _WIDEST + 2)
     if found := _types_found(subject):

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 
 import torch
 from torch.utils import _pytree as pytree
@@ -16,6 +17,7 @@ from conformance.core.outcomes import BAD_SUBJECT, LEFT_BEHIND, RankOutcome, Tes
 from conformance.core.plan import PlannedTest
 from conformance.core.signatures import parse
 from conformance.core.worlds import seed_of
+from conformance.kit.answers import FUNCTIONS
 from conformance.kit.attempt import attempt, call_body
 from conformance.kit.process.restoration import restored
 from conformance.kit.spmd.claims import expect_fitting_types
@@ -103,7 +105,9 @@ def _outcome(test: PlannedTest, subject: Subject, world: World) -> TestOutcome:
         ended = attempt(running)
     outcome = "error" if ended.outcome == BAD_SUBJECT else ended.outcome
     judged = judgements_from(world.known.pop(JUDGED, []))
-    return joined(test, [RankOutcome(0, outcome, ended.message, ended.likely, judgements=judged)], ended.seconds)
+    names = FUNCTIONS.get(subject.label, ())
+    told = RankOutcome(0, outcome, ended.message, ended.likely, judgements=judged, functions=names)
+    return joined(test, [told], ended.seconds)
 
 
 def _simulated_outcome(test: PlannedTest, subject: Subject, simulation: Simulation) -> TestOutcome:
@@ -114,7 +118,9 @@ def _simulated_outcome(test: PlannedTest, subject: Subject, simulation: Simulati
     start = time.perf_counter()
     with restored(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = joined(test, simulation.run(running), time.perf_counter() - start)
+        told = simulation.run(running)
+        names = FUNCTIONS.get(subject.label, ())
+        found = joined(test, [replace(one, functions=names) for one in told], time.perf_counter() - start)
         if found.asserted and simulation.is_left_behind:
             again = simulation.run(running, at_once=True)
             return due_to(LEFT_BEHIND, found) if {rank.outcome for rank in again} == {"pass"} else found

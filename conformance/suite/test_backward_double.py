@@ -10,13 +10,13 @@ from conformance.kit import expect
 from conformance.kit.calls import Run, SampleCall, differentiated, in_double
 from conformance.kit.deviations import need
 from conformance.kit.gradients import grads_kept
+from conformance.kit.graph import functions_behind
 from conformance.kit.marks import clause
 from conformance.kit.numerics.gradient_checks import expect_derivative
 from conformance.kit.numerics.nearby import direction, nearby
 from conformance.kit.numerics.slopes import Comparison, compare, epsilon, inner, paired, reach
 from conformance.kit.numerics.triangles import kept_symmetric
 from conformance.kit.observation import collectives
-from conformance.kit.observation.graph import functions_behind
 from conformance.kit.subject import Subject
 from conformance.kit.world import World
 

@@ -13,9 +13,9 @@ from conformance.kit import expect, seeds
 from conformance.kit.calls import Run, SampleCall, active_samples, differentiated, every_sample
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.gradients import Gradients, leaf_gradients
+from conformance.kit.graph import contexts_behind
 from conformance.kit.marks import clause
 from conformance.kit.observation.ctx_tensors import tensors_on
-from conformance.kit.observation.graph import contexts_behind
 from conformance.kit.observation.looks import look_at
 from conformance.kit.observation.memory import kept_alive
 from conformance.kit.process import isolation

@@ -12,9 +12,9 @@ from torch.utils import _pytree as pytree
 from conformance.kit import expect
 from conformance.kit.calls import Run, SampleCall, differentiated, every_sample
 from conformance.kit.deviations import need
+from conformance.kit.graph import contexts_behind
 from conformance.kit.marks import clause
 from conformance.kit.observation.ctx_tensors import tensors_on
-from conformance.kit.observation.graph import contexts_behind
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import (
     address,

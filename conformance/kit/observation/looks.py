@@ -14,8 +14,8 @@ from conformance.kit import seeds
 from conformance.kit.calls import Run, SampleCall, every_sample
 from conformance.kit.deviations import need
 from conformance.kit.gradients import leaf_gradients
+from conformance.kit.graph import functions_behind
 from conformance.kit.observation.ctx_tensors import tensors_on
-from conformance.kit.observation.graph import functions_behind
 from conformance.kit.observation.witness import EARLY, Call, Step, Witness
 from conformance.kit.observation.witnessing import witnessing
 from conformance.kit.subject import Subject

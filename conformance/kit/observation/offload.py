@@ -10,8 +10,8 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils import _pytree as pytree
 
 from conformance.kit.calls import Run, SampleCall
+from conformance.kit.graph import contexts_behind
 from conformance.kit.modes import AllocationMode
-from conformance.kit.observation.graph import contexts_behind
 from conformance.kit.samples import parts_of_callable
 from conformance.kit.tensors import address, differentiable, freed, stored_values
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from conformance.core.outcomes import worst
 from conformance.core.worlds import seed_of
-from conformance.kit.answers import ANSWERED
+from conformance.kit.answers import ANSWERED, FUNCTIONS
 from conformance.kit.attempt import call_body
 from conformance.kit.process import isolation
 from conformance.kit.process.growth import Growth
@@ -58,7 +58,11 @@ class SimulatedRanks(Rank):
                     stack.enter_context(world.forgetting())
             outcomes = self.simulation.run(running, at_once=request["ended_at_once"])
         grown = self.growth.differences()
-        told = [replace(outcome, changed=(*changed.get(outcome.rank, ()), *grown)).to_json() for outcome in outcomes]
+        names = FUNCTIONS.get(self.subject.label, ()) if self.subject else ()
+        told = [
+            replace(outcome, changed=(*changed.get(outcome.rank, ()), *grown), functions=names).to_json()
+            for outcome in outcomes
+        ]
         isolation.settle()
         self.channel.send(
             {

@@ -8,6 +8,9 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+#: How the modules of classes begin that no user wrote: what PyTorch generates, and what a test puts before a call.
+_NOT_OF_USERS = ("torch._", "conformance.")
+
 
 def contexts_behind(result: Any) -> list[Any]:
     """The contexts of Functions that stand in the graph of a result, nearest first.
@@ -40,3 +43,12 @@ def functions_behind(result: Any) -> list[type]:
     ['Same']
     """
     return list(dict.fromkeys(type(context)._forward_cls for context in contexts_behind(result)))
+
+
+def names_of_functions_behind(result: Any) -> tuple[str, ...]:
+    """The same as ``module:name``, at most ten of them, without PyTorch's generated classes and the suite's own."""
+    try:
+        found = [(str(one.__module__), one.__qualname__) for one in functions_behind(result)]
+    except RuntimeError:  # such as a view that may not be changed: PyTorch has no graph to show
+        return ()
+    return tuple(f"{module}:{name}" for module, name in found if not module.startswith(_NOT_OF_USERS))[:10]
