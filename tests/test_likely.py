@@ -8,14 +8,16 @@ from torch.autograd import Function
 
 from conformance import GROUP, ConformanceError, Subject, check
 from tests import neighbours as bugs
-from tests.planted import alike, collective, modes, numbers, state, vmap_generated
+from tests.planted import alike, collective, modes, numbers, save, state, vmap_generated
 
 BESIDE = "a tensor that was kept beside save_for_backward"
 IN_ORDER = "takes memory for contiguous"
 BUFFER = "share a buffer"
 #: The bug, the test that sees it, and the cause that it must name.
 NAMED = [
-    (bugs.KeptBeside, "test_hooks_can_carry_saved_tensors_away", BESIDE),
+    (bugs.KeptBeside, "test_hooks_can_carry_saved_tensors_away", f"{BESIDE}: ctx.x"),
+    (save.KeptInAClosure, "test_hooks_can_carry_saved_tensors_away", f"{BESIDE}: ctx.derivative"),
+    (save.KeptAsNumpy, "test_hooks_can_carry_saved_tensors_away", f"{BESIDE}: ctx.array"),
     (bugs.KeptBeside, "test_a_change_in_place_is_noticed_or_does_no_harm", "did not go through save_for_backward"),
     (state.SavesDotData, "test_a_change_in_place_is_noticed_or_does_no_harm", "an alias"),
     (bugs.KeptElsewhere, "test_a_change_in_place_is_noticed_or_does_no_harm", "PyTorch does not watch"),

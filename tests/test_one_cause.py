@@ -216,3 +216,29 @@ def test_what_a_collective_works_on_is_left_alone_until_its_wait():
     check(ScalesAfterItWasSummed, (X, GROUP), **arguments)
     with pytest.raises(ConformanceError, match="changed between the start of the collective and its wait"):
         check(ScalesWhileItIsSummed, (X, GROUP), **arguments)
+
+
+class CountsItsCalls(torch.autograd.Function):
+    """Backward is right for the latest call alone; which group it was in makes no difference."""
+
+    calls = 0
+
+    @staticmethod
+    def forward(ctx, x, group):
+        CountsItsCalls.calls += 1
+        ctx.call, ctx.group, total = CountsItsCalls.calls, group, x.clone()
+        dist.all_reduce(total, group=group)
+        return total
+
+    @staticmethod
+    def backward(ctx, grad):
+        gradient = grad.clone()
+        dist.all_reduce(gradient, group=ctx.group)
+        return (gradient if ctx.call == CountsItsCalls.calls else 2 * gradient), None
+
+
+def test_calls_that_disturb_each_other_anywhere_point_to_that_clause():
+    arguments = {"spec": "Collective", "types": "P -> R", "ranks": 2, "only": "Collective.group.two-at-once"}
+    report = check(CountsItsCalls, (X, GROUP), **arguments)
+    (said,) = [test.message for clause in report.subjects[0].clauses for test in clause.tests if test.outcome == "fail"]
+    assert said.endswith("; see Function.forward.calls-independent")  # as a consequence of it where that is run too

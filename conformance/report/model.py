@@ -202,6 +202,16 @@ class Report:
     interrupted: Annotated[bool, Meta(description="Whether somebody stopped the run.")] = False
     command: Annotated[str, Meta(description="How the run was started, if from a shell.")] = ""
 
+    def __repr__(self) -> str:
+        """Name the verdicts, as a prompt shows them; :meth:`to_json` has everything.
+
+        >>> subject = SubjectResult("pkg:Scale", "Function", "conforms", ())
+        >>> Report(suite={}, environment={}, engine=(), subjects=(subject,))
+        <Report: pkg:Scale conforms>
+        """
+        verdicts = [f"{part.subject or 'PyTorch itself'} {part.verdict}" for part in self.parts]
+        return f"<Report: {', '.join(verdicts)}>"
+
     @property
     def parts(self) -> tuple[SubjectResult, ...]:
         """The engine, where it was tested, as if it were a subject with an empty name; then the subjects."""

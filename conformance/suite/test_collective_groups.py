@@ -32,6 +32,8 @@ from conformance.kit.world import World
 NO_GROUP = "GROUP is not among its arguments: it works in the group of all ranks alone"
 #: Outcome of a call: the name of each tensor, and every rank's tensors, in the order of a group.
 Seen = tuple[list[str], list[list[torch.Tensor | None]]]
+OVERWRITTEN = "the group is kept where the next call overwrites it: keep it on ctx"
+IN_ONE_GROUP = "two calls in one group disturb each other too; see Function.forward.calls-independent"
 
 
 @clause("Collective.group.subgroup")
@@ -169,12 +171,12 @@ def test_two_groups_at_once(subject: Subject, world: World) -> None:
 
 
 def _overwritten(claim: Claim, mine: list[torch.Tensor], right: list[torch.Tensor | None], world: World) -> str:
-    """Name the cause, if a call with other numbers in the same group does no harm. Every rank has to ask."""
+    """Name the cause: whether a call with other numbers in the same group does harm too. Every rank has to ask."""
     first, second = [_Begun(claim, given, world_group(), world) for given in (mine, moved(mine))]
     actual = first.ended()
     second.ended()
     fine = all(_near(a, b) for a, b in zip(actual, right, strict=True))
-    return "the group is kept where the next call overwrites it: keep it on ctx" if all(world.exchange(fine)) else ""
+    return OVERWRITTEN if all(world.exchange(fine)) else IN_ONE_GROUP
 
 
 class _Begun:

@@ -9,7 +9,9 @@ import torch
 from conformance.kit import expect
 from conformance.kit.calls import Run, SampleCall, differentiated
 from conformance.kit.deviations import need
+from conformance.kit.graph import contexts_behind
 from conformance.kit.marks import clause
+from conformance.kit.observation.ctx_tensors import tensors_on
 from conformance.kit.observation.looks import early_phases, look_at, phases, steps
 from conformance.kit.observation.offload import offloaded
 from conformance.kit.observation.witness import EARLY, LAST_COUNTS, TOO_LATE
@@ -93,7 +95,22 @@ def _beside(sample: SampleCall, cotangents: list[torch.Tensor], right: list[torc
     except Exception:
         return ""
     harmless = all(same_values(one, other) for one, other in zip(actual, right, strict=True))
-    return "backward reads a tensor that was kept beside save_for_backward" if harmless else ""
+    if not harmless:
+        return ""
+    return ": ".join(["backward reads a tensor that was kept beside save_for_backward", *_kept_on_ctx(run)])
+
+
+def _kept_on_ctx(run: Run) -> list[str]:
+    """Name at most three things on ctx that are tensors, or that may hold their memory: functions and arrays."""
+    contexts = contexts_behind(run.result)
+    tensors = [way for context in contexts for way, _ in tensors_on(context)]
+    others = [
+        f"ctx.{name}"
+        for context in contexts
+        for name, value in vars(context).items()
+        if callable(value) or hasattr(value, "__array_interface__")
+    ]
+    return [", ".join((tensors or others)[:3])] if tensors or others else []
 
 
 @clause("Function.save_for_forward.once")
