@@ -100,4 +100,20 @@ class FunctionModes(Function):
 
        With ``fullgraph=True`` forward and backward are captured whole; where not, the report says at which line and
        why.
+
+    .. clause:: Function.compile.methods
+       :party: engine
+       :level: quality
+       :sources: X torch.compile, ours
+
+       In compiled code the result and the gradient are those of the class's own forward and backward: with a jvp that
+       is not used, with one tensor given twice, and for a tensor that is changed in place.
+
+    .. clause:: Function.compile.transforms
+       :party: engine
+       :level: quality
+       :sources: X torch.compile, X Extending torch.func "to support compositions of transforms", ours
+
+       Second derivatives, forward mode and transforms of torch.func, around compiled code or inside it, use the
+       class's own backward, jvp and vmap, or raise.
     """

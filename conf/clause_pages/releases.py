@@ -77,7 +77,7 @@ class Departures(_FromReleases):
         for function in itertools.chain(*(ast.parse(path.read_text("utf-8")).body for path in DEPARTURES)):
             if isinstance(function, ast.FunctionDef) and not function.name.startswith("_"):
                 where, _, what = (ast.get_docstring(function) or "").partition("\n\n")
-                shown = [bool(data["departures"].get(function.name)) for data in asked.values()]
+                shown = [data["departures"].get(function.name) for data in asked.values()]
                 rows.append(f"| {where} | {' '.join(what.split())} | {_seen(list(asked), shown)} |")
         when = "; ".join(f"{name} on {data['machine']['date']}" for name, data in asked.items())
         rows += ["", f"Asked by `python conf/releases.py` of {when}."]
@@ -114,8 +114,12 @@ def _release(environment: str, runs: Sequence[Run]) -> Release:
     return Release(environment, kept, asked, conforming, len(classes), runs[0].taken, runs[0].file)
 
 
-def _seen(releases: Sequence[str], shown: Sequence[bool]) -> str:
-    return ", ".join(when for when, state in _runs(releases, shown) if state) or "none of these"
+def _seen(releases: Sequence[str], shown: Sequence[bool | None]) -> str:
+    """In which releases it was seen, and which were not asked: a departure that was found later than they were run."""
+    found = list(_runs(releases, shown))
+    seen = ", ".join(when for when, state in found if state) or "none of these"
+    unasked = ", ".join(when for when, state in found if state is None)
+    return f"{seen}; not asked: {unasked}" if unasked else seen
 
 
 def _runs(releases: Sequence[str], states: Sequence[_State]) -> Iterator[tuple[str, _State]]:

@@ -1,92 +1,66 @@
-"""Departures of ``torch.compile``."""
+"""Departures of ``torch.compile``; those that the suite has calls for are asked through these."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.autograd import Function
 
-
-def _ones() -> torch.Tensor:
-    return torch.ones(3, dtype=torch.float64, requires_grad=True)
-
-
-def _compiled(call: Callable[[torch.Tensor], torch.Tensor], backend: str, x: torch.Tensor) -> torch.Tensor:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the compiler looks at things that warn
-        return torch.compile(call, backend=backend)(x)
+from conformance.kit.observation.compiled import BACKEND, compiling
+from conformance.kit.observation.compiled_engine import compared
+from conformance.kit.world import World
 
 
-def _gradient_differs(function: Any) -> bool:
-    """Whether a Function gives another gradient when it is compiled."""
-
-    def call(x: torch.Tensor) -> torch.Tensor:  # by itself, ``apply`` would not be compiled
-        found: torch.Tensor = function.apply(x)
-        return found
-
-    one, other = _ones(), _ones()
-    (eager,) = torch.autograd.grad(call(one.clone()).sum(), one)
-    (compiled,) = torch.autograd.grad(_compiled(call, "aot_eager", other.clone()).sum(), other)
-    return not torch.equal(eager, compiled)
-
-
-class _Surrogate(Function):
-    """Its gradient is not that of what it computes, so that one sees which is used."""
-
-    @staticmethod
-    def forward(x: torch.Tensor) -> torch.Tensor:
-        return 2 * x
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        pass
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
-        return 100 * grad
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: torch.Tensor) -> torch.Tensor:
-        return 100 * tangent
+def _differs(call: str, backend: str = BACKEND) -> bool:
+    """Whether a call of the suite gives another number when it is compiled."""
+    return not torch.equal(*compared(World(), call, backend))
 
 
 def compiled_func_grad() -> bool:
-    """``torch.compile`` of ``torch.func.grad``
+    """``torch.compile`` of ``torch.func.grad`` or ``torch.func.vjp``
 
-    The Function's backward is left out silently: the gradient is that of the operations in forward.
+    The Function's backward is left out silently: the gradient is that of the operations in forward
+    ([#193279](https://github.com/pytorch/pytorch/issues/193279)).
     """
-    gradient = torch.func.grad(lambda x: _Surrogate.apply(x).sum())
-    x = _ones().detach()
-    return not torch.equal(gradient(x), _compiled(gradient, "aot_eager", x))
+    return _differs("torch.func.grad inside") and _differs("torch.func.vjp inside")
 
 
 def compiled_func_jvp() -> bool:
     """``torch.compile`` of ``torch.func.jvp``
 
-    The Function's jvp is left out likewise.
+    The Function's jvp is left out likewise, in forward mode too
+    ([#192985](https://github.com/pytorch/pytorch/issues/192985)).
     """
-    x = _ones().detach()
-
-    def tangent(x: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = torch.func.jvp(_Surrogate.apply, (x,), (torch.ones_like(x),))[1]
-        return found
-
-    return not torch.equal(tangent(x), _compiled(tangent, "aot_eager", x))
+    return _differs("torch.func.jvp inside")
 
 
-class _TripledInPlace(Function):
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        ctx.mark_dirty(x)
-        x.mul_(3)
-        return x
+def compiled_forward_mode() -> bool:
+    """Forward mode through ``torch.compile``
 
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
-        return 3 * grad
+    The Function's jvp is left out for dual tensors that are made inside compiled code or given to it
+    ([#192985](https://github.com/pytorch/pytorch/issues/192985)).
+    """
+    return _differs("forward mode inside") and _differs("forward mode around")
+
+
+def compiled_vmap() -> bool:
+    """``torch.compile`` of ``torch.vmap``
+
+    The Function's own vmap is left out ([#186330](https://github.com/pytorch/pytorch/pull/186330)); with
+    ``backend="eager"`` also where ``torch.vmap`` is around compiled code.
+    """
+    return _differs("torch.vmap inside") and _differs("torch.vmap around", "eager")
+
+
+def compiled_second_derivative() -> bool:
+    """A second derivative through ``torch.compile(backend="eager")``
+
+    What depends on the Function's backward is taken as fixed, silently, by ``torch.func.grad`` twice too. Other
+    backends raise.
+    """
+    calls = ("second derivative around", "second derivative inside", "torch.func.grad twice around")
+    return all(_differs(call, "eager") for call in calls)
 
 
 def compiled_in_place() -> bool:
@@ -95,7 +69,7 @@ def compiled_in_place() -> bool:
     Where what a Function changes in place comes from outside the compiled code, its backward is left out without a
     word, and the gradient is that of what was there before.
     """
-    return _gradient_differs(_TripledInPlace)
+    return _differs("gradient in place of a tensor from outside")
 
 
 class _Noted(Function):
@@ -115,7 +89,11 @@ def compiled_metadata() -> bool:
 
     What forward puts into the dict of its node is not there in backward.
     """
-    return _gradient_differs(_Noted)
+    x = torch.ones(3, dtype=torch.float64, requires_grad=True)
+    with compiling():
+        result: torch.Tensor = torch.compile(lambda x: _Noted.apply(x), backend=BACKEND)(x)
+    (gradient,) = torch.autograd.grad(result.sum(), x)
+    return not torch.equal(gradient, 3 * torch.ones_like(x))
 
 
 class _SquareOfSaved(Function):
@@ -135,9 +113,10 @@ def compiled_version_check() -> bool:
 
     With ``backend="eager"`` backward computes with the new values and does not raise.
     """
-    x = _ones()
+    x = torch.ones(3, dtype=torch.float64, requires_grad=True)
     inside = x.clone()
-    result = _compiled(_SquareOfSaved.apply, "eager", inside)
+    with compiling():
+        result = torch.compile(_SquareOfSaved.apply, backend="eager")(inside)
     with torch.no_grad():
         inside.mul_(5)
     try:
@@ -147,4 +126,13 @@ def compiled_version_check() -> bool:
     return not torch.equal(gradient, 2 * x)
 
 
-DEPARTURES = (compiled_func_grad, compiled_func_jvp, compiled_in_place, compiled_metadata, compiled_version_check)
+DEPARTURES = (
+    compiled_func_grad,
+    compiled_func_jvp,
+    compiled_forward_mode,
+    compiled_vmap,
+    compiled_second_derivative,
+    compiled_in_place,
+    compiled_metadata,
+    compiled_version_check,
+)
