@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 
 #: The subjects, by label.
@@ -11,6 +12,8 @@ ANSWERED: set[str] = set()
 processor_time = time.process_time
 #: The Function classes that ran in the calls of each subject, by label, as ``module:name``.
 FUNCTIONS: dict[str, tuple[str, ...]] = {}
+#: How many calls of each subject returned, by label.
+CALLS: Counter[str] = Counter()
 #: How many samples each subject was given, by label.
 SAMPLES: dict[str, int] = {}
 #: Called with the processor time (seconds) of one call for each sample: a rank reports it to its controller.
@@ -26,6 +29,7 @@ def note(label: str, seconds: float) -> None:
         label: the subject's.
         seconds: the processor time that the call took.
     """
+    CALLS[label] += 1
     if label not in ANSWERED:
         ANSWERED.add(label)
         for tell in LISTENERS:

@@ -17,7 +17,7 @@ from conformance.core.outcomes import BAD_SUBJECT, LEFT_BEHIND, RankOutcome, Tes
 from conformance.core.plan import PlannedTest
 from conformance.core.signatures import parse
 from conformance.core.worlds import seed_of
-from conformance.kit.answers import FUNCTIONS
+from conformance.kit.answers import CALLS, FUNCTIONS
 from conformance.kit.attempt import attempt, call_body
 from conformance.kit.process.restoration import restored
 from conformance.kit.spmd.claims import expect_fitting_types
@@ -27,13 +27,22 @@ from conformance.ranks.second_look import due_to
 from conformance.ranks.simulated.scheduler import Stuck
 from conformance.ranks.simulated.simulation import Simulation
 
+#: Why a test is not begun.
+TOO_LARGE = (
+    "not run: after {} calls no more are made with a sample of its size; give a smaller one, which shows as much"
+)
 
-def in_process(tests: Sequence[PlannedTest], subject: Subject, device: str) -> Iterator[TestOutcome]:
-    """Run tests with this process as the only rank, and restore its state."""
+
+def in_process(tests: Sequence[PlannedTest], subject: Subject, device: str, calls: int) -> Iterator[TestOutcome]:
+    """Run tests with this process as the only rank, and restore its state; after so many calls, begin none."""
     world = World(device=device)
+    before = CALLS[subject.label]
     with _as_a_rank(torch.device(world.device).type):
         for test in tests:
-            yield _outcome(test, subject, world)
+            if (made := CALLS[subject.label] - before) > calls:
+                yield joined(test, [RankOutcome(0, "skip", TOO_LARGE.format(made))], 0.0)
+            else:
+                yield _outcome(test, subject, world)
 
 
 def on_simulated_ranks(tests: Sequence[PlannedTest], subject: Subject, backend: str) -> Iterator[TestOutcome]:

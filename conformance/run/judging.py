@@ -27,6 +27,8 @@ from conformance.run.session import Session
 #: From so many megabytes on a sample is said to take long.
 LARGE = 32
 SLOW = "a sample has {} MB, and is called hundreds of times: a small one is judged in seconds, and shows as much"
+#: Calls times megabytes of such a sample after which no further test is begun, the strictest clauses first: minutes.
+MOST = 20_000
 #: Seconds without a word, which nobody minds.
 QUIET = 3.0
 
@@ -56,9 +58,13 @@ def judged(
         outcomes = _shown(on_simulated_ranks(chosen, subject, backend), len(chosen))
     else:
         device = device_of(subject)
+        calls = sys.maxsize
         if (size := megabytes(subject)) >= LARGE:
             warnings.warn(f"{subject.label}: {SLOW.format(size)}", stacklevel=3)
-        outcomes = _shown(in_process(chosen, subject, device), len(chosen))
+            calls, every = MOST // size, clauses.registry(subject.spec).values()
+            order = [clause.id for clause in sorted(every, key=lambda clause: clauses.LEVELS.index(clause.level))]
+            chosen = sorted(chosen, key=lambda test: order.index(test.test.clause))
+        outcomes = _shown(in_process(chosen, subject, device, calls), len(chosen))
     chosen_ids = {test.nodeid for test in chosen}
     environment = {"torch": torch.__version__, **environment_of(backend, device, sizes)}
     report = report_on(tests, outcomes, [reference], environment, selected=chosen_ids, engine=False)
