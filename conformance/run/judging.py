@@ -61,8 +61,8 @@ def judged(
         calls = sys.maxsize
         if (size := megabytes(subject)) >= LARGE:
             warnings.warn(f"{subject.label}: {SLOW.format(size)}", stacklevel=3)
-            calls, every = MOST // size, clauses.registry(subject.spec).values()
-            order = [clause.id for clause in sorted(every, key=lambda clause: clauses.LEVELS.index(clause.level))]
+            calls, known = MOST // size, clauses.registry(subject.spec).values()
+            order = [clause.id for clause in sorted(known, key=lambda clause: clauses.LEVELS.index(clause.level))]
             chosen = sorted(chosen, key=lambda test: order.index(test.test.clause))
         outcomes = _shown(in_process(chosen, subject, device, calls), len(chosen))
     chosen_ids = {test.nodeid for test in chosen}
