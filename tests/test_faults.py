@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.ranks import group
+from conformance.ranks import clock
 from conformance.ranks.client import Forkserver
 from conformance.ranks.pool import Pool
 from tests.faults.running import HURRY, new_pool, run, run_among_others, words
@@ -93,7 +93,7 @@ FAULTS: dict[str, tuple[set[str], str]] = {
 @pytest.fixture(scope="module")
 def pool(forkserver: Forkserver) -> Iterator[Pool]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(group, "GRACE", 0.4)
+        patch.setattr(clock, "GRACE", 0.4)
         with new_pool(forkserver) as pool:
             yield pool
 

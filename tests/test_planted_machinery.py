@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conformance.core import joining
-from conformance.ranks import group, pool, worker
+from conformance.ranks import clock, group, pool, worker
 from conformance.ranks.client import Forkserver
 from conformance.ranks.process import RankProcess
 from tests.faults.running import new_pool, run
@@ -91,7 +91,7 @@ def test_a_bug_planted_in_the_runner_shows(
     wanted: list[tuple[str, str, int, float | None]],
     sound: list[str],
 ) -> None:
-    monkeypatch.setattr(group, "GRACE", 0.4)
+    monkeypatch.setattr(clock, "GRACE", 0.4)
     assert verdicts(forkserver, *wanted) == sound
     plant(monkeypatch)
     assert verdicts(forkserver, *wanted) != sound
@@ -101,7 +101,7 @@ def test_words_of_other_ranks_that_are_dropped_show(forkserver: Forkserver, monk
     def last_alone(item: Any, outcomes: Any, seconds: float) -> Any:
         return joining.joined(item, outcomes[-1:], seconds)
 
-    monkeypatch.setattr(group, "GRACE", 0.4)
+    monkeypatch.setattr(clock, "GRACE", 0.4)
     running = new_pool(forkserver)
     try:
         sound = run(running, "backward_stays_out", "test_fault", 3).message

@@ -13,6 +13,11 @@ TICK = 0.5
 COMPUTES = 0.1
 #: A test has time for this many calls of its subject.
 CALLS = 400
+#: Once one rank has failed, how long the others may take before they count as stuck because of it: many times as long
+#: as that rank took, which a slow machine draws out by itself, and between these bounds (seconds).
+GRACE, GRACE_LEAST, GRACE_TIMES = 2.0, 0.5, 20
+#: The same after a rank died: what the others wait for cannot come any more. Idle ranks get no time at all.
+GRACE_AFTER_DEATH = 0.5
 
 
 def monotonic(_read=time.clock_gettime, _clock=time.CLOCK_MONOTONIC) -> float:  # type: ignore[no-untyped-def]
@@ -32,6 +37,11 @@ def grown(deadline: float, call_seconds: Iterable[float]) -> float:
     (30.0, 800.0)
     """
     return max(deadline, CALLS * max(call_seconds))
+
+
+def grace(broken_at: float, dead: bool) -> float:
+    """Return how much longer the other ranks may take, once one has failed after some seconds, or is dead."""
+    return GRACE_AFTER_DEATH if dead else min(GRACE, max(GRACE_LEAST, GRACE_TIMES * broken_at))
 
 
 def pace(deadline: float, call_seconds: float) -> str:

@@ -6,23 +6,20 @@ import contextlib
 import os
 import selectors
 import socket
+from collections.abc import Collection
 from typing import Any, Literal
 
 from conformance.core.outcomes import BROKEN, OUTCOMES, RankOutcome
 from conformance.ranks.call_log import file_in_memory, matching
 from conformance.ranks.client import Forkserver
-from conformance.ranks.clock import TICK, RunningTime, grown, monotonic, pace, sleep
+from conformance.ranks.clock import TICK, RunningTime, grace, grown, monotonic, pace, sleep
 from conformance.ranks.devices import device_of
+from conformance.ranks.hangs import waited_in
 from conformance.ranks.owner import Owner
 from conformance.ranks.place import Place, this_machine
 from conformance.ranks.process import RankProcess
 from conformance.ranks.stillness import LONG_AFTER_DEATH, Stillness
 
-#: Once one rank has failed, how long the others may take before they count as stuck because of it: many times as long
-#: as that rank took, which a slow machine draws out by itself, and between these bounds (seconds).
-GRACE, GRACE_LEAST, GRACE_TIMES = 2.0, 0.5, 20
-#: The same after a rank died: what the others wait for cannot come any more. Idle ranks get no time at all.
-GRACE_AFTER_DEATH = 0.5
 #: How often to look whether they do anything, and how long a stuck rank gets to write its stack (seconds).
 LOOK_EVERY, STACK_WAIT = 0.02, 0.5
 #: How long the exit status of ranks that are gone may take to arrive, and of those that are dead (seconds).
@@ -61,6 +58,7 @@ class RankGroup(Owner):
         self.size = size
         self.usable = True
         self.refuses = False
+        self.hung: Collection[str] = ()
         self.knows_transforms = forkserver.knows_transforms
         self.ranks: list[RankProcess] = []
         self.stillness = Stillness()
@@ -108,8 +106,8 @@ class RankGroup(Owner):
         """
         for rank in self.ranks:
             rank.begin(message)
-        late = self._wait(deadline)
-        outcomes = self.outcomes(grown(deadline, (rank.call_seconds for rank in self.ranks)), late)
+        late, deadline = self._wait(deadline)
+        outcomes = self.outcomes(deadline, late)
         changed = any(rank.reply and rank.reply.get("changed") for rank in self.ranks)
         whole = not (late or changed or any(rank.gone for rank in self.ranks))
         self.usable = whole and in_step(outcomes)
@@ -128,9 +126,9 @@ class RankGroup(Owner):
         """Tell whether a call of the subject may have returned on some rank: True unless all ranks deny it."""
         return any(reply.get("answered") is not False for reply in self.details())
 
-    def _wait(self, deadline: float) -> Literal["", "timeout", "left alone"]:
-        """Serve the ranks until all are finished; return why some are not, if so."""
-        clock, last_words, in_vain = RunningTime(), Stillness(LONG_AFTER_DEATH), Stillness()
+    def _wait(self, deadline: float) -> tuple[Literal["", "timeout", "left alone"], float]:
+        """Serve the ranks until all are finished; return why some are not, if so, and the deadline that they had."""
+        clock, last_words, in_vain, again = RunningTime(), Stillness(LONG_AFTER_DEATH), Stillness(), Stillness()
         broken_at: float | None = None
         while self._unfinished:
             now = clock.read([rank.pid for rank in self._unfinished])
@@ -140,14 +138,15 @@ class RankGroup(Owner):
             if broken_at is None and (broken or in_vain.of(self._waiting_for_one_that_skipped(), now)):
                 broken_at = now
             dead = elsewhere == "crash" or any(rank.gone for rank in self.ranks)
-            limit = deadline if broken_at is None else min(deadline, broken_at + _grace(broken_at, dead))
-            if now >= limit or (dead and last_words.of([rank.pid for rank in self._unfinished], now)):
+            hangs_again = again.of(self._hanging_again(), now)
+            limit = deadline if broken_at is None else min(deadline, broken_at + grace(broken_at, dead))
+            if now >= limit or hangs_again or (dead and last_words.of([rank.pid for rank in self._unfinished], now)):
                 for rank in self._unfinished:
                     rank.hear_all()
                 if not self._unfinished:
                     break
                 self._ask_for_stacks()
-                return "timeout" if now >= deadline else "left alone"
+                return ("timeout" if now >= deadline or hangs_again else "left alone"), min(now, deadline)
             for key, _ in self.selector.select(min(limit - now, self.pause, LOOK_EVERY if dead else TICK)):
                 if key.data is None:
                     self.forkserver.read_exit()
@@ -156,7 +155,7 @@ class RankGroup(Owner):
                     handler(rank)
             self._exchange()
             self._tell_who_is_alone(now)
-        return ""
+        return "", deadline
 
     @property
     def _unfinished(self) -> list[RankProcess]:
@@ -170,6 +169,14 @@ class RankGroup(Owner):
     def _elsewhere(self) -> str:
         """Return how a rank on another machine has failed; empty if none has."""
         return ""
+
+    def _hanging_again(self) -> list[int]:
+        """Return the unfinished ranks, if one of them is in a collective in which tests are known to hang."""
+        return [rank.pid for rank in self._unfinished] if self.hung and self._waited_in in self.hung else []
+
+    @property
+    def _waited_in(self) -> str:
+        return waited_in([rank.collectives for rank in self.ranks])
 
     def _waiting_for_one_that_skipped(self) -> list[int]:
         """Return the unfinished ranks, if each of them is in a collective that a rank which skipped never entered."""
@@ -245,7 +252,7 @@ class RankGroup(Owner):
     def _late(self, rank: RankProcess, deadline: float, behind: int) -> RankOutcome:
         """Return the outcome of a late rank. If it entered more collectives than another rank, it only waits."""
         stopped = STOPPED if rank.stopped else ""
-        said = f"{stopped}{rank.last_collective}{pace(deadline, rank.call_seconds)}"
+        said = stopped + rank.last_collective + ("" if self._waited_in else pace(deadline, rank.call_seconds))
         waits = len(rank.collectives) > behind and any(
             not other.finished and len(other.collectives) == behind for other in self.ranks
         )
@@ -261,11 +268,6 @@ class RankGroup(Owner):
         for rank in self.ranks:
             rank.close()
         self.selector.close()
-
-
-def _grace(broken_at: float, dead: bool) -> float:
-    """Return how much longer the other ranks may take, once one has failed after some seconds, or is dead."""
-    return GRACE_AFTER_DEATH if dead else min(GRACE, max(GRACE_LEAST, GRACE_TIMES * broken_at))
 
 
 def in_step(outcomes: list[RankOutcome]) -> bool:

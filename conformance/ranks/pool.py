@@ -24,6 +24,7 @@ from conformance.ranks.client import Forkserver
 from conformance.ranks.clock import monotonic
 from conformance.ranks.giving_up import GiveUpRule
 from conformance.ranks.group import RankGroup
+from conformance.ranks.hangs import Hangs
 from conformance.ranks.owner import Owner
 from conformance.ranks.preloads import TRANSFORMS
 from conformance.ranks.refusals import Refusals
@@ -53,6 +54,7 @@ class Pool(Owner):
         self.refusals = Refusals()
         self.unloadable: dict[tuple[str, int], list[RankOutcome]] = {}
         self.give_up = GiveUpRule()
+        self.hangs = Hangs()
 
     @property
     def files(self) -> set[str]:
@@ -174,6 +176,7 @@ class Pool(Owner):
         self.refusals = Refusals()
         self.starter.failed.clear()
         self.give_up = GiveUpRule()
+        self.hangs = Hangs()
 
     def _known(self, item: PlannedTest) -> list[RankOutcome] | None:
         """Return the cached outcomes of a test whose subject is known not to load, or None."""
@@ -212,7 +215,9 @@ class Pool(Owner):
         }
         self.tests_run += not ended_at_once
         deadline = self._deadline(item.test.deadline)
+        self.group.hung = self.hangs.known(_name(item.subject))
         outcomes = self.group.request(request, min(deadline, SECOND_LOOK) if ended_at_once else deadline)
+        self.hangs.note(_name(item.subject), outcomes)
         self.forkserver.expect_alive()
         if self.refusals.believes(self.group, self.key, outcomes, first=self.tests_run == 1):
             return outcomes
