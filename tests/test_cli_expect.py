@@ -85,12 +85,24 @@ def test_what_is_expected_fails_nothing(reasoned, capfd):
 
 
 def test_an_expectation_whose_clause_now_passes_or_that_has_expired_is_an_error(reasoned, capfd):
-    Path("expired.toml").write_text(f"{reasoned.rstrip()}\nexpires = 2020-01-01\n")
+    Path("expired.toml").write_text(reasoned.replace("\nreason", "\nexpires = 2020-01-01\nreason"))
     status, said = expecting(capfd, "expired.toml")
     assert (status, "2020-01-01" in said) == (1, True), said
     with is_mended():
         status, said = expecting(capfd, "reasoned.toml")
     assert (status, CLAUSE in said) == (1, True), said
+
+
+def test_a_clause_that_was_judged_and_is_not_any_more_is_an_error(reasoned, capfd):
+    text = reasoned.replace("clauses = [", 'clauses = [\n    "Function.jvp.tangent",')
+    assert text != reasoned
+    Path("judged.toml").write_text(text)
+    status, said = expecting(capfd, "judged.toml")
+    words = " ".join(said.split())
+    assert (status, "Function.jvp.tangent was judged, and is not-applicable for 'layers:Careless'" in words) == (
+        1,
+        True,
+    )
 
 
 def test_verify_finds_a_report_in_order_and_a_forged_one_not(here, capsys):

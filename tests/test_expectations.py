@@ -70,7 +70,7 @@ def test_a_date_may_be_written_in_several_ways(tmp_path, when):
         (GOOD + 'versions = "soon"', "line 2: versions must look like"),
         (GOOD + GOOD, "line 7: duplicates"),
         ("[[expect]\n", "not valid TOML"),
-        ("[[expects]]\n", "every entry begins with [[expect]], not 'expects'"),
+        ("[[expects]]\n", "every entry begins with [[expect]] or [[judged]], not 'expects'"),
         ("[expect]\n", "every entry begins with [[expect]]"),
         ("expect = [1]\n", "every entry begins with [[expect]]"),
         ('expect = [{clause = "x"}]', "entry 1: subject is missing"),
@@ -114,6 +114,44 @@ def test_any_file_gives_entries_or_a_clear_error(tmp_path_factory, text):
         assert str(problem).isprintable()
     else:
         mark_expected(made(outcome(SUM, "fail")), entries, TODAY)
+
+
+JUDGED = f"""
+[[judged]]
+subject = "{SUBJECT.label}"
+clauses = ["{SUM}", "of.another.release"]
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['[[judged]]\nsubject = "a:B"\n', '[[judged]]\nclauses = []\n', JUDGED + "reason = 3\n", "[judged]\n",
+     '[[judged]]\nsubject = "a:B"\nclauses = [1]\n'],
+)  # fmt: skip
+def test_what_was_judged_is_refused_if_it_is_written_wrongly(tmp_path, text):
+    with pytest.raises(UsageError, match=r"judged|clauses must be ids"):
+        read(tmp_path, text)
+
+
+@pytest.mark.parametrize(("word", "told"), [("skip", 1), ("not-applicable", 1), ("pass", 0), ("fail", 0)])
+def test_a_clause_that_is_no_longer_judged_is_a_problem(tmp_path, word, told):
+    _, problems = mark_expected(made(outcome(SUM, word, reason="no GPU here")), read(tmp_path, JUDGED), TODAY)
+    assert len(problems) == told
+    assert all(f"line 2: {SUM} was judged, and is" in problem for problem in problems)
+    assert all(problem.endswith("no GPU here") for problem in problems)
+
+
+def test_a_subject_that_is_gone_is_a_problem(tmp_path):
+    entries = read(tmp_path, JUDGED.replace(SUBJECT.label, "a:Gone"))
+    _, problems = mark_expected(made(), entries, TODAY)
+    assert "there is no subject 'a:Gone' in this run" in problems[0]
+
+
+def test_what_is_written_down_is_what_was_judged(tmp_path):
+    path = write_expect(made(outcome(SUM, "skip")), tmp_path / "new.toml")
+    (judged,) = read_expect(path, CLAUSES)
+    assert SUM not in judged.clauses
+    assert "Function.backward.count" in judged.clauses
 
 
 @pytest.mark.parametrize("word", ["fail", "crash", "timeout", "error"])

@@ -12,7 +12,7 @@ from conformance.core.outcomes import EARLIER_CALLS
 from conformance.core.output import complain, discard, say, why_unwritable
 from conformance.core.prose import counted
 from conformance.report import expectations, github
-from conformance.report.expectations import Expectation
+from conformance.report.expectations import Expectation, Judged
 from conformance.report.failures import failures
 from conformance.report.files import write_all
 from conformance.report.model import Report
@@ -23,7 +23,7 @@ from conformance.reproduce.scripts import write_scripts
 from conformance.run.session import Session
 
 
-def finish(session: Session, report: Report, expected: Sequence[Expectation], broken: bool = False) -> int:
+def finish(session: Session, report: Report, expected: Sequence[Expectation | Judged], broken: bool = False) -> int:
     """Show and write the report, and return the exit status.
 
     If something cannot be written, the rest is done first and then one line says so.
@@ -31,7 +31,7 @@ def finish(session: Session, report: Report, expected: Sequence[Expectation], br
     Args:
         session: the run.
         report: what came of it.
-        expected: the deviations that are known.
+        expected: the deviations that are known, and what was judged.
         broken: whether the suite itself broke on the way.
     """
     report = replace(report, command=shlex.join(["conformance", *sys.argv[1:]]))

@@ -26,7 +26,7 @@ from conformance.run.session import Session
 
 if TYPE_CHECKING:
     from conformance.plugin.recorder import Recorder
-    from conformance.report.expectations import Expectation
+    from conformance.report.expectations import Expectation, Judged
 
 #: pytest prints nothing: neither its dots nor its tracebacks tell more than our own summary.
 QUIET = (
@@ -201,7 +201,9 @@ def _broken(recorder: Recorder, status: int, said: str) -> str:
     return ""
 
 
-def _prepare(session: Session, journal: Journal | None, key: bytes) -> tuple[tuple[Expectation, ...], Journal | None]:
+def _prepare(
+    session: Session, journal: Journal | None, key: bytes
+) -> tuple[tuple[Expectation | Judged, ...], Journal | None]:
     """Check, before anything runs, that every file to read can be read and every file to write can be written."""
     from conformance.core.clauses import registry
     from conformance.report.expectations import read_expect

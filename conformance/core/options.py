@@ -192,11 +192,11 @@ class RunOptions:
     )  # fmt: skip
     strict: bool = _option("--strict", help="fail on broken should and quality clauses too", default=False)
     expect: str | None = _option(
-        "--expect", help="TOML file of deviations that are known and accepted", metavar="FILE", never_empty=True
+        "--expect", help="TOML file of known deviations, and of clauses that must be judged", metavar="FILE", never_empty=True
     )
     write_expect: str | None = _option(
         "--write-expect",
-        help="write the deviations found as such a file, for you to add reasons",
+        help="write what was found and judged as such a file, for you to add reasons",
         metavar="FILE",
         never_empty=True,
     )

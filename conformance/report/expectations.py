@@ -1,4 +1,4 @@
-"""Known deviations: a TOML file says which broken clauses are expected, and why; only new ones fail a run.
+"""Known deviations, and what was judged: a TOML file says what is expected of a run; only what is new fails it.
 
 ::
 
@@ -9,6 +9,10 @@
     link = "https://example.org/issues/12"      # optional
     expires = 2027-01-31                        # optional: from the day after on, it counts again
     versions = "torch < 2.14"                   # optional: elsewhere the entry is as good as absent
+
+    [[judged]]
+    subject = "mypkg.dist:Gather"
+    clauses = ["Function.backward.gradient"]    # a run in which one of them is not judged fails, and says why
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ import glob
 import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from fnmatch import fnmatchcase
@@ -41,6 +45,7 @@ _ENGINE = "engine"
 _LARGEST = 16_000_000  # bytes; an entry takes about 200
 _NEEDED = ("clause", "subject", "reason")
 _KEYS = (*_NEEDED, "link", "expires", "versions")
+_OPEN = ("skipped", "not-applicable")
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,16 @@ class Expectation:
     place: str = ""
 
 
-def read_expect(path: Path | str, clauses: Mapping[str, Clause]) -> tuple[Expectation, ...]:
+@dataclass(frozen=True)
+class Judged:
+    """The clauses that were judged of a subject when the file was written; ``place`` is how messages point at it."""
+
+    subject: str
+    clauses: tuple[str, ...]
+    place: str = ""
+
+
+def read_expect(path: Path | str, clauses: Mapping[str, Clause]) -> tuple[Expectation | Judged, ...]:
     """Read an expectation file.
 
     Raises:
@@ -68,34 +82,40 @@ def read_expect(path: Path | str, clauses: Mapping[str, Clause]) -> tuple[Expect
         raise
     except (ValueError, RecursionError) as problem:
         raise UsageError(f"{path}: not valid TOML: {one_line(str(problem))}") from None
-    entries = data.get("expect", [])
-    other = [key for key in data if key != "expect"]
-    if other or not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        found = f", not {one_line(other[0])!r}" if other else ""
-        raise UsageError(f"{path}: every entry begins with [[expect]]{found}")
-    places = _places(str(path), text, len(entries))
-    read = tuple(_entry(entry, place, clauses) for entry, place in zip(entries, places, strict=True))
+    kinds = [data.pop(key, []) for key in ("expect", "judged")]
+    tables = all(isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries) for entries in kinds)
+    if data or not tables:
+        found = f", not {one_line(next(iter(data)))!r}" if data else ""
+        raise UsageError(f"{path}: every entry begins with [[expect]] or [[judged]]{found}")
+    expected, judged = (
+        list(zip(entries, _places(str(path), text, name, len(entries)), strict=True))
+        for name, entries in zip(("expect", "judged"), kinds, strict=True)
+    )
+    read = tuple(_entry(entry, place, clauses) for entry, place in expected)
     seen: dict[tuple[str, str, str], str] = {}
     for entry in read:
         first = seen.setdefault((entry.clause, entry.subject, entry.versions), entry.place)
         if first != entry.place:
             raise UsageError(f"{entry.place}: duplicates {first}")
-    return read
+    return (*read, *(_judged(entry, place) for entry, place in judged))
 
 
 def mark_expected(
-    report: Report, expectations: Sequence[Expectation], today: date | None = None
+    report: Report, expectations: Sequence[Expectation | Judged], today: date | None = None
 ) -> tuple[Report, list[str]]:
     """Mark what was expected, and judge the subjects without it: at best they deviate.
 
     Returns:
-        The report, and what is wrong with the expectations: entries that match nothing, that have expired, or
-        whose clause holds by now. A run with such entries ends with status 1.
+        The report, and what is wrong with the expectations: entries that match nothing, that have expired, whose
+        clause holds by now, or that name a clause which was not judged. A run with such entries ends with status 1.
     """
     today = today or date.today()
     torch = str(report.environment.get("torch", ""))
     problems = []
     for entry in expectations:
+        if isinstance(entry, Judged):
+            problems += [f"{entry.place}: {problem}" for problem in _not_judged(entry, report)]
+            continue
         if not matches_version(entry.versions, torch):
             continue
         if entry.expires and entry.expires < today:
@@ -108,7 +128,7 @@ def mark_expected(
 
 
 def write_expect(report: Report, path: Path | str) -> Path:
-    """Write a first file, with an entry for every broken clause of a report; a run refuses it until it has reasons.
+    """Write a first file: what was judged, and an entry for every broken clause, which is refused without a reason.
 
     Raises:
         UsageError: the file is there already, or cannot be written.
@@ -124,7 +144,13 @@ def write_expect(report: Report, path: Path | str) -> Path:
         'reason = ""  # say why this is accepted\n'
         for part, clause in broken
     ]
-    return write(path, "# Known deviations; see `conformance run --expect`.\n\n" + "\n".join(entries))
+    entries += [
+        f"[[judged]]\nsubject = {_toml(visible(part.subject))}\nclauses = [\n"
+        + "".join(f"    {_toml(clause.id)},\n" for clause in part.clauses if clause.verdict not in _OPEN)
+        + "]\n"
+        for part in report.subjects
+    ]
+    return write(path, "# What to expect of a run; see `conformance run --expect`.\n\n" + "\n".join(entries))
 
 
 def _entry(entry: Mapping[str, Any], place: str, clauses: Mapping[str, Clause]) -> Expectation:
@@ -152,6 +178,15 @@ def _entry(entry: Mapping[str, Any], place: str, clauses: Mapping[str, Clause]) 
     return Expectation(**texts, expires=_date(entry.get("expires"), place), place=place)
 
 
+def _judged(entry: Mapping[str, Any], place: str) -> Judged:
+    subject, ids = entry.get("subject"), entry.get("clauses")
+    if set(entry) != {"subject", "clauses"} or not isinstance(subject, str) or not isinstance(ids, list):
+        raise UsageError(f"{place}: an entry of judged has a subject, and clauses in a list")
+    if not all(isinstance(one, str) for one in ids):
+        raise UsageError(f"{place}: clauses must be ids, as strings")
+    return Judged(subject, tuple(ids), place)
+
+
 def _date(value: Any, place: str) -> date | None:
     if isinstance(value, datetime):
         return value.date()
@@ -163,9 +198,9 @@ def _date(value: Any, place: str) -> date | None:
         raise UsageError(f"{place}: expires must be a date, such as 2027-01-31") from None
 
 
-def _places(path: str, text: str, count: int) -> list[str]:
+def _places(path: str, text: str, table: str, count: int) -> list[str]:
     """The place of each entry: its line, or its number if the file is written in a way that hides the lines."""
-    lines = [number for number, line in enumerate(text.split("\n"), 1) if re.match(r"\s*\[\[\s*expect\s*\]\]", line)]
+    lines = [number for number, line in enumerate(text.split("\n"), 1) if re.match(rf"\s*\[\[\s*{table}\s*\]\]", line)]
     if len(lines) != count:
         return [f"{path}, entry {number}" for number in range(1, count + 1)]
     return [f"{path}, line {number}" for number in lines]
@@ -187,6 +222,17 @@ def _unused(entry: Expectation, report: Report) -> str:
         return ""
     holds = any(clause.verdict == "pass" for clause in found)
     return f"{entry.clause} {'passes now' if holds else 'does not apply'} for {name!r}: delete the entry"
+
+
+def _not_judged(entry: Judged, report: Report) -> Iterator[str]:
+    """Say which clauses were judged once and are open in this run, each with the reason."""
+    name = visible(entry.subject, 200)
+    parts = [part for part in report.subjects if visible(part.subject) == entry.subject]
+    if not parts:
+        yield f"matches nothing: there is no subject {name!r} in this run"
+    for clause in (clause for part in parts for clause in part.clauses if clause.id in entry.clauses):
+        if clause.verdict in _OPEN and clause.was_selected:
+            yield f"{clause.id} was judged, and is {clause.verdict} for {name!r}: {one_line(clause.reason)}"
 
 
 def _with_expected(report: Report, entry: Expectation) -> Report:

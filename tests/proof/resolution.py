@@ -6,6 +6,7 @@ errors of the whole gradient, from large to small, tell the smallest one that is
 
 from __future__ import annotations
 
+import datetime
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,22 @@ LINEAR, SMOOTH = (1e-8, 1e-6, 1e-3, 1e-2), (1e-8, 1e-4, 1e-2, 3e-2)
 #: The same of what subtracts numbers that are nearly equal, and so loses digits.
 CANCELLING = (1e-8, 1e-4, 3e-2, 0.1)
 SMALL, LARGE = (3, 4), (64, 128)
+#: What a gradient is made into; the first dimension has the rows.
+Wrong = Callable[[torch.Tensor], torch.Tensor]
+
+
+def _without_last_row(gradient: torch.Tensor) -> torch.Tensor:
+    return torch.cat([gradient[:-1], torch.zeros_like(gradient[-1:])])
+
+
+#: Errors of another shape than one factor for the whole; the table names those that are not found.
+SHAPES: dict[str, Wrong] = {
+    "the last row lost": _without_last_row,
+    "the last column lost": lambda gradient: _without_last_row(gradient.transpose(0, -1)).transpose(0, -1),
+    "rows in reverse order": lambda gradient: gradient.flip(0),
+    "the sign of the last row": lambda gradient: torch.cat([gradient[:-1], -gradient[-1:]]),
+    "the opposite sign": torch.neg,
+}
 
 
 @dataclass(frozen=True)
@@ -69,6 +86,7 @@ class Cell:
     goal: float
     stated: float
     found: float | None
+    missed: tuple[str, ...]
     accused: int
     gradcheck: float | None
 
@@ -89,27 +107,46 @@ def cells(runs: int, only: str = "") -> Iterator[Cell]:
     for size in (SMALL, LARGE):
         for kind in (kind for kind in KINDS if only in kind.name):
             for dtype, goal in zip(DTYPES, kind.goals, strict=True):
-                right = [judged(kind, size, dtype, 1.0, seed) for seed in range(runs)]
-                stated = max(one.resolution for one in right)
-                accused = sum(one.verdict == "differs" for one in right)
-                found = _smallest(lambda factor: judged(kind, size, dtype, 1 + factor).verdict == "differs")  # noqa: B023
-                theirs = _smallest(lambda factor: _gradcheck(kind, dtype, 1 + factor)) if size == SMALL else None  # noqa: B023
-                refuses = size == SMALL and _gradcheck(kind, dtype, 1.0)
-                yield Cell(kind.name, size, dtype, goal, stated, found, accused, None if refuses else theirs)
+                yield _cell(kind, size, dtype, goal, runs)
 
 
-def _smallest(finds: Callable[[float], bool]) -> float | None:
-    """The smallest error that is found together with all larger ones."""
+def _cell(kind: Kind, size: tuple[int, int], dtype: str, goal: float, runs: int) -> Cell:
+    def differs(wrong: Wrong) -> bool:
+        return judged(kind, size, dtype, wrong).verdict == "differs"
+
+    def refuses(wrong: Wrong) -> bool:
+        return _gradcheck(kind, dtype, wrong)
+
+    right = [judged(kind, size, dtype, _times(1.0), seed) for seed in range(runs)]
+    return Cell(
+        kind.name,
+        size,
+        dtype,
+        goal,
+        stated=max(one.resolution for one in right),
+        found=_smallest(differs),
+        missed=tuple(name for name, wrong in SHAPES.items() if not differs(wrong)),
+        accused=sum(one.verdict == "differs" for one in right),
+        gradcheck=None if size != SMALL or refuses(_times(1.0)) else _smallest(refuses),
+    )
+
+
+def _smallest(finds: Callable[[Wrong], bool]) -> float | None:
+    """The smallest error of the whole gradient that is found together with all larger ones."""
     smallest = None
     for factor in FACTORS:
-        if not finds(factor):
+        if not finds(_times(1 + factor)):
             break
         smallest = factor
     return smallest
 
 
-def _kernel(kind: Kind, dtype: str, factor: float) -> type[torch.autograd.Function]:
-    """A Function that takes one dtype alone, with the gradient of its first argument so many times too large."""
+def _times(factor: float) -> Wrong:
+    return lambda gradient: gradient * factor
+
+
+def _kernel(kind: Kind, dtype: str, wrong: Wrong) -> type[torch.autograd.Function]:
+    """A Function that takes one dtype alone, with something done to the gradient of its first argument."""
 
     class Kernel(torch.autograd.Function):
         @staticmethod
@@ -124,7 +161,7 @@ def _kernel(kind: Kind, dtype: str, factor: float) -> type[torch.autograd.Functi
             args = [one.detach().requires_grad_() for one in ctx.saved_tensors]
             with torch.enable_grad():
                 first, *others = torch.autograd.grad(kind.forward(*args), args, grad)
-            return (first * factor, *others)
+            return (wrong(first), *others)
 
     return Kernel
 
@@ -136,39 +173,48 @@ def _args(kind: Kind, size: tuple[int, int], dtype: str, seed: int = 0) -> tuple
     return (first.requires_grad_(), *others)
 
 
-def judged(kind: Kind, size: tuple[int, int], dtype: str, factor: float, seed: int = 0) -> Judgement:
-    """Judge a kernel whose gradient is so many times too large."""
-    subject, world = Subject(_kernel(kind, dtype, factor), inputs=[_args(kind, size, dtype, seed)]), World()
+def judged(kind: Kind, size: tuple[int, int], dtype: str, wrong: Wrong, seed: int = 0) -> Judgement:
+    """Judge a kernel with something done to the gradient of its first argument."""
+    subject, world = Subject(_kernel(kind, dtype, wrong), inputs=[_args(kind, size, dtype, seed)]), World()
     (sample,) = every_sample(subject, world)
     run = sample.run()
     (found,) = run.gradients(run.cotangents(world))
     return gradient.judge(function_of(world, run, sample.active[0], found), seed)
 
 
-def _gradcheck(kind: Kind, dtype: str, factor: float) -> bool:
+def _gradcheck(kind: Kind, dtype: str, wrong: Wrong) -> bool:
     """Whether gradcheck refuses the kernel, with its own tolerances."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it warns of any dtype but double precision
         try:
-            return not torch.autograd.gradcheck(_kernel(kind, dtype, factor).apply, _args(kind, SMALL, dtype))
+            return not torch.autograd.gradcheck(_kernel(kind, dtype, wrong).apply, _args(kind, SMALL, dtype))
         except RuntimeError:
             return True
 
 
 def page(found: Sequence[Cell]) -> str:
-    """The table of the site."""
+    """The table of the site, with the day it was made and the release of PyTorch."""
     lines = [
-        "| kernel | size | dtype | resolution stated | smallest error found | gradcheck |",
-        "|---|---|---|---|---|---|",
+        f"Run on {datetime.date.today()} with PyTorch {torch.__version__}, one thread.",
+        "",
+        "| kernel | size | dtype | resolution stated | smallest error found | not found | gradcheck |",
+        "|---|---|---|---|---|---|---|",
     ]
     for cell in found:
         gradcheck = (
             "" if cell.size != SMALL else "refuses right ones" if cell.gradcheck is None else _told(cell.gradcheck)
         )
         size = " by ".join(map(str, cell.size))
-        lines.append(
-            f"| {cell.kind} | {size} | {cell.dtype} | {_told(cell.stated)} | {_told(cell.found)} | {gradcheck} |"
-        )
+        columns = [
+            cell.kind,
+            size,
+            cell.dtype,
+            _told(cell.stated),
+            _told(cell.found),
+            ", ".join(cell.missed),
+            gradcheck,
+        ]
+        lines.append(f"| {' | '.join(columns)} |")
     return "\n".join(lines) + "\n"
 
 
