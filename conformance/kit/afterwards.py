@@ -17,7 +17,7 @@ from conformance.kit.answers import ANSWERED
 from conformance.kit.calls import SampleCall, every_sample
 from conformance.kit.copies import as_leaves
 from conformance.kit.deviations import NotApplicable, Skipped, Unfit
-from conformance.kit.other_samples import LONGEST, add_note, holds
+from conformance.kit.other_samples import add_note, holds
 from conformance.kit.subject import Subject
 from conformance.kit.unwritten import FillMode, unwritten_in
 from conformance.kit.world import SPOILED, World
@@ -50,19 +50,19 @@ def try_again(error: Exception, subject: Subject, world: World, took: float, cal
     if world.size > 1 or SPOILED in world.known or issubclass(type(error), NotApplicable | Unfit):
         return ""
     with suppress(Exception, SystemExit):  # what cannot be told is not
-        if took < LONGEST / 4 and REFERS not in str(error):
-            broken = world.once(("unwritten", subject.label), lambda: _unwritten(subject, world))
-            if broken and _holds_with_zeros(call, subject):
-                return f"what it compares depends on memory that nothing was written to{REFERS}{broken}"
-            if issubclass(type(error), Skipped):
-                return ""
-            if subject.label not in ANSWERED and any(_takes_single(one) for one in every_sample(subject, world)):
-                BaseException.add_note(error, IN_SINGLE)
-            if _reads(subject, OF_LEAVES) and not holds(call, subject) and _holds_with_leaves(call, subject):
-                BaseException.add_note(error, FOR_LEAVES)
-            samples = [] if subject.inputs is None else subject.samples(world)
-            calls = {at: partial(call, _with_sample(subject, at)) for at in range(len(samples))}
-            add_note(error, calls, samples, took)
+        if REFERS in str(error):
+            return ""
+        broken = world.once(("unwritten", subject.label), lambda: _unwritten(subject, world))
+        if broken and _holds_with_zeros(call, subject):
+            return f"what it compares depends on memory that nothing was written to{REFERS}{broken}"
+        if issubclass(type(error), Skipped):
+            return ""
+        if subject.label not in ANSWERED and any(_takes_single(one) for one in every_sample(subject, world)):
+            BaseException.add_note(error, IN_SINGLE)
+        if _reads(subject, OF_LEAVES) and not holds(call, subject) and _holds_with_leaves(call, subject):
+            BaseException.add_note(error, FOR_LEAVES)
+        samples = [] if subject.inputs is None else subject.samples(world)
+        add_note(error, {at: partial(call, _with_sample(subject, at)) for at in range(len(samples))}, samples, took)
     return ""
 
 

@@ -9,16 +9,13 @@ from typing import Any
 from conformance.kit import expect
 from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.first_calls import calls_after, difference
-from conformance.kit.judged import is_derivative, need_numeric
 from conformance.kit.marks import cases, clause, ranks
-from conformance.kit.numerics.gradient_checks import expect_derivative
 from conformance.kit.probe import Probe
 from conformance.kit.subject import Subject
-from conformance.kit.variations.histories import FRESH, HISTORIES, fresh_size, run_before
+from conformance.kit.variations.histories import HISTORIES, run_before
 from conformance.kit.variations.sizes import holds_no_object
 from conformance.kit.world import World
 
-WRONG = "its gradient is wrong at other sizes whatever ran before; see Function.backward.gradient"
 KEPT = "a call keeps something that later ones use although their sizes, dtypes or modes are others"
 OBJECTS = "an object among the arguments may remember what it was called with"
 
@@ -61,17 +58,3 @@ def test_the_first_call_of_a_process_leaves_nothing_wrong(
             what, actual, expected = found
             raise Deviation(f"{what}, after {before} with which the process began", actual, expected, KEPT)
     return f"the process came to an end in or after {', '.join(unjudged)}" if unjudged else ""
-
-
-@clause("Function.forward.calls-independent")
-@cases(before=["a call in inference mode", "a call in bfloat16", "a batch", "an evaluation"])
-def test_the_first_call_of_a_size_leaves_nothing_wrong(probe: Probe, before: str) -> None:
-    """If the first call of a size is of another kind, the calls of that size that follow are right."""
-    need_numeric(probe)
-    need(holds_no_object(probe.sample), OBJECTS)
-    there, *elsewhere = (fresh_size(probe.sample, FRESH[before] + more) for more in (0, 2, 4))
-    need(not probe.draws, "it draws random numbers")
-    need(all(is_derivative(each, probe.world) for each in elsewhere), WRONG)
-    run_before(before, there)
-    with expect.no_error(f"{there.label} after {before}", "what it gives without that"):
-        expect_derivative(there, probe.world, is_derived=True, is_explained=probe.explains)

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 
 import torch
 
 from conformance.kit.calls import SampleCall
-from conformance.kit.deviations import NotApplicable, need
 from conformance.kit.tensors import differentiable, freed
-from conformance.kit.variations.axes_of_meaning import resized, size
+from conformance.kit.variations.axes_of_meaning import size
 from conformance.kit.variations.batches import batch, choices, variants
-from conformance.kit.variations.sizes import is_plain, is_tied
 from conformance.kit.variations.transforms import outputs
 from conformance.kit.world import World
-
-TIED = "its sizes cannot be others"
-#: By how much the size is larger that a history is the first to meet, so that no two share one.
-FRESH = {"a call in inference mode": 6, "a call in bfloat16": 12, "a batch": 18, "an evaluation": 24}
 
 
 def refused(sample: SampleCall) -> None:
@@ -102,20 +95,3 @@ def run_before(history: str, sample: SampleCall) -> None:
     """Let a history run, however much of it is refused."""
     with suppress(Exception):
         HISTORIES[history](sample)
-
-
-def fresh_size(sample: SampleCall, more: int) -> SampleCall:
-    """The sample with a larger size wherever a tensor is as long as the first input's last dimension.
-
-    Raises:
-        NotApplicable: the sizes cannot be others.
-    """
-    need(sample.active and is_plain(sample), TIED)
-    shapes = {at: tuple(sample.values[at].shape) for at in sample.active}
-    first = shapes[sample.active[0]]
-    need(first and first[-1] > 1 and not any(is_tied(value, {first[-1]}) for value in sample.values), TIED)
-    group = tuple((at, dim) for at, shape in shapes.items() for dim, size in enumerate(shape) if size == first[-1])
-    made = resized(sample, group, first[-1] + more)
-    if made is None:
-        raise NotApplicable(TIED)
-    return replace(made, label=f"{sample.label} with {first[-1] + more} instead of {first[-1]}")
