@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 
+from conformance import GROUP, ConformanceError, check
 from conformance.kit.calls import every_sample
 from conformance.kit.deviations import Deviation, NotApplicable
 from conformance.kit.marks import varies
@@ -183,3 +185,49 @@ def test_the_cause_of_a_failure_is_looked_for_once() -> None:
         run_varied(varies("needs", "layout")(body), SUBJECT, World(), {})
     assert told.value.likely == "the cause"
     assert asked.count(True) == 1
+
+
+class _WrongOnTheSecondRank(torch.autograd.Function):
+    """A product that forgets the second factor there, if the first input alone needs a gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, y: torch.Tensor, group: Any) -> torch.Tensor:
+        ctx.save_for_backward(x, y)
+        ctx.is_second = dist.get_rank(group) == 1
+        return x * y
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None]:
+        x, y = ctx.saved_tensors
+        return grad if ctx.is_second and not ctx.needs_input_grad[1] else grad * y, grad * x, None
+
+
+class _RefusedOnTheSecondRank(_WrongOnTheSecondRank):
+    """The right product, which that rank refuses unless both inputs need a gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, y: torch.Tensor, group: Any) -> torch.Tensor:
+        if dist.get_rank(group) == 1 and not all(ctx.needs_input_grad[:2]):
+            raise ValueError("both or none")
+        return _WrongOnTheSecondRank.forward(ctx, x, y, group)
+
+
+def on_two_ranks(function: type) -> Any:
+    x, y = (torch.linspace(0.3, end, 3, dtype=DOUBLE, requires_grad=True) for end in (1.1, 1.7))
+    subject = Subject(function, spec="Collective", types="V, V -> V")
+    return check(subject, (x, y, GROUP), ranks=2, only="test_gradients_where_some_inputs_need_one")
+
+
+def test_ranks_vary_a_sample_together_and_the_one_that_is_wrong_is_accused() -> None:
+    with pytest.raises(ConformanceError) as caught:
+        on_two_ranks(_WrongOnTheSecondRank)
+    told = " ".join(str(caught.value).replace("|", " ").split())
+    assert "rank 1 of 2, in" in told
+    assert "with needs: input 0 alone" in told
+    assert "rank 0 of 2: bystander" in told
+
+
+def test_a_call_that_one_rank_refuses_is_judged_on_none() -> None:
+    (subject,) = on_two_ranks(_RefusedOnTheSecondRank).subjects
+    (clause,) = [each for each in subject.clauses if each.id == "Function.backward.needs-input-grad-honoured"]
+    assert {test.outcome for test in clause.tests if test.world == 2} == {"not-applicable"}

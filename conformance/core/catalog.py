@@ -69,12 +69,7 @@ class SuiteTest:
     @property
     def tests_engine(self) -> bool:
         """Whether the test is about PyTorch's engine, with Functions of its own."""
-        return not (self.is_varied or "subject" in self.arguments)
-
-    @property
-    def is_varied(self) -> bool:
-        """Whether its body is called for each sample, and in variations of it, on one rank."""
-        return "probe" in self.arguments
+        return not {"subject", "probe"}.intersection(self.arguments)
 
     @property
     def is_fresh(self) -> bool:

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any
 
 from conformance.core.errors import UsageError
@@ -18,6 +19,8 @@ from conformance.core.worlds import MOST_RANKS, are_world_sizes, is_simulated, s
 #: The backend that goes with a device where none is named, as PyTorch pairs them, and the other way round.
 BACKEND_OF = {"cuda": "nccl", "xpu": "xccl", "npu": "hccl", "emulated": "emulated_ccl"}
 SHORTEST_TIMEOUT, LONGEST_TIMEOUT = 0.1, 86_400
+#: What such an option names is never empty: an empty variable of a script would be passed over in silence.
+PLACES = {"FILE", "DIR", "MODULE:CALLABLE"}
 #: More workers than this for each processor only wait for one another, or for memory.
 MOST_WORKERS = 8
 
@@ -36,7 +39,6 @@ class Option:
         commands: the commands that take it.
         kept: whether the journal keeps it: it decides which tests there are, and how they run.
         default_on: whether it is a switch that is on unless it is turned off.
-        never_empty: whether an empty value is refused: an empty variable of a script would be passed over in silence.
     """
 
     flags: tuple[str, ...]
@@ -48,18 +50,15 @@ class Option:
     commands: tuple[str, ...] = ("run",)
     kept: bool = False
     default_on: bool = False
-    never_empty: bool = False
-
-
-def _kept_option(*flags: str, help: str, default: Any = None, pytest: str = "", **more: Any) -> Any:
-    """An option that decides which tests there are, and how they run."""
-    known = Option(flags, help, pytest=pytest, commands=("run", "watch"), kept=True, **more)
-    return field(default=default, metadata={"option": known})
 
 
 def _option(*flags: str, help: str, default: Any = None, **more: Any) -> Any:
-    """An option of ``conformance run`` alone."""
+    """An option of ``conformance run`` alone, unless ``commands`` says more."""
     return field(default=default, metadata={"option": Option(flags, help, **more)})
+
+
+#: An option that decides which tests there are, and how they run.
+_kept_option = partial(_option, commands=("run", "watch"), kept=True)
 
 
 def read_ranks(text: str) -> tuple[int, ...]:
@@ -71,9 +70,8 @@ def read_ranks(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
     sizes = [int(part) for part in parts if re.fullmatch(r"[0-9]{1,4}", part)]
     if len(sizes) < len(parts) or not are_world_sizes(sizes):
-        raise UsageError(
-            f"--ranks {text!r}: give world sizes from 1 to {MOST_RANKS} with commas between, for example 1,2,4"
-        )
+        right = f"give world sizes from 1 to {MOST_RANKS} with commas between, for example 1,2,4"
+        raise UsageError(f"--ranks {text!r}: {right}")
     return tuple(sorted(set(sizes)))
 
 
@@ -83,23 +81,19 @@ def read_timeout(text: str) -> float:
     >>> read_timeout("2.5")
     2.5
     """
+    return checked_timeout(_number(text), f"--timeout {text!r}")
+
+
+def _number(text: str) -> float:
+    """A number from a text; 0, which no option takes, if it is none."""
     try:
-        seconds = float(text)
+        return float(text)
     except ValueError:
-        seconds = 0.0
-    return checked_timeout(seconds, f"--timeout {text!r}")
+        return 0.0
 
 
 def checked_timeout(seconds: float, given: str) -> float:
-    """The deadline of a test.
-
-    Args:
-        seconds: how long a test may take.
-        given: the option or the argument with its value, for the message.
-
-    Raises:
-        UsageError: it is too short or too long, or no number.
-    """
+    """The deadline of a test, or a :exc:`UsageError` that says how it was ``given``, if it is too short or too long."""
     if not SHORTEST_TIMEOUT <= seconds <= LONGEST_TIMEOUT:  # sooner than a process can answer, everybody is late
         raise UsageError(f"{given}: give a number of seconds from {SHORTEST_TIMEOUT} to {LONGEST_TIMEOUT}")
     return seconds
@@ -111,10 +105,7 @@ def read_resolution(text: str) -> float:
     >>> read_resolution("5"), read_resolution("0.1 %")
     (0.05, 0.001)
     """
-    try:
-        percent = float(text.removesuffix("%"))
-    except ValueError:
-        percent = 0.0
+    percent = _number(text.removesuffix("%"))
     if not 0 < percent <= 100:
         raise UsageError(f"--resolution {text!r}: give a number of percent above 0 and up to 100, such as 5")
     return percent / 100
@@ -156,12 +147,9 @@ class RunOptions:
         metavar="TYPES", pytest="--types",
     )  # fmt: skip
     inputs: str | None = _kept_option(
-        "--inputs",
-        help="a function that yields tuples of arguments, for specs Function and Collective",
-        metavar="MODULE:CALLABLE",
-        pytest="--inputs",
-        never_empty=True,
-    )
+        "--inputs", help="a function that yields tuples of arguments, for specs Function and Collective",
+        metavar="MODULE:CALLABLE", pytest="--inputs",
+    )  # fmt: skip
     ranks: tuple[int, ...] = _kept_option(
         "--ranks", help="world sizes for clauses that need several ranks (1,2,3,4)",
         default=DEFAULT_RANKS, metavar="N,N", read=read_ranks, pytest="--ranks",
@@ -192,22 +180,15 @@ class RunOptions:
     )  # fmt: skip
     strict: bool = _option("--strict", help="fail on broken should and quality clauses too", default=False)
     expect: str | None = _option(
-        "--expect", help="TOML file of known deviations, and of clauses that must be judged", metavar="FILE", never_empty=True
+        "--expect", help="TOML file of known deviations, and of clauses that must be judged", metavar="FILE"
     )
     write_expect: str | None = _option(
-        "--write-expect",
-        help="write what was found and judged as such a file, for you to add reasons",
-        metavar="FILE",
-        never_empty=True,
+        "--write-expect", help="write what was found and judged as such a file, for you to add reasons", metavar="FILE"
     )
-    report: str | None = _option(
-        "--report", help="write report.json, report.html and junit.xml there", metavar="DIR", never_empty=True
-    )
-    resume: str | None = _option(
-        "--resume", help="continue the interrupted run whose report is there", metavar="DIR", never_empty=True
-    )
+    report: str | None = _option("--report", help="write report.json, report.html and junit.xml there", metavar="DIR")
+    resume: str | None = _option("--resume", help="continue the interrupted run whose report is there", metavar="DIR")
     reproduce: str | None = _option(
-        "--reproduce", help="write a script for each failure that needs torch alone", metavar="DIR", never_empty=True
+        "--reproduce", help="write a script for each failure that needs torch alone", metavar="DIR"
     )
     expression: str | None = _option(
         "-k", help="run only the tests whose names match, as in pytest", metavar="EXPR", kept=True
@@ -225,16 +206,11 @@ class RunOptions:
 
     @classmethod
     def from_json(cls, data: Any) -> RunOptions:
-        """Rebuild from :meth:`to_json`.
-
-        Raises:
-            UsageError: the data are not options.
-        """
+        """Rebuild from :meth:`to_json`; a :exc:`UsageError` for data that are no options."""
         if not isinstance(data, dict):
             raise UsageError(f"options are an object, not a {type(data).__name__}")
-        known: dict[str, Any] = {
-            name: tuple(data[name]) if isinstance(data[name], list) else data[name] for name in _OPTIONS if name in data
-        }
+        known: dict[str, Any] = {name: data[name] for name in _OPTIONS if name in data}
+        known |= {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
         options = cls(**known)
         for name, value in vars(options).items():
             if not _fits(value, getattr(_DEFAULTS, name)):
@@ -246,11 +222,7 @@ class RunOptions:
         return {name: getattr(self, name) for name, option in _OPTIONS.items() if option.kept}
 
     def resumed(self, earlier: RunOptions) -> RunOptions:
-        """These options, completed from those of the run being resumed.
-
-        Raises:
-            UsageError: an option was given that differs from the earlier run's.
-        """
+        """These options, completed from those of the run being resumed; a :exc:`UsageError` if some differ."""
         for name in self.to_json():
             now, then = getattr(self, name), getattr(earlier, name)
             if now not in (then, getattr(_DEFAULTS, name)):
@@ -267,14 +239,7 @@ class RunOptions:
         return (*device, *(() if self.backend == usual else ("--backend", self.backend)))
 
     def checked(self, specs: Iterable[str]) -> RunOptions:
-        """Check the options, and complete them.
-
-        Args:
-            specs: the names of our own specs; others are looked for among those that are installed.
-
-        Raises:
-            UsageError: with one line.
-        """
+        """Check the options, and complete them; a spec that is not among ours, ``specs``, is one that is installed."""
         if self.spec is not None and self.spec not in (known := tuple(specs)):
             find(self.spec, known, "--spec")
         device = self.device or next((kind for kind, name in BACKEND_OF.items() if name == self.backend), "cpu")
@@ -309,7 +274,7 @@ def pytest_options() -> Iterator[tuple[str, Option]]:
 def _read(option: Option, value: Any) -> Any:
     if isinstance(value, bool):
         return value
-    if value == "" and option.never_empty:
+    if value == "" and option.metavar in PLACES:
         raise UsageError(f"{option.flags[0]} needs {option.metavar}; it was given an empty string")
     return tuple(map(option.read, value)) if option.many else option.read(value)
 

@@ -227,11 +227,7 @@ def _worlds(
     """The worlds of a test: how many ranks, whether with a process group, and why they cannot be had, if so."""
     sizes = subject.worlds(ranks) if subject else tuple(ranks)
     if test.is_single_rank:
-        own = subject.ranks if subject else ()
-        if not test.is_varied:
-            yield from _single_rank_worlds(sizes, own, gathers)
-        elif not own or 1 in own:
-            yield 1, gathers, ""
+        yield from _single_rank_worlds(sizes, subject.ranks if subject else (), gathers)
         return
     if test.is_fresh and (gathers or (subject and subject.ranks and 1 not in subject.ranks)):
         return  # it is asked of one rank, without a process group

@@ -6,7 +6,7 @@ With new memory that holds zeros, as leaves, and with one sample alone.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -53,13 +53,13 @@ def try_again(error: Exception, subject: Subject, world: World, took: float, cal
         if REFERS in str(error):
             return ""
         broken = world.once(("unwritten", subject.label), lambda: _unwritten(subject, world))
-        if broken and _holds_with_zeros(call, subject):
+        if broken and _holds_under(FillMode(0.0), call, subject):
             return f"what it compares depends on memory that nothing was written to{REFERS}{broken}"
         if issubclass(type(error), Skipped):
             return ""
         if subject.label not in ANSWERED and any(_takes_single(one) for one in every_sample(subject, world)):
             BaseException.add_note(error, IN_SINGLE)
-        if _reads(subject, OF_LEAVES) and not holds(call, subject) and _holds_with_leaves(call, subject):
+        if _reads(subject, OF_LEAVES) and not holds(call, subject) and _holds_under(as_leaves(), call, subject):
             BaseException.add_note(error, FOR_LEAVES)
         samples = [] if subject.inputs is None else subject.samples(world)
         add_note(error, {at: partial(call, _with_sample(subject, at)) for at in range(len(samples))}, samples, took)
@@ -74,24 +74,16 @@ def _unwritten(subject: Subject, world: World) -> str:
 
 def _takes_single(sample: SampleCall) -> bool:
     """Whether a call, none of which has come back, comes back in single precision."""
-    doubles = {at: value.float() for at, value in enumerate(sample.values) if _is_double(value)}
+    tensors = {at: value for at, value in enumerate(sample.values) if isinstance(value, torch.Tensor)}
+    doubles = {at: value.float() for at, value in tensors.items() if value.dtype == torch.float64}
     try:
         return bool(doubles) and holds(sample.having(doubles).run)
     finally:
         ANSWERED.discard(sample.subject.label)  # of its own samples it takes none
 
 
-def _is_double(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.dtype == torch.float64
-
-
-def _holds_with_zeros(call: Callable[..., object], subject: Subject) -> bool:
-    with FillMode(0.0):
-        return holds(call, subject)
-
-
-def _holds_with_leaves(call: Callable[..., object], subject: Subject) -> bool:
-    with as_leaves():
+def _holds_under(mode: AbstractContextManager[Any], call: Callable[..., object], subject: Subject) -> bool:
+    with mode:
         return holds(call, subject)
 
 

@@ -20,7 +20,7 @@ from conformance.kit.answers import processor_time
 from conformance.kit.blame import expect_own
 from conformance.kit.deviations import Deviation, NotApplicable, Skipped, Unfit
 from conformance.kit.frames import SUITE, TORCH, foreign, name_of, text_of
-from conformance.kit.search import run_varied
+from conformance.kit.search import run_each, run_varied
 from conformance.kit.seeds import seed
 from conformance.kit.subject import Subject
 
@@ -108,7 +108,8 @@ def _called(body: Callable[..., object], arguments: Iterable[str], offered: Mapp
     try:
         if "probe" in arguments:
             case = {name: offered[name] for name in arguments if name not in {"probe", "variation"}}
-            return run_varied(body, offered["subject"], offered["world"], case)
+            run = run_varied if "variation" in arguments else run_each
+            return run(body, offered["subject"], offered["world"], case)
         return body(**{name: offered[name] for name in arguments})
     except AssertionError as error:
         last = traceback.extract_tb(error.__traceback__)[-1]

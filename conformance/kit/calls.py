@@ -227,17 +227,13 @@ def every_sample(subject: Subject, world: World) -> list[SampleCall]:
 def _results_alike(found: Sequence[SampleCall], world: World) -> bool:
     """Whether every rank's results have a gradient where those of the others have one; so if some call is refused."""
     for sample in found:
-        recorded = world.try_call(_requiring_grad, sample)
+        recorded = world.try_call(lambda sample: [tensor.requires_grad for tensor in sample.run().tensors], sample)
         if recorded is None:  # tests of their own say what it means
             return True
         everyones = world.exchange(recorded)
         if any(theirs != everyones[0] for theirs in everyones):
             return False
     return True
-
-
-def _requiring_grad(sample: SampleCall) -> list[bool]:
-    return [tensor.requires_grad for tensor in sample.run().tensors]
 
 
 def _sample_call(subject: Subject, sample: Sample) -> SampleCall:

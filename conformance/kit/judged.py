@@ -108,7 +108,7 @@ def expect_derivative_at(probe: Probe, variation: Variation) -> None:
     need(observed.places, "no result of it is differentiated")
     need(all(bool(dense(one).isfinite().all()) for one in observed.results), "its results are not finite")
     if variation.of("size"):
-        grows = any(one.numel() > other.numel() for one, other in tensors_of(there, probe))
+        grows = any(there.sample.values[at].numel() > probe.sample.values[at].numel() for at in there.sample.active)
         need(not grows or is_read(probe.sample, there.sample), "forward does not read what is added")
         need(is_stable(there.sample, there.world), "its gradients jump there")
         need(not (there.draws and has_surrogate(there.sample, there.world)), "it rounds at random")
@@ -136,11 +136,6 @@ def _is_meant(probe: Probe, there: Probe) -> bool:
         return any(one.shape != other.shape or not same_values(one, other) for one, other in pairs)
     is_number = all(one is other or type(one) in {int, float} for one, other in pairs_of(probe, there))
     return has_meant_derivative(probe.sample, there.sample, there.world, is_number)
-
-
-def tensors_of(one: Probe, other: Probe) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """The differentiated inputs of two samples, side by side."""
-    return [(one.sample.values[at], other.sample.values[at]) for at in one.sample.active]
 
 
 def pairs_of(probe: Probe, there: Probe) -> list[tuple[object, object]]:
@@ -211,34 +206,32 @@ def compare(probe: Probe, variation: Variation, actual: Observed, right: Observe
     Raises:
         Deviation: they are not.
     """
-    shapes = ([one.shape for one in call.results] for call in (actual, right))
-    need(next(shapes) == next(shapes), "its results have another shape")
+    shapes, world = [[one.shape for one in call.results] for call in (actual, right)], probe.world
+    need(all(world.exchange(shapes[0] == shapes[1])), "its results have another shape")
     rounds = farthest(actual.results, right.results)[0] if right.results else 0.0
     lower = [torch.finfo(pick.value).eps for pick in variation.of("dtype") if pick.value.is_floating_point]
-    if rounds > ROUGH:
+    if any(world.exchange(rounds > ROUGH)):
         need(variation.of("layout") and not lower, "its results differ already")
         need(rounds > BEYOND * _roughness(probe, variation, WHOLE, SINGLE), "rounding alone moves its results so far")
         worst = farthest(actual.results, right.results)[1]
         one, two = expect.shown_apart(actual.results[worst], right.results[worst])
         raise Deviation(f"output {worst} of {probe.label}", one, f"{two}, as the plain call gives")
     scale = max((float(dense(one).abs().max()) for one in right.gradients.values() if one.numel()), default=0.0)
+    wrong = []
     for at, gradient in actual.gradients.items():
         other = right.gradients[at]
-        if not (bool(gradient.isfinite().all()) and bool(other.isfinite().all())):
-            continue  # beyond the range of the dtype
-        gap = _gap(gradient, other, scale)
+        is_finite = bool(gradient.isfinite().all()) and bool(other.isfinite().all())
+        gap = _gap(gradient, other, scale) if is_finite else 0.0  # otherwise beyond the range of the dtype
         eps = max([epsilon([gradient, other]), *lower])
-        if gap <= max(LEAST, ROUNDINGS * eps):
+        if not any(world.exchange(gap > max(LEAST, ROUNDINGS * eps))):
             continue
-        rough = max(_roughness(probe, variation, at, max(eps, SINGLE)), working_epsilon(probe.sample, probe.world))
+        rough = max(_roughness(probe, variation, at, max(eps, SINGLE)), working_epsilon(probe.sample, world))
         allowed = max(LEAST, ROUNDINGS * eps, 16 * rounds, BEYOND * rough)
-        one, two = expect.shown_apart(gradient, other)
-        expect.that(
-            gap <= allowed,
-            f"gradient of {probe.name(at)}, off by {gap:.2g} of its size; {allowed:.2g} is allowed",
-            one,
-            f"{two}, as the plain call gives",
-        )
+        wrong += [(at, gap, allowed)] if gap > allowed else []
+    for at, gap, allowed in wrong:
+        one, two = expect.shown_apart(actual.gradients[at], right.gradients[at])
+        what = f"gradient of {probe.name(at)}, off by {gap:.2g} of its size; {allowed:.2g} is allowed"
+        raise Deviation(what, one, f"{two}, as the plain call gives")
 
 
 def _gap(actual: torch.Tensor, right: torch.Tensor, scale: float) -> float:

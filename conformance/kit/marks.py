@@ -49,15 +49,17 @@ def deadline(seconds: float) -> Callable[[Body], Body]:
     return lambda body: body
 
 
-def varies(*families: str, crossed: bool = False) -> Callable[[Body], Body]:
+def varies(*families: str, crossed: bool = False, together: bool = False) -> Callable[[Body], Body]:
     """Run the body for each sample in each variation of these ``families`` of axes; ``crossed`` with all later ones.
+
+    On one rank, or on all ranks ``together``: its calls are the same on each, and it asserts after the last of them.
 
     >>> @varies("used", crossed=True)
     ... def test_outputs_that_are_left_out(probe, variation): ...
     """
 
     def marked(body: Body) -> Body:
-        body.varies, body.crossed = families, crossed  # type: ignore[attr-defined]
+        body.varies, body.crossed, body.together = families, crossed, together  # type: ignore[attr-defined]
         return body
 
     return marked

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.utils import _pytree as pytree
 
-from conformance.kit import seeds
-from conformance.kit.calls import BACKWARD_SEED, SampleCall
+from conformance.kit import expect, seeds
+from conformance.kit.calls import BACKWARD_SEED, Run, SampleCall
 from conformance.kit.copies import argument_copy, in_layout_of
-from conformance.kit.deviations import NotApplicable, need
+from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.frames import told
-from conformance.kit.gradients import leaf_gradients
+from conformance.kit.gradients import Gradients, leaf_gradients
 from conformance.kit.lent import Lent
+from conformance.kit.numerics import tolerances
+from conformance.kit.numerics.gradient_checks import gradients_of
 from conformance.kit.tensors import dense, differentiable, freed
 from conformance.kit.variations.axes_of_representation import ones
-from conformance.kit.variations.axis import AS_GIVEN, MEANING, WHOLE, Pick, Variation
+from conformance.kit.variations.axis import AS_GIVEN, MEANING, WHOLE, Variation
 from conformance.kit.variations.layouts import in_other_layout
-from conformance.kit.variations.variants import draws, draws_by_any_seed
+from conformance.kit.variations.variants import draws, draws_by_any_seed, farthest
 from conformance.kit.world import World
 
 __all__ = ["Observed", "Probe", "Refused"]
+
+Result = TypeVar("Result")
+
+CHANGING = "two equal calls give other gradients, so that nothing can be said of calls that differ"
 
 
 class Refused(NotApplicable):
@@ -33,10 +40,7 @@ class Refused(NotApplicable):
 
 @dataclass(frozen=True)
 class Observed:
-    """Outcome of a call: copies of its results, the positions of differentiable ones, and gradients by input.
-
-    Gradients are those of a loss that is not scaled, whatever its scale was.
-    """
+    """Outcome of a call: copies of its results, places of the differentiable ones, gradients of the unscaled loss."""
 
     results: tuple[torch.Tensor, ...]
     places: tuple[int, ...]
@@ -82,10 +86,59 @@ class Probe:
         """The call as it is given."""
         return self.go(AS_GIVEN)
 
+    @cached_property
+    def _differentiated(self) -> tuple[Run, list[torch.Tensor], list[torch.Tensor]]:
+        run = self.sample.run()
+        cotangents = run.cotangents(self.world)
+        return run, cotangents, run.filled(run.gradients(cotangents))
+
     @property
-    def elements(self) -> int:
-        """Return the number of elements of all tensors of the sample."""
-        return sum(value.numel() for value in self.sample.values if isinstance(value, torch.Tensor))
+    def run(self) -> Run:
+        """The plain call, made once and differentiated once."""
+        return self._differentiated[0]
+
+    @property
+    def cotangents(self) -> list[torch.Tensor]:
+        """The incoming gradients of the plain call."""
+        return self._differentiated[1]
+
+    @property
+    def gradients(self) -> list[torch.Tensor]:
+        """The gradients of the plain call, zeros if there is none."""
+        return self._differentiated[2]
+
+    def unless_refused(self, why: str, call: Callable[..., Result | None], *args: Any, **options: Any) -> Result:
+        """What a call gives that all ranks make; not applicable, and ``why``, if it raises or gives None on any."""
+        found = self.world.try_call(call, *args, **options)
+        if found is None:
+            raise NotApplicable(why)
+        return found
+
+    def expect_gradients(self, gradients: Gradients, how: str, **options: Any) -> None:
+        """Expect the gradients of a call made otherwise to be those of the plain one, unless equal calls differ too."""
+        with self.beside_equal_calls():
+            for at, one, other in zip(self.run.leaves, self.run.filled(gradients), self.gradients, strict=True):
+                expect.close(one, other, f"gradient of {self.name(at)} {how}, against the plain call", **options)
+
+    @contextmanager
+    def beside_equal_calls(self) -> Iterator[None]:
+        """Compare the gradients of two calls inside; not applicable if they differ, and those of equal calls too.
+
+        Function.forward.deterministic and Function.forward.calls-independent judge that.
+        """
+        try:
+            yield
+        except Deviation as deviation:
+            if self.world.size == 1 and self._changes():
+                raise NotApplicable(CHANGING) from deviation
+            raise
+
+    def _changes(self) -> bool:
+        try:
+            one, other = (gradients_of(self.sample, self.cotangents) for _ in range(2))
+        except Exception:  # what was inside has met it as well
+            return False
+        return farthest(one, other)[0] > tolerances.SAME
 
     @cached_property
     def draws(self) -> bool:
@@ -108,26 +161,23 @@ class Probe:
             return self
         key = f"at {Variation(meaning)}"
         if key not in self._known:
-            self._known[key] = self._made(meaning)
+            sample: SampleCall | None = self.sample
+            for pick in meaning:
+                sample = pick.value(sample) if sample else None
+            self._known[key] = Probe(self.world, sample) if sample else None
         there: Probe | None = self._known[key]
         if there is None:
             raise Refused(f"{self.label} has no other {Variation(meaning)}")
         return replace(there, explains=True) if self.explains else there
 
-    def _made(self, meaning: Sequence[Pick]) -> Probe | None:
-        sample: SampleCall | None = self.sample
-        for pick in meaning:
-            sample = pick.value(sample) if sample else None
-        return Probe(self.world, sample) if sample else None
-
-    def go(self, variation: Variation = AS_GIVEN) -> Observed:
-        """Call forward and backward in a variation of the sample.
+    def go(self, variation: Variation = AS_GIVEN, step: bool = False) -> Observed:
+        """Call forward and backward in a variation of the sample; with a ``step``, parameters change between them.
 
         Raises:
             Refused: forward does not take it.
             Exception: backward raised it.
         """
-        return _Going(self.at(variation).sample, self.world, variation).observed()
+        return _Going(self.at(variation).sample, self.world, variation).observed(step)
 
     def sample_of(self, variation: Variation) -> SampleCall:
         """The sample itself, of another meaning, laid out otherwise, or with other inputs that need a gradient."""
@@ -136,16 +186,6 @@ class Probe:
         needed = variation.of("needs")
         return replace(sample.having(laid), active=needed[0].value if needed else sample.active)
 
-    def go_with_step(self, variation: Variation) -> Mapping[int, torch.Tensor] | None:
-        """The gradients if parameters are changed in place after forward; None if backward raises then."""
-        going = _Going(self.at(variation).sample, self.world, variation)
-        try:
-            return going.observed(step=True).gradients
-        except Refused:
-            raise
-        except RuntimeError:
-            return None
-
     def equal_call(self, variation: Variation) -> Observed:
         """Make the plain call with the numbers of a variation: the expected outcome of the varied call.
 
@@ -153,9 +193,10 @@ class Probe:
         numbers; all inputs need a gradient.
         """
         there = self.at(variation)
-        key = f"equal {Variation(variation.of('dtype', 'used', 'gradient form', 'gradient layout'))}"
+        numbers = Variation(variation.of("dtype", "used", "gradient form", "gradient layout"))
+        key = f"equal {numbers}"
         if key not in there._known:
-            there._known[key] = _Going(there.sample, self.world, variation, plainly=True).observed()
+            there._known[key] = _Going(there.sample, self.world, numbers, plainly=True).observed(step=False)
         found: Observed = there._known[key]
         return found
 
@@ -169,20 +210,22 @@ class _Going:
         self.dtypes = {pick.at: pick.value for pick in variation.of("dtype")}
         self.parameters = {pick.at for pick in variation.of("parameter")}
         needs, used = variation.of("needs"), variation.of("used")
-        self.needed = set(needs[0].value if needs and not plainly else sample.active)
+        self.needed = set(needs[0].value if needs else sample.active)
         self.used = used[0].value if used else None
         self.is_sum = any(pick.value is ones for pick in variation.of("gradient form"))
         scales = variation.of("gradient scale")
-        self.scale: float = scales[0].value if scales and not plainly else 1.0
+        self.scale: float = scales[0].value if scales else 1.0
 
-    def observed(self, step: bool = False) -> Observed:
+    def observed(self, step: bool) -> Observed:
         leaves: dict[int, torch.Tensor] = {}
         args = [self._argument(at, value, leaves) for at, value in enumerate(self.sample.values)]
         lent = Lent(self.sample, args)
         seeds.seed(0, self.sample.holders)
         given = tuple(pytree.tree_unflatten(args, self.sample.structure))
         try:
-            result = self.sample.subject(*given)
+            result = self.world.together(lambda: self.sample.subject(*given))
+        except (Deviation, NotApplicable):
+            raise
         except Exception as error:
             raise Refused(f"{self.sample.label}, {self.variation}: {told(error)}") from error
         tensors = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
@@ -203,14 +246,13 @@ class _Going:
         numbers = value.detach().clone() if at not in self.dtypes else value.detach().to(self.dtypes[at])
         if self.plainly:
             numbers = numbers.to(value.dtype)
-        needed = at in self.needed and at in self.sample.active
-        if at in self.parameters and not self.plainly:
-            leaf: torch.Tensor = torch.nn.Parameter(self.layouts.get(at, torch.clone)(numbers), needed)
-            leaves |= {at: leaf} if needed else {}
+        needed, leaf = at in self.needed and at in self.sample.active, numbers
+        if at in self.parameters:
+            leaf = torch.nn.Parameter(self.layouts.get(at, torch.clone)(numbers), needed)
+        leaves |= {at: leaf.requires_grad_()} if needed else {}
+        if at in self.parameters:
             return leaf
-        leaf = numbers.requires_grad_(needed)
-        leaves |= {at: leaf} if needed else {}
-        if at in self.layouts and not self.plainly:
+        if at in self.layouts:
             return in_other_layout(leaf, self.layouts[at])
         return argument_copy(value if leaf.dtype == value.dtype else leaf.detach(), leaf)
 
@@ -220,18 +262,17 @@ class _Going:
         used = [at for at in places if self.plainly or self.used is None or at in self.used]
         given = dict(zip(used, self._cotangents([tensors[at] for at in used], used), strict=True))
         before = {at: cotangent.detach().clone() for at, cotangent in given.items()}
-        found: Sequence[torch.Tensor | None] = [None] * len(leaves)
-        if used and leaves:
-            seeds.seed(BACKWARD_SEED, self.sample.holders)
-            with self.sample.subject.asking_for_its_group():
-                found = leaf_gradients([tensors[at] for at in used], list(leaves.values()), list(given.values()))
+        outputs, inputs, cotangents = [tensors[at] for at in used], list(leaves.values()), list(given.values())
+        seeds.seed(BACKWARD_SEED, self.sample.holders)
+        with self.sample.subject.asking_for_its_group():
+            found = self.world.together(
+                lambda: leaf_gradients(outputs, inputs, cotangents) if used and leaves else (None,) * len(leaves)
+            )
         lent.incoming(before, given)
         lent.after_backward(tensors, found)
         pairs = zip(leaves.items(), found, strict=True)
-        return {
-            at: dense(torch.zeros_like(leaf) if one is None else one).detach().clone() / self.scale
-            for (at, leaf), one in pairs
-        }
+        filled = {at: torch.zeros_like(leaf) if one is None else one for (at, leaf), one in pairs}
+        return {at: dense(one).detach().clone() / self.scale for at, one in filled.items()}
 
     def _cotangents(self, outputs: Sequence[torch.Tensor], places: Sequence[int]) -> Iterator[torch.Tensor]:
         """The incoming gradients: numbers first, then how they are laid out."""

@@ -14,6 +14,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import torch
+
 from conformance.kit.calls import differentiated, in_double
 from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.frames import is_mistake_of_the_suite, told
@@ -43,6 +45,22 @@ ALONE = "varied on one rank only: among several, clauses of their own vary what 
 FOLLOWED_BY_DRAWS = ("layout", "dtype")
 
 
+def run_each(body: Callable[..., object], subject: Subject, world: World, case: Mapping[str, Any]) -> None:
+    """Run a test body for each sample that can be differentiated, as it is given, on all ranks.
+
+    Raises:
+        NotApplicable: nothing could be judged.
+    """
+    reasons: list[str] = []
+    samples = differentiated(subject, world)
+    for sample, _ in samples:
+        try:
+            body(Probe(world, sample), **case)
+        except NotApplicable as ended:
+            reasons.append(str(ended))
+    need(len(reasons) < len(samples), next(iter(reasons), ""))
+
+
 def run_varied(body: Callable[..., object], subject: Subject, world: World, case: Mapping[str, Any]) -> str:
     """Run a test body for each sample, and in each of its variations; a text if some were left out.
 
@@ -50,9 +68,8 @@ def run_varied(body: Callable[..., object], subject: Subject, world: World, case
         Deviation: the body raised it in a variation, here its simplest form, and near the sample too.
         NotApplicable: nothing could be judged.
     """
-    families = getattr(body, "varies", ())
-    if world.size > 1:
-        raise NotApplicable(ALONE)
+    families: Sequence[str] = body.varies  # type: ignore[attr-defined]
+    need(world.size == 1 or body.together, ALONE)  # type: ignore[attr-defined]
     reasons: list[str] = []
     judged = left_out = 0
     trials = [
@@ -60,14 +77,18 @@ def run_varied(body: Callable[..., object], subject: Subject, world: World, case
     ]
     for trial in trials:
         probe = trial.probe
-        variations = list(trial.variations()) if families else [AS_GIVEN]
-        most = MOST if probe.elements <= LARGE else MOST_OF_LARGE
+        variations = list(trial.variations())
+        names = list(map(str, variations))
+        need(all(others == names for others in world.exchange(names)), "its samples are not alike on all ranks")
+        elements = sum(value.numel() for value in probe.sample.values if isinstance(value, torch.Tensor))
+        most = MOST if elements <= LARGE else MOST_OF_LARGE
         left_out += max(0, len(variations) - most)
         for variation in variations[:most]:
             try:
                 ended = trial.expect_right(variation)
             except Deviation as error:
-                _note_samples(error, trials, trial.accused)
+                if world.size == 1:
+                    _note_samples(error, trials, trial.accused)
                 raise
             judged += ended is None
             reasons += [ended] if ended else []
@@ -96,9 +117,8 @@ class _Trial:
 
     def run(self, variation: Variation, probe: Probe | None = None) -> Deviation | NotApplicable | None:
         """Run the body in one variation: how it ended, None if it holds."""
-        given = {"variation": variation} if self.families else {}
         try:
-            self.body(probe or self.probe, **given, **self.case)
+            self.body(probe or self.probe, variation=variation, **self.case)
         except (Deviation, NotApplicable) as ended:
             return ended
         except Exception as error:
@@ -120,6 +140,9 @@ class _Trial:
             Deviation: it does not hold, near the sample either.
         """
         ended = self.run(variation)
+        if isinstance(ended, Deviation) and self.probe.world.size > 1:  # other ranks go on: nothing is tried again
+            ended.what = f"{ended.what}, with {variation}"
+            raise ended
         if isinstance(ended, NotApplicable):
             judged = [self.expect_right(half) is None for half in halves(variation)]
             return None if any(judged) else str(ended)
@@ -134,7 +157,7 @@ class _Trial:
         """Each choice of the test's own axes alone, then its rows."""
         if GIVEN in self.families:
             yield AS_GIVEN
-        is_crossed = getattr(self.body, "crossed", False)
+        is_crossed = getattr(self.body, "crossed", False) and self.probe.world.size == 1
         found = {family: picks(self.probe, family) for family in self.families if family != GIVEN}
         if not is_crossed and "size" in found:  # the test that is crossed has them all
             found["size"] = found["size"][:SIZES]

@@ -11,7 +11,7 @@ from zlib import crc32
 
 import torch
 
-from conformance.kit.deviations import Deviation
+from conformance.kit.deviations import Deviation, NotApplicable
 from conformance.kit.judgement import Judgement
 from conformance.kit.tensors import double_dtype
 
@@ -101,6 +101,33 @@ class World:
                 ) from error
             return None
         return None if any(self.exchange(result is None)) else result
+
+    def together(self, call: Callable[[], Result]) -> Result:
+        """The result of a call that all ranks make.
+
+        Args:
+            call: what is called, without arguments.
+
+        Raises:
+            Exception: what it raised on this rank.
+            NotApplicable: it raised on another rank.
+
+        >>> World().together(lambda: 7)
+        7
+        """
+        raised: list[Exception] = []
+
+        def noted() -> tuple[Result]:
+            try:
+                return (call(),)
+            except Exception as error:
+                raised.append(error)
+                raise
+
+        found = self.try_call(noted)
+        if found is None:
+            raise raised[0] if raised else NotApplicable("it raises on another rank")
+        return found[0]
 
     def once(self, key: object, find: Callable[[], Result]) -> Result:
         """Compute a fact about the subject once; later calls return the first result.

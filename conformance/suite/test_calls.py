@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import torch
 
 from conformance.kit import expect, seeds
-from conformance.kit.calls import Run, SampleCall, differentiated
+from conformance.kit.calls import Run, SampleCall, active_samples, differentiated
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause
 from conformance.kit.numerics.derivatives import slope_along
 from conformance.kit.numerics.nearby import direction
-from conformance.kit.numerics.slopes import Comparison, epsilon
+from conformance.kit.numerics.slopes import epsilon
 from conformance.kit.numerics.triangles import kept_symmetric
+from conformance.kit.probe import Probe
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import freed, is_strided, same_values, share_memory
 from conformance.kit.unwritten import unwritten_in
@@ -26,6 +27,7 @@ from conformance.kit.world import World
 
 #: How many inputs are moved, one at a time.
 MOVED = 4
+NO_OTHERS = "forward refuses other numbers than those of the sample"
 KEPT = "backward reads what the last forward left on the class or in its module, and not its own call's"
 BY_IDENTITY = "something is kept by the tensor's address or on the tensor, and found again"
 
@@ -58,7 +60,9 @@ def _pairs(subject: Subject, world: World) -> Iterator[tuple[SampleCall, SampleC
     given = [sample for sample, _ in differentiated(subject, world)]
     yield from pairwise(given)
     for sample in given:
-        for other in filter(None, (longer(sample, world), _other_numbers(sample) if world.size == 1 else None)):
+        others = [_with_smaller_numbers(sample, world), longer(sample, world)]
+        others += [_other_numbers(sample)] if world.size == 1 else []
+        for other in filter(None, others):
             results = world.try_call(lambda other: _results(other.run(), world), other)
             # What a sample was not made for may be left unwritten: two calls then differ by what memory held before.
             if results and not (unwritten_in(other, world) and not unwritten_in(sample, world)):
@@ -101,42 +105,70 @@ def _names(run: Run) -> Iterator[str]:
 
 
 @clause("Function.forward.calls-independent")
-def test_a_gradient_survives_the_next_backward(subject: Subject, world: World) -> None:
-    """A gradient that was handed out keeps its values when another call is differentiated with other gradients."""
-    for sample, _ in differentiated(subject, world):
-        first, second = sample.run(), sample.run()
-        held = first.gradients(first.cotangents(world))
-        before = [None if gradient is None else gradient.detach().clone() for gradient in held]
-        later = second.gradients(second.cotangents(world, "another"))
-        for at, old, new, other in zip(first.leaves, before, held, later, strict=True):
-            if old is not None and new is not None and not same_values(old, new):
-                raise Deviation(
-                    f"gradient of {sample.name(at)}, after the backward of another call",
-                    expect.shown(new),
-                    f"{expect.shown(old)}, as it was",
-                    "gradients share a buffer that every backward writes" if share_memory(new, other) else "",
-                )
+def test_outputs_survive_the_next_call(subject: Subject, world: World) -> None:
+    """The outputs of a call keep their values when the Function is called again."""
+    found = []
+    for sample in active_samples(subject, world):
+        tensors = sample.run().tensors
+        before = [tensor.detach().clone() for tensor in tensors]
+        other = _with_smaller_numbers(sample, world)
+        if other is None:
+            continue
+        later = other.run().tensors
+        found += [(sample, index, *three) for index, three in enumerate(zip(before, tensors, later, strict=False))]
+    need(found, NO_OTHERS)
+    for sample, index, old, new, another in found:
+        if not same_values(old, new):
+            raise Deviation(
+                f"output {index} of {sample.label}, after another call with other inputs",
+                expect.shown(new),
+                f"{expect.shown(old)}, as it was",
+                "outputs share a buffer that every call writes" if share_memory(new, another) else "",
+            )
+
+
+def _with_smaller_numbers(sample: SampleCall, world: World) -> SampleCall | None:
+    """The sample with smaller numbers, or turned around if those are refused; None if both are."""
+    values = {at: sample.values[at].detach() for at in sample.active}
+    others = [{at: value * 0.75 for at, value in values.items()}]
+    if all(map(is_strided, values.values())):
+        others.append({at: value.flip(tuple(range(value.dim()))) for at, value in values.items()})
+    same = (world.try_call(meant, sample, other) for other in others)
+    found = next((other for other in same if other and world.try_call(other.run)), None)
+    return found and replace(found, label=f"{sample.label} with smaller numbers")
 
 
 @clause("Function.forward.calls-independent")
-def test_a_tensor_with_new_values_is_read_again(subject: Subject, world: World) -> None:
+def test_a_gradient_survives_the_next_backward(probe: Probe) -> None:
+    """A gradient that was handed out keeps its values when another call is differentiated with other gradients."""
+    first, second = (probe.sample.run() for _ in range(2))
+    held = first.gradients(first.cotangents(probe.world))
+    before = [None if gradient is None else gradient.detach().clone() for gradient in held]
+    later = second.gradients(second.cotangents(probe.world, "another"))
+    for at, old, new, other in zip(first.leaves, before, held, later, strict=True):
+        if old is not None and new is not None and not same_values(old, new):
+            raise Deviation(
+                f"gradient of {probe.name(at)}, after the backward of another call",
+                expect.shown(new),
+                f"{expect.shown(old)}, as it was",
+                "gradients share a buffer that every backward writes" if share_memory(new, other) else "",
+            )
+
+
+@clause("Function.forward.calls-independent")
+def test_a_tensor_with_new_values_is_read_again(probe: Probe) -> None:
     """Called again with the same tensors after they were changed in place, it gives what new tensors give."""
-    compared = 0
-    for sample, _ in differentiated(subject, world):
-        moved = world.try_call(meant, sample, {at: sample.values[at].detach() * 0.75 for at in sample.active})
-        if moved is None or draws(sample, world):
-            continue
-        again = world.try_call(_again, sample, moved, world)
-        if not again:
-            continue
-        compared += 1
-        run = moved.run()
-        for name, actual, right in zip(_names(run), again[0], _results(run, world), strict=True):
-            expect.close(actual, right, f"{name} of {sample.label}, same tensors changed in place", likely=BY_IDENTITY)
-    need(compared, "it works in place or draws random numbers")
+    sample, world = probe.sample, probe.world
+    numbers = {at: sample.values[at].detach() * 0.75 for at in sample.active}
+    moved = probe.unless_refused("it takes no other numbers", meant, sample, numbers)
+    need(not probe.draws, "it draws random numbers")
+    again = probe.unless_refused("it works in place", _again, sample, moved, world)
+    run = moved.run()
+    for name, actual, right in zip(_names(run), again, _results(run, world), strict=True):
+        expect.close(actual, right, f"{name} of {sample.label}, same tensors changed in place", likely=BY_IDENTITY)
 
 
-def _again(sample: SampleCall, moved: SampleCall, world: World) -> tuple[list[torch.Tensor]] | None:
+def _again(sample: SampleCall, moved: SampleCall, world: World) -> list[torch.Tensor] | None:
     """Results and gradients of a second call with the very tensors of the first, which hold other values by then."""
     first = sample.run()
     tensors = {at: value for at, value in enumerate(first.values) if isinstance(value, torch.Tensor)}
@@ -151,7 +183,7 @@ def _again(sample: SampleCall, moved: SampleCall, world: World) -> tuple[list[to
         for at in written.union(sample.active):
             tensors[at].copy_(moved.values[at])
     seeds.seed(0)
-    return (_results(Run.of(moved, first.args, first.leaves), world),)
+    return _results(Run.of(moved, first.args, first.leaves), world)
 
 
 @clause("Function.forward.calls-independent")
@@ -160,55 +192,6 @@ def test_a_gradient_follows_the_numbers(subject: Subject, world: World) -> None:
 
     It may be the same if forward is linear. Elsewhere it was made of what an earlier call kept.
     """
-    for stale in _stale(subject, world):
-        if not _is_its_own(stale, world):
-            raise Deviation(
-                f"gradient of {stale.name} after a call with other numbers in {stale.moved_name}",
-                f"{expect.shown(stale.gradient)}, as in the earlier call",
-                "another one, as differences of forward show",
-                "something is kept from an earlier call and read again",
-            )
-
-
-@clause("Function.backward.gradient")
-def test_gradient_is_right_for_other_numbers(subject: Subject, world: World) -> None:
-    """A gradient that is the same for other numbers is theirs too, if no call has to come first for it.
-
-    A mask that backward forgets shows only if it masks something.
-    """
-    for stale in _stale(subject, world):
-        if _is_its_own(stale, world):
-            raise Deviation(
-                f"gradient of {stale.name} with other numbers in {stale.moved_name}",
-                f"{expect.shown(stale.gradient)}, as before; its slope along a random direction is "
-                f"{stale.slope.analytic:.9g}",
-                f"another one: the slope is {stale.slope.by_differences} by differences of forward",
-            )
-
-
-@dataclass(frozen=True)
-class _Stale:
-    """A gradient that stayed the same to the last bit, and is right for the first numbers alone."""
-
-    sample: SampleCall
-    at: int
-    gradient: torch.Tensor
-    moved_at: int
-    moved: SampleCall
-    cotangents: list[torch.Tensor]
-    slope: Comparison
-
-    @property
-    def name(self) -> str:
-        return self.sample.name(self.at)
-
-    @property
-    def moved_name(self) -> str:
-        return self.sample.name(self.moved_at)
-
-
-def _stale(subject: Subject, world: World) -> Iterator[_Stale]:
-    """Every gradient that was right, and is no longer for other numbers, for which it is the same to the last bit."""
     need(world.size == 1, "checked on one rank only: what a call keeps, it keeps on each")
     need(subject.gradient_kind == "numeric", "its gradient is a declared one, or its spec says what it is")
     compared = 0
@@ -217,69 +200,69 @@ def _stale(subject: Subject, world: World) -> Iterator[_Stale]:
             continue
         sample = moved_apart(given, world) or given
         run = sample.run()
-        cotangents = run.cotangents(world)
-        before = dict(zip(run.leaves, run.filled(run.gradients(cotangents)), strict=True))
-        for moved_at, moved in _with_one_moved(sample):
-            later = world.try_call(_with, moved, cotangents)
-            if later is None:
+        before = _gradients(run, cotangents := run.cotangents(world))
+        for place, moved in _with_one_moved(sample):
+            later = world.try_call(moved.run)
+            gradients = world.try_call(_gradients, later, cotangents) if later else None
+            if later is None or gradients is None:
                 continue
             compared += 1
-            for at, gradient in later.gradients.items():
+            for at, gradient in gradients.items():
                 if not same_values(gradient, before[at]):
                     continue
-                then, now = (_compared(world, one, cotangents, at, gradient) for one in (run, later.run))
-                if then and now and (then.verdict, now.verdict) == ("agrees", "differs"):
-                    yield _Stale(sample, at, gradient, moved_at, moved, cotangents, now)
+                verdicts = [_verdict(world, one, cotangents, at, gradient) for one in (run, later)]
+                if verdicts == ["agrees", "differs"] and not _is_its_own(
+                    sample, place, moved, cotangents, at, gradient
+                ):
+                    raise Deviation(
+                        f"gradient of {sample.name(at)} after a call with other numbers in {sample.name(place)}",
+                        f"{expect.shown(gradient)}, as in the earlier call",
+                        "another one, as differences of forward show",
+                        "something is kept from an earlier call and read again",
+                    )
     need(compared, "it draws random numbers, or takes no other ones")
 
 
-def _is_its_own(stale: _Stale, world: World) -> bool:
+def _is_its_own(
+    sample: SampleCall, place: int, moved: SampleCall, cotangents: list[torch.Tensor], at: int, gradient: torch.Tensor
+) -> bool:
     """Whether a call right after one that gave another gradient gives it too: then it was made of that call's numbers.
 
     What was kept for good gives no other gradient, whatever the numbers of the same input are, and what was kept of the
     last call does not give this one again. Other inputs may be read while this one is not.
     """
-    value = stale.sample.values[stale.moved_at].detach()
-    turned = [value.flip(tuple(range(value.dim())))] if is_strided(value) else []
-    for number in [value * 0.75, *turned, -value, value * 3]:
-        moved = meant(stale.sample, {stale.moved_at: number})
-        other = world.try_call(_with, moved, stale.cotangents) if moved else None
-        if other is None or same_values(other.gradients[stale.at], stale.gradient):
+    value = sample.values[place].detach()
+    for number in [*_numbers_like(value), -value, value * 3]:
+        other = meant(sample, {place: number})
+        try:
+            is_other = other and not same_values(_gradients(other.run(), cotangents)[at], gradient)
+        except Exception:  # it need not take them
             continue
-        again = _with(stale.moved, stale.cotangents)
-        return same_values(again.gradients[stale.at], stale.gradient)
+        if is_other:
+            return same_values(_gradients(moved.run(), cotangents)[at], gradient)
     return False
 
 
 def _with_one_moved(sample: SampleCall) -> Iterator[tuple[int, SampleCall]]:
     """The sample with one input made smaller, then turned around: masks change, symmetry and bounds stay."""
     for at in sample.active[:MOVED]:
-        value = sample.values[at].detach()
-        turned = [value.flip(tuple(range(value.dim())))] if is_strided(value) else []
-        for other in (value * 0.75, *turned):
+        for other in _numbers_like(sample.values[at].detach()):
             if moved := meant(sample, {at: other}):
                 yield at, moved
 
 
-@dataclass(frozen=True)
-class _Later:
-    """A call and the gradients of its inputs."""
-
-    run: Run
-    gradients: dict[int, torch.Tensor]
+def _numbers_like(value: torch.Tensor) -> list[torch.Tensor]:
+    return [value * 0.75, *([value.flip(tuple(range(value.dim())))] if is_strided(value) else [])]
 
 
-def _with(sample: SampleCall, cotangents: list[torch.Tensor]) -> _Later:
-    run = sample.run()
-    return _Later(run, dict(zip(run.leaves, run.filled(run.gradients(cotangents)), strict=True)))
+def _gradients(run: Run, cotangents: list[torch.Tensor]) -> dict[int, torch.Tensor]:
+    return dict(zip(run.leaves, run.filled(run.gradients(cotangents)), strict=True))
 
 
-def _compared(
-    world: World, run: Run, cotangents: list[torch.Tensor], at: int, gradient: torch.Tensor
-) -> Comparison | None:
-    """Judge a gradient by differences, with steps long enough for internal single precision; None if they cannot."""
+def _verdict(world: World, run: Run, cotangents: list[torch.Tensor], at: int, gradient: torch.Tensor) -> str:
+    """Judge a gradient by differences, with steps long enough for internal single precision."""
     if at not in run.sample.top:
-        return None  # autograd does not look into containers
+        return ""  # autograd does not look into containers
     along = kept_symmetric(run, at, direction(world, run.sample.values[at].detach()), gradient)
     eps = max(epsilon([*run.outputs, *run.leaves.values()]), torch.finfo(torch.float32).eps)
-    return slope_along(world, run, cotangents, at, gradient, along, eps)
+    return slope_along(world, run, cotangents, at, gradient, along, eps).verdict

@@ -15,7 +15,7 @@ from conformance.kit.observation.collectives import counted
 from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.claims import Claim, by_types, claims, kept_of, signature_of
 from conformance.kit.spmd.observation import Observation
-from conformance.kit.spmd.owed import Cotangents, Run, backward, owed
+from conformance.kit.spmd.owed import Run, backward, owed
 from conformance.kit.spmd.reasons import problem
 from conformance.kit.spmd.tensor_calls import TensorCall
 from conformance.kit.spmd.wrong_gradients import need_right_gradient
@@ -71,17 +71,14 @@ def _gradients_by(claim: Claim, signature: Signature, used: Sequence[int], world
         for at, (kind, result) in enumerate(zip(signature.results, results, strict=True))
     ]
     gradients = everyone.tensors(backward(run, mine, given))
-    slopes = owed(everyone, signature, run, [x.detach() for x in mine], _with_zeros(given, results), call.precision)
+    filled = [torch.zeros_like(y) if g is None else g for g, y in zip(given, results, strict=True)]
+    slopes = owed(everyone, signature, run, [x.detach() for x in mine], filled, call.precision)
     own_losses = any(signature.results[at].loss_differs for at in used)
     for at, (kind, slope) in enumerate(zip(signature.arguments, slopes, strict=True)):
         if slope is not None and mine[at].requires_grad:
             name = f"the gradient of argument {at} of {call.label}"
             why = problem(kind, slope, [rank[at] for rank in gradients], own_losses, name)
             expect.that(not why, f"where ranks use only some of the results: {call.told(why)}")
-
-
-def _with_zeros(given: Cotangents, results: Sequence[torch.Tensor]) -> Cotangents:
-    return [torch.zeros_like(y) if g is None else g for g, y in zip(given, results, strict=True)]
 
 
 @clause("Collective.backward.twice")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Any
 
 import torch
 
@@ -74,11 +73,8 @@ def test_data_decide_no_collective(subject: Subject, world: World, data: str) ->
             given = _incoming(signature, look, results, world.rank, DATA[data])
             backward(run, exact, given)
         everyones = world.exchange([asdict(call) for call in calls if not POINT_TO_POINT.search(call.name)])
-        _expect_same_calls([[_started(call) for call in each] for each in everyones], claim, data)
-
-
-def _started(told: Any) -> Started:
-    return Started(told["name"], tuple(told["ranks"]))
+        told = [[Started(call["name"], tuple(call["ranks"])) for call in each] for each in everyones]
+        _expect_same_calls(told, claim, data)
 
 
 def _expect_same_calls(everyones: Sequence[Sequence[Started]], claim: Claim, data: str) -> None:

@@ -7,6 +7,7 @@ import torch
 from conformance.kit import expect
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause, deadline
+from conformance.kit.numerics.differences import central
 from conformance.kit.numerics.slopes import compare, epsilon, inner, paired, reach
 from conformance.kit.process_groups import all_ranks, world_group
 from conformance.kit.spmd.claims import Claim, by_types, claims, signature_of
@@ -55,7 +56,7 @@ def _agrees(
     seen = compare(world, loss, inner(weight, tangent), precision, reach([weight], moving.values()))
     if seen.verdict == "differs":
         step = precision ** (1 / 3)
-        expected = (moved(step) - moved(-step)).detach() / (2 * step)
+        expected = central(moved(step).detach(), moved(-step).detach(), step)
         raise Deviation(
             f"tangent of result {at} of {claim.call.label} on rank {world.rank} of {world.size}, where the arguments "
             f"of all ranks have tangents; added up over the ranks its slope is {seen.analytic:.9g} by jvp and "

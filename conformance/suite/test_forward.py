@@ -10,47 +10,40 @@ import torch
 import torch.distributed as dist
 
 from conformance.kit import expect, seeds
-from conformance.kit.calls import Run, SampleCall, active_samples, differentiated, every_sample
-from conformance.kit.deviations import Deviation, need
+from conformance.kit.calls import SampleCall, every_sample
+from conformance.kit.deviations import need
 from conformance.kit.gradients import Gradients, leaf_gradients
 from conformance.kit.graph import contexts_behind
 from conformance.kit.marks import clause
 from conformance.kit.observation.ctx_tensors import tensors_on
-from conformance.kit.observation.looks import look_at
+from conformance.kit.observation.looks import look_at, named_calls
 from conformance.kit.observation.memory import kept_alive
 from conformance.kit.process import isolation
 from conformance.kit.process.settings import unusual_settings
 from conformance.kit.recording import recording
 from conformance.kit.seeds import expect_not_seeded
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import is_strided, same_values, share_memory
-from conformance.kit.variations.meaning import meant
+from conformance.kit.tensors import many, share_memory
 from conformance.kit.world import World
-
-NO_OTHERS = "forward refuses other numbers than those of the sample"
 
 
 @clause("Function.forward.no-tensor-on-ctx")
 def test_ctx_holds_no_tensor(subject: Subject, world: World) -> None:
     """After forward, and again after backward, no attribute of ctx is a tensor or holds one."""
-    looks = look_at(subject, world)
-    seen = 0
-    for look in looks:
-        for call in look.witness.calls:
-            seen += 1
-            found = call.kept or tuple(tensors_on(call.context, foreign=call.inputs))
-            expect.that(
-                not found,
-                f"{call.function.__name__}, {look.sample.label}: tensors kept on ctx beside save_for_backward",
-                "; ".join(f"{way}: {_whose(tensor, call.inputs, call.output)}" for way, tensor in found),
-                "none; give them to ctx.save_for_backward",
-            )
-    need(seen, "no context of a Function class was seen")
+    calls = named_calls(look_at(subject, world))
+    need(calls, "no context of a Function class was seen")
+    for name, call in calls:
+        found = call.kept or tuple(tensors_on(call.context, foreign=call.inputs))
+        expect.that(
+            not found,
+            f"{name}: tensors kept on ctx beside save_for_backward",
+            "; ".join(f"{way}: {_whose(tensor, call.inputs, call.output)}" for way, tensor in found),
+            "none; give them to ctx.save_for_backward",
+        )
 
 
 def _whose(tensor: torch.Tensor, inputs: tuple[object, ...], output: object) -> str:
-    outputs = output if isinstance(output, tuple) else (output,)
-    for kind, values in (("input", inputs), ("output", outputs)):
+    for kind, values in (("input", inputs), ("output", many(output))):
         for index, value in enumerate(values):
             if value is tensor:
                 return f"{kind} {index}, {expect.shown(tensor)}"
@@ -190,67 +183,3 @@ def _states_after(sample: SampleCall, world: World, seed: int, seed_of_backward:
         with sample.subject.asking_for_its_group():
             leaf_gradients(run.outputs, list(run.leaves.values()), cotangents)
     return seeds.states() if run.outputs or seed_of_backward is None else {}
-
-
-@clause("Function.forward.calls-independent")
-def test_two_calls_in_flight_do_not_mix(subject: Subject, world: World) -> None:
-    """After two forwards, each of the two backwards, in either order, gives the gradients of its own call."""
-    found = []
-    for sample, _ in differentiated(subject, world):
-        other = _with_other_numbers(sample, world)
-        if other is None:
-            continue
-        right = [_alone(one, world)[1] for one in (sample, other)]
-        for order in ((0, 1), (1, 0)):
-            runs = [sample.run(), other.run()]
-            actual: list[Gradients] = [(), ()]
-            for index in order:
-                actual[index] = runs[index].gradients(runs[index].cotangents(world))
-            found += [(runs[index], order[0] == index, actual[index], right[index]) for index in (0, 1)]
-    need(found, NO_OTHERS)
-    for run, early, gradients, expected in found:
-        name = f"{run.sample.label}, {'first' if early else 'second'} of two backwards after two forwards"
-        for at, one, whole in zip(run.leaves, gradients, expected, strict=True):
-            if one is None or whole is None:
-                expect.that(one is whole, f"gradient of {run.sample.names[at]} of {name}", one, whole)
-            else:
-                what = f"gradient of {run.sample.names[at]} of {name}, against that of the call alone"
-                expect.close(one, whole, what)
-
-
-def _with_other_numbers(sample: SampleCall, world: World) -> SampleCall | None:
-    """The sample with smaller numbers, or turned around if those are refused; None if both are."""
-    values = {at: sample.values[at].detach() for at in sample.active}
-    others = [{at: value * 0.75 for at, value in values.items()}]
-    if all(map(is_strided, values.values())):
-        others.append({at: value.flip(tuple(range(value.dim()))) for at, value in values.items()})
-    same = (world.try_call(meant, sample, other) for other in others)
-    return next((other for other in same if other and world.try_call(other.run)), None)
-
-
-def _alone(sample: SampleCall, world: World) -> tuple[Run, Gradients]:
-    run = sample.run()
-    return run, run.gradients(run.cotangents(world))
-
-
-@clause("Function.forward.calls-independent")
-def test_outputs_survive_the_next_call(subject: Subject, world: World) -> None:
-    """The outputs of a call keep their values when the Function is called again."""
-    found = []
-    for sample in active_samples(subject, world):
-        tensors = sample.run().tensors
-        before = [tensor.detach().clone() for tensor in tensors]
-        other = _with_other_numbers(sample, world)
-        if other is None:
-            continue
-        later = other.run().tensors
-        found += [(sample, index, *three) for index, three in enumerate(zip(before, tensors, later, strict=False))]
-    need(found, NO_OTHERS)
-    for sample, index, old, new, another in found:
-        if not same_values(old, new):
-            raise Deviation(
-                f"output {index} of {sample.label}, after another call with other inputs",
-                expect.shown(new),
-                f"{expect.shown(old)}, as it was",
-                "outputs share a buffer that every call writes" if share_memory(new, another) else "",
-            )

@@ -5,43 +5,34 @@ from __future__ import annotations
 import torch
 import torch.func
 
-from conformance.kit import expect
-from conformance.kit.calls import SampleCall, differentiated
+from conformance.kit.calls import SampleCall
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
 from conformance.kit.numerics.formula import is_linear
 from conformance.kit.numerics.precision import working_epsilon
-from conformance.kit.subject import Subject
+from conformance.kit.probe import Probe
 from conformance.kit.tensors import is_strided
 from conformance.kit.variations.transforms import Tensors, outputs
-from conformance.kit.variations.variants import draws
-from conformance.kit.world import World
 
 
 @clause("Function.func.grad")
-def test_transforms_give_the_gradients_of_autograd(subject: Subject, world: World) -> None:
+def test_transforms_give_the_gradients_of_autograd(probe: Probe) -> None:
     """torch.func.vjp, grad and jacrev give every input the gradient that autograd gives it."""
-    need(subject.transformable, "it is in combined form, which torch.func refuses")
-    compared = 0
-    for sample, _ in differentiated(subject, world):
-        run = sample.run()
-        if draws(sample, world) or not all(map(is_strided, run.tensors)):
-            continue
-        cotangents = run.cotangents(world)
-        right = run.filled(run.gradients(cotangents))
-        precision = working_epsilon(sample, world)
-        # Ranks that compute a row at once add up their rows: a Jacobian is one rank's affair. What a declared gradient
-        # adds or clips, it adds to each row.
-        has_rows = world.size == 1 and is_linear(run, cotangents)
-        for transform in (_by_vjp, _by_grad, _by_jacrev) if has_rows else (_by_vjp, _by_grad):
-            found = world.try_call(transform, sample, run.places, cotangents)
-            if found is None:
-                continue
-            compared += 1
-            for at, one, other in zip(run.leaves, found, right, strict=True):
-                what = f"gradient of {sample.name(at)} by torch.func.{transform.__name__.removeprefix('_by_')}"
-                expect.close(one, other, f"{what}, against that of autograd", precision=precision)
-    need(compared, "torch.func refuses it, or it draws random numbers")
+    sample, world = probe.sample, probe.world
+    need(sample.subject.transformable, "it is in combined form, which torch.func refuses")
+    need(not probe.draws and all(map(is_strided, probe.run.tensors)), "it draws random numbers, or gives sparse ones")
+    precision = working_epsilon(sample, world)
+    # Ranks that compute a row at once add up their rows: a Jacobian is one rank's affair. What a declared gradient
+    # adds or clips, it adds to each row.
+    has_rows = world.size == 1 and is_linear(probe.run, probe.cotangents)
+    tried = 0
+    for transform in (_by_vjp, _by_grad, _by_jacrev) if has_rows else (_by_vjp, _by_grad):
+        found = world.try_call(transform, sample, probe.run.places, probe.cotangents)
+        if found is not None:
+            tried += 1
+            how = f"by torch.func.{transform.__name__.removeprefix('_by_')}"
+            probe.expect_gradients(found, how, precision=precision)
+    need(tried, "torch.func refuses it")
 
 
 def _by_vjp(sample: SampleCall, places: tuple[int, ...], cotangents: list[torch.Tensor]) -> Tensors:

@@ -9,9 +9,10 @@ from typing import Any
 from conformance.kit import expect
 from conformance.kit.deviations import Deviation, NotApplicable, need
 from conformance.kit.first_calls import calls_after, difference
-from conformance.kit.marks import cases, clause, ranks
+from conformance.kit.marks import cases, clause, ranks, varies
 from conformance.kit.probe import Probe
 from conformance.kit.subject import Subject
+from conformance.kit.variations.axis import Variation
 from conformance.kit.variations.histories import HISTORIES, run_before
 from conformance.kit.variations.sizes import holds_no_object
 from conformance.kit.world import World
@@ -24,8 +25,10 @@ OBJECTS = "an object among the arguments may remember what it was called with"
 @cases(
     before=["calls that are refused", "results that are written to", "an evaluation", "calls of other sizes", "a batch"]
 )
-def test_a_call_is_the_same_after_others(probe: Probe, before: str) -> None:
+@varies("as given")
+def test_a_call_is_the_same_after_others(probe: Probe, variation: Variation, before: str) -> None:
     """A call gives the same before and after others that it knows nothing of."""
+    probe = probe.at(variation)
     need(holds_no_object(probe.sample), OBJECTS)
     first, again = (Probe(probe.world, probe.sample).plain for _ in range(2))
     need(all(map(expect.alike, first.results, again.results)), "two calls in turn are not alike")

@@ -12,6 +12,7 @@ from conformance.kit.calls import SampleCall, active_samples, differentiate, in_
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.diagnosis import likely_cause
 from conformance.kit.marks import clause
+from conformance.kit.numerics.differences import central
 from conformance.kit.numerics.formula import declared_gradients, is_linear
 from conformance.kit.numerics.nearby import nearby
 from conformance.kit.numerics.slopes import Comparison, compare, epsilon, inner, paired, reach
@@ -121,7 +122,7 @@ def _moved(point: SampleCall, direction: Direction, step: float) -> Tensors:
 def _by_differences(point: SampleCall, direction: Direction, place: int) -> torch.Tensor:
     step = epsilon(list(direction.values())) ** (1 / 3)
     right, left = (_moved(point, direction, sign * step)[place].detach() for sign in (1, -1))
-    slope: torch.Tensor = (right - left) / (2 * step)
+    slope: torch.Tensor = central(right, left, step)
     return slope
 
 

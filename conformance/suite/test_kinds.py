@@ -8,43 +8,33 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.kit import expect, seeds
-from conformance.kit.calls import Run, SampleCall, differentiated, every_sample
+from conformance.kit.calls import BACKWARD_SEED, Run, SampleCall, every_sample
 from conformance.kit.deviations import NotApplicable, need
-from conformance.kit.gradients import Gradients, leaf_gradients
+from conformance.kit.gradients import leaf_gradients
 from conformance.kit.marks import clause
 from conformance.kit.numerics.precision import working_epsilon
+from conformance.kit.probe import Probe
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import freed, is_strided
 from conformance.kit.variations.layouts import MetaLayoutMode, MixingMode, telling_strides
-from conformance.kit.variations.variants import draws
 from conformance.kit.world import World
 
 
 @clause("Function.backward.any-layout")
-def test_lazily_negated_gradients_are_taken_as_they_read(subject: Subject, world: World) -> None:
+def test_lazily_negated_gradients_are_taken_as_they_read(probe: Probe) -> None:
     """Incoming gradients that are negated or conjugated lazily give what plain ones give, or an error comes."""
-    compared = 0
-    for sample, first in differentiated(subject, world):
-        plain = first.cotangents(world)
-        if not all(map(is_strided, plain)) or draws(sample, world):
-            continue
-        lazy = world.try_call(lambda given: [_lazy(cotangent) for cotangent in given], plain)
-        if lazy is None:
-            continue
-        before, run, turned = sample.run(), sample.run(), sample.run()
-        right = before.filled(_gradients(before, plain))
-        actual = world.try_call(_gradients, run, lazy)
-        if actual is None:
-            continue
-        compared += 1
-        precision = working_epsilon(sample, world)
-        by_memory = world.try_call(_filled_by_memory, turned, plain) or right
-        for at, gradient, other, mistaken in zip(run.leaves, run.filled(actual), right, by_memory, strict=True):
-            kind = "conjugated" if any(cotangent.is_conj() for cotangent in lazy) else "negated"
-            what = f"gradient of {sample.name(at)}, incoming gradients {kind} lazily"
-            mistakes = {"backward reads memory as if it were plain": mistaken}
-            expect.close(gradient, other, f"{what}, against plain ones", precision=precision, alternatives=mistakes)
-    need(compared, "it refuses them, draws random numbers, or its results are sparse or in a dtype without them")
+    plain = probe.cotangents
+    need(all(map(is_strided, plain)) and not probe.draws, "its results are sparse, or it draws random numbers")
+    lazy = probe.unless_refused("its results have a dtype without them", lambda: list(map(_lazy, plain)))
+    runs = [probe.sample.run() for _ in range(2)]
+    actual = probe.unless_refused("it refuses them", _gradients, runs[0], lazy)
+    precision = working_epsilon(probe.sample, probe.world)
+    mistaken = probe.world.try_call(_gradients, runs[1], list(map(_by_memory, plain))) or probe.gradients
+    kind = "conjugated" if any(cotangent.is_conj() for cotangent in lazy) else "negated"
+    for at, one, right, other in zip(probe.run.leaves, actual, probe.gradients, mistaken, strict=True):
+        what = f"gradient of {probe.name(at)}, incoming gradients {kind} lazily, against plain ones"
+        mistakes = {"backward reads memory as if it were plain": other}
+        expect.close(one, right, what, precision=precision, alternatives=mistakes)
 
 
 def _lazy(tensor: torch.Tensor) -> torch.Tensor:
@@ -59,13 +49,10 @@ def _by_memory(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.conj().resolve_conj() if tensor.dtype.is_complex else -tensor
 
 
-def _filled_by_memory(run: Run, cotangents: list[torch.Tensor]) -> list[torch.Tensor]:
-    return run.filled(_gradients(run, list(map(_by_memory, cotangents))))
-
-
-def _gradients(run: Run, cotangents: list[torch.Tensor]) -> Gradients:
-    seeds.seed(1)
-    return leaf_gradients(run.outputs, list(run.leaves.values()), cotangents)
+def _gradients(run: Run, cotangents: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The gradients for these very tensors: those that are lazy stay so."""
+    seeds.seed(BACKWARD_SEED)
+    return run.filled(leaf_gradients(run.outputs, list(run.leaves.values()), cotangents))
 
 
 @clause("Function.forward.meta")

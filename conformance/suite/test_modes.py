@@ -9,50 +9,49 @@ from typing import Any
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import SampleCall, differentiated, every_sample
+from conformance.kit.calls import every_sample
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.frames import told
 from conformance.kit.marks import clause
 from conformance.kit.observation.looks import look_at, steps
 from conformance.kit.observation.witnessing import witnessing
+from conformance.kit.probe import Probe
 from conformance.kit.subject import Subject
-from conformance.kit.variations.equal_calls import beside_equal_calls
 from conformance.kit.variations.ways import under
 from conformance.kit.world import World
 
 
 @clause("Function.backward.undefined")
-def test_none_for_every_output_is_handled(subject: Subject, world: World) -> None:
+def test_none_for_every_output_is_handled(probe: Probe) -> None:
     """If gradients are not materialized, None for every output gives None or zeros for every input."""
-    looks = look_at(subject, world)
+    looks = look_at(probe.sample.subject, probe.world)
     functions = {call.function for look in looks for call in look.witness.calls}
     declining = {call.function for _, call, step in steps(looks, "set_materialize_grads") if step.given is False}
     need(declining, "its gradients are materialized: backward is never handed None for a tensor")
-    for sample, run in differentiated(subject, world):
-        ends = [_NoGradient.apply(output) for output in run.outputs]
-        name = f"gradients of {sample.label} with None for every output"
-        with witnessing(*functions) as witness:
-            try:
-                actual = run.gradients_of(ends, [torch.ones_like(end) for end in ends])
-            except Exception as error:
-                others = {call.function for call in witness.calls if call.failed} - declining
-                need(not others, f"{_names(others)} beside it fails on the zeros that PyTorch makes of None")
-                cause = _computes_with_none(sample, world)
-                raise Deviation(name, told(error), "None or zeros", cause) from error
-        for at, gradient in zip(run.leaves, actual, strict=True):
-            zero = gradient is None or not bool(gradient.any())
-            expect.that(zero, f"gradient of {sample.name(at)} with None for every output", gradient, "None or zeros")
+    run = probe.sample.run()
+    ends = [_NoGradient.apply(output) for output in run.outputs]
+    with witnessing(*functions) as witness:
+        try:
+            actual = run.gradients_of(ends, [torch.ones_like(end) for end in ends])
+        except Exception as error:
+            others = {call.function for call in witness.calls if call.failed} - declining
+            need(not others, f"{_names(others)} beside it fails on the zeros that PyTorch makes of None")
+            what, cause = f"gradients of {probe.label} with None for every output", _computes_with_none(probe)
+            raise Deviation(what, told(error), "None or zeros", cause) from error
+    for at, gradient in zip(run.leaves, actual, strict=True):
+        zero = gradient is None or not bool(gradient.any())
+        expect.that(zero, f"gradient of {probe.name(at)} with None for every output", gradient, "None or zeros")
 
 
 def _names(functions: set[type]) -> str:
     return ", ".join(sorted(function.__name__ for function in functions))
 
 
-def _computes_with_none(sample: SampleCall, world: World) -> str:
+def _computes_with_none(probe: Probe) -> str:
     """Name the cause, if zeros in place of None do no harm."""
-    if world.size > 1:  # a call more on one rank would wait for the others
+    if probe.world.size > 1:  # a call more on one rank would wait for the others
         return ""
-    run = sample.run()
+    run = probe.sample.run()
     try:
         run.gradients([torch.zeros_like(output) for output in run.outputs])
     except Exception:
@@ -73,78 +72,57 @@ class _NoGradient(torch.autograd.Function):
 
 
 @clause("Function.backward.zero")
-def test_zeros_give_zeros(subject: Subject, world: World) -> None:
+def test_zeros_give_zeros(probe: Probe) -> None:
     """Incoming gradients of zeros give zeros wherever other incoming gradients give finite numbers."""
-    need(subject.gradient_kind != "declared", "its gradient is a declared one, which need not be linear")
-    for sample, _ in differentiated(subject, world):
-        first = sample.run()
-        cotangents = first.cotangents(world)
-        other = first.filled(first.gradients(cotangents))
-        run = sample.run()
-        with expect.no_error(f"gradients of {sample.label}, zeros handed in", "zeros"):
-            actual = run.filled(run.gradients([torch.zeros_like(cotangent) for cotangent in cotangents]))
-        with beside_equal_calls(sample, cotangents, world):
-            for at, gradient, usual in zip(run.leaves, actual, other, strict=True):
-                there = usual.isfinite()  # where the derivative is infinite, zero times it is no number
-                least = float(usual[there].abs().max()) if bool(there.any()) else 0.0
-                finite = bool(gradient[there].isfinite().all())
-                expect.close(
-                    torch.where(there, gradient, 0),
-                    torch.zeros_like(usual),
-                    f"gradient of {sample.name(at)}, zeros handed in",
-                    atol=max(1e-6 * least, 1e-30),
-                    likely="" if finite else partial(_divisor, sample, cotangents, world),
-                )
+    need(probe.sample.subject.gradient_kind != "declared", "its gradient is a declared one, which need not be linear")
+    zeros, run = [torch.zeros_like(cotangent) for cotangent in probe.cotangents], probe.sample.run()
+    with expect.no_error(f"gradients of {probe.label}, zeros handed in", "zeros"):
+        actual = run.filled(run.gradients(zeros))
+    with probe.beside_equal_calls():
+        for at, gradient, usual in zip(run.leaves, actual, probe.gradients, strict=True):
+            there = usual.isfinite()  # where the derivative is infinite, zero times it is no number
+            least = float(usual[there].abs().max()) if bool(there.any()) else 0.0
+            finite = bool(gradient[there].isfinite().all())
+            expect.close(
+                torch.where(there, gradient, 0),
+                torch.zeros_like(usual),
+                f"gradient of {probe.name(at)}, zeros handed in",
+                atol=max(1e-6 * least, 1e-30),
+                likely="" if finite else partial(_divisor, probe),
+            )
 
 
-def _divisor(sample: SampleCall, cotangents: list[torch.Tensor], world: World) -> str:
+def _divisor(probe: Probe) -> str:
     """Detect a division in backward, by a gradient that is zero in some elements."""
-    if world.size > 1:  # a call more on one rank would wait for the others
+    if probe.world.size > 1:  # a call more on one rank would wait for the others
         return ""
-    run = sample.run()
-    partly = [given.clone() for given in cotangents]
+    run = probe.sample.run()
+    partly = [given.clone() for given in probe.cotangents]
     for given in partly:
         given.view(-1)[::2] = 0
     if all(given.numel() < 2 for given in partly):
         return ""
     fine = all(bool(gradient.isfinite().all()) for gradient in run.filled(run.gradients(partly)))
-    return (
-        "backward divides by the size of the whole gradient" if fine else "backward divides by elements of the gradient"
-    )
+    return f"backward divides by {'the size of the whole gradient' if fine else 'elements of the gradient'}"
 
 
 @clause("Function.backward.create-graph")
-def test_gradient_is_the_same_with_a_graph(subject: Subject, world: World) -> None:
+def test_gradient_is_the_same_with_a_graph(probe: Probe) -> None:
     """With create_graph=True the gradients are those without, or an error comes."""
-    compared = 0
-    for sample, _ in differentiated(subject, world):
-        first = sample.run()
-        cotangents = first.cotangents(world)
-        right, run = first.filled(first.gradients(cotangents)), sample.run()
-        asked = [cotangent.clone().requires_grad_() for cotangent in cotangents]
-        actual = world.try_call(run.gradients, asked, create_graph=True)
-        if actual is None:
-            continue
-        compared += 1
-        with beside_equal_calls(sample, cotangents, world):
-            for at, one, other in zip(run.leaves, run.filled(actual), right, strict=True):
-                expect.close(one, other, f"gradient of {sample.name(at)} with create_graph=True, against that without")
-    need(compared, "it refuses create_graph=True")
+    asked = [cotangent.clone().requires_grad_() for cotangent in probe.cotangents]
+    run = probe.sample.run()
+    actual = probe.unless_refused("it refuses create_graph=True", run.gradients, asked, create_graph=True)
+    probe.expect_gradients(actual, "with create_graph=True")
 
 
 @clause("Function.backward.any-thread")
-def test_backward_in_another_thread_gives_the_same(subject: Subject, world: World) -> None:
+def test_backward_in_another_thread_gives_the_same(probe: Probe) -> None:
     """Gradients computed in another thread than the call are the same."""
-    for sample, _ in differentiated(subject, world):
-        first = sample.run()
-        cotangents = first.cotangents(world)
-        right, run = first.filled(first.gradients(cotangents)), sample.run()
-        what = f"gradients of {sample.label}, backward in another thread"
-        with expect.no_error(what, "the gradients"), ThreadPoolExecutor(1) as thread:
-            actual = thread.submit(run.gradients, cotangents).result()
-        with beside_equal_calls(sample, cotangents, world):
-            for at, one, other in zip(run.leaves, run.filled(actual), right, strict=True):
-                expect.close(one, other, f"gradient of {sample.name(at)}, backward in another thread")
+    given, run = probe.cotangents, probe.sample.run()
+    what = f"gradients of {probe.label}, backward in another thread"
+    with expect.no_error(what, "the gradients"), ThreadPoolExecutor(1) as thread:
+        actual = thread.submit(run.gradients, given).result()
+    probe.expect_gradients(actual, "with backward in another thread")
 
 
 @clause("Function.forward.same-without-grad")

@@ -16,10 +16,10 @@ from conformance.kit.deviations import need
 from conformance.kit.gradients import grads_kept
 from conformance.kit.marks import clause
 from conformance.kit.numerics.nearby import direction
-from conformance.kit.observation.looks import look_at
+from conformance.kit.observation.looks import look_at, named_calls
 from conformance.kit.observation.operations import MethodCall, operations_of
 from conformance.kit.subject import Subject
-from conformance.kit.tensors import differentiable, same_values
+from conformance.kit.tensors import differentiable, many, same_values
 from conformance.kit.world import World
 
 
@@ -108,7 +108,7 @@ def test_results_lead_back(subject: Subject, world: World) -> None:
 
 
 def _kind(result: object) -> str:
-    parts = [part for part in (result if isinstance(result, tuple) else (result,)) if not differentiable(part)]
+    parts = [part for part in many(result) if not differentiable(part)]
     return " and ".join(dict.fromkeys(with_article(part) for part in parts)) or with_article(result)
 
 
@@ -193,17 +193,16 @@ def _notes(tensor: torch.Tensor) -> dict[str, tuple[int, int]]:
 @clause("Function.forward.captures")
 def test_no_result_tensor_is_inside_a_container(subject: Subject, world: World) -> None:
     """Forward returns its tensors themselves: autograd does not look into lists and dicts."""
-    looks = look_at(subject, world)
-    for look in looks:
-        for call in look.witness.calls:
+    for look in look_at(subject, world):
+        for name, call in named_calls([look]):
             need(look.sample.active, "no input can be differentiated")
             leads_back = subject.gradient_kind != "numeric" or look.sample.run().outputs
             need(leads_back, "no result leads back to an input; see Function.backward.gradient")
-            for index, value in enumerate(call.output if isinstance(call.output, tuple) else (call.output,)):
+            for index, value in enumerate(many(call.output)):
                 inside = [leaf for leaf in pytree.tree_leaves(value) if leaf is not value and differentiable(leaf)]
                 expect.that(
                     not inside,
-                    f"output {index} of {call.function.__name__}, {look.sample.label}",
+                    f"output {index} of {name}",
                     f"a {type(value).__name__} with tensors inside, which get no gradient",
                     "tensors as outputs of their own",
                 )

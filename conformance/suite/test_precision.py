@@ -11,8 +11,9 @@ from conformance.kit.calls import Run, SampleCall, differentiated, in_double
 from conformance.kit.deviations import need
 from conformance.kit.marks import cases, clause
 from conformance.kit.numerics.nearby import shaken
-from conformance.kit.observation.looks import look_at
+from conformance.kit.observation.looks import backwards, look_at
 from conformance.kit.subject import Subject
+from conformance.kit.tensors import many
 from conformance.kit.variations.variants import draws, in_dtype
 from conformance.kit.variations.ways import under
 from conformance.kit.world import World
@@ -26,19 +27,16 @@ HALVES = (torch.float16, torch.bfloat16)
 def test_gradients_have_the_dtype_of_their_inputs(subject: Subject, world: World) -> None:
     """A gradient from backward has the dtype and device of its input, before autograd casts it."""
     seen = 0
-    for look in look_at(subject, world):
-        for call in look.witness.calls:
-            for backward in call.backwards:
-                returned = backward.returned if isinstance(backward.returned, tuple) else (backward.returned,)
-                for index, (value, given) in enumerate(zip(returned, call.inputs, strict=False)):
-                    if isinstance(value, torch.Tensor) and isinstance(given, torch.Tensor):
-                        seen += 1
-                        expect.that(
-                            (value.dtype, value.device) == (given.dtype, given.device),
-                            f"gradient of input {index} as {call.function.__name__}.backward returned it",
-                            f"{value.dtype} on {value.device}",
-                            f"{given.dtype} on {given.device}, as the input",
-                        )
+    for name, call, backward in backwards(look_at(subject, world)):
+        for index, (value, given) in enumerate(zip(many(backward.returned), call.inputs, strict=False)):
+            if isinstance(value, torch.Tensor) and isinstance(given, torch.Tensor):
+                seen += 1
+                expect.that(
+                    (value.dtype, value.device) == (given.dtype, given.device),
+                    f"gradient of input {index} returned by {name}",
+                    f"{value.dtype} on {value.device}",
+                    f"{given.dtype} on {given.device}, as the input",
+                )
     need(seen, "backward returned no tensor")
 
 

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 
 from conformance.kit import expect
-from conformance.kit.calls import Run, SampleCall, differentiated
+from conformance.kit.calls import Run, SampleCall
 from conformance.kit.deviations import need
 from conformance.kit.graph import contexts_behind
 from conformance.kit.marks import clause
@@ -15,9 +15,9 @@ from conformance.kit.observation.ctx_tensors import tensors_on
 from conformance.kit.observation.looks import early_phases, look_at, phases, steps
 from conformance.kit.observation.offload import offloaded
 from conformance.kit.observation.witness import EARLY, LAST_COUNTS, TOO_LATE
+from conformance.kit.probe import Probe
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import same_values
-from conformance.kit.variations.equal_calls import beside_equal_calls
 from conformance.kit.world import World
 
 #: PyTorch's message for transforms of torch.func under saved-tensor hooks.
@@ -57,19 +57,13 @@ def test_only_tensors_are_saved(subject: Subject, world: World) -> None:
 
 
 @clause("Function.save_for_backward.hooks-suffice")
-def test_hooks_can_carry_saved_tensors_away(subject: Subject, world: World) -> None:
+def test_hooks_can_carry_saved_tensors_away(probe: Probe) -> None:
     """With every saved tensor carried away by hooks and all else of the call overwritten, gradients are right."""
-    for sample, _ in differentiated(subject, world):
-        first = sample.run()
-        cotangents = first.cotangents(world)
-        right, run = first.gradients(cotangents), _under_hooks(sample)
-        name = f"{sample.label} with saved tensors carried away and back"
-        likely = partial(_beside, sample, cotangents, first.filled(right), world)
-        with expect.no_error(f"gradients of {name}", "the gradients", lambda error: likely()):  # noqa: B023
-            actual = run.gradients(cotangents)
-        with beside_equal_calls(sample, cotangents, world):
-            for at, one, other in zip(run.leaves, run.filled(actual), run.filled(right), strict=True):
-                expect.close(one, other, f"gradient of {sample.names[at]} of {name}", likely=likely)
+    how, likely = "with saved tensors carried away and back", partial(_beside, probe)
+    given, run = probe.cotangents, _under_hooks(probe.sample)
+    with expect.no_error(f"gradients of {probe.label} {how}", "the gradients", lambda error: likely()):
+        actual = run.gradients(given)
+    probe.expect_gradients(actual, how, likely=likely)
 
 
 def _under_hooks(sample: SampleCall) -> Run:
@@ -85,17 +79,16 @@ def _under_hooks(sample: SampleCall) -> Run:
         raise
 
 
-def _beside(sample: SampleCall, cotangents: list[torch.Tensor], right: list[torch.Tensor], world: World) -> str:
+def _beside(probe: Probe) -> str:
     """Name the cause, if the hooks do no harm without anything overwritten."""
-    if world.size > 1:  # a call more on one rank would wait for the others
+    if probe.world.size > 1:  # a call more on one rank would wait for the others
         return ""
-    run = offloaded(sample, overwriting=False)
+    run = offloaded(probe.sample, overwriting=False)
     try:
-        actual = run.filled(run.gradients(cotangents))
+        actual = run.filled(run.gradients(probe.cotangents))
     except Exception:
         return ""
-    harmless = all(same_values(one, other) for one, other in zip(actual, right, strict=True))
-    if not harmless:
+    if not all(map(same_values, actual, probe.gradients)):
         return ""
     return ": ".join(["backward reads a tensor that was kept beside save_for_backward", *_kept_on_ctx(run)])
 

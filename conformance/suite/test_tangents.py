@@ -11,33 +11,22 @@ from conformance.kit.calls import SampleCall
 from conformance.kit.deviations import need
 from conformance.kit.marks import clause
 from conformance.kit.observation.ctx_tensors import tensors_on
-from conformance.kit.observation.looks import forward_mode_run, look_at_forward_mode
+from conformance.kit.observation.looks import forward_mode_run, jvps, look_at_forward_mode
 from conformance.kit.observation.witness import Call
 from conformance.kit.seeds import expect_not_seeded
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import many
 from conformance.kit.world import World
 
-UNREACHED = "its calls do not reach a jvp"
-
 
 @clause("Function.jvp.tangents-untouched")
 def test_tangents_are_left_alone(subject: Subject, world: World) -> None:
     """The tangents handed to jvp, long ones too, hold the same values afterwards, unless the input is changed too."""
-    seen = 0
-    for look in look_at_forward_mode(subject, world, derived=True):
-        for call in look.witness.calls:
-            own = _changed_by_forward(call)
-            for jvp in call.jvps:
-                seen += 1
-                changed = [str(place) for place in jvp.changed if place not in own]
-                expect.that(
-                    not changed,
-                    f"tangents after {call.function.__name__}.jvp, {look.sample.label}",
-                    f"those of inputs {', '.join(changed)} changed",
-                    "all as they were handed in",
-                )
-    need(seen, UNREACHED)
+    for name, call, jvp in jvps(look_at_forward_mode(subject, world, derived=True)):
+        own = _changed_by_forward(call)
+        changed = [str(place) for place in jvp.changed if place not in own]
+        told = f"those of inputs {', '.join(changed)} changed"
+        expect.that(not changed, f"tangents after {name}", told, "all as they were handed in")
 
 
 def _changed_by_forward(call: Call) -> set[int]:
@@ -50,55 +39,34 @@ def _changed_by_forward(call: Call) -> set[int]:
 def test_tangents_have_the_dtype_of_their_outputs(subject: Subject, world: World) -> None:
     """A tangent from jvp has the dtype and device of its output."""
     seen = 0
-    for look in look_at_forward_mode(subject, world):
-        for call in look.witness.calls:
-            for jvp in call.jvps:
-                pairs = zip(many(jvp.returned), many(call.output), strict=False)
-                for index, (tangent, output) in enumerate(pairs):
-                    if isinstance(tangent, torch.Tensor) and isinstance(output, torch.Tensor):
-                        seen += 1
-                        name = call.function.__name__
-                        expect.that(
-                            (tangent.dtype, tangent.device) == (output.dtype, output.device),
-                            f"tangent of output {index} as {name}.jvp returned it, {look.sample.label}",
-                            f"{tangent.dtype} on {tangent.device}",
-                            f"{output.dtype} on {output.device}, as the output",
-                        )
-    need(seen, UNREACHED)
+    for name, call, jvp in jvps(look_at_forward_mode(subject, world)):
+        for index, (tangent, output) in enumerate(zip(many(jvp.returned), many(call.output), strict=False)):
+            if isinstance(tangent, torch.Tensor) and isinstance(output, torch.Tensor):
+                seen += 1
+                expect.that(
+                    (tangent.dtype, tangent.device) == (output.dtype, output.device),
+                    f"tangent of output {index} as returned by {name}",
+                    f"{tangent.dtype} on {tangent.device}",
+                    f"{output.dtype} on {output.device}, as the output",
+                )
+    need(seen, "jvp returned no tensor")
 
 
 @clause("Function.forward.inputs-untouched")
 def test_jvp_leaves_arguments_alone(subject: Subject, world: World) -> None:
     """The arguments of a call hold the same values after jvp as before it."""
-    seen = 0
-    for look in look_at_forward_mode(subject, world):
-        for call in look.witness.calls:
-            for jvp in call.jvps:
-                seen += 1
-                expect.that(
-                    not jvp.changed_inputs,
-                    f"arguments after {call.function.__name__}.jvp, {look.sample.label}",
-                    f"inputs {', '.join(map(str, jvp.changed_inputs))} changed",
-                    "all as forward left them",
-                )
-    need(seen, UNREACHED)
+    for name, _, jvp in jvps(look_at_forward_mode(subject, world)):
+        changed = f"inputs {', '.join(map(str, jvp.changed_inputs))} changed"
+        expect.that(not jvp.changed_inputs, f"arguments after {name}", changed, "all as forward left them")
 
 
 @clause("Function.forward.no-tensor-on-ctx")
 def test_jvp_leaves_no_tensor_on_ctx(subject: Subject, world: World) -> None:
     """After jvp no attribute of ctx is a tensor or holds one."""
-    seen = 0
-    for look in look_at_forward_mode(subject, world):
-        for call in look.witness.calls:
-            seen += len(call.jvps)
-            found = list(tensors_on(call.context, foreign=call.inputs)) if call.jvps else []
-            expect.that(
-                not found,
-                f"{call.function.__name__}, {look.sample.label}: tensors kept on ctx after jvp",
-                "; ".join(f"{way}: {expect.shown(tensor)}" for way, tensor in found),
-                "none",
-            )
-    need(seen, UNREACHED)
+    for name, call, _ in jvps(look_at_forward_mode(subject, world)):
+        found = list(tensors_on(call.context, foreign=call.inputs))
+        told = "; ".join(f"{way}: {expect.shown(tensor)}" for way, tensor in found)
+        expect.that(not found, f"tensors kept on ctx after {name}", told, "none")
 
 
 @clause("Function.forward.deterministic")
@@ -108,12 +76,10 @@ def test_jvp_seeds_no_generator(subject: Subject, world: World) -> None:
     compared = 0
     for sample in [look.sample for look in looks if any(call.jvps for call in look.witness.calls)]:
         states = world.try_call(lambda sample: [_states_after(sample, seed) for seed in (11, 12)], sample)
-        if states is None:
-            continue
-        compared += 1
-        one, other = states
-        expect_not_seeded(one, other, f"jvp, {sample.label}")
-    need(compared, UNREACHED)
+        if states is not None:
+            compared += 1
+            expect_not_seeded(states[0], states[1], f"jvp, {sample.label}")
+    need(compared, "its calls do not reach a jvp")
 
 
 def _states_after(sample: SampleCall, seed: int) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from conformance.kit.marks import cases, clause, varies
 from conformance.kit.numerics.gradient_checks import expect_derivative
 from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.probe import Probe
-from conformance.kit.transforms import is_refused, vjp
 from conformance.kit.variations.axis import Variation
 from conformance.kit.variations.batches import (
     WHOLE,
@@ -23,7 +22,7 @@ from conformance.kit.variations.batches import (
     given_whole,
     variants,
 )
-from conformance.kit.variations.transforms import Tensors, outputs
+from conformance.kit.variations.transforms import Tensors, is_refused, outputs, vjp
 from conformance.kit.variations.ways import works_in_place
 
 WRITTEN = "it writes into the incoming gradients; see Function.backward.grads-untouched"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -41,17 +41,12 @@ def _base(world: World, dtype: torch.dtype = torch.float64, grad: bool = True) -
     return values.requires_grad_() * 1 if grad else values
 
 
-def _views(world: World) -> Iterator[tuple[str, torch.Tensor]]:
-    for name, view in {**VIEWS, "no view": PLAIN}.items():
-        yield name, view(_base(world))
-
-
 @clause("MakeViewlessTensor.forward.viewless")
 @cases(requires_grad=[True, False])
 def test_result_is_no_view(subject: Subject, world: World, requires_grad: bool) -> None:
     """The result has no _base, whatever view went in."""
-    for name, inp in _views(world):
-        result = subject(inp, requires_grad)
+    for name, view in {**VIEWS, "no view": PLAIN}.items():
+        result = subject(view(_base(world)), requires_grad)
         expect.that(result._base is None, f"_base of the result for an input: {name}", result._base, "None")
         expect.that(not result._is_view(), f"autograd's word on the result for an input: {name}", "a view", "no view")
 

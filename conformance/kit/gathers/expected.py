@@ -12,6 +12,7 @@ import torch.distributed as dist
 from conformance.kit import expect
 from conformance.kit.deviations import Deviation, NotApplicable, Unfit, need
 from conformance.kit.gathers.mistakes import Table, added_up, entry_mistakes, gradient_mistakes
+from conformance.kit.numerics.differences import central, shifted
 from conformance.kit.results import misshaped
 from conformance.kit.specs import Launch
 from conformance.kit.subject import Subject
@@ -197,7 +198,7 @@ def central_differences(world: World, loss: Callable[[torch.Tensor], torch.Tenso
     losses = [float(loss(moved).detach()) for moved in _moved(world, x)]
     shape = (world.size, world.size, x.numel(), 2)
     seen = torch.tensor(world.exchange(losses), dtype=torch.float64).reshape(shape)
-    slopes = (seen[..., 0] - seen[..., 1]) / (2 * STEP)
+    slopes = central(seen[..., 0], seen[..., 1], STEP)
     return [[slopes[s, r].reshape(x.shape).to(x.device) for r in range(world.size)] for s in range(world.size)]
 
 
@@ -205,10 +206,7 @@ def _moved(world: World, x: torch.Tensor) -> Iterator[torch.Tensor]:
     for rank in range(world.size):
         for element in range(x.numel()):
             for change in (STEP, -STEP):
-                moved = x.detach().clone()
-                if rank == world.rank:
-                    moved.view(-1)[element] += change
-                yield moved.requires_grad_(x.requires_grad)
+                yield shifted(x, element, change if rank == world.rank else 0.0)
 
 
 def need_jvp(subject: Subject) -> None:

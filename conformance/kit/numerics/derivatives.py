@@ -8,6 +8,7 @@ import torch
 
 from conformance.kit.calls import Run
 from conformance.kit.diagnosis import likely_cause
+from conformance.kit.numerics.differences import central
 from conformance.kit.numerics.nearby import typical
 from conformance.kit.numerics.slopes import Comparison, compare, epsilon, inner, paired, reach
 from conformance.kit.tensors import is_strided
@@ -66,7 +67,7 @@ def slopes_along(run: Run, several: Sequence[list[torch.Tensor]], at: int, direc
     length = float(direction.abs().max()) or 1.0
     step = epsilon([*run.outputs, value]) ** (1 / 3) * typical(value) / length
     ends = [_losses(several, outputs_at(run, at, value + sign * step * direction)) for sign in (1, -1)]
-    return ((one - other) / (2 * step) for one, other in zip(*ends, strict=True))
+    return (central(one, other, step) for one, other in zip(*ends, strict=True))
 
 
 def _losses(several: Sequence[list[torch.Tensor]], outputs: list[torch.Tensor]) -> list[float]:

@@ -1,17 +1,21 @@
-"""Central differences, and their extrapolation to a step of zero."""
+"""Central differences, and their extrapolation to a step of zero: every derivative by differences is made of these."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 
-Vector = torch.Tensor
+Number = TypeVar("Number", float, torch.Tensor)
 
 
-def central(function: Callable[[Vector], Vector], ahead: Vector, behind: Vector) -> Vector:
-    """Compute how much a function changes between two points on either side of a third."""
-    return function(ahead) - function(behind)
+def central(ahead: Number, behind: Number, step: Number | float) -> Number:
+    """Compute the slope between what a function gives a step ahead, and a step behind.
+
+    >>> central(1.01**2, 0.99**2, 0.01)
+    2.0
+    """
+    return (ahead - behind) / (2 * step)
 
 
 def extrapolated(rows: torch.Tensor, ratio: float, order: int) -> torch.Tensor:
@@ -20,7 +24,7 @@ def extrapolated(rows: torch.Tensor, ratio: float, order: int) -> torch.Tensor:
     The error of a central difference is a power series in the square of its step; each order takes one power away.
 
     >>> steps = torch.tensor([0.4, 0.2, 0.1], dtype=torch.float64)
-    >>> slopes = ((1 + steps).exp() - (1 - steps).exp()) / (2 * steps)
+    >>> slopes = central((1 + steps).exp(), (1 - steps).exp(), steps)
     >>> [f"{abs(float(extrapolated(slopes, 0.5, order)[-1]) / torch.e - 1):.0e}" for order in (0, 1, 2)]
     ['2e-03', '3e-06', '1e-08']
     """
@@ -28,3 +32,10 @@ def extrapolated(rows: torch.Tensor, ratio: float, order: int) -> torch.Tensor:
     for power in range(1, order + 1):
         rows = (rows[..., 1:] - square**power * rows[..., :-1]) / (1 - square**power)
     return rows
+
+
+def shifted(x: torch.Tensor, element: int, change: complex) -> torch.Tensor:
+    """A tensor with one element changed; it requires grad as before, as a Function may do otherwise without."""
+    moved = x.detach().clone(memory_format=torch.contiguous_format)
+    moved.view(-1)[element] += change
+    return moved.requires_grad_(x.requires_grad)

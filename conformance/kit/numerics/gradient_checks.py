@@ -58,7 +58,8 @@ def expect_derivative(
             slopes = _slopes(world, run, cotangents, at, gradients[at], is_derived)
             wrong = next((slope for slope in slopes if slope.verdict == "differs"), None)
             is_told = bool(wrong and is_explained)
-            if wrong and is_told and _is_shown_whole(world, point.values[at]):
+            is_small = point.values[at].numel() <= SHOWN_WHOLE and is_strided(point.values[at]) and world.size == 1
+            if wrong and is_told and is_small:
                 _same_gradient(world, run, cotangents, at, gradients[at], wrong)
             expect.that(
                 wrong is None,
@@ -142,10 +143,6 @@ def result_epsilon(world: World, run: Run) -> float:
 
 def _in_single(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.complex64 if tensor.dtype.is_complex else torch.float32).to(tensor.dtype)
-
-
-def _is_shown_whole(world: World, value: torch.Tensor) -> bool:
-    return value.numel() <= SHOWN_WHOLE and is_strided(value) and world.size == 1
 
 
 def _same_gradient(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from conformance.kit.numerics.differences import central
 from conformance.kit.tensors import differentiable, to_double
 from conformance.kit.world import World
 
@@ -132,7 +133,7 @@ def _is_lost_on_tiny_steps(world: World, loss: Loss, seen: Comparison) -> bool:
     if moved is None:
         return False
     (right, left), _ = _together(world, *moved)
-    return abs((right - left) / (2 * TINY) - seen.numeric) > 0.1 * abs(seen.analytic - seen.numeric)
+    return abs(central(right, left, TINY) - seen.numeric) > 0.1 * abs(seen.analytic - seen.numeric)
 
 
 def _judged(world: World, loss: Loss, slope: float, precision: float, shrink: float = 1.0) -> Comparison:
@@ -144,7 +145,7 @@ def _judged(world: World, loss: Loss, slope: float, precision: float, shrink: fl
     if far is None:
         return Comparison("unclear", slope)
     (right, left), _ = _together(world, *far)
-    value = (right - left) / (2 * step)
+    value = central(right, left, step)
     noise = ROUNDINGS * precision * weight / step
     near = noise + _curvature(precision) * max(abs(value), abs(slope))
     if not math.isfinite(value) or not math.isfinite(weight):
@@ -160,7 +161,7 @@ def _judged(world: World, loss: Loss, slope: float, precision: float, shrink: fl
     # A kink shows in what right and left say, a jump in what a long and a short step say; both bound the error.
     kinks = sum(world.exchange(_kinks(here, far, close, precision)))
     bend = max(abs(right - 2 * middle + left), kinks) / step
-    jump = abs((near_right - near_left) / step - value)
+    jump = abs(central(near_right, near_left, step / 2) - value)
     off = BENDS * bend + JUMPS * jump
     differs = abs(slope - value) > near + off if math.isfinite(slope) else off <= SMOOTH * (abs(value) + weight)
     verdict = "differs" if differs else "unclear"

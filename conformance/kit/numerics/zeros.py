@@ -11,6 +11,7 @@ import torch
 
 from conformance.kit.calls import Run
 from conformance.kit.numerics.derivatives import outputs_at
+from conformance.kit.numerics.differences import central, shifted
 from conformance.kit.numerics.nearby import typical
 from conformance.kit.numerics.slopes import GRADCHECK_ATOL, ROUNDINGS, paired, reach
 
@@ -90,12 +91,10 @@ def derivative_close_by(run: Run, cotangents: list[torch.Tensor], at: int, eleme
 def _slopes(
     run: Run, cotangents: list[torch.Tensor], at: int, element: int, eps: float, steps: Sequence[float] = STEPS
 ) -> list[_Slope]:
-    value = run.sample.values[at].detach().clone(memory_format=torch.contiguous_format)
+    value = run.sample.values[at].detach()
 
     def loss(step: float) -> torch.Tensor:
-        moved = value.clone()
-        moved.view(-1)[element] += step
-        return paired(cotangents, outputs_at(run, at, moved))
+        return paired(cotangents, outputs_at(run, at, shifted(value, element, step)))
 
     here, size = loss(0.0), typical(value)
     moves = (loss(BENDING[0] * size) != here) | (loss(-BENDING[0] * size) != here)
@@ -104,7 +103,7 @@ def _slopes(
         right, left = loss(step)[moves], loss(-step)[moves]
         noise = ROUNDINGS * eps * float(torch.cat([right, left, here[moves]]).square().sum().sqrt()) / step
         bend = float((right + left - 2 * here[moves]).abs().sum()) / step
-        found.append(_Slope(float((right - left).sum()) / (2 * step), bend, noise))
+        found.append(_Slope(float(central(right, left, step).sum()), bend, noise))
     return found
 
 

@@ -16,7 +16,7 @@ from conformance.kit.deviations import need
 from conformance.kit.gradients import leaf_gradients
 from conformance.kit.graph import functions_behind
 from conformance.kit.observation.ctx_tensors import tensors_on
-from conformance.kit.observation.witness import EARLY, Call, Step, Witness
+from conformance.kit.observation.witness import EARLY, Backward, Call, Jvp, Step, Witness
 from conformance.kit.observation.witnessing import witnessing
 from conformance.kit.subject import Subject
 from conformance.kit.variations.sizes import LONGER, resized
@@ -143,12 +143,38 @@ def steps(looks: list[Look], method: str) -> Iterator[tuple[Look, Call, Step]]:
                 yield look, call, step
 
 
+def named_calls(looks: list[Look], method: str = "") -> list[tuple[str, Call]]:
+    """Every call of a Function that was seen, with its name, or that of a method such as ``.jvp``, for messages."""
+    pairs = [(look.sample.label, call) for look in looks for call in look.witness.calls]
+    return [(f"{call.function.__name__}{method}, {label}", call) for label, call in pairs]
+
+
+def backwards(looks: list[Look]) -> list[tuple[str, Call, Backward]]:
+    """Every backward that was seen, with a name for messages and the call that it belongs to.
+
+    Raises:
+        NotApplicable: none was.
+    """
+    found = [(name, call, backward) for name, call in named_calls(looks, ".backward") for backward in call.backwards]
+    need(found, "no backward of a Function class was reached")
+    return found
+
+
+def jvps(looks: list[Look]) -> list[tuple[str, Call, Jvp]]:
+    """Every jvp that was seen, with a name for messages and the call that it belongs to.
+
+    Raises:
+        NotApplicable: none was.
+    """
+    found = [(name, call, jvp) for name, call in named_calls(looks, ".jvp") for jvp in call.jvps]
+    need(found, "its calls do not reach a jvp")
+    return found
+
+
 def early_phases(looks: list[Look], method: str) -> Iterator[tuple[str, list[str]]]:
     """Of each call of a Function: what it is, and from which phases before backward it calls a method of ctx."""
-    for look in looks:
-        for call in look.witness.calls:
-            early = [step.phase for step in call.of(method) if step.phase in EARLY]
-            yield f"calls of {method} in one call of {call.function.__name__}, {look.sample.label}", early
+    for name, call in named_calls(looks):
+        yield f"calls of {method} in one call of {name}", [s.phase for s in call.of(method) if s.phase in EARLY]
 
 
 def phases(looks: list[Look], method: str) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from conformance.kit.parameters import Refused, refused
-from conformance.kit.tensors import same_values
+from conformance.kit.tensors import many, same_values
 
 #: The methods of ctx, by the attribute that each one sets. Setting the attribute oneself counts as calling the method.
 METHODS = {
@@ -112,7 +112,7 @@ class Witness:
         found = []
         for call in self.calls:
             for backward in call.backwards:
-                values = backward.returned if isinstance(backward.returned, tuple) else (backward.returned,)
+                values = many(backward.returned)
                 places = [place for place, value in enumerate(call.inputs) if value is given]
                 found += [values[place] if place < len(values) else MISSING for place in places]
         return found

@@ -104,7 +104,7 @@ def _longest_straight(function: VectorFunction, seed: int) -> float | None:
         step = tolerances.LONGEST * 2.0**-power
         ahead, behind = (function.rounded(function.value + sign * step * direction) for sign in (1, -1))
         try:
-            slopes.append(central(function, ahead, behind) / (2 * step))
+            slopes.append(central(function(ahead), function(behind), step))
         except Exception:
             slopes.clear()
             continue
@@ -132,9 +132,9 @@ def _climbed(function: VectorFunction, ladder: _Ladder, seed: int, along: bool) 
         row = []
         for step in steps.tolist():
             ahead, behind = (function.rounded(x + sign * step * direction) for sign in (1, -1))
-            claimed = float((gradient * (ahead - behind)).sum())
-            row.append((claimed, float((g * central(function, ahead, behind)).sum())))
-        claims = numbers(row) / (2 * steps[:, None])
+            pairs = (gradient, central(ahead, behind, step)), (g, central(function(ahead), function(behind), step))
+            row.append([float((one * other).sum()) for one, other in pairs])
+        claims = numbers(row)
         scale = abs(float((gradient * direction).sum())) if is_along else float(gradient.norm())
         scale = scale or abs(float(claims[0, 1]))
         if scale == 0:  # nothing changes, as backward says

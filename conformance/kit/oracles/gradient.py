@@ -56,7 +56,7 @@ def is_negligible(function: VectorFunction, seed: int = 0) -> bool:
         g, step = function.rounded_cotangent(g), 0.1 * function.size
         ahead, behind = (function.rounded(function.value + sign * step * direction) for sign in (1, -1))
         claimed = float(function.gradient(function.value, g).norm()) * rms((ahead - behind) / 0.2)
-        seen = float((g * central(function, ahead, behind)).norm()) / 0.2
+        seen = float((g * central(function(ahead), function(behind), 0.1)).norm())
     except Exception:  # a step leads to where forward refuses the numbers
         return False
     size, reach = float((g * y).norm()), float(g.abs().sum()) * float((ahead - behind).abs().sum()) / 0.2

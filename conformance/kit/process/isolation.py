@@ -70,10 +70,6 @@ def _umask() -> int:
     return mask
 
 
-def _modes() -> tuple[int, int]:
-    return torch._C._len_torch_function_stack(), torch._C._len_torch_dispatch_stack()
-
-
 def _autocast() -> tuple[Any, ...]:
     devices = sorted({"cpu", "cuda", *seeds.devices_in_use()})
     modes = [(device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in devices]
@@ -128,19 +124,10 @@ SWITCHES: tuple[tuple[Callable[[], bool], Callable[[bool], object]], ...] = (
 )
 
 
-def _switches() -> tuple[bool, ...]:
-    return tuple(reading() for reading, _ in SWITCHES)
-
-
 def _number_errors() -> _InUse:
     """Read what NumPy does on overflow, division by zero and the like, which code often silences."""
     numpy = sys.modules.get("numpy")
     return _InUse(numpy.geterr() if numpy else {})
-
-
-def _print_options() -> dict[str, Any]:
-    """Read how tensors are printed: every message with a tensor depends on it."""
-    return dict(vars(torch._tensor_str.PRINT_OPTS))
 
 
 def _saved_tensor_hooks() -> tuple[bool, bool]:
@@ -191,15 +178,18 @@ FACTS: dict[str, Callable[[], Any]] = {
     "inference mode": torch.is_inference_mode_enabled,
     "anomaly mode": torch.is_anomaly_enabled,
     "deterministic algorithms": _deterministic,
-    "function and dispatch modes": _modes,
+    "function and dispatch modes": lambda: (
+        torch._C._len_torch_function_stack(),
+        torch._C._len_torch_dispatch_stack(),
+    ),
     "functorch levels": lambda: torch._C._functorch.get_dynamic_layer_stack_depth(),
     "forward-mode level": lambda: torch.autograd.forward_ad._current_level,
     "autocast": _autocast,
     "current device or stream": _current_devices,
     "saved-tensor hooks": _saved_tensor_hooks,
-    "switches of torch": _switches,
+    "switches of torch": lambda: tuple(reading() for reading, _ in SWITCHES),
     "matmul precision": lambda: (torch.get_float32_matmul_precision(), torch._C._get_cudnn_allow_tf32()),
-    "print options": _print_options,
+    "print options": lambda: dict(vars(torch._tensor_str.PRINT_OPTS)),
     "warning filters": _sweeping_filters,
     "number of threads": torch.get_num_threads,
     "default process group": lambda: id(distributed_c10d._get_default_group()) if dist.is_initialized() else None,

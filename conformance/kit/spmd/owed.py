@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import torch
 
 from conformance.core.signatures import Signature, Type
+from conformance.kit.numerics.differences import central, shifted
 from conformance.kit.tensors import differentiable, to_double
 from conformance.kit.typed_values import Ranks
 
@@ -202,7 +203,7 @@ def _moved(
                 for unit in _units(x):
                     for change in (step * unit, -step * unit):
                         moves = not alone[at] or mover == ranks.rank
-                        yield [*arguments[:at], _shifted(x, element, change if moves else 0.0), *arguments[at + 1 :]]
+                        yield [*arguments[:at], shifted(x, element, change if moves else 0.0), *arguments[at + 1 :]]
 
 
 def _slopes(
@@ -226,7 +227,7 @@ def _slopes(
         pairs = values[:, start : start + length, 0].reshape(ranks.size, movers, x.numel(), units, 2)
         start += length
         step = torch.tensor([steps[mover][at] for mover in range(movers)], dtype=torch.float64)
-        table = (pairs[..., 0] - pairs[..., 1]) / (2 * step.reshape(1, -1, 1, 1))
+        table = central(pairs[..., 0], pairs[..., 1], step.reshape(1, -1, 1, 1))
         whole = torch.view_as_complex(table.contiguous()) if units == 2 else table[..., 0]
         table = whole.transpose(0, 1).reshape(movers, ranks.size, *x.shape)
         found.append(Slopes(table, 4 * precision * size / float(step.min()), precision))
@@ -235,12 +236,6 @@ def _slopes(
 
 def _units(x: torch.Tensor) -> tuple[complex, ...]:
     return (1.0, 1.0j) if x.is_complex() else (1.0,)
-
-
-def _shifted(x: torch.Tensor, element: int, change: complex) -> torch.Tensor:
-    moved = x.detach().clone(memory_format=torch.contiguous_format)
-    moved.view(-1)[element] += change
-    return moved.requires_grad_(x.requires_grad)  # a Function may do otherwise where no gradient is needed
 
 
 def _read(tensor: torch.Tensor) -> torch.Tensor:

@@ -25,8 +25,6 @@ from conformance.kit.world import World
 
 #: A tensor of more elements is moved along this many random directions, not element by element.
 MANY, DIRECTIONS = 6, 4
-#: The number of directions if it is enough to know that something is wrong.
-TWO = 2
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ class TensorCall:
 
     def along_two(self) -> TensorCall:
         """The same call with each tensor moved along two directions: a fraction of the calls, and no element named."""
-        return replace(self, most=TWO, directions=TWO)
+        return replace(self, most=2, directions=2)
 
     def lengthened(self) -> TensorCall | None:
         """The call with over a thousand elements in the first tensor, and as many more rows in all with as many rows.
@@ -87,10 +85,8 @@ class TensorCall:
         rows, times = first.shape[:1], -(-LONG // first.numel())
         if not rows or times == 1:
             return None
-        longer = [
-            _repeated(value, times) if isinstance(value, torch.Tensor) and value.shape[:1] == rows else value
-            for value in self.values
-        ]
+        is_longer = [isinstance(value, torch.Tensor) and value.shape[:1] == rows for value in self.values]
+        longer = (_repeated(x, times) if grows else x for x, grows in zip(self.values, is_longer, strict=True))
         return replace(self, label=f"{self.label}, made longer", values=tuple(longer))
 
     def cut(self, size: int, new: int) -> TensorCall:
@@ -103,8 +99,7 @@ class TensorCall:
         found: list[Sequence[Any]] = []
         waiting = list(pytree.tree_unflatten(list(self.values), self.structure))
         while waiting:
-            part = waiting.pop()
-            if isinstance(part, list | tuple):
+            if isinstance(part := waiting.pop(), list | tuple):
                 found.append(part)
                 waiting += part
         return found
@@ -156,7 +151,7 @@ class TensorCall:
         return at in self.uneven or self.tensors[at].numel() > self.most
 
     def _steps(self, tensor: torch.Tensor) -> torch.Tensor:
-        return torch.zeros(self.directions, dtype=tensor.dtype, device=tensor.device)
+        return tensor.new_zeros(self.directions)
 
     def shrunk(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return what to differentiate by in place of a tensor: itself, or, if large, steps along some directions."""
@@ -203,25 +198,25 @@ class TensorCall:
         assert self.subject.formula is not None
         given = [x.detach().requires_grad_(own.requires_grad) for x, own in zip(tensors, self.tensors, strict=True)]
         exact = [self._converted(at, x) for at, x in enumerate(given)]
-        values = list(self.values)
-        for at, tensor in zip(self.places, exact, strict=True):
-            values[at] = tensor.detach().requires_grad_(tensor.requires_grad)
-        args = placed(tuple(pytree.tree_unflatten(values, self.structure)), group)
+        values = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in exact]
+        args = self._arguments(values, group)
         said = asked(self.subject.formula, args, tuple(None if g is None else g.clone() for g in cotangents))
         found: list[torch.Tensor | None] = [None] * len(given)
         for index, arg in enumerate(args):
-            for at, place in enumerate(self.places):
-                if values[place] is arg and exact[at].requires_grad:  # autograd does not look into containers
+            for at, tensor in enumerate(values):
+                if tensor is arg and exact[at].requires_grad:  # autograd does not look into containers
                     gradient = _gradient(said[index] if index < len(said) else None, exact[at], f"argument {at}")
                     (found[at],) = torch.autograd.grad(exact[at], given[at], gradient)
         return found
 
+    def _arguments(self, tensors: Sequence[torch.Tensor], group: Any) -> tuple[Any, ...]:
+        """The arguments in a group, with other tensors."""
+        values = {**dict(enumerate(self.values)), **dict(zip(self.places, tensors, strict=True))}
+        return placed(tuple(pytree.tree_unflatten(list(values.values()), self.structure)), group)
+
     def called(self, tensors: Sequence[torch.Tensor], group: Any) -> list[torch.Tensor]:
         """Call the subject with other tensors; the tensors of its result."""
-        values = list(self.values)
-        for at, tensor in zip(self.places, tensors, strict=True):
-            values[at] = tensor
-        args = placed(tuple(pytree.tree_unflatten(values, self.structure)), group)
+        args = self._arguments(tensors, group)
         seeds.seed(0)
         return [leaf for leaf in pytree.tree_leaves(self.subject(*args)) if isinstance(leaf, torch.Tensor)]
 

@@ -69,13 +69,10 @@ class Batch:
         extra: Sequence[torch.Tensor] = (),
         randomness: str = "error",
     ) -> Any:
-        """Run ``function`` under torch.vmap, with the tensors of one sample by position.
+        """Run ``function`` under torch.vmap, with the tensors of one sample by position, and its part of ``extra``.
 
-        Args:
-            function: what to run; it gets the sample's part of ``extra`` as further arguments.
-            whole: other tensors than :attr:`whole`, such as leaves of a graph.
-            extra: further tensors, mapped along their first dimension.
-            randomness: the option of torch.vmap.
+        ``whole`` has other tensors than :attr:`whole`, such as leaves of a graph; ``extra`` is mapped along its first
+        dimension.
         """
         values = self.whole if whole is None else whole
 
@@ -95,11 +92,7 @@ class Batch:
 def batches(subject: Subject, world: World, few: bool = False, any_out_dims: bool = False) -> Iterator[Batch]:
     """Make batches over different in_dims for every sample, without those that the class refuses.
 
-    Args:
-        subject: whose samples they are.
-        world: the ranks.
-        few: whether fewer in_dims will do.
-        any_out_dims: whether to continue if out_dims declare a mapped output as not mapped.
+    A ``few`` in_dims, or many; with ``any_out_dims`` also if out_dims declare a mapped output as not mapped.
 
     Raises:
         NotApplicable: the class does not support torch.vmap, or nothing can be compared.
@@ -126,8 +119,7 @@ def batches(subject: Subject, world: World, few: bool = False, any_out_dims: boo
 
 
 def _tried(number: int, made: Batch, world: World) -> str:
-    """Say what is wrong with a batch on any rank: there is no rule for it, which is allowed, or samples get the whole
-    batch."""
+    """Say what is wrong with a batch on any rank: no rule for it, which is allowed, or samples get the whole batch."""
 
     def tried() -> str:
         try:
@@ -137,9 +129,8 @@ def _tried(number: int, made: Batch, world: World) -> str:
         except Exception:  # a test will meet it
             return ""
 
-    found: list[str] = world.once(
-        ("tried under vmap", number, tuple(made.in_dims.items())), lambda: world.exchange(tried())
-    )
+    key = ("tried under vmap", number, tuple(made.in_dims.items()))
+    found: list[str] = world.once(key, lambda: world.exchange(tried()))
     return max(found, key=("", WHOLE, NO_RULE).index)
 
 
@@ -194,9 +185,7 @@ def draws_numbers(sample: SampleCall) -> bool:
 def choices(sample: SampleCall) -> list[InDims]:
     """Choose in_dims to try: all or, if these are too many, some, with every dimension of every tensor."""
     changed = _changed(sample)
-    options = {
-        at: [*range(tensor.dim() + 1), *([] if at in changed else [None])] for at, tensor in tensors(sample).items()
-    }
+    options = {at: [*range(x.dim() + 1), *([] if at in changed else [None])] for at, x in tensors(sample).items()}
     if prod(map(len, options.values())) <= CHOICES + 1:
         chosen = list(product(*options.values()))
     else:
@@ -204,10 +193,8 @@ def choices(sample: SampleCall) -> list[InDims]:
         longest = max(map(len, options.values()))
         chosen = [tuple(option[turn % len(option)] for option in options.values()) for turn in range(longest)]
         chosen += [tuple(map(draw, options.values())) for _ in range(CHOICES - longest)]
-    found = [
-        {at: dim for at, dim in zip(options, dims, strict=True) if dim is not None} for dims in dict.fromkeys(chosen)
-    ]
-    return [in_dims for in_dims in found if in_dims]
+    pairs = [zip(options, dims, strict=True) for dims in dict.fromkeys(chosen)]
+    return list(filter(None, ({at: dim for at, dim in each if dim is not None} for each in pairs)))
 
 
 def _changed(sample: SampleCall) -> set[int]:
@@ -270,11 +257,9 @@ class Comparison:
     def _is_right_without_losses(self) -> bool:
         subject = self.batch.sample.subject
         more = with_mapped_outputs(without_nesting(subject))
-        return any(map(self._is_right_with, (without_losses(subject), without_losses(more))))
+        return any(map(self._is_right_with, filter(None, map(without_losses, (subject, more)))))
 
-    def _is_right_with(self, spared: Subject | None) -> bool:
-        if spared is None:
-            return False
+    def _is_right_with(self, spared: Subject) -> bool:
         batch = replace(self.batch, sample=replace(self.batch.sample, subject=spared))
         try:
             expect_batch(self.compute(batch), self.expected, self.what, batch.precision)
@@ -284,11 +269,7 @@ class Comparison:
 
 
 def expect_batches(comparisons: Sequence[Comparison]) -> None:
-    """Assert that every batch gives what its samples give.
-
-    Raises:
-        NotApplicable: PyTorch's generated rule cannot compute some of them, and all others are right.
-    """
+    """Assert that batches give what their samples give, but for those that PyTorch's generated rule cannot compute."""
     found = [(comparison, comparison.attempt()) for comparison in comparisons]
     for comparison, actual in found:
         if actual is not None:
@@ -303,7 +284,8 @@ def expect_batch(
     expect.that(len(actual) == len(expected[0]), f"{what}: how many tensors", len(actual), len(expected[0]))
     for place, whole in enumerate(actual):
         right = torch.stack([sample[place] for sample in expected])
-        near = _near(right)
+        # A batch may be added up in another order than a sample.
+        near = float(torch.finfo(right.dtype).eps ** 0.6) if differentiable(right) else 0.0
         largest = float(right.abs().max()) if near and right.numel() else 0.0
         expect.close(
             whole,
@@ -314,8 +296,3 @@ def expect_batch(
             precision=precision,
             alternatives={"every sample got what belongs to sample 0": right[:1].expand_as(right)},
         )
-
-
-def _near(tensor: torch.Tensor) -> float:
-    # A batch may be added up in another order than a sample.
-    return float(torch.finfo(tensor.dtype).eps ** 0.6) if differentiable(tensor) else 0.0

@@ -13,7 +13,6 @@ from typing import TypeVar
 
 import torch
 
-from conformance.kit import seeds
 from conformance.kit.calls import Run, SampleCall, differentiated, in_double
 from conformance.kit.deviations import need
 from conformance.kit.modes import DrawingMode
@@ -188,11 +187,6 @@ def draws(sample: SampleCall, world: World) -> bool:
         a.shape == b.shape and _gap(a, b) == 0 for a, b in zip(one, other, strict=True)
     )
     return any(world.exchange(not alike))
-
-
-def holds_generator(sample: SampleCall) -> bool:
-    """Whether the caller holds a generator that a call may draw from: its state is the caller's affair."""
-    return any(map(seeds.is_generator, sample.values)) or bool(seeds.held(sample.holders))
 
 
 def draws_by_any_seed(sample: SampleCall, world: World) -> bool:

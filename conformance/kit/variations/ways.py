@@ -9,7 +9,9 @@ from typing import Any
 
 import torch
 
+from conformance.kit import seeds
 from conformance.kit.calls import SampleCall
+from conformance.kit.deviations import need
 from conformance.kit.tensors import same_values
 from conformance.kit.world import World
 
@@ -36,3 +38,13 @@ def works_in_place(sample: SampleCall, world: World) -> bool:
     pairs = zip(sample.values, sample.run().values, strict=True)
     changed = any(isinstance(old, torch.Tensor) and not same_values(old.detach(), new) for old, new in pairs)
     return any(world.exchange(changed))
+
+
+def need_repeatable(sample: SampleCall, world: World) -> None:
+    """End the test as not applicable unless a call can be made again as it was.
+
+    Raises:
+        NotApplicable: it works in place, or draws from a generator that its caller holds.
+    """
+    holds_generator = any(map(seeds.is_generator, sample.values)) or bool(seeds.held(sample.holders))
+    need(not (holds_generator or works_in_place(sample, world)), "it works in place or has a generator")
