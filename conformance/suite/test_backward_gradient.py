@@ -12,8 +12,12 @@ from conformance.kit.deviations import need
 from conformance.kit.gradients import grads_kept
 from conformance.kit.marks import cases, clause
 from conformance.kit.numerics.formula import declared_gradients
-from conformance.kit.numerics.gradient_checks import SINGLE, expect_derivative, gradients_of
-from conformance.kit.numerics.own_parameters import expect_derivative_of_parameters
+from conformance.kit.numerics.gradient_checks import (
+    SINGLE,
+    expect_derivative,
+    expect_derivative_of_parameters,
+    gradients_of,
+)
 from conformance.kit.numerics.precision import working_epsilon
 from conformance.kit.numerics.slopes import epsilon
 from conformance.kit.observation.returned import explained

@@ -10,12 +10,12 @@ import torch.distributed as dist
 
 from conformance.kit import expect
 from conformance.kit.calls import Run, SampleCall
-from conformance.kit.deviations import Deviation, need
+from conformance.kit.deviations import Deviation
 from conformance.kit.marks import clause
 from conformance.kit.observation.collectives import unseen_change
-from conformance.kit.observation.looks import Look, early_phases, look_at, phases, steps
+from conformance.kit.observation.looks import Look, expect_early, expect_once, look_at, looks_with, steps
 from conformance.kit.observation.overlap import calls_without_overlap
-from conformance.kit.observation.witness import EARLY, LAST_COUNTS, TOO_LATE, Call
+from conformance.kit.observation.witness import EARLY, Call
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import is_strided
 from conformance.kit.world import World
@@ -28,30 +28,19 @@ GENERATED = "torch._library.autograd"
 @clause("Function.mark_dirty.once")
 def test_mark_dirty_is_called_once(subject: Subject, world: World) -> None:
     """A call calls mark_dirty at most once, and from forward or setup_context."""
-    looks = look_at(subject, world, everything=True)
-    need(any(steps(looks, "mark_dirty")), "mark_dirty is not called")
-    for what, early in early_phases(looks, "mark_dirty"):
-        expect.that(len(early) <= 1, what, f"{len(early)}, from {', '.join(early)}", "at most 1", LAST_COUNTS)
-    for what, phase in phases(looks, "mark_dirty"):
-        expect.that(phase in EARLY, what, phase, "forward or setup_context", TOO_LATE)
+    looks = looks_with("mark_dirty", subject, world)
+    expect_once(looks, "mark_dirty")
+    expect_early(looks, "mark_dirty")
 
 
 @clause("Function.mark_dirty.only-inputs")
 def test_only_inputs_are_marked_dirty_and_all_are_returned(subject: Subject, world: World) -> None:
     """Every argument of mark_dirty is an input of forward, and forward returns it."""
-    looks = look_at(subject, world, everything=True)
-    need(any(steps(looks, "mark_dirty")), "mark_dirty is not called")
-    early = [(look, call, step) for look, call, step in steps(looks, "mark_dirty") if step.phase in EARLY]
-    for look, call, step in early:
-        for index, value in enumerate(step.given):
-            name = f"argument {index} of mark_dirty, {call.function.__name__}, {look.sample.label}"
-            expect.that(_among(value, call.inputs), f"{name}: an input of forward", value, "one of the inputs")
-            expect.that(
-                _among(value, _outputs(call.output)),
-                f"{name}: is returned",
-                "not among the outputs",
-                "returned as it is",
-            )
+    for name, call, step in steps(looks_with("mark_dirty", subject, world), "mark_dirty"):
+        for index, value in enumerate(step.given if step.phase in EARLY else ()):
+            what, is_returned = f"argument {index} of mark_dirty, {name}", _among(value, _outputs(call.output))
+            expect.that(_among(value, call.inputs), f"{what}: an input of forward", value, "one of the inputs")
+            expect.that(is_returned, f"{what}: is returned", "not among the outputs", "returned as it is")
 
 
 @clause("Function.mark_dirty.complete")
@@ -99,27 +88,21 @@ def _changed_by_themselves(looks: list[Look], world: World) -> set[tuple[str, in
 @clause("Function.mark_non_differentiable.once")
 def test_mark_non_differentiable_is_called_once(subject: Subject, world: World) -> None:
     """A call calls mark_non_differentiable at most once, and from forward or setup_context."""
-    looks = look_at(subject, world, everything=True)
-    need(any(steps(looks, "mark_non_differentiable")), "mark_non_differentiable is not called")
-    for what, early in early_phases(looks, "mark_non_differentiable"):
-        expect.that(len(early) <= 1, what, f"{len(early)}, from {', '.join(early)}", "at most 1", LAST_COUNTS)
-    for what, phase in phases(looks, "mark_non_differentiable"):
-        expect.that(phase in EARLY, what, phase, "forward or setup_context", TOO_LATE)
+    looks = looks_with("mark_non_differentiable", subject, world)
+    expect_once(looks, "mark_non_differentiable")
+    expect_early(looks, "mark_non_differentiable")
 
 
 @clause("Function.mark_non_differentiable.only-outputs")
 def test_only_outputs_are_marked_non_differentiable(subject: Subject, world: World) -> None:
     """Every argument of mark_non_differentiable is a tensor that forward returns."""
-    looks = look_at(subject, world, everything=True)
-    need(any(steps(looks, "mark_non_differentiable")), "mark_non_differentiable is not called")
-    early = [(look, call, step) for look, call, step in steps(looks, "mark_non_differentiable") if step.phase in EARLY]
-    for look, call, step in early:
-        for index, value in enumerate(step.given):
-            name = f"argument {index} of mark_non_differentiable, {call.function.__name__}, {look.sample.label}"
-            expect.that(isinstance(value, torch.Tensor), f"{name}: a tensor", value, "a tensor")
+    for name, call, step in steps(looks_with("mark_non_differentiable", subject, world), "mark_non_differentiable"):
+        for index, value in enumerate(step.given if step.phase in EARLY else ()):
+            what = f"argument {index} of mark_non_differentiable, {name}"
+            expect.that(isinstance(value, torch.Tensor), f"{what}: a tensor", value, "a tensor")
             expect.that(
                 _among(value, _outputs(call.output)),
-                f"{name}: an output",
+                f"{what}: an output",
                 f"{expect.shown(value)}, {'an input' if _among(value, call.inputs) else 'which is not returned'}",
                 "one of the outputs",
             )
@@ -128,10 +111,7 @@ def test_only_outputs_are_marked_non_differentiable(subject: Subject, world: Wor
 @clause("Function.set_materialize_grads.where")
 def test_set_materialize_grads_is_called_early(subject: Subject, world: World) -> None:
     """set_materialize_grads is called from forward or setup_context, not from backward, jvp or outside."""
-    looks = look_at(subject, world, everything=True)
-    need(any(steps(looks, "set_materialize_grads")), "set_materialize_grads is not called")
-    for what, phase in phases(looks, "set_materialize_grads"):
-        expect.that(phase in EARLY, what, phase, "forward or setup_context", TOO_LATE)
+    expect_early(looks_with("set_materialize_grads", subject, world), "set_materialize_grads")
 
 
 def _called_again(look: Look) -> tuple[str, str]:

@@ -12,9 +12,8 @@ from conformance.kit.deviations import need
 from conformance.kit.graph import contexts_behind
 from conformance.kit.marks import clause
 from conformance.kit.observation.ctx_tensors import tensors_on
-from conformance.kit.observation.looks import early_phases, look_at, phases, steps
+from conformance.kit.observation.looks import expect_early, expect_once, look_at, looks_with, steps
 from conformance.kit.observation.offload import offloaded
-from conformance.kit.observation.witness import EARLY, LAST_COUNTS, TOO_LATE
 from conformance.kit.probe import Probe
 from conformance.kit.subject import Subject
 from conformance.kit.tensors import same_values
@@ -27,29 +26,24 @@ TRANSFORMS = "don't yet support saved tensor hooks"
 @clause("Function.save_for_backward.once")
 def test_save_for_backward_is_called_once(subject: Subject, world: World) -> None:
     """A call of forward calls save_for_backward at most once."""
-    looks = look_at(subject, world)
-    for what, early in early_phases(looks, "save_for_backward"):
-        expect.that(len(early) <= 1, what, f"{len(early)}, from {', '.join(early)}", "at most 1", LAST_COUNTS)
+    expect_once(look_at(subject, world), "save_for_backward")
 
 
 @clause("Function.save_for_backward.where")
 def test_save_for_backward_is_called_early(subject: Subject, world: World) -> None:
     """save_for_backward is called from forward or setup_context, not from backward, jvp or outside."""
-    looks = look_at(subject, world, everything=True)
-    for what, phase in phases(looks, "save_for_backward"):
-        expect.that(phase in EARLY, what, phase, "forward or setup_context", TOO_LATE)
+    expect_early(look_at(subject, world, everything=True), "save_for_backward")
 
 
 @clause("Function.save_for_backward.only-tensors")
 def test_only_tensors_are_saved(subject: Subject, world: World) -> None:
     """Every argument of save_for_backward is a tensor or None, whether or not a gradient is needed."""
-    looks = look_at(subject, world, everything=True)
-    for look, call, step in steps(looks, "save_for_backward"):
+    for name, _, step in steps(look_at(subject, world, everything=True), "save_for_backward"):
         given = step.given if isinstance(step.given, tuple | list) else (step.given,)
         for index, value in enumerate(given):
             expect.that(
                 value is None or isinstance(value, torch.Tensor),
-                f"argument {index} of save_for_backward, {call.function.__name__}, {look.sample.label}",
+                f"argument {index} of save_for_backward, {name}",
                 f"{type(value).__name__} {expect.shown(value)}",
                 "a tensor or None",
                 "a non-tensor belongs on ctx as an attribute",
@@ -109,16 +103,10 @@ def _kept_on_ctx(run: Run) -> list[str]:
 @clause("Function.save_for_forward.once")
 def test_save_for_forward_is_called_once(subject: Subject, world: World) -> None:
     """A call of forward calls save_for_forward at most once."""
-    looks = look_at(subject, world, everything=True)
-    need(any(steps(looks, "save_for_forward")), "save_for_forward is not called")
-    for what, early in early_phases(looks, "save_for_forward"):
-        expect.that(len(early) <= 1, what, f"{len(early)}, from {', '.join(early)}", "at most 1", LAST_COUNTS)
+    expect_once(looks_with("save_for_forward", subject, world), "save_for_forward")
 
 
 @clause("Function.save_for_forward.where")
 def test_save_for_forward_is_called_early(subject: Subject, world: World) -> None:
     """save_for_forward is called from forward or setup_context, not from backward, jvp or outside."""
-    looks = look_at(subject, world, everything=True)
-    need(any(steps(looks, "save_for_forward")), "save_for_forward is not called")
-    for what, phase in phases(looks, "save_for_forward"):
-        expect.that(phase in EARLY, what, phase, "forward or setup_context", TOO_LATE)
+    expect_early(looks_with("save_for_forward", subject, world), "save_for_forward")

@@ -20,9 +20,21 @@ _IGNORED = "the incoming gradient of output {} is ignored"
 
 
 def outputs_at(run: Run, at: int, value: torch.Tensor) -> list[torch.Tensor]:
-    """Compute the outputs for another value of one input, which needs a gradient as in the call."""
-    tensors = run.sample.having({at: value}).run(needed=run.leaves).tensors
-    return [tensors[place] for place in run.places]
+    """Compute the outputs for another value of one input, which needs a gradient as in the call.
+
+    A parameter of a module that is an argument too is changed in place, and put back.
+    """
+    if at not in run.sample.of_modules:
+        tensors = run.sample.having({at: value}).run(needed=run.leaves).tensors
+        return [tensors[place] for place in run.places]
+    parameter = run.sample.values[at].detach()
+    kept = parameter.clone()
+    try:
+        parameter.copy_(value)
+        tensors = run.sample.run().tensors
+        return [tensors[place] for place in run.places]
+    finally:
+        parameter.copy_(kept)
 
 
 def slope_along(

@@ -11,6 +11,7 @@ from conformance.kit import expect
 from conformance.kit.calls import Run, SampleCall, differentiate
 from conformance.kit.deviations import Deviation
 from conformance.kit.diagnosis import likely_cause
+from conformance.kit.gradients import grads_kept
 from conformance.kit.numerics.derivatives import (
     by_differences,
     by_outputs,
@@ -73,6 +74,37 @@ def expect_derivative(
                 unclear.append(at)
         if not unclear:
             break
+    return told
+
+
+def expect_derivative_of_parameters(sample: SampleCall, world: World) -> dict[int, bool]:
+    """Expect the same of the parameters of a module that are arguments beside it; for each, whether differences could
+    tell.
+
+    They say nothing of one without a gradient: backward may add it to ``grad`` itself.
+    """
+    told = dict.fromkeys(sample.of_modules, False)
+    if not told:
+        return told
+    run = sample.run()
+    cotangents = run.cotangents(world)
+    own = replace(run, leaves={at: run.values[at] for at in told})
+    with grads_kept(own.leaves.values()):
+        gradients = dict(zip(told, own.gradients(cotangents), strict=True))
+    for at in (at for at, gradient in gradients.items() if gradient is not None):
+        eps, along = (
+            max(result_epsilon(world, run), epsilon([run.values[at]])),
+            directions(world, run.values[at].detach()),
+        )
+        slopes = [slope_along(world, own, cotangents, at, gradients[at], each, eps) for each in along]
+        wrong = next((slope for slope in slopes if slope.verdict == "differs"), None)
+        expect.that(
+            wrong is None,
+            f"derivative of the loss along a random direction of {sample.name(at)}, which belongs to a module",
+            wrong and f"{wrong.analytic:.9g} by backward",
+            wrong and f"{wrong.by_differences}, by differences of forward",
+        )
+        told[at] = any(slope.verdict == "agrees" for slope in slopes)
     return told
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,13 +10,13 @@ import torch
 from torch.autograd import forward_ad
 from torch.utils import _pytree as pytree
 
-from conformance.kit import seeds
+from conformance.kit import expect, seeds
 from conformance.kit.calls import Run, SampleCall, every_sample
 from conformance.kit.deviations import need
 from conformance.kit.gradients import leaf_gradients
 from conformance.kit.graph import functions_behind
 from conformance.kit.observation.ctx_tensors import tensors_on
-from conformance.kit.observation.witness import EARLY, Backward, Call, Jvp, Step, Witness
+from conformance.kit.observation.witness import EARLY, LAST_COUNTS, TOO_LATE, Backward, Call, Jvp, Step, Witness
 from conformance.kit.observation.witnessing import witnessing
 from conformance.kit.subject import Subject
 from conformance.kit.variations.sizes import LONGER, resized
@@ -135,12 +135,16 @@ def _derived_from(samples: list[SampleCall], world: World) -> list[SampleCall]:
     return [*(replace(sample, label=label) for sample, label in converted if sample is not None), *filter(None, longer)]
 
 
-def steps(looks: list[Look], method: str) -> Iterator[tuple[Look, Call, Step]]:
-    """Every call of one method of ctx that was seen."""
-    for look in looks:
-        for call in look.witness.calls:
-            for step in call.of(method):
-                yield look, call, step
+def steps(looks: list[Look], method: str) -> list[tuple[str, Call, Step]]:
+    """Every call of one method of ctx that was seen, with a name for messages."""
+    return [(name, call, step) for name, call in named_calls(looks) for step in call.of(method)]
+
+
+def looks_with(method: str, subject: Subject, world: World) -> list[Look]:
+    """Look at everything; not applicable unless a method of ctx is called."""
+    looks = look_at(subject, world, everything=True)
+    need(steps(looks, method), f"{method} is not called")
+    return looks
 
 
 def named_calls(looks: list[Look], method: str = "") -> list[tuple[str, Call]]:
@@ -171,16 +175,19 @@ def jvps(looks: list[Look]) -> list[tuple[str, Call, Jvp]]:
     return found
 
 
-def early_phases(looks: list[Look], method: str) -> Iterator[tuple[str, list[str]]]:
-    """Of each call of a Function: what it is, and from which phases before backward it calls a method of ctx."""
+def expect_once(looks: list[Look], method: str) -> None:
+    """Expect each call of a Function to call a method of ctx at most once before backward."""
     for name, call in named_calls(looks):
-        yield f"calls of {method} in one call of {name}", [s.phase for s in call.of(method) if s.phase in EARLY]
+        early = [step.phase for step in call.of(method) if step.phase in EARLY]
+        told = f"{len(early)}, from {', '.join(early)}"
+        expect.that(len(early) <= 1, f"calls of {method} in one call of {name}", told, "at most 1", LAST_COUNTS)
 
 
-def phases(looks: list[Look], method: str) -> Iterator[tuple[str, str]]:
-    """Of each call of a method of ctx: what it is, and from which phase it comes."""
-    for look, call, step in steps(looks, method):
-        yield f"where {call.function.__name__} calls {method}, {look.sample.label}", step.phase
+def expect_early(looks: list[Look], method: str) -> None:
+    """Expect a method of ctx to be called by forward or setup_context alone."""
+    for name, _, step in steps(looks, method):
+        is_early, where = step.phase in EARLY, f"where {method} is called, {name}"
+        expect.that(is_early, where, step.phase, "forward or setup_context", TOO_LATE)
 
 
 def function_classes(subject: Subject, call: Callable[[], Any]) -> tuple[type, ...]:
