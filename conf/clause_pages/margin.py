@@ -12,7 +12,7 @@ from typing import Any
 from docutils import nodes
 
 from clause_pages.record import ENGINE, ROOT, Record
-from clause_pages.suite import BROKEN, VERDICTS, SuiteTest
+from clause_pages.suite import BROKEN, VERDICTS, SuiteTest, deciders
 from clause_pages.template import render
 
 #: A change of it makes the pages anew, as any file of the site's own does.
@@ -32,7 +32,7 @@ def facts(record: Record, identifier: str) -> dict[str, Any]:
     return {
         "reference": reference,
         "reference_words": _WORDS.get(reference, f"broken ({reference})"),
-        "tests": [(test, _source(test)) for test in record.tests.get(identifier, ())],
+        "tests": [(test, _source(test), _modules(test)) for test in record.tests.get(identifier, ())],
         "bugs": record.bugs_of.get(identifier, ()),
         "kept": published.count("pass"),
         "broken": sum(verdict in BROKEN for verdict in published),
@@ -50,6 +50,11 @@ def fixes() -> Mapping[str, Mapping[str, str]]:
 
 def _source(test: SuiteTest) -> str:
     return f"source/{test.file.relative_to(ROOT).as_posix()}.html#L-{test.line}"
+
+
+def _modules(test: SuiteTest) -> list[str]:
+    """The modules of the kit that decide it, without the name of the package."""
+    return [module.removeprefix("conformance.") for module in deciders(test)]
 
 
 def _environments(record: Record, identifier: str) -> Iterator[tuple[str, Sequence[str], Sequence[str]]]:

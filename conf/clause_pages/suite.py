@@ -7,6 +7,7 @@ from conformance.cli.listing import as_data
 from conformance.core import catalog, clauses, errors
 from conformance.core.catalog import SuiteError, SuiteTest
 from conformance.core.clauses import LEVELS, PARTIES, Clause, ClauseError
+from conformance.core.deciders import deciders
 from conformance.core.outcomes import BROKEN
 from conformance.core.sources import Source, by_words
 from conformance.report.badge import badge_of
@@ -29,6 +30,7 @@ __all__ = [
     "catalog",
     "clauses",
     "cli",
+    "deciders",
     "errors",
     "page_of",
 ]

@@ -117,7 +117,7 @@ def _cell(kind: Kind, size: tuple[int, int], dtype: str, goal: float, runs: int)
     def refuses(wrong: Wrong) -> bool:
         return _gradcheck(kind, dtype, wrong)
 
-    right = [judged(kind, size, dtype, _times(1.0), seed) for seed in range(runs)]
+    right = [judged(kind, size, dtype, times(1.0), seed) for seed in range(runs)]
     return Cell(
         kind.name,
         size,
@@ -127,7 +127,7 @@ def _cell(kind: Kind, size: tuple[int, int], dtype: str, goal: float, runs: int)
         found=_smallest(differs),
         missed=tuple(name for name, wrong in SHAPES.items() if not differs(wrong)),
         accused=sum(one.verdict == "differs" for one in right),
-        gradcheck=None if size != SMALL or refuses(_times(1.0)) else _smallest(refuses),
+        gradcheck=None if size != SMALL or refuses(times(1.0)) else _smallest(refuses),
     )
 
 
@@ -135,13 +135,14 @@ def _smallest(finds: Callable[[Wrong], bool]) -> float | None:
     """The smallest error of the whole gradient that is found together with all larger ones."""
     smallest = None
     for factor in FACTORS:
-        if not finds(_times(1 + factor)):
+        if not finds(times(1 + factor)):
             break
         smallest = factor
     return smallest
 
 
-def _times(factor: float) -> Wrong:
+def times(factor: float) -> Wrong:
+    """Make a gradient so many times as large."""
     return lambda gradient: gradient * factor
 
 

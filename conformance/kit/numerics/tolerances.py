@@ -13,14 +13,15 @@ SINGLE, HALF, BFLOAT = (float(torch.finfo(dtype).eps) for dtype in (torch.float3
 
 #: Differences within this many standard deviations of noise are ignored. Derived: one in two million if it is normal.
 SIGMAS = 5.0
-#: The same if they are estimated from only three draws: one in a thousand. Derived.
+#: The same if they are estimated from only three draws: one in a thousand by Student's t. Derived.
 SIGMAS_OF_FEW = 30.0
 #: Differences with a coarser resolution do not judge: they see a kink or a jump. Calibrated.
 COARSEST_ACCUSER = 0.1
 #: How many times the drift between steps counts as nothing: kinks fall with the step, not with its square. Calibrated.
 DRIFTS = 4.0
-#: Machine epsilons within which sums, and multiples, of what goes in are those of what comes out. Calibrated.
-ADDITIVE, HOMOGENEOUS = 16.0, 2.0
+#: Machine epsilons within which sums and multiples of what goes in are those of what comes out; beyond them the adjoint
+#: identity is not tried. How far they are off counts as its noise. Effort.
+LINEAR = 16.0
 #: The standard deviation of one rounding, in machine epsilons. Derived: 1/sqrt(12), rounded up.
 ROUNDED = 0.3
 #: The finest resolution: double precision rounds too. Calibrated.

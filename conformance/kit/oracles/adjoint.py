@@ -61,10 +61,10 @@ def _products(function: VectorFunction, at_zero: Vector, generator: torch.Genera
     left = across - ahead - beside + y
     whole, quarter = (function(function.rounded(c * u)) - at_zero for c in (1.0, 0.25))
     scaled = [(c, function(function.rounded(c * x)) - at_zero, y - at_zero) for c in (4.0, 0.25, -1.0)]
-    rough = rms(left) / (tolerances.ADDITIVE * max(map(rms, (across, ahead, beside, y))) or 1.0)
+    rough = rms(left) / (tolerances.LINEAR * max(map(rms, (across, ahead, beside, y))) or 1.0)
     for c, actual, change in (*scaled, (0.25, quarter, whole)):
         size = rms(actual) + rms(c * change) + rms(at_zero) * max(1.0, c)
-        rough = max(rough, rms(actual - c * change) / (tolerances.HOMOGENEOUS * size or 1.0))
+        rough = max(rough, rms(actual - c * change) / (tolerances.LINEAR * size or 1.0))
     eps = next((eps for eps in INSIDE if max(eps, function.epsilon) >= rough), None)
     if eps is None:
         return []
