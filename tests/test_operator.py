@@ -115,3 +115,6 @@ def test_check_of_an_operator_says_how_to_get_it_where_it_is_not(monkeypatch):
     monkeypatch.setattr(sys, "path", without)
     with pytest.warns(UserWarning, match="kept is an operator: pip install autograd-conformance-operator"):
         check(kept, SAMPLE, only="Function.forward.deterministic")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # once is enough
+        check(kept, SAMPLE, only="Function.forward.deterministic")

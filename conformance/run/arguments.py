@@ -6,6 +6,7 @@ import difflib
 import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from conformance.core.clauses import CONTRACT
@@ -96,10 +97,15 @@ def _as_operator(found: Subject) -> Subject:
     try:
         find(OPERATOR)
     except NoSuchSpec:
-        said = f"{found.label} is an operator: pip install {OPERATOR_DISTRIBUTION}, and its schema is judged too"
-        warnings.warn(said, stacklevel=4)
+        _hint(found.label)
         return found
     return replace(found, spec=OPERATOR)
+
+
+@cache  # a loop over samples is not warned again and again
+def _hint(label: str) -> None:
+    said = f"{label} is an operator: pip install {OPERATOR_DISTRIBUTION}, and its schema is judged too"
+    warnings.warn(said, stacklevel=5)
 
 
 def chosen(only: str, tests: Sequence[PlannedTest]) -> list[PlannedTest]:
