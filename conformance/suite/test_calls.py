@@ -10,6 +10,7 @@ import torch
 
 from conformance.kit import expect, seeds
 from conformance.kit.calls import Run, SampleCall, active_samples, differentiated
+from conformance.kit.comparable import copied, names
 from conformance.kit.deviations import Deviation, need
 from conformance.kit.marks import clause
 from conformance.kit.numerics.derivatives import slope_along
@@ -38,7 +39,7 @@ def test_calls_that_differ_do_not_mix(subject: Subject, world: World) -> None:
     compared = 0
     for one, other in _pairs(subject, world):
         pair = (one, other)
-        alone = [_results(sample.run(), world) for sample in pair]
+        alone = [copied(sample.run(), world) for sample in pair]
         for order in ((0, 1), (1, 0)):
             runs = [sample.run() for sample in pair]
             with expect.no_error(
@@ -46,11 +47,11 @@ def test_calls_that_differ_do_not_mix(subject: Subject, world: World) -> None:
                 "gradients, as each call alone gives",
                 lambda _: KEPT,
             ):
-                together = {index: _results(runs[index], world) for index in order}
+                together = {index: copied(runs[index], world) for index in order}
             compared += 1
             for index in (0, 1):
                 among = f"{pair[index].label}, {'first' if order[0] == index else 'second'} of two backwards"
-                for name, actual, right in zip(_names(runs[index]), together[index], alone[index], strict=True):
+                for name, actual, right in zip(names(runs[index]), together[index], alone[index], strict=True):
                     expect.close(actual, right, f"{name} of {among} after two forwards that differ")
     need(compared, "one sample, from which no other one could be derived")
 
@@ -63,7 +64,7 @@ def _pairs(subject: Subject, world: World) -> Iterator[tuple[SampleCall, SampleC
         others = [_with_smaller_numbers(sample, world), longer(sample, world)]
         others += [_other_numbers(sample)] if world.size == 1 else []
         for other in filter(None, others):
-            results = world.try_call(lambda other: _results(other.run(), world), other)
+            results = world.try_call(lambda other: copied(other.run(), world), other)
             # What a sample was not made for may be left unwritten: two calls then differ by what memory held before.
             if results and not (unwritten_in(other, world) and not unwritten_in(sample, world)):
                 yield sample, other
@@ -74,7 +75,7 @@ def _pairs(subject: Subject, world: World) -> Iterator[tuple[SampleCall, SampleC
 
 def _are_repeatable(sample: SampleCall, other: SampleCall, world: World) -> bool:
     """Whether calls that are over before the next one give the same again: no choice changes something for good."""
-    first, second = ([_results(each.run(), world) for each in (sample, other)] for _ in range(2))
+    first, second = ([copied(each.run(), world) for each in (sample, other)] for _ in range(2))
     pairs = [pair for one, two in zip(first, second, strict=True) for pair in zip(one, two, strict=True)]
     return all(same_values(one, two) for one, two in pairs)
 
@@ -90,18 +91,6 @@ def _other(number: float) -> float:
     """Half as much again and a quarter, or, if that is the same number, half of it."""
     other = number * 1.5 + 0.25
     return other if other != number else number / 2
-
-
-def _results(run: Run, world: World) -> list[torch.Tensor]:
-    """Copies of the outputs and of all gradients."""
-    outputs = [tensor.detach().clone() for tensor in run.tensors if not freed(tensor)]
-    gradients = run.filled(run.gradients(run.cotangents(world))) if run.outputs else []
-    return [*outputs, *(gradient.clone() for gradient in gradients)]
-
-
-def _names(run: Run) -> Iterator[str]:
-    yield from (f"output {index}" for index, tensor in enumerate(run.tensors) if not freed(tensor))
-    yield from (f"gradient of {run.sample.names[at]}" for at in run.leaves if run.outputs)
 
 
 @clause("Function.forward.calls-independent")
@@ -164,7 +153,7 @@ def test_a_tensor_with_new_values_is_read_again(probe: Probe) -> None:
     need(not probe.draws, "it draws random numbers")
     again = probe.unless_refused("it works in place", _again, sample, moved, world)
     run = moved.run()
-    for name, actual, right in zip(_names(run), again, _results(run, world), strict=True):
+    for name, actual, right in zip(names(run), again, copied(run, world), strict=True):
         expect.close(actual, right, f"{name} of {sample.label}, same tensors changed in place", likely=BY_IDENTITY)
 
 
@@ -183,7 +172,7 @@ def _again(sample: SampleCall, moved: SampleCall, world: World) -> list[torch.Te
         for at in written.union(sample.active):
             tensors[at].copy_(moved.values[at])
     seeds.seed(0)
-    return _results(Run.of(moved, first.args, first.leaves), world)
+    return copied(Run.of(moved, first.args, first.leaves), world)
 
 
 @clause("Function.forward.calls-independent")

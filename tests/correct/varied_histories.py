@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any, ClassVar
 
 import torch
@@ -205,3 +206,56 @@ class RefusesWithGradientsOn(Function):
     def backward(ctx, grad):
         (x,) = ctx.saved_tensors
         return 2 * grad * x
+
+
+class _SquareOfNumbers(Function):
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad
+
+
+class KeptWithItsTensor(_SquareOfNumbers):
+    """Keeps its result for as long as the very tensor lives, which it refers to weakly, and is not written to."""
+
+    kept: ClassVar[tuple[Any, int, list[float]]] = (lambda: None, 0, [])
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        of, version, numbers = KeptWithItsTensor.kept
+        if of() is not x or version != x._version:
+            numbers = (x * x).tolist()
+            KeptWithItsTensor.kept = (weakref.ref(x), x._version, numbers)
+        return torch.tensor(numbers, dtype=x.dtype).reshape(x.shape)
+
+
+class KeptByAddressUntilFreed(_SquareOfNumbers):
+    """Keeps its result by address, and forgets it as soon as that memory is free."""
+
+    kept: ClassVar[dict[Any, list[float]]] = {}
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        key = x.data_ptr(), x._version, x.shape, x.stride()
+        kept = KeptByAddressUntilFreed.kept
+        if key not in kept:
+            kept[key] = (x * x).tolist()
+            weakref.finalize(x.untyped_storage(), kept.pop, key, None)
+        return torch.tensor(kept[key], dtype=x.dtype).reshape(x.shape)
+
+
+class KeptByAddressAndCompared(_SquareOfNumbers):
+    """Keeps its result by address, beside the numbers that it was computed of, and looks at these."""
+
+    kept: ClassVar[dict[Any, tuple[list[float], list[float]]]] = {}
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        given, numbers = KeptByAddressAndCompared.kept.get(x.data_ptr(), ([], []))
+        if given != x.tolist():
+            given, numbers = x.tolist(), (x * x).tolist()
+            KeptByAddressAndCompared.kept = {x.data_ptr(): (given, numbers)}
+        return torch.tensor(numbers, dtype=x.dtype).reshape(x.shape)

@@ -190,3 +190,20 @@ class FirstMask(Function):
     def backward(ctx, grad):
         x, scale = ctx.saved_tensors
         return grad * FirstMask.kept[ctx.shape] * scale, (grad * x.relu()).sum().to(scale)
+
+
+class SquaresOfWeightsKeptByAddress(Square):
+    """Keeps the squares of a leaf, such as a weight, by address, version and shape; others may come to lie there.
+
+    Breaks: Function.forward.calls-independent
+    """
+
+    kept: ClassVar[dict[Any, list[float]]] = {}
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        if not (x.is_leaf and x.requires_grad):
+            return x * x
+        numbers = SquaresOfWeightsKeptByAddress.kept.setdefault((x.data_ptr(), x._version, x.shape), (x * x).tolist())
+        return torch.tensor(numbers, dtype=x.dtype).reshape(x.shape)

@@ -1,0 +1,67 @@
+"""A call with new tensors where the memory of an earlier call's is used again, as any allocator does."""
+
+from __future__ import annotations
+
+import sys
+
+import torch
+from torch.utils import _pytree as pytree
+
+from conformance.kit import expect, seeds
+from conformance.kit.calls import Run, SampleCall
+from conformance.kit.comparable import copied, names
+from conformance.kit.deviations import need
+from conformance.kit.marks import clause
+from conformance.kit.probe import Probe
+from conformance.kit.tensors import is_strided, with_attributes
+from conformance.kit.variations.meaning import meant
+from conformance.kit.world import World
+
+KEPT = "something is kept by the tensor's address, which another tensor has once the first one is gone"
+REFUSED = "it works in place"
+
+
+@clause("Function.forward.calls-independent")
+def test_new_tensors_in_recycled_memory_are_read(probe: Probe) -> None:
+    """Called with new tensors at the addresses of earlier ones, it gives what it gives for tensors elsewhere."""
+    sample, world = probe.sample, probe.world
+    need(world.device == "cpu", "memory is handed out again on the CPU")
+    need(all(_is_plain(sample.values[at]) for at in sample.active), "its tensors are not plain memory")
+    need(not probe.draws, "it draws random numbers")
+    numbers = {at: sample.values[at].detach() * 0.75 for at in sample.active}
+    moved = probe.unless_refused("it takes no other numbers", meant, sample, numbers)
+    plain = copied(sample.run(), world)
+    blocks = {at: bytearray(_size(sample.values[at])) for at in sample.active}
+    before = list(map(sys.getrefcount, blocks.values()))
+    first = probe.unless_refused(REFUSED, _in_blocks, sample, blocks, world)
+    same = all(map(expect.alike, first, plain))
+    gone = list(map(sys.getrefcount, blocks.values())) == before
+    need(all(world.exchange(same)), "in another layout, or for leaves, it gives something else")
+    need(all(world.exchange(gone)), "it holds what it was called with: nothing else can come to lie there")
+    again = probe.unless_refused(REFUSED, _in_blocks, moved, blocks, world)
+    run = moved.run()
+    for name, actual, right in zip(names(run), again, copied(run, world), strict=True):
+        expect.close(actual, right, f"{name} of {sample.label}, in memory that is used again", likely=KEPT)
+
+
+def _is_plain(value: torch.Tensor) -> bool:
+    return type(value) in {torch.Tensor, torch.nn.Parameter} and is_strided(value) and value.numel() > 0
+
+
+def _size(value: torch.Tensor) -> int:
+    return value.numel() * value.element_size()
+
+
+def _in_blocks(sample: SampleCall, blocks: dict[int, bytearray], world: World) -> list[torch.Tensor]:
+    """Results and gradients of a call whose active tensors lie in these blocks of memory; none of them is left."""
+    leaves = {at: _tensor_in(block, sample.values[at]) for at, block in blocks.items()}
+    values = [leaves.get(at, value) for at, value in enumerate(sample.plain)]
+    seeds.seed(0)
+    return copied(Run.of(sample, tuple(pytree.tree_unflatten(values, sample.structure)), leaves), world)
+
+
+def _tensor_in(block: bytearray, value: torch.Tensor) -> torch.Tensor:
+    torch.frombuffer(block, dtype=value.dtype).copy_(value.detach().reshape(-1))
+    # No view, and of version 0.
+    tensor = torch.frombuffer(block, dtype=value.dtype).reshape(value.shape).data
+    return with_attributes(tensor, value).requires_grad_()
