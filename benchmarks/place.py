@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 #: Goes on after how many ranks there were, and how many devices.
-SHARED = "much of each time is what a device takes to turn from one process to another"
+SHARED = "much of each time goes into switching the device between processes"
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ class ClauseDirective(SphinxDirective):
         domain = self.env.get_domain("std")
         assert isinstance(domain, StandardDomain)
         domain.note_object("clause", identifier, box["ids"][0], location=box)
-        head = nodes.paragraph("", "", nodes.strong("", identifier), nodes.Text(f"  {_owed(clause)}"))
+        head = nodes.paragraph("", "", nodes.strong("", identifier), nodes.Text(f"  {_party_of(clause)}"))
         box += [head, *self.parse_content_to_nodes(), nodes.bullet_list("", *_facts(self, clause))]
         return [box]
 
@@ -90,9 +90,9 @@ def _registry(directive: SphinxDirective) -> Mapping[str, Clause]:
     return own
 
 
-def _owed(clause: Clause) -> str:
-    by = "PyTorch" if clause.party == "engine" else "whoever writes it"
-    return f"{clause.level}, owed by {by}{f', {clause.versions}' if clause.versions else ''}"
+def _party_of(clause: Clause) -> str:
+    party = "PyTorch" if clause.party == "engine" else "the author"
+    return f"{clause.level}, for {party} to keep{f', {clause.versions}' if clause.versions else ''}"
 
 
 def _facts(directive: SphinxDirective, clause: Clause) -> Iterator[nodes.list_item]:

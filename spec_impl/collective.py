@@ -1,4 +1,4 @@
-"""What any Function that communicates owes, by the SPMD types it claims.
+"""What any Function that communicates must do, by the SPMD types that it claims.
 
 The types are those of PyTorch's ``spmd_types`` package (its page "Local SPMD types" is a source below).
 :mod:`spec_impl.collectives` has a reference Function for each of the common signatures.

@@ -4,7 +4,7 @@ Five documents repeat it, each in its own words: the pages of ksuit's ``AllGathe
 ``AllGather``, torchlogix's ``GradFactor``, Megatron-LM's ``MakeViewlessTensor`` and PyTorch's own
 ``NestedIOFunction``. Here it stands once, member by member. In the source of a clause the documents are
 K, T, L, M and N, in this order. A clause of party *engine* is what PyTorch promises to the author of a Function;
-a clause of party *function* is what the author owes.
+a clause of party *function* is what the author must keep.
 """
 
 from __future__ import annotations

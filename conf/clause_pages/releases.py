@@ -79,8 +79,8 @@ class Departures(_FromReleases):
                 where, _, what = (ast.get_docstring(function) or "").partition("\n\n")
                 shown = [data["departures"].get(function.name) for data in asked.values()]
                 rows.append(f"| {where} | {' '.join(what.split())} | {_seen(list(asked), shown)} |")
-        when = "; ".join(f"{name} on {data['machine']['date']}" for name, data in asked.items())
-        rows += ["", f"Asked by `python conf/releases.py` of {when}."]
+        when = "; ".join(f"{name} ({data['machine']['date']})" for name, data in asked.items())
+        rows += ["", f"Run by `python conf/releases.py` on {when}."]
         return self.parse_text_to_nodes("\n".join(["| where | what was seen | in releases |", "|---|---|---|", *rows]))
 
 
@@ -115,11 +115,11 @@ def _release(environment: str, runs: Sequence[Run]) -> Release:
 
 
 def _seen(releases: Sequence[str], shown: Sequence[bool | None]) -> str:
-    """In which releases it was seen, and which were not asked: a departure that was found later than they were run."""
+    """Name the releases in which it was seen, and those that were run before this departure was known."""
     found = list(_runs(releases, shown))
     seen = ", ".join(when for when, state in found if state) or "none of these"
     unasked = ", ".join(when for when, state in found if state is None)
-    return f"{seen}; not asked: {unasked}" if unasked else seen
+    return f"{seen}; not tested: {unasked}" if unasked else seen
 
 
 def _runs(releases: Sequence[str], states: Sequence[_State]) -> Iterator[tuple[str, _State]]:

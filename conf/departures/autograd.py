@@ -33,8 +33,8 @@ class _SquareTwice(_Square):
 def vjp_alone() -> bool:
     """``vjp`` under ``torch.func``
 
-    A class that defines ``vjp`` alone differentiates in eager mode and raises ``NotImplementedError`` under
-    ``torch.func.grad``.
+    A class that defines only ``vjp`` can be differentiated in eager mode, but ``torch.func.grad`` raises
+    ``NotImplementedError``.
     """
     x = numbers(3)
     torch.autograd.grad(_Square.apply(x).sum(), x)
@@ -44,7 +44,7 @@ def vjp_alone() -> bool:
 def vjp_and_backward() -> bool:
     """``vjp`` beside ``backward``
 
-    A class that defines both is refused in eager mode, and taken under ``torch.func.grad``.
+    A class that defines both is refused in eager mode, and accepted under ``torch.func.grad``.
     """
     x = numbers(3)
     torch.func.grad(lambda x: _SquareTwice.apply(x).sum())(x.detach())
@@ -68,8 +68,8 @@ class _NoTangent(Function):
 def none_from_jvp() -> bool:
     """``None`` from ``jvp``
 
-    For an output that is floating-point and not marked non-differentiable it ends in an internal assertion. Marked,
-    integer and non-tensor outputs take ``None``, as documented.
+    ``None`` for a floating-point output that is not marked non-differentiable fails an internal assertion. Marked,
+    integer and non-tensor outputs accept ``None``, as documented.
     """
     x = numbers(3).detach()
     with forward_ad.dual_level():
@@ -92,8 +92,8 @@ class _CubeOnce(Function):
 def once_differentiable_twice() -> bool:
     """``once_differentiable``
 
-    Where a second path leads to the same input (``loss = y * x``), ``torch.autograd.grad`` of a gradient gives a wrong
-    second derivative silently; ``.backward()`` raises.
+    If a second path leads to the same input (``loss = y * x``), ``torch.autograd.grad`` of a gradient silently returns
+    a wrong second derivative; ``.backward()`` raises.
     """
     x = numbers(3)
     (first,) = torch.autograd.grad((_CubeOnce.apply(x) * x).sum(), x, create_graph=True)
@@ -116,7 +116,7 @@ class _CubeOnceSeparate(Function):
 def once_differentiable_under_func() -> bool:
     """``once_differentiable`` under ``torch.func``
 
-    ``torch.func.grad`` of ``torch.func.grad`` gives 0 silently, where autograd raises.
+    ``torch.func.grad`` of ``torch.func.grad`` silently returns 0; autograd raises.
     """
     cube = torch.func.grad(torch.func.grad(_CubeOnceSeparate.apply))
     return bool(cube(torch.tensor(2.0, dtype=torch.float64)) == 0)
@@ -141,8 +141,8 @@ class _DoubledForAutocast(Function):
 def custom_fwd_in_separate_form() -> bool:
     """``custom_fwd`` beside ``setup_context``
 
-    ``custom_bwd`` raises ``AttributeError`` in backward: ``custom_fwd`` wrote its notes on the first input, which it
-    takes for ctx.
+    ``custom_bwd`` raises ``AttributeError`` in backward: ``custom_fwd`` took the first input for ctx, and stored its
+    attributes there.
     """
     x = numbers(3)
     result = _DoubledForAutocast.apply(x).sum()

@@ -48,7 +48,7 @@ def compiled_vmap() -> bool:
     """``torch.compile`` of ``torch.vmap``
 
     The Function's own vmap is left out ([#186330](https://github.com/pytorch/pytorch/pull/186330)); with
-    ``backend="eager"`` also where ``torch.vmap`` is around compiled code.
+    ``backend="eager"`` also if ``torch.vmap`` is around compiled code.
     """
     return _differs("torch.vmap inside") and _differs("torch.vmap around", "eager")
 
@@ -56,7 +56,7 @@ def compiled_vmap() -> bool:
 def compiled_second_derivative() -> bool:
     """A second derivative through ``torch.compile(backend="eager")``
 
-    What depends on the Function's backward is taken as fixed, silently, by ``torch.func.grad`` twice too. Other
+    Results of the Function's backward count as constants, silently, also in ``torch.func.grad`` twice. Other
     backends raise.
     """
     calls = ("second derivative around", "second derivative inside", "torch.func.grad twice around")
@@ -66,8 +66,8 @@ def compiled_second_derivative() -> bool:
 def compiled_in_place() -> bool:
     """``mark_dirty`` under ``torch.compile``
 
-    Where what a Function changes in place comes from outside the compiled code, its backward is left out without a
-    word, and the gradient is that of what was there before.
+    If a Function changes a tensor in place that was made outside the compiled code, its backward is silently left
+    out, and the gradient is that of the tensor's old values.
     """
     return _differs("gradient in place of a tensor from outside")
 
@@ -87,7 +87,7 @@ class _Noted(Function):
 def compiled_metadata() -> bool:
     """``metadata`` under ``torch.compile``
 
-    What forward puts into the dict of its node is not there in backward.
+    Values that forward puts into the node's dict are missing in backward.
     """
     x = torch.ones(3, dtype=torch.float64, requires_grad=True)
     with compiling():

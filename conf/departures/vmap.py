@@ -32,7 +32,7 @@ class _SavedInTwoOrders(Function):
 def generated_rule_mixes_saves() -> bool:
     """``generate_vmap_rule``
 
-    The rule remembers the batch dimensions of the last save alone: different tensors in ``save_for_backward`` and
+    The rule remembers only the batch dimensions of the last save: different tensors in ``save_for_backward`` and
     ``save_for_forward`` break backward under ``vmap``.
     """
     x, y = numbers(4, 3), numbers(3)
@@ -59,8 +59,8 @@ class _ExpInBothDirections(Function):
 def generated_rule_leaves_saved_for_forward() -> bool:
     """``generate_vmap_rule`` and ``ctx.saved_for_forward``
 
-    In ``jvp`` under ``vmap`` it has the whole batch in it, while ``ctx.saved_tensors`` has the sample: most shapes
-    raise, others give wrong tangents.
+    In ``jvp`` under ``vmap`` it holds the whole batch, while ``ctx.saved_tensors`` holds one sample: most shapes raise,
+    others give wrong tangents.
     """
     x = numbers(4, 3).detach()
     mapped = torch.vmap(_ExpInBothDirections.apply)
@@ -97,7 +97,7 @@ def generated_rule_loses_marks() -> bool:
     """``generate_vmap_rule`` and marks
 
     ``ctx.mark_dirty`` raises under ``vmap``. An output given to ``ctx.mark_non_differentiable`` requires grad there,
-    and ``None`` for its tangent ends in an internal assertion.
+    and ``None`` for its tangent fails an internal assertion.
     """
     dirty = raises(RuntimeError, lambda: torch.vmap(_DoubleInPlace.apply)(numbers(4, 3).detach()))
     return dirty and bool(torch.vmap(_DoubleAndSign.apply)(numbers(4, 3))[1].requires_grad)
@@ -106,7 +106,7 @@ def generated_rule_loses_marks() -> bool:
 def out_dims_without_batch() -> bool:
     """``out_dims`` of ``torch.vmap``
 
-    A result without a batch dimension and ``out_dims=1`` raises, or is expanded to a size read from stray memory.
+    With ``out_dims=1``, a result without a batch dimension raises, or is expanded to a size read from stray memory.
     """
     try:
         out = torch.vmap(lambda x: torch.ones(3), out_dims=1)(torch.zeros(4, 3))

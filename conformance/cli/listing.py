@@ -126,7 +126,7 @@ def _nearest(words: str) -> str:
 
 def _in_full(clause: Clause) -> int:
     width = min(shutil.get_terminal_size((80, 24)).columns, 100)
-    say(f"{clause.id}   {clause.level}, owed by {_who(clause)}\n")
+    say(f"{clause.id}   {clause.level}, for {_who(clause)} to keep\n")
     say(textwrap.fill(prose(clause.text), width, initial_indent="  ", subsequent_indent="  "))
     said = [
         "; ".join(source.title for source in alike) + (f': "{words}"' if words else "")
@@ -150,7 +150,7 @@ def _in_full(clause: Clause) -> int:
 
 
 def _who(clause: Clause) -> str:
-    return "PyTorch" if clause.party == "engine" else "whoever writes the Function"
+    return "PyTorch" if clause.party == "engine" else "the Function's author"
 
 
 def _place(clause: Clause) -> str:

@@ -53,7 +53,7 @@ class Clause:
 
     Attributes:
         id: ``Object.member.what``, or ``function.what`` for a plain function.
-        party: who owes it, ``engine`` or ``function``.
+        party: who must keep it, ``engine`` or ``function``.
         level: ``must``, ``should``, ``may`` or ``quality``.
         text: the promise, on one line.
         sources: where it comes from, at least one.

@@ -24,7 +24,7 @@ POOLS: pytest.StashKey[dict[Settings, Pool]] = pytest.StashKey()
 FORKSERVER: pytest.StashKey[Forkserver] = pytest.StashKey()
 XFAIL = "xfail: "
 CANNOT_BE_SENT = (
-    "what a fixture gives cannot be sent to ranks; have each rank make it, or mark the test with "
+    "the value of a fixture cannot be sent to ranks; let each rank make it, or mark the test with "
     "ranks(..., simulated=True). It is among"
 )
 
