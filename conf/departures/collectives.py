@@ -14,7 +14,8 @@ from departures._probes import numbers
 def gathered_gradients_transposed() -> bool:
     """``torch.distributed.nn.functional.all_gather`` on Gloo
 
-    If incoming gradients are transposed, the gradient is wrong. [The package's page](published/torch.distributed.nn.md) has a script.
+    If incoming gradients are transposed, the gradient is wrong.
+    [The package's page](published/torch.distributed.nn.md) has a script.
     """
     with tempfile.TemporaryDirectory() as folder:
         multiprocessing.spawn(_gather, args=(folder,), nprocs=2)

@@ -10,9 +10,9 @@ from conformance.core.errors import OK, UsageError
 from conformance.core.output import say
 
 TEMPLATE = Path(__file__).parents[1] / "template"
-#: What the template calls the documented class, its module, and its distribution.
+#: The template's names for the documented class, its module, and its distribution.
 CLASS, MODULE, DISTRIBUTION = "GatedSum", "gated_sum", "gated-sum"
-#: Hidden folders are no part of a wheel.
+#: Hidden folders are not part of a wheel.
 HIDDEN = {"workflows": ".github/workflows"}
 
 

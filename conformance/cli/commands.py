@@ -1,4 +1,4 @@
-"""The commands, each with its arguments. Nothing here imports torch; what is heavy is imported where it is needed."""
+"""The commands, each with its arguments. Nothing here imports torch; slow imports happen where they are needed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     open_missing()
     escape_what_they_cannot_say()
     try:
-        with interruptible():  # from the start: reading what a run needs takes a while
+        with interruptible():  # from the start: reading the suite takes a while
             return _carry_out(list(sys.argv[1:] if argv is None else argv))
     except UsageError as error:
         complain(str(error))
@@ -60,10 +60,10 @@ def _carry_out(words: list[str]) -> int:
 
 
 def _require_current_directory() -> None:
-    """Modules are looked for in the current directory, and reports go there.
+    """Check that the current directory exists: modules are found there, and reports go there.
 
     Raises:
-        UsageError: somebody has removed it.
+        UsageError: it has been removed.
     """
     try:
         os.getcwd()
@@ -82,7 +82,7 @@ def _watch(arguments: argparse.Namespace) -> int:
     _require_current_directory()
     from conformance.run.watch import watch
 
-    given = {**vars(arguments), "compile": bool(arguments.compile)}  # a watcher is to answer at once
+    given = {**vars(arguments), "compile": bool(arguments.compile)}  # watch must answer at once
     return watch(RunOptions.from_text(given))
 
 

@@ -1,4 +1,4 @@
-"""The end of a run: the summary is shown and the reports are written."""
+"""End a run: show the summary and write the reports."""
 
 from __future__ import annotations
 

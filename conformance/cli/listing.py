@@ -18,11 +18,11 @@ from conformance.core.prose import counted, prose
 from conformance.core.sources import by_words
 
 EXPLAIN = "`conformance explain CLAUSE` shows a clause in full, with its tests"
-_LONGEST = 100  # characters of a name that are worth comparing
+_LONGEST = 100  # characters of a name that are compared
 
 
 def as_data(clause: Clause) -> dict[str, object]:
-    """One clause as plain data, for ``--json`` and for the docs' clauses.json."""
+    """Return a clause as plain data, for ``--json`` and for the docs' clauses.json."""
     return {
         "id": clause.id,
         "party": clause.party,
@@ -42,7 +42,7 @@ def as_data(clause: Clause) -> dict[str, object]:
 
 
 def show_list(as_json: bool, spec: str | None = None) -> int:
-    """Print every clause of ours, or those of one spec, as a table or as JSON.
+    """Print all clauses of this project, or those of one spec, as a table or as JSON.
 
     Raises:
         UsageError: there is no such spec, or its clauses cannot be read.
@@ -96,7 +96,7 @@ def explain(words: str) -> int:
 
 
 def matching(words: str) -> list[Clause]:
-    """The clauses that are meant: the one of that id, or else those under its parts, or else with that in their ids.
+    """Find clauses by their id, or else by the first parts of their ids, or else by any part of an id.
 
     A spec from outside is meant by its own name, as the first part.
     """
@@ -115,7 +115,7 @@ def _matching(words: str, registry: Mapping[str, Clause]) -> list[Clause]:
 
 
 def _nearest(words: str) -> str:
-    """The clause, or part of the specification, that is written almost like this; empty where none is."""
+    """Return the clause, or part of the specification, with the most similar name; empty if none is similar."""
     names = [
         ".".join(parts[:count]) for parts in (name.split(".") for name in clauses.registry()) for count in (3, 2, 1)
     ]

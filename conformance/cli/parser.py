@@ -1,4 +1,4 @@
-"""The command line: what each command takes. The docs' option reference is made of it."""
+"""The command line: what each command takes. The docs' option reference is made from it."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, **options: Any) -> None:
-        """Take what argparse takes."""
+        """Take the arguments of argparse's parser."""
         super().__init__(allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
-        """Called by argparse; ``--help`` tells the rest."""
+        """Called by argparse: exit with one line; ``--help`` has the rest."""
         from conformance.core.output import shown
 
         self.exit(BAD_USAGE, f"{self.prog}: {shown(message)} (see {self.prog} --help)\n")
 
 
 class CommandParser(Parser):
-    """A parser of one command, which says itself what it does not take: argparse would send readers to the top."""
+    """A parser of one command, which reports unknown arguments itself: argparse would point readers to the top."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Called by argparse for a command."""
@@ -41,7 +41,7 @@ class CommandParser(Parser):
 
 
 class Version(argparse.Action):
-    """Show the version, which is looked up only then."""
+    """Show the version, and look it up only then."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         """Called by argparse."""
@@ -93,7 +93,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _command(commands: Any, name: str, help: str) -> argparse.ArgumentParser:
-    """A command, of which its own ``--help`` says what that of all commands says."""
+    """Add a command; its own ``--help`` says the same as the list of commands."""
     made: argparse.ArgumentParser = commands.add_parser(name, help=help, description=f"{help[:1].upper()}{help[1:]}.")
     return made
 

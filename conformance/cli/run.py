@@ -67,7 +67,7 @@ def run(options: RunOptions, passed_on: Sequence[str]) -> int:
 def _run_here(options: RunOptions, passed_on: Sequence[str], key: bytes) -> int:
     with interruptible() as interrupts:
         options, journal = _resumed(options, key)
-        with Session(options) as session:  # early, so that torch is imported while we read on
+        with Session(options) as session:  # early, so that torch is imported in the meantime
             return _run(session, passed_on, journal, key, interrupts)
 
 
@@ -120,11 +120,11 @@ def _run(
     from conformance.report.progress import Progress
     from conformance.report.sheet import terminal
 
-    progress = Progress(terminal(sys.stdout))  # pytest's own words go elsewhere
+    progress = Progress(terminal(sys.stdout))  # pytest's own output is redirected
     expected, journal = _prepare(session, journal, key)
     recorder = Recorder(session, progress.start, progress.advance, journal)
     try:
-        session.plan()  # whatever is wrong with the subjects is said before pytest starts
+        session.plan()  # problems of the subjects are reported before pytest starts
         status, said = _run_tests(session, recorder, passed_on)
     except KeyboardInterrupt:
         session.name_subjects_unchecked()
@@ -151,7 +151,7 @@ def _run(
 
 
 def _run_tests(session: Session, recorder: Recorder, passed_on: Sequence[str]) -> tuple[int, str]:
-    """As :func:`_run_pytest`; what an earlier run found of PyTorch itself is taken, or kept for the next run."""
+    """Do what :func:`_run_pytest` does, and read the outcomes of PyTorch's own tests from the cache, or cache them."""
     anew = recorder.earlier or session.cluster
     record = None if anew else engine_record(session.options, passed_on)
     if record is not None and (session.options.subjects or session.options.packages):
@@ -163,7 +163,7 @@ def _run_tests(session: Session, recorder: Recorder, passed_on: Sequence[str]) -
 
 
 def _run_pytest(options: RunOptions, recorder: Recorder, passed_on: Sequence[str]) -> tuple[int, str]:
-    """The exit status of pytest, and what it printed; it prints for itself where it was given arguments."""
+    """Run pytest; return its exit status and what it printed. With arguments of the user's it prints by itself."""
     import pytest
 
     said = io.StringIO()
@@ -176,7 +176,7 @@ def _run_pytest(options: RunOptions, recorder: Recorder, passed_on: Sequence[str
 
 
 def _usage_problem(status: int, said: str, recorder: Recorder) -> str:
-    """The problems of the request that only pytest could find; empty if there are none."""
+    """Return the problems of the request that only pytest could find; empty if there are none."""
     import pytest
 
     if status == pytest.ExitCode.USAGE_ERROR:
@@ -189,7 +189,7 @@ def _usage_problem(status: int, said: str, recorder: Recorder) -> str:
 
 
 def _broken(recorder: Recorder, status: int, said: str) -> str:
-    """Why not all tests could be run that were to be; empty where they could, or where somebody called the run off."""
+    """Say why some planned tests were not run; empty if all were, or if the user interrupted the run."""
     import pytest
 
     ended_early = status in {BROKE, pytest.ExitCode.INTERNAL_ERROR}
@@ -226,7 +226,7 @@ def _prepare(
 
 @contextlib.contextmanager
 def _without_the_users_plugins() -> Iterator[None]:
-    """The user's own pytest settings and plugins are for the user's own tests: for these it has none."""
+    """Run without the user's pytest settings and plugins, which are for the user's own tests."""
     names = ("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "PYTEST_ADDOPTS", "PYTEST_PLUGINS")
     before = {name: os.environ.pop(name) for name in names if name in os.environ}
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
@@ -246,7 +246,7 @@ def _pytest_arguments(options: RunOptions, passed_on: Sequence[str]) -> list[str
 
 
 def _meant(expression: str) -> str:
-    """A hint for an expression that matches nothing: the id of a clause is not the name of a test."""
+    """Give a hint for an expression that matches nothing: a clause's id is not the name of a test."""
     tests = dict.fromkeys(test.function for test in catalog.tests_of(expression))
     if not tests:
         return "give part of a test's name, as in pytest"

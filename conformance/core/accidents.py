@@ -1,4 +1,4 @@
-"""How a rank ended that learnt nothing of its clause: two endings that are equal have one cause."""
+"""Describe how a rank ended without judging its clause: equal endings have the same cause."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Accident:
 
     @property
     def telling(self) -> bool:
-        """Whether another accident that is equal has the same cause; a bare signal may have many."""
+        """Tell whether an equal accident has the same cause; a bare signal may have many causes."""
         return bool(self.place) or self.words.startswith(ON_IMPORT) or IN_A_COLLECTIVE in self.words
 
 
 def accident_of(rank: RankOutcome, line: str) -> Accident:
-    """How a rank ended.
+    """Describe how a rank ended.
 
     Args:
         rank: what it gave.
@@ -41,7 +41,7 @@ def accident_of(rank: RankOutcome, line: str) -> Accident:
 
 
 def without_numbers(words: str) -> str:
-    """Words without the numbers, dtypes and addresses of one case.
+    """Remove the numbers, dtypes and addresses of one case.
 
     >>> without_numbers("expected float64, got 3 values of int8")
     'expected #, got # values of #'
@@ -50,7 +50,7 @@ def without_numbers(words: str) -> str:
 
 
 def without_addresses(words: str) -> str:
-    """Words without where objects lie in memory, which differs from rank to rank and from run to run.
+    """Remove the addresses of objects, which differ from rank to rank and from run to run.
 
     >>> without_addresses("<Group object at 0x7f21c> is no group")
     '<Group object at 0x#> is no group'
@@ -59,7 +59,7 @@ def without_addresses(words: str) -> str:
 
 
 def place(rank: RankOutcome) -> tuple[tuple[str, str], ...]:
-    """Where the user's code ended: the frames of a traceback, or the innermost one of a stack.
+    """Find where the user's code ended: the frames of a traceback, or the innermost one of a stack.
 
     An exception that no line of the user's raised shows every frame, of which only the innermost one says something.
     """

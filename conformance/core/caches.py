@@ -1,4 +1,4 @@
-"""Where this package keeps what is expensive to find out again."""
+"""Name the folder for results that are expensive to compute again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def user_cache() -> Path:
-    """The folder of this package in the user's cache; it may not be there yet.
+    """Return this package's folder in the user's cache; it may not exist yet.
 
     Raises:
         RuntimeError: the user has no home.

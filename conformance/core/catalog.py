@@ -21,8 +21,8 @@ from conformance.core.errors import UsageError
 PACKAGE = "conformance.suite"
 SUITE = Path(__file__).parents[1] / "suite"
 KIT = SUITE.with_name("kit")
-#: What the source of a module that compiles looks like, and of one that differentiates by torch.func: both import the
-#: compiler, which takes a second. vmap and jvp do without.
+#: Patterns in the source of modules that compile, or that differentiate by torch.func: both import the
+#: compiler, which takes a second. vmap and jvp do not need it.
 COMPILER = r"torch\.compile\(|use_reentrant=False"
 TRANSFORMS = rf"torch\.func\.(?:grad|vjp|jacrev|hessian|linearize)|{COMPILER}"
 
@@ -73,12 +73,12 @@ class SuiteTest:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether it is for ranks that no test has run on."""
+        """Tell whether it needs ranks on which no test has run."""
         return "in_a_copy" in self.arguments
 
     @property
     def is_single_rank(self) -> bool:
-        """Whether the test is written for one rank; where a subject gathers it runs on more."""
+        """Tell whether the test is written for one rank; if the subject gathers, it runs on more too."""
         return not self.ranks
 
 
@@ -110,7 +110,7 @@ def folders(named: Iterable[str]) -> tuple[Path, ...]:
 
 
 def _folders(named: Iterable[str]) -> list[tuple[str, Path]]:
-    """Each with the package that it is the folder of."""
+    """Return each of these folders, after the name of its package."""
     return [(PACKAGE, SUITE), *((home.package, home.folder) for home in map(homes.find, outside(named)))]
 
 
@@ -160,7 +160,7 @@ def _test(node: ast.FunctionDef, file: Path, package: str) -> SuiteTest:
 
 @cache
 def _uses(file: Path, pattern: str, package: str) -> bool:
-    """Whether a module, or a helper that it imports, uses what a pattern finds: a long import for ranks."""
+    """Tell whether a module, or a helper that it imports, matches a pattern: its import then takes long."""
     text = file.read_text(encoding="utf-8")
     return bool(re.search(pattern, text)) or any(_uses(helper, pattern, package) for helper in _helpers(file, package))
 

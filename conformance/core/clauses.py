@@ -48,7 +48,7 @@ def registry(*named: str) -> Mapping[str, Clause]:
 
 
 def outside(named: Iterable[str]) -> tuple[str, ...]:
-    """Those of the named specs that are none of ours, each once."""
+    """Return the named specs that are not part of this project, each once."""
     return tuple(dict.fromkeys(name for name in named if name not in specs()))
 
 
@@ -69,7 +69,7 @@ def _ours() -> tuple[Clause, ...]:
 
 
 def _of_home(home: homes.Home) -> tuple[Clause, ...]:
-    """The clauses of a specification from outside: its reference is one module."""
+    """Read the clauses of a specification from outside, whose reference is one module."""
     clauses = read(home.folder, home.package, f"{homes.REFERENCE}.py")
     if {clause.spec for clause in clauses} != {home.name}:
         where = str(home.folder / f"{homes.REFERENCE}.py")
@@ -84,7 +84,7 @@ def specs() -> tuple[str, ...]:
 
 
 def digest(*named: str) -> str:
-    """Sha256 of what is promised: changes when an id, a party, a level or a text does.
+    """Return the SHA-256 of all clauses: it changes if an id, a party, a level or a text does.
 
     Args:
         *named: specs, of which those from outside are added: what is installed beside the suite changes nothing.
@@ -93,13 +93,13 @@ def digest(*named: str) -> str:
 
 
 def digest_of(some: Iterable[Clause]) -> str:
-    """Sha256 of what some clauses promise."""
+    """Return the SHA-256 of some clauses."""
     rows = sorted([clause.id, clause.party, clause.level, clause.text] for clause in some)
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
 
 def text_hash(clause: Clause) -> str:
-    """Twelve hexadecimal digits that change with the words of one clause."""
+    """Return twelve hexadecimal digits that change if the text of the clause does."""
     return hashlib.sha256(clause.text.encode()).hexdigest()[:12]
 
 

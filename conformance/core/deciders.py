@@ -1,4 +1,4 @@
-"""Which modules of the kit decide a test, read out of the test's source: no torch, and no test module, is imported."""
+"""Find the kit's modules that decide a test, from its source: neither torch nor a test module is imported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from conformance.core.catalog import SuiteTest
 
-#: What is imported from elsewhere calls the subject, compares and ends tests; these packages say what is right.
+#: The packages that decide what is right. Imports from elsewhere call the subject, compare, and end tests.
 DECIDING = tuple(
     f"conformance.kit.{package}." for package in ("oracles", "numerics", "variations", "observation", "spmd", "gathers")
 )

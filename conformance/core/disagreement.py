@@ -1,4 +1,4 @@
-"""Where the collectives that the ranks issued differ, each process group for itself."""
+"""Find where the collectives of the ranks differ, for each process group by itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ METHODS = (
 )  # fmt: skip
 #: Calls that one rank issues and another answers.
 POINT_TO_POINT = ("send", "recv", "recv_anysource")
-#: How collectives begin in which every rank may send parts of other sizes.
+#: The beginnings of collectives in which each rank may send parts of different sizes.
 EXCHANGES = ("all_to_all", "alltoall")
 ROOT_ONLY = re.compile(r",? ?\[\[.*?\]\],? ?|,? ?\[\],? ?")
 
@@ -44,7 +44,7 @@ class Difference:
 
 
 def first_difference(outcomes: Sequence[RankOutcome]) -> Difference | None:
-    """The first collective in which the ranks of a group differ, a group of all ranks first; None where they agree."""
+    """Find the first collective in which ranks of a group differ, groups of all ranks first; None if they agree."""
     groups = dict.fromkeys(_group(call) for found in outcomes for call in found.collectives)
     differences = (_difference(outcomes, group) for group in sorted(groups, key=bool))
     return next(filter(None, differences), None)
@@ -68,7 +68,7 @@ def _difference(outcomes: Sequence[RankOutcome], group: str) -> Difference | Non
 
 
 def _calls(found: RankOutcome, group: str, answered: bool) -> Iterator[str]:
-    """What a rank called in a group, without sends and receives where each was answered: only their sum is alike."""
+    """Yield a rank's calls in a group, without sends and receives if each was answered: ranks may differ in those."""
     own = (call for call in found.collectives if _group(call) == group)
     return (call for call in own if not (answered and name_of(call) in POINT_TO_POINT))
 
@@ -84,12 +84,12 @@ def _group(call: str) -> str:
 
 
 def name_of(call: str) -> str:
-    """The name of a collective, of the line that was noted of it."""
+    """Return the name of a collective from its recorded line."""
     return call.partition("(")[0]
 
 
 def compared(call: str) -> str:
-    """A collective as every rank sees it: without the list that only a root passes, and without parts that are uneven.
+    """Remove from a recorded collective what may differ by rank: the list that only a root passes, and uneven parts.
 
     >>> compared("scatter([2 float32], [[2 float32, 2 float32]])") == compared("scatter([2 float32], [])")
     True

@@ -116,7 +116,7 @@ def read(root: Path, package: str = "", pattern: str = "*.py") -> tuple[Clause, 
 
 
 def used_before(clause: Clause, first: Clause) -> ClauseError:
-    """The error for a clause whose id another one has."""
+    """Make the error for an id that two clauses have."""
     return ClauseError(clause.file, clause.line, clause.id, f"used before at {first.file}:{first.line}")
 
 
@@ -130,7 +130,7 @@ def _sources(root: Path, pattern: str = "*.py") -> Iterator[tuple[Path, ast.Modu
 
 
 def _assigned(tree: ast.Module, path: Path, name: str) -> tuple[int, Any]:
-    """The line and the literal that a module gives a name; the line is 0 where there is none."""
+    """Return the line and the literal value of a name in a module; line 0 if the module does not assign it."""
     nodes = (node for node in tree.body if isinstance(node, ast.Assign))
     named = [node for node in nodes for target in node.targets if isinstance(target, ast.Name) and target.id == name]
     if not named:
@@ -143,7 +143,7 @@ def _assigned(tree: ast.Module, path: Path, name: str) -> tuple[int, Any]:
 
 
 def _spec_of(tree: ast.Module, path: Path) -> str:
-    """The value of the module's ``SPEC``, or an empty string where there is none."""
+    """Return the module's ``SPEC``, or an empty string if it has none."""
     line, value = _assigned(tree, path, "SPEC")
     classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
     classes |= {alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
@@ -153,7 +153,7 @@ def _spec_of(tree: ast.Module, path: Path) -> str:
 
 
 def _documents_of(tree: ast.Module, path: Path) -> Documents:
-    """Title and address of each document that a module names in ``DOCUMENTS``, by its letter."""
+    """Return the title and address of each document in a module's ``DOCUMENTS``, by its letter."""
     line, value = _assigned(tree, path, "DOCUMENTS")
     rows = value.items() if isinstance(value, dict) else [("", value)] if line else []
     for letter, named in rows:
@@ -231,7 +231,7 @@ def _clause(documented: _Documented, number: int, indent: int, name: str) -> Cla
 def _options_and_text(
     lines: tuple[str, ...], indent: int, refuse: Callable[[str], ClauseError]
 ) -> tuple[dict[str, str], str]:
-    """Split what follows a directive: its options, a blank line, then the indented text."""
+    """Split the lines after a directive: its options, a blank line, then the indented text."""
     inside = list(takewhile(lambda line: not line.strip() or _indent(line) > indent, lines))
     head = list(takewhile(str.strip, inside))
     options: dict[str, str] = {}
@@ -246,7 +246,7 @@ def _options_and_text(
 
 
 def _joined(lines: list[str]) -> list[str]:
-    """Options that run over several lines, each on one: what goes on is indented deeper than its option."""
+    """Join options that continue on deeper indented lines, so that each is on one line."""
     joined: list[str] = []
     for line in lines:
         if joined and _indent(line) > _indent(joined[-1]):
@@ -261,7 +261,10 @@ def _indent(line: str) -> int:
 
 
 def _belongs(name: str, documented: _Documented) -> bool:
-    """A class holds clauses about all its members, a method only its own, a function two-part ids."""
+    """Tell whether a clause of this name may stand in this docstring.
+
+    A class holds clauses about all its members, a method only its own, a function those with ids of two parts.
+    """
     parts = name.split(".")
     owner, _, member = documented.object.partition(".")
     is_topic = parts[0] == documented.spec and owner.startswith(parts[0])

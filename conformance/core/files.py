@@ -1,4 +1,4 @@
-"""Read a file that the user named: a regular one of bounded size, and whatever is wrong with it in one line."""
+"""Read a file that the user named: a regular file of bounded size. Any problem is reported in one line."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class Unreadable(UsageError):
     """A file that cannot be read; ``reason`` says why, without its name."""
 
     def __init__(self, path: Path | str, reason: str) -> None:
-        """Say so in one line."""
+        """Name the file and the reason in one line."""
         super().__init__(f"cannot read {path}: {reason}")
         self.reason = reason
 
 
 def read_bytes(path: Path | str, largest: int = LARGEST, owned: bool = False) -> bytes:
-    """What is in a file.
+    """Return the bytes of a file.
 
     Args:
         path: the file.
@@ -31,10 +31,10 @@ def read_bytes(path: Path | str, largest: int = LARGEST, owned: bool = False) ->
         owned: whether it must belong to this user, and be closed to all others.
 
     Raises:
-        Unreadable: it cannot be read, is no regular file, or is larger.
+        Unreadable: it cannot be read, is not a regular file, or is larger.
     """
     try:
-        # Without O_NONBLOCK, opening a pipe would wait for whoever writes to it.
+        # Without O_NONBLOCK, opening a pipe would wait for a writer.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             found = os.fstat(file.fileno())
             wrong = _wrong(found, largest, owned)
@@ -50,7 +50,7 @@ def read_bytes(path: Path | str, largest: int = LARGEST, owned: bool = False) ->
 
 
 def _wrong(found: os.stat_result, largest: int, owned: bool) -> str:
-    """Why an open file is not to be read; empty where it is."""
+    """Say why an open file must not be read; empty if it may be."""
     if not stat.S_ISREG(found.st_mode):
         return "it is not a file"
     if owned and found.st_uid != os.geteuid():
@@ -65,7 +65,7 @@ def _too_large(largest: int) -> str:
 
 
 def read_text(path: Path | str, largest: int = LARGEST) -> str:
-    """The UTF-8 text in a file.
+    """Read the UTF-8 text in a file.
 
     Raises:
         Unreadable: it cannot be read, is no regular file, is larger, or no text.
@@ -79,5 +79,5 @@ def read_text(path: Path | str, largest: int = LARGEST) -> str:
 
 
 def why(problem: BaseException) -> str:
-    """What went wrong with a file, in a few words."""
+    """Say in a few words what went wrong with a file."""
     return getattr(problem, "strerror", None) or str(problem).splitlines()[0][:200]

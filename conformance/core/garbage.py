@@ -1,4 +1,4 @@
-"""Python's garbage collector, held off for a while."""
+"""Pause Python's garbage collector."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def collector_paused() -> Iterator[None]:
-    """Collect nothing inside the block; what is freed there is freed by itself.
+    """Collect no garbage inside the block: objects are freed there only when nothing refers to them.
 
     >>> with collector_paused():
     ...     gc.isenabled()

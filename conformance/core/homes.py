@@ -61,7 +61,7 @@ class Home:
 
 
 def find(name: str, ours: Iterable[str] = (), option: str = "") -> Home:
-    """The home of a specification that is none of ours.
+    """Find the home of a specification from outside.
 
     Args:
         name: of the specification.
@@ -90,7 +90,7 @@ def find(name: str, ours: Iterable[str] = (), option: str = "") -> Home:
 
 
 def around(name: str) -> set[str]:
-    """The specifications whose package a dotted name names, or one around it, or a module in it."""
+    """Find the specifications whose package has this dotted name, contains it, or is inside it."""
     name = f"{name.partition('::')[0]}."
     values = {point.name: f"{point.value}." for point in _points()}
     return {spec for spec, value in values.items() if value.startswith(name) or name.startswith(value)}
@@ -123,7 +123,7 @@ def _home(name: str, point: EntryPoint) -> Home:
 
 
 def _folder(package: str) -> Path | None:
-    """The folder of a package; none of the packages around it is imported."""
+    """Find the folder of a package without importing the packages around it."""
     whole, *inner = package.split(".")
     try:
         found = importlib.util.find_spec(whole)

@@ -1,4 +1,4 @@
-"""The outcome of a test from those of its ranks: the one place where ranks are joined."""
+"""Join the outcomes of a test's ranks into one: nothing else does that."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from conformance.core.outcomes import AMONG, BROKEN, TELLING, Outcome, RankOutco
 if TYPE_CHECKING:
     from conformance.core.plan import PlannedTest
 
-#: How a test ended whose clause does not apply on some ranks.
+#: The message of a test whose clause applies only on some ranks.
 DISAGREE = "ranks disagree on whether the clause applies"
-#: Clauses of which a test makes calls that some ranks alone take part in.
+#: Clauses whose tests make calls in which only some ranks take part.
 OF_GROUPS = "Collective.group."
 
 
@@ -34,7 +34,7 @@ def joined(item: PlannedTest, outcomes: Sequence[RankOutcome], seconds: float) -
         reason="" if broken else message,
         likely=_likely(outcomes, in_a_group=item.test.clause.startswith(OF_GROUPS)),
         reproduce=item.reproduce if broken else "",
-        # What ranks print and call is of use where something broke; a long run cannot keep all of it.
+        # Output and calls help only if something broke; a long run cannot keep all of them.
         ranks=tuple(outcomes if broken else (replace(found, output="", collectives=()) for found in outcomes)),
     )
 
@@ -81,7 +81,7 @@ def _likely(outcomes: Sequence[RankOutcome], in_a_group: bool) -> str:
 
 
 def _group_left_out(outcomes: Sequence[RankOutcome]) -> str:
-    """Say so where a rank that hangs entered a collective of all ranks last, after those of a group."""
+    """Report a rank that hangs in a collective of all ranks, after collectives of a group; empty if none does."""
     for found in outcomes:
         *before, last = found.collectives or ("",)
         groups = [call.partition(AMONG)[2] for call in before if AMONG in call]
@@ -94,9 +94,9 @@ def _group_left_out(outcomes: Sequence[RankOutcome]) -> str:
 
 
 def _collective_left_out(outcomes: Sequence[RankOutcome], in_a_group: bool) -> str:
-    """Say so where ranks hang in a collective of all ranks that others do not enter, whatever else these did.
+    """Report ranks that hang in a collective of all ranks that others do not enter; empty if none do.
 
-    Where the call was made in a group, of which the others are no members, they had no reason to enter it.
+    If the call was made in a group to which the others do not belong, they had no reason to enter it.
     """
     calls = [call for found in outcomes for call in found.collectives]
     if not any(found.outcome == "timeout" for found in outcomes) or any(map(_is_of_some, calls)):
@@ -119,7 +119,7 @@ def _ranks(numbers: Sequence[int]) -> str:
 
 
 def _is_of_some(call: str) -> bool:
-    """Whether a call is not one that all ranks make: within a group, or from one rank to another."""
+    """Tell whether only some ranks make a call: within a group, or from one rank to another."""
     return AMONG in call or name_of(call) in POINT_TO_POINT
 
 

@@ -1,4 +1,4 @@
-"""The user's own secret: launched processes know each other's messages by it, and a run its own journal."""
+"""Sign with the user's own secret: the messages of launched processes, and the journal of a run."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ SHORTEST, LONGEST = 16, 1 << 16
 
 
 def pop_key(environment: MutableMapping[str, str]) -> bytes:
-    """The key, taken out of the environment that ranks are to inherit.
+    """Return the key, and remove it from the environment that ranks inherit.
 
-    ``CONFORMANCE_KEY`` holds it, or ``CONFORMANCE_KEY_FILE`` names a file that nobody else may read. Without either it
-    is in the user's home, which the machines of a cluster mostly share, and is made there by whoever comes first.
+    ``CONFORMANCE_KEY`` holds it, or ``CONFORMANCE_KEY_FILE`` names a file that nobody else may read. Without either
+    it is in the user's home, which the machines of a cluster usually share; the first process makes it.
 
     Raises:
-        UsageError: there is none, or it is not the user's alone.
+        UsageError: there is none, or it is not private to the user.
     """
     given = environment.pop(KEY, "")
     if given:
@@ -41,7 +41,7 @@ def pop_key(environment: MutableMapping[str, str]) -> bytes:
 
 
 def own_key(environment: MutableMapping[str, str]) -> bytes:
-    """The same; where the user's home keeps none, one for this run alone.
+    """Return the key; if the user's home cannot keep one, a key for this run alone.
 
     Raises:
         UsageError: the environment names a key that cannot be used.

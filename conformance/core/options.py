@@ -1,4 +1,4 @@
-"""The options of a run, each written once: the command line, pytest, its workers and the journal are fed from here."""
+"""The options of a run, each written once: the command line, pytest, its workers and the journal read them here."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from conformance.core.references import check_reference
 from conformance.core.signatures import parse
 from conformance.core.worlds import MOST_RANKS, are_world_sizes, is_simulated, seed_of
 
-#: The backend that goes with a device where none is named, as PyTorch pairs them, and the other way round.
+#: The default backend of each device, and the default device of each backend, as PyTorch pairs them.
 BACKEND_OF = {"cuda": "nccl", "xpu": "xccl", "npu": "hccl", "emulated": "emulated_ccl"}
 SHORTEST_TIMEOUT, LONGEST_TIMEOUT = 0.1, 86_400
-#: What such an option names is never empty: an empty variable of a script would be passed over in silence.
+#: Values with these names must not be empty: otherwise an empty variable of a script would go unnoticed.
 PLACES = {"FILE", "DIR", "MODULE:CALLABLE"}
-#: More workers than this for each processor only wait for one another, or for memory.
+#: More workers than this for each processor would only wait for each other, or for memory.
 MOST_WORKERS = 8
 
 
@@ -30,12 +30,12 @@ class Option:
     """How an option is given, and which commands take it.
 
     Attributes:
-        flags: as on the command line, such as ``--ranks``; none for what is given by its place.
+        flags: as on the command line, such as ``--ranks``; none for a positional argument.
         help: what ``--help`` says.
-        metavar: what stands for its value; empty for a switch.
-        read: makes the value out of the text.
+        metavar: the name of its value in help texts; empty for a switch.
+        read: turns the text into the value.
         many: whether it may be given more than once.
-        pytest: its flag in a pytest run; empty where pytest does not know it.
+        pytest: its flag in a pytest run; empty if pytest does not have it.
         commands: the commands that take it.
         kept: whether the journal keeps it: it decides which tests there are, and how they run.
         default_on: whether it is a switch that is on unless it is turned off.
@@ -62,7 +62,7 @@ _kept_option = partial(_option, commands=("run", "watch"), kept=True)
 
 
 def read_ranks(text: str) -> tuple[int, ...]:
-    """World sizes from a list of numbers.
+    """Read world sizes from a list of numbers.
 
     >>> read_ranks("1,2,4")
     (1, 2, 4)
@@ -76,7 +76,7 @@ def read_ranks(text: str) -> tuple[int, ...]:
 
 
 def read_timeout(text: str) -> float:
-    """Seconds from a text.
+    """Read seconds from a text.
 
     >>> read_timeout("2.5")
     2.5
@@ -94,13 +94,13 @@ def _number(text: str) -> float:
 
 def checked_timeout(seconds: float, given: str) -> float:
     """The deadline of a test, or a :exc:`UsageError` that says how it was ``given``, if it is too short or too long."""
-    if not SHORTEST_TIMEOUT <= seconds <= LONGEST_TIMEOUT:  # sooner than a process can answer, everybody is late
+    if not SHORTEST_TIMEOUT <= seconds <= LONGEST_TIMEOUT:  # no process could answer before a shorter one
         raise UsageError(f"{given}: give a number of seconds from {SHORTEST_TIMEOUT} to {LONGEST_TIMEOUT}")
     return seconds
 
 
 def read_resolution(text: str) -> float:
-    """A part from a text in percent.
+    """Read a fraction from a text in percent.
 
     >>> read_resolution("5"), read_resolution("0.1 %")
     (0.05, 0.001)
@@ -112,7 +112,7 @@ def read_resolution(text: str) -> float:
 
 
 def read_workers(text: str) -> str:
-    """A number of processes, or a word of pytest-xdist's for one.
+    """Read a number of processes, or pytest-xdist's word for one.
 
     >>> read_workers("2"), read_workers("auto")
     ('2', 'auto')
@@ -200,7 +200,7 @@ class RunOptions:
 
     @classmethod
     def from_text(cls, given: Mapping[str, Any]) -> RunOptions:
-        """Options from texts by their names, each one read; what was not given, or is unknown, has its default."""
+        """Read options from texts, by name; a missing option has its default, an unknown one is ignored."""
         known = {name: value for name, value in given.items() if name in _OPTIONS and value not in (None, [], ())}
         return cls(**{name: _read(_OPTIONS[name], value) for name, value in known.items()})
 
@@ -218,7 +218,7 @@ class RunOptions:
         return options
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data of what the journal keeps."""
+        """Return the options that the journal keeps, as plain data."""
         return {name: getattr(self, name) for name, option in _OPTIONS.items() if option.kept}
 
     def resumed(self, earlier: RunOptions) -> RunOptions:
@@ -280,12 +280,12 @@ def _read(option: Option, value: Any) -> Any:
 
 
 def _as_given(value: Any) -> str:
-    """A value as it was given."""
+    """Write a value as the user gave it."""
     return ",".join(map(str, value)) if isinstance(value, tuple) else repr(value)
 
 
 def _fits(value: Any, default: Any) -> bool:
-    """Whether a value is of the kind that its default is of."""
+    """Tell whether a value has the type of its default."""
     if default is None:
         return value is None or isinstance(value, str)
     if isinstance(default, tuple):

@@ -16,32 +16,32 @@ from msgspec import Meta
 #: Worst first: a test's outcome is the worst of its ranks' outcomes.
 Outcome = Literal["crash", "timeout", "error", "fail", "skip", "not-applicable", "pass"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
-#: How a rank ends a request whose subject cannot be tested as it is named; no test ends so.
+#: A rank's answer if the subject cannot be tested as it is named; no test has this outcome.
 BadSubject = Literal["bad-subject"]
 BAD_SUBJECT: BadSubject = "bad-subject"
-#: The outcomes that break a clause, worst first; a rank that gave another one has nothing to answer for.
+#: The outcomes that break a clause, worst first. A rank with any other outcome is not at fault.
 BROKEN: tuple[Outcome, ...] = ("crash", "timeout", "error", "fail")
-#: The same, the most telling first: where one rank raised and another failed an assertion, that one has the values.
+#: The same, the most informative first: a rank that failed an assertion has values, one that raised has none.
 TELLING: tuple[Outcome, ...] = ("crash", "fail", "timeout", "error")
-#: The cause of a failure that only ranks show which have run other tests.
+#: The cause of a failure that occurs only on ranks that have run other tests.
 EARLIER_CALLS = (
     "what earlier calls left behind, or a race, such as a missing wait(): "
     "on ranks that had run nothing else, this test passed"
 )
-#: What to do about a result or a gradient that changes once it was returned.
+#: What to do about a result or a gradient that changes after it was returned.
 WAIT_IN_FORWARD = "asynchronous work is left behind in forward: wait for it"
 WAIT_IN_BACKWARD = "asynchronous work is left behind in backward: wait for it"
-#: The cause of a failure that is gone where nothing is left behind.
+#: The cause of a failure that disappears if every collective ends before it returns.
 LEFT_BEHIND = (
     "asynchronous work is left behind: the test passes if every collective ends before it returns; call wait()"
 )
-#: One mistake, by each of its names.
+#: The same mistake under its three names.
 NOT_WAITED_FOR = (WAIT_IN_FORWARD, WAIT_IN_BACKWARD, LEFT_BEHIND)
 
-#: What comes before the ranks of a group that is not the whole world, at the end of a collective's line.
+#: Stands before the ranks of a group smaller than the world, at the end of a collective's line.
 AMONG = " among ranks "
 
-#: How many judgements of one test a rank may hand over.
+#: How many judgements a rank may send for one test.
 JUDGEMENTS_KEPT = 100
 #: No world is larger than this.
 MOST = 1_000_000
@@ -75,7 +75,7 @@ def converted(data: Any, kind: type[_Kind]) -> _Kind:
 
 @dataclass(frozen=True)
 class JudgedGradient:
-    """How one gradient was judged: by which oracle, how finely, and what it saw; what was not measured is null."""
+    """How one gradient was judged: by which oracle, how finely, and what it saw; null if it was not measured."""
 
     of: Annotated[str, Meta(description="Whose gradient, such as input 0 of sample 0.")]
     verdict: Annotated[Literal["agrees", "differs", "unclear"], Meta(description="What the oracle says.")]
@@ -94,7 +94,7 @@ class JudgedGradient:
 
 
 def judgements_from(data: Any) -> tuple[JudgedGradient, ...]:
-    """Judgements as a rank hands them over; none if they are anything else, since a subject may have written them."""
+    """Read the judgements that a rank sent; none if they are malformed, since a subject may have written them."""
     try:
         return converted(data, tuple[JudgedGradient, ...])[:JUDGEMENTS_KEPT]
     except ValueError:
@@ -154,7 +154,7 @@ class TestOutcome:
 
     @property
     def asserted(self) -> bool:
-        """Whether an assertion failed, on any rank: another one may have ended worse, and decides the word."""
+        """Tell whether an assertion failed on any rank: another rank may have ended worse, and decides the outcome."""
         return self.outcome == "fail" or any(rank.outcome == "fail" and not rank.bystander for rank in self.ranks)
 
     @classmethod

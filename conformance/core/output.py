@@ -1,4 +1,4 @@
-"""What is printed: every text from a file or a subject comes through here, on its way to a terminal or a log.
+"""Print: every text from a file or a subject goes through here, on its way to a terminal or a log.
 
 A terminal obeys control codes. A log of continuous integration obeys lines, too: GitHub takes ``::`` at the start of
 one for a command, and Azure ``##vso[`` anywhere.
@@ -16,14 +16,14 @@ from typing import IO, Any, TextIO
 
 from conformance.core.prose import TEXT_LIMIT, clipped
 
-#: Set where a log obeys lines that begin in a certain way.
+#: Variables of CI servers whose logs obey certain lines as commands.
 _LOGS = ("GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
 _OBEYED = re.compile(r"(^|\s):(?=:)|##(?=\w*\[)")
 _KEPT = "\n\t\u200d"  # a zero-width joiner builds emoji and harms nobody
 
 
 def visible(text: str, limit: int = TEXT_LIMIT) -> str:
-    r"""Clip a text, and write as an escape whatever would not be seen.
+    r"""Clip a text, and escape its invisible characters.
 
     >>> visible("\x1b[31mred\x00")
     '\\x1b[31mred\\x00'
@@ -37,7 +37,7 @@ def visible(text: str, limit: int = TEXT_LIMIT) -> str:
 
 
 def in_a_line(text: str, limit: int = 200) -> str:
-    r"""A name as a report shows it: one line, whatever is not seen or would end it as an escape, a long one shortened.
+    r"""Return a name for a report: on one line, shortened if long, invisible characters and line ends escaped.
 
     >>> in_a_line("a\n::error::b"), in_a_line("abcdefgh", 4)
     ('a\\n::error::b', 'ab…gh')
@@ -48,23 +48,23 @@ def in_a_line(text: str, limit: int = 200) -> str:
 
 
 def shown(text: str, limit: int = TEXT_LIMIT) -> str:
-    """A visible text in which no log finds a command, where one would obey it."""
+    """Make a text visible, and break up what the log of a CI server would obey as a command."""
     text = visible(text, limit)
     return _OBEYED.sub(r"\g<0> ", text) if any(map(os.environ.get, _LOGS)) else text
 
 
 def say(text: str, file: IO[str] | None = None) -> None:
-    """Print a text on stdout, or on another stream, so that nothing in it is obeyed."""
+    """Print a text on stdout or another stream, so that no log obeys anything in it."""
     print(shown(text), file=file or sys.stdout, flush=True)
 
 
 def say_data(data: Any, file: IO[str] | None = None) -> None:
-    """Print JSON: no line of it begins with what a log obeys, and the signs that are obeyed anywhere are escaped."""
+    """Print JSON: no line begins with what a log obeys, and signs that are obeyed anywhere are escaped."""
     print(json.dumps(data, indent=1).replace("##", "#\\u0023"), file=file or sys.stdout)
 
 
 def complain(text: str) -> None:
-    """Print a line on stderr, where there is one."""
+    """Print a line on stderr, if there is one."""
     try:
         say(f"conformance: {text}", sys.stderr)
     except (OSError, ValueError, AttributeError):
@@ -72,7 +72,7 @@ def complain(text: str) -> None:
 
 
 def why_unwritable(error: OSError) -> str:
-    """What went wrong with the output, in a few words.
+    """Say in a few words what went wrong with the output.
 
     >>> why_unwritable(BrokenPipeError(32, "Broken pipe"))
     'whoever read the output has closed it'

@@ -19,7 +19,7 @@ NO_COMPILER = "not run under torch.compile: pass --compile, or compile=True in P
 
 @dataclass(frozen=True)
 class SubjectRef:
-    """A subject as the controller knows it: by name alone."""
+    """A subject as the controller knows it: only by name."""
 
     reference: str
     spec: str
@@ -27,11 +27,11 @@ class SubjectRef:
     label: str = ""
     payload: str = field(default="", repr=False)  # a subject that has no importable name, pickled by its owner
     types: str | None = None
-    #: The worlds that it is judged in; all that are asked for where there are none.
+    #: The world sizes that it is judged in; if empty, all that the run asks for.
     ranks: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; without the pickle, which no other process is to load."""
+        """Return plain data, without the pickle: no other process may load it."""
         return {name: value for name, value in vars(self).items() if name != "payload"}
 
     @classmethod
@@ -40,7 +40,7 @@ class SubjectRef:
         return cls(**{**data, "ranks": tuple(data["ranks"])})
 
     def worlds(self, asked: Sequence[int]) -> tuple[int, ...]:
-        """Those of the worlds that were asked for in which it is judged.
+        """Return the requested world sizes in which it is judged.
 
         >>> SubjectRef("a:B", "Collective", ranks=(2, 3)).worlds((1, 2, 4))
         (2,)
@@ -83,7 +83,7 @@ class PlannedTest:
 
     @property
     def is_of_its_spec(self) -> bool:
-        """Whether its clause is one of the subject's own spec: after a few hangs a subject is given up."""
+        """Tell whether its clause belongs to the subject's own spec."""
         return self.subject is not None and self.test.clause.startswith(f"{self.subject.spec}.")
 
     @property
@@ -93,7 +93,7 @@ class PlannedTest:
 
     @property
     def shared(self) -> str:
-        """A name that tests have in common which can run on the same ranks."""
+        """Return a name that is the same for tests that can run on the same ranks."""
         return "-".join(map(str, (self.label, *self.world)))
 
     @property
@@ -152,7 +152,7 @@ def slug(value: object) -> str:
 
 
 def gathering_specs(tests: Iterable[SuiteTest], clauses: Mapping[str, Clause]) -> frozenset[str]:
-    """The specs whose tests ask for several ranks."""
+    """Return the specs whose tests need several ranks."""
     return frozenset(_clause_of(test, clauses).spec for test in tests if max(test.ranks, default=1) > 1)
 
 
@@ -178,7 +178,7 @@ def plan(
 
 
 def promised(tests: Iterable[SuiteTest], clauses: Mapping[str, Clause], torch: str) -> tuple[SuiteTest, ...]:
-    """The tests of what a version of PyTorch promises: some clauses came with a release."""
+    """Return the tests whose clauses apply to a version of PyTorch: some clauses came with a release."""
     from conformance.core.versions import matches_version
 
     return tuple(test for test in tests if matches_version(_clause_of(test, clauses).versions, torch))
@@ -196,7 +196,7 @@ def _clause_of(test: SuiteTest, clauses: Mapping[str, Clause]) -> Clause:
 
 
 def without_compiler(tests: Iterable[PlannedTest], compiles: bool, simulated: bool = False) -> list[PlannedTest]:
-    """The same tests; those that use the compiler are left out unless they were asked for, and on simulated ranks."""
+    """Leave out the tests that use the compiler, on simulated ranks or if nobody asked for them."""
     return [
         replace(test, left_out=NO_COMPILER if not compiles else NOT_SIMULATED)
         if test.test.compiles and not (compiles and not (simulated and test.group))
@@ -206,7 +206,7 @@ def without_compiler(tests: Iterable[PlannedTest], compiles: bool, simulated: bo
 
 
 def _told_once(tests: Sequence[PlannedTest]) -> list[PlannedTest]:
-    """What changes no verdict is shown once, where most ranks can disagree: such tests hang and crash."""
+    """Keep tests for one rank and for the largest world, and show one failure: they change no verdict, but may hang."""
     largest = max(test.size for test in tests)
     return [replace(test, told_once=True) for test in tests if test.test.is_single_rank or test.size == largest]
 
@@ -224,13 +224,13 @@ def _planned(test: SuiteTest, subject: SubjectRef | None, ranks: Sequence[int], 
 def _worlds(
     test: SuiteTest, subject: SubjectRef | None, ranks: Sequence[int], gathers: bool
 ) -> Iterator[tuple[int, bool, str]]:
-    """The worlds of a test: how many ranks, whether with a process group, and why they cannot be had, if so."""
+    """Yield the worlds of a test: the number of ranks, whether with a process group, and why it cannot run, if so."""
     sizes = subject.worlds(ranks) if subject else tuple(ranks)
     if test.is_single_rank:
         yield from _single_rank_worlds(sizes, subject.ranks if subject else (), gathers)
         return
     if test.is_fresh and (gathers or (subject and subject.ranks and 1 not in subject.ranks)):
-        return  # it is asked of one rank, without a process group
+        return  # it is tested on one rank, without a process group
     least = min(test.ranks)
     sizes = (1,) if max(test.ranks) == 1 else tuple(size for size in sizes if size >= least)
     for size in sizes:

@@ -22,7 +22,7 @@ def prose(text: str) -> str:
 
 
 def with_code(text: str) -> Iterator[tuple[str, bool]]:
-    """The same in pieces, and whether each of them is code.
+    """Split such a text into pieces, each with whether it is code.
 
     >>> list(with_code("see ``x`` on rank *r*"))
     [('see ', False), ('x', True), (' on rank r', False)]
@@ -57,7 +57,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def with_article(thing: object) -> str:
-    """What kind of thing it is, with the article.
+    """Name the type of a value, with its article.
 
     >>> with_article(5), with_article([])
     ('an int', 'a list')

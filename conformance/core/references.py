@@ -28,7 +28,7 @@ def check_reference(reference: str, option: str = "") -> None:
 
 
 def of_file(module: str, path: str) -> str:
-    """What to say where a file was named in place of a module; empty where none was.
+    """Give a hint if a file was named in place of a module; empty if none was.
 
     >>> of_file("./mypackage/layers.py", "Exp"), of_file("layers.py", ":Exp")
     ('give a module, not a file: mypackage.layers:Exp', 'give a module, not a file: layers:Exp')
@@ -38,7 +38,7 @@ def of_file(module: str, path: str) -> str:
     'give a module and what it holds, not a file: layers:MyFunction'
     """
     file, held = PurePath(module), path.lstrip(":")
-    with suppress(OSError):  # there may be no current directory any more
+    with suppress(OSError):  # the current directory may have been removed
         if file.is_absolute() and file.is_relative_to(here := os.getcwd()):
             file = file.relative_to(here)
     if file.suffix != ".py":
@@ -53,14 +53,14 @@ def of_file(module: str, path: str) -> str:
 
 
 def not_installed(name: str) -> str:
-    """What to say where a module of this name lies in the folder src; empty where none does."""
+    """Give a hint if a module of this name lies in the folder src; empty if none does."""
     if not any(os.path.exists(os.path.join(SRC, file)) for file in (name, f"{name}.py")):
         return ""
     return f"it lies in {SRC}: install your package (pip install -e .), or set PYTHONPATH={SRC}"
 
 
 def _meant(module: str, path: str) -> str:
-    """What was probably meant: a file for a module, or a dot for the colon."""
+    """Say what was probably meant: a file for a module, or a dot for the colon."""
     package, dot, name = module.rpartition(".")
     if dot and not path and name[:1].isupper() and all(part.isidentifier() for part in module.split(".")):
         return f"did you mean {package}:{name}?"

@@ -27,7 +27,7 @@ class Type(Enum):
 
     @property
     def meaning(self) -> str:
-        """One line that says what the letter stands for."""
+        """Explain the letter in one line."""
         return _MEANINGS[self]
 
     @property
@@ -88,7 +88,7 @@ class Signature:
         return Signature(self.arguments, alike)
 
     def implies(self, other: Signature) -> bool:
-        """Whether whatever keeps this signature keeps the other one too, by the meaning of the types.
+        """Tell whether a Function that keeps this signature also keeps the other one, by the meaning of the types.
 
         Each rank may hold a copy of its own (V) where it may hold any share of a sum (P), and all copies may be alike
         (R) where each may be any (V). A result that is alike on all ranks (R) is one that each rank has (V), and one
@@ -160,7 +160,7 @@ def _problem(text: str) -> str:
 
 
 def _suggestion(text: str) -> str:
-    mended = re.sub(r",?\s*\bGROUP\b", "", text, flags=re.IGNORECASE)  # no tensor, and nothing else has a type
+    mended = re.sub(r",?\s*\bGROUP\b", "", text, flags=re.IGNORECASE)  # it is not a tensor, and only tensors have types
     mended = re.sub(
         r"\b(replicated?|invariant|varying|partial)\b", lambda word: word[0][0], mended, flags=re.IGNORECASE
     )

@@ -88,7 +88,7 @@ def parse(text: str, documents: Documents) -> tuple[Source, ...]:
 
 
 def by_words(sources: Iterable[Source]) -> Iterator[tuple[str, list[Source]]]:
-    """The sources that say it in the same words, together."""
+    """Group the sources that say it in the same words."""
     for words, alike in groupby(sources, lambda source: source.words):
         yield words, list(alike)
 

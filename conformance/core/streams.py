@@ -1,4 +1,4 @@
-"""The standard streams of the command: one may be closed from the start, or know ASCII alone."""
+"""Prepare the standard streams of the command: one may be closed from the start, or encode only ASCII."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def open_missing() -> None:
 
 
 def escape_what_they_cannot_say() -> None:
-    """Have stdout and stderr print an escape for a character that their encoding does not know."""
+    """Make stdout and stderr escape the characters that their encoding cannot represent."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -22,7 +22,7 @@ def matches_version(versions: str, torch: str) -> bool:
     try:
         return wanted.contains(Version(torch).base_version)
     except InvalidVersion:
-        return True  # a build that says nothing of itself is held to everything
+        return True  # a build without a version must keep every clause
 
 
 def suite_version() -> str:
@@ -34,7 +34,7 @@ def suite_version() -> str:
 
 
 def is_version(text: str) -> bool:
-    """Whether a text is what something may call its version.
+    """Tell whether a text can be a version.
 
     >>> is_version("2.15.0a0+git1f2e3d"), is_version("the newest")
     (True, False)

@@ -12,7 +12,7 @@ SIMULATED = "simulated"
 
 
 def are_world_sizes(given: object) -> bool:
-    """Whether something is a list of worlds that tests may run in.
+    """Tell whether a value is a list of world sizes that tests may run in.
 
     >>> are_world_sizes((2, 3)), are_world_sizes(2), are_world_sizes([0])
     (True, False, False)
@@ -32,7 +32,7 @@ def is_simulated(backend: str) -> bool:
 
 
 def seed_of(backend: str) -> int | None:
-    """Where the order of simulated ranks is drawn from; None for the fixed order.
+    """Return the seed for the order of simulated ranks, or None for the fixed order.
 
     >>> seed_of("simulated:7"), seed_of("simulated")
     (7, None)

@@ -1,4 +1,4 @@
-"""The pytest plugin. Until the suite is asked for, it adds no option, and nothing but its fixtures and a mark."""
+"""The pytest plugin. In runs that do not ask for the suite, it only adds its fixtures and a mark."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _names_a_spec(args: Sequence[str]) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """Called before collection: what is wrong with the request is said once, and not by each module."""
+    """Called before collection: report a problem of the request once, not for each module."""
     if session.config.stash.get(ASKED_FOR, False):
         from conformance.plugin.attach import start_session
 
@@ -100,7 +100,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _is_ours(item: Any) -> bool:
-    """Whether a test's fixture ``world`` is that of this plugin, and not one of its own."""
+    """Tell whether a test's fixture ``world`` is this plugin's, and not its own."""
     definitions = item._fixtureinfo.name2fixturedefs.get("world", ())
     return bool(definitions) and definitions[-1].func.__module__ == __name__
 
@@ -162,14 +162,14 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
     report = yield
     outcome = getattr(item, "conformance_outcome", None)
     if outcome is not None and call.when == "call":
-        # As text: a worker of pytest-xdist can hand over no lone surrogates, and a subject may print some.
+        # As text: a subject may print lone surrogates, which a worker of pytest-xdist cannot send.
         report.conformance = outcome.to_text()
     return report
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Generator[None]:
-    """Called before pytest prints the failures: what follows from another one is a line; the causes come last."""
+    """Called before pytest prints the failures: those that follow from another one take a line; causes come last."""
     said: list[str] = []
     if SESSION in config.stash:
         from conformance.plugin.causes import fold

@@ -34,9 +34,9 @@ def start_session(config: pytest.Config) -> None:
 
 
 def _with_folders(args: Sequence[str], own: Sequence[Home]) -> list[str]:
-    """What is to be collected: beside the suite the folders of specs from outside; paths for what names a package.
+    """Return what to collect: the arguments, packages as paths; with the suite, the folders of specs from outside.
 
-    By the name of a package pytest would import the packages around it.
+    Given the name of a package, pytest would import the packages around it.
     """
     found = [place for arg in args for place in (_places(arg, own) or [arg])]
     if any(Path(arg).parts[-2:] == SUITE.parts[-2:] or arg == "conformance.suite" for arg in args):
@@ -45,7 +45,7 @@ def _with_folders(args: Sequence[str], own: Sequence[Home]) -> list[str]:
 
 
 def _places(arg: str, own: Sequence[Home]) -> list[str]:
-    """The paths of what an argument names that is in, or around, the package of a spec from outside."""
+    """Return the paths for an argument that names the package of a spec from outside, or is in or around it."""
     name, colons, rest = arg.partition("::")
     around = [str(home.folder) for home in own if f"{home.package}.".startswith(f"{name}.")]
     inside = (home for home in own if name.startswith(f"{home.package}."))
@@ -66,7 +66,7 @@ def session_of(config: pytest.Config) -> Session:
 
 def _new_session(config: pytest.Config) -> Session:
     handed = getattr(config, "workerinput", {})
-    if "conformance_options" in handed:  # in a worker of pytest-xdist, whose controller has looked at the subjects
+    if "conformance_options" in handed:  # in a worker of pytest-xdist, whose controller has imported the subjects
         subjects = [SubjectRef.from_json(data) for data in handed["conformance_subjects"]]
         return Session(RunOptions.from_json(json.loads(handed["conformance_options"])), subjects=subjects)
     options = RunOptions.from_text({name: config.getoption(name, None) for name, _ in pytest_options()})

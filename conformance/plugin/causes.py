@@ -1,4 +1,4 @@
-"""The end of a pytest run: what broke a clause is told in full, and what only follows from it in a line each.
+"""End a pytest run: show what broke a clause in full, and each consequence in one line.
 
 Whether a failure follows from another one is known when all tests have run, which is before pytest prints any.
 """
@@ -25,7 +25,7 @@ _OVERRULED = "rerun"  # by a later run of the same test, as pytest-rerunfailures
 
 
 def fold(reporter: pytest.TerminalReporter) -> list[str]:
-    """Shorten the failures that follow from another one, before pytest prints them; how many there are stays.
+    """Shorten the failures that follow from another one, before pytest prints them; their number stays.
 
     Returns:
         What to say at the end of the run; nothing where every failure is told in full.
@@ -46,7 +46,7 @@ def fold(reporter: pytest.TerminalReporter) -> list[str]:
 
 
 def _told(reporter: pytest.TerminalReporter, categories: Iterable[str]) -> Iterator[tuple[TestOutcome, Any]]:
-    """The suite's tests that pytest has put into these categories, each with what its ranks said."""
+    """Yield the suite's tests in these categories of pytest, each with its outcome."""
     for category in categories:
         for report in reporter.stats.get(category, ()):
             if hasattr(report, "conformance"):
@@ -58,7 +58,7 @@ def _broken(part: SubjectResult) -> list[ClauseResult]:
 
 
 def _short(part: SubjectResult) -> Iterator[tuple[str, str]]:
-    """The node ids of tests that need not be told in full, and the line for each."""
+    """Yield the node ids of tests that need not be shown in full, and the line for each."""
     for cause in _broken(part):
         for failure in failures(cause):
             for test in failure.alike:
@@ -69,7 +69,7 @@ def _short(part: SubjectResult) -> Iterator[tuple[str, str]]:
 
 
 def _causes(part: SubjectResult) -> Iterator[str]:
-    """What broke of one subject, and how much follows from it."""
+    """Yield the broken clauses of one subject, and how much follows from them."""
     broken = _broken(part)
     follow = sum(len(consequences_of(cause, part.clauses)) for cause in broken)
     found = f"{counted(len(broken), 'cause')}, {counted(follow, 'consequence')}"

@@ -57,7 +57,7 @@ class RankItem(pytest.Item):
         if outcome.outcome in {"skip", "not-applicable"}:
             pytest.skip(shown(f"{outcome.outcome}: {outcome.reason}"))
         if outcome.outcome != "pass" and clauses.registry(outcome.spec)[outcome.clause].level == "may":
-            pytest.xfail(told(outcome))  # it is told, and fails nothing
+            pytest.xfail(told(outcome))  # it is shown, and fails nothing
         if outcome.outcome != "pass":
             raise ClauseBroken(outcome)
 

@@ -1,4 +1,4 @@
-"""Tests of one's own on several ranks: ``@pytest.mark.ranks(2, 4)`` and the fixture ``world``."""
+"""Run your own tests on several ranks: ``@pytest.mark.ranks(2, 4)`` and the fixture ``world``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CANNOT_BE_SENT = (
 
 @dataclass(frozen=True)
 class Ranks:
-    """What stands for ``world`` in this process: how many ranks the test is to have."""
+    """Stands for ``world`` in this process: how many ranks the test needs."""
 
     size: int
 
@@ -52,7 +52,7 @@ def sizes_of(mark: pytest.Mark) -> tuple[int, ...]:
 
 
 def run_on_ranks(item: pytest.Function, size: int) -> None:
-    """Run a test's body on ranks, and give their joined outcome as pytest's own."""
+    """Run a test's body on ranks, and turn the joined outcome into pytest's own."""
     mark = item.get_closest_marker("ranks")
     assert mark is not None
     options = dict(mark.kwargs)
@@ -63,7 +63,7 @@ def run_on_ranks(item: pytest.Function, size: int) -> None:
     planned = _planned(item, size, values)
     try:
         pool = _pool(item.config, Settings(**options))
-        pool.give_up = GiveUpRule()  # each test is somebody else's
+        pool.give_up = GiveUpRule()  # one test says nothing about the next
         outcome = pool.run(planned)
     except RunnerError as error:
         pytest.exit(str(error), returncode=BROKE)
@@ -71,7 +71,7 @@ def run_on_ranks(item: pytest.Function, size: int) -> None:
 
 
 def _run_simulated(function: Any, size: int, values: dict[str, Any]) -> None:
-    """Run a body on ranks that are threads of this process; what one raises is raised here, as it is."""
+    """Run a body on ranks that are threads of this process; an exception of one is raised here unchanged."""
     from conformance.ranks.simulated.simulation import Simulation
 
     raised: dict[int, BaseException] = {}

@@ -43,7 +43,7 @@ class Recorder:
         self.output_lost = False
 
     def know(self, tested: str, outcomes: Iterable[TestOutcome]) -> None:
-        """Take what an earlier run found of PyTorch itself, and when: those tests are not run again."""
+        """Take an earlier run's outcomes of PyTorch's own tests, and their date; these tests are not run again."""
         self.engine_tested = tested
         self.outcomes |= {outcome.nodeid: outcome for outcome in outcomes}
         self.earlier = list(self.outcomes)
@@ -54,7 +54,7 @@ class Recorder:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Called after collection: what an earlier run has finished is not run again."""
+        """Called after collection: leave out the tests that an earlier run has finished."""
         items[:] = [item for item in items if not (isinstance(item, RankItem) and item.planned.nodeid in self.outcomes)]
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -63,7 +63,7 @@ class Recorder:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Called by pytest-xdist for each worker: tell it what an earlier run has done.
+        """Called by pytest-xdist for each worker: name the tests that an earlier run has finished.
 
         A worker that replaces another one has to collect what that one did, whatever has been done since.
         """
@@ -71,13 +71,13 @@ class Recorder:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_setupnodes(self, specs: Sequence[Any]) -> None:
-        """Called by pytest-xdist before workers start: nothing of theirs is to be found in the current directory."""
+        """Called by pytest-xdist before workers start: keep their files out of the current directory."""
         for spec in specs:
             spec.python = shlex.join([sys.executable, "-P"])
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
-        """Called by pytest-xdist for what hands out the tests."""
+        """Called by pytest-xdist: return the scheduler."""
         from conformance.plugin.scheduler import Scheduler
 
         return Scheduler(config, log, self.session.tests)
@@ -135,16 +135,16 @@ class Recorder:
 
     @property
     def unrun(self) -> int:
-        """How many tests that were to be run have no outcome."""
+        """Count the planned tests that have no outcome."""
         return len((self.selected or set()) - set(self.outcomes))
 
     @property
     def started(self) -> str:
-        """When the run began, in ISO 8601."""
+        """Return when the run began, in ISO 8601."""
         return datetime.fromtimestamp(self.began, UTC).isoformat(timespec="seconds")
 
     def report(self, interrupted: bool) -> Report:
-        """The verdicts on everything that was planned."""
+        """Judge everything that was planned."""
         tests = self.session.tests
         owed = {test.nodeid for test in tests}
         return self.session.report(
@@ -160,9 +160,9 @@ class Recorder:
 
 
 def _raise_interrupt(error: BaseException) -> None:
-    """Let an interrupt go on its way that came while a line was drawn, and was lost to what then could not be written.
+    """Raise the interrupt that came while a line was drawn, if the failed write replaced it.
 
-    A terminal that is closed does both at once: it sends SIGHUP, and takes no more output.
+    A terminal that closes causes both at once: it sends SIGHUP, and accepts no more output.
     """
     before = error.__context__
     while before is not None:

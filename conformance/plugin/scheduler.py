@@ -1,4 +1,4 @@
-"""Hands tests to the workers of pytest-xdist: those that share a world of ranks to one of them."""
+"""Assign tests to the workers of pytest-xdist: tests that share a world of ranks go to the same worker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conformance.core.plan import PlannedTest
 
 
 class Scheduler(LoadScopeScheduling):  # type: ignore[misc]
-    """pytest-xdist's own, for workers that may be lost.
+    """pytest-xdist's scheduler, for workers that may be lost.
 
     There, a test that kills its worker is given to the next one, and so on until no more are started; and a worker
     that takes another's place waits for ever once a single test is left to it, since each looks one test ahead.
@@ -51,4 +51,4 @@ class Scheduler(LoadScopeScheduling):  # type: ignore[misc]
     def _assign_work_unit(self, node: Any) -> None:
         super()._assign_work_unit(node)
         if not self.workqueue:
-            node.shutdown()  # once it has run what it has
+            node.shutdown()  # after the tests that it has

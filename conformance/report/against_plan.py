@@ -1,4 +1,4 @@
-"""The tests in a report, held against those that the installed suite plans for the same subjects and worlds."""
+"""Compare the tests in a report with those that the installed suite plans for the same subjects and worlds."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from conformance.core.outcomes import BROKEN, TestOutcome
 from conformance.core.plan import PlannedTest, SubjectRef, plan, promised
 from conformance.report.model import Report, SubjectResult
 
-#: No run is in more worlds; a plan of them would take as long as whoever made the report up likes.
+#: No run has more worlds; a forged report could name so many that planning them never ends.
 MOST_WORLDS = 100
-#: What a command that runs one test alone consists of, besides the subject.
+#: The parts of a command that runs one test alone, besides the subject.
 _FLAGS = {"--spec", "--types", "--inputs", "--ranks", "--device", "--backend", "-k"}
 _CALL = re.compile(r"check\(\w+, \.\.\., only='[\w.-]+'\)")
 
@@ -63,7 +63,7 @@ def _as_planned(where: str, test: TestOutcome, planned: PlannedTest) -> Iterator
 
 
 def _runs_the_suite(command: str, planned: PlannedTest) -> bool:
-    """Whether a command is one that runs the test's subject in this suite, and nothing besides."""
+    """Tell whether a command runs the test's subject in this suite, and nothing else."""
     try:
         words = shlex.split(command)
     except ValueError:

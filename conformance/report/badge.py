@@ -22,7 +22,7 @@ _SVG = """\
 
 
 def badge(report: Report) -> str:
-    """The badge of a report as SVG: the worst verdict of its parts, PyTorch's own among them."""
+    """Return the badge of a report as SVG: the worst verdict of its parts, including PyTorch."""
     return badge_of(min((part.verdict for part in report.parts), key=SUBJECT_VERDICTS.index, default="incomplete"))
 
 

@@ -14,7 +14,7 @@ from conformance.report.sheet import Sheet
 from conformance.report.text import plain
 
 _ABSENT = "absent"
-#: The higher, the worse. What does not apply is no worse than what is kept; what is gone is worse.
+#: The higher, the worse. Not applicable is no worse than kept; absent is worse.
 _CLAUSE_RANK: dict[str, int] = {**{word: rank for rank, word in enumerate(reversed(VERDICTS))}, "pass": 0, _ABSENT: 1}
 _CLAUSE_RANK["not-applicable"] = 0
 _SUBJECT_RANK = {word: rank for rank, word in enumerate(reversed(SUBJECT_VERDICTS))}
@@ -23,7 +23,7 @@ _FACTS = ("torch", "python", "platform", "backend", "device", "ranks")
 
 @dataclass(frozen=True)
 class Change:
-    """A clause, or with ``clause`` empty a subject, that has another verdict now; ``absent`` is one too."""
+    """A clause whose verdict has changed, or a subject if ``clause`` is empty; ``absent`` is a verdict too."""
 
     subject: str
     spec: str
@@ -43,7 +43,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All changes, and what differs between the runs besides."""
+    """All changes, and what else differs between the runs."""
 
     verdicts: tuple[Change, ...]
     clauses: tuple[Change, ...]
@@ -89,7 +89,7 @@ def show(comparison: Comparison, console: Console) -> None:
 
 
 def _told_together(changes: Iterable[Change]) -> Iterable[list[Change]]:
-    """The changes, those of clauses that cannot or could not be judged because of one other clause in one group."""
+    """Group the changes of clauses that cannot, or could not, be judged because of the same other clause."""
     groups: dict[object, list[Change]] = {}
     for number, change in enumerate(changes):
         consequence = "consequence" in (change.old, change.new)
@@ -120,7 +120,7 @@ def _verdict(before: SubjectResult | None, after: SubjectResult | None) -> Itera
 
 def _clauses(before: SubjectResult | None, after: SubjectResult | None, same_registry: bool) -> Iterator[Change]:
     if before is None or after is None:
-        return  # its verdict says it all
+        return  # the verdict on the subject is enough
     old = {clause.id: clause for clause in before.clauses}
     new = {clause.id: clause for clause in after.clauses}
     for name in {**old, **new}:
@@ -144,7 +144,7 @@ def _change(part: SubjectResult, old: ClauseResult | None, new: ClauseResult | N
 
 
 def _differences(old: Report, new: Report) -> Iterator[str]:
-    """Why the reports may differ although nothing about the subjects does."""
+    """Yield reasons why the reports may differ although the subjects have not changed."""
     for fact in _FACTS:
         was, now = old.environment.get(fact), new.environment.get(fact)
         if was != now:

@@ -1,4 +1,4 @@
-"""One cause, one accusation: which broken clauses could only not be judged because of another.
+"""One cause, one accusation: find the broken clauses that could not be judged because of another one.
 
 A test that ends in an error, a crash or a timeout learnt nothing of its own clause. Where another broken clause of
 the same subject explains that ending, the clause is a consequence and accuses nobody. Three things explain it:
@@ -25,7 +25,7 @@ from conformance.core.outcomes import BROKEN, NOT_WAITED_FOR, TestOutcome
 from conformance.report.model import LEVELS, ClauseResult
 from conformance.report.text import first_line
 
-#: Exceptions by which PyTorch itself says which promise was broken, each with the id of the clause, as a pattern.
+#: Patterns of exceptions in which PyTorch itself says which promise was broken, each with the id of the clause.
 _TOLD_BY_PYTORCH = (
     (re.compile("returned an incorrect number of gradients"), "Function.backward.count"),
     (re.compile("returned a gradient different than None at position"), r"\w+\.backward\.none-for-[\w-]+"),
@@ -39,12 +39,12 @@ _TOLD_BY_PYTORCH = (
     (re.compile(r"vmap staticmethod returned an incompatible \(output, out_dims\) tuple"), "Function.vmap.out-dims"),
 )
 
-#: The clause that a test refers to, at the end of its words.
+#: The clause that a test names at the end of its message.
 _REFERENCE = re.compile(r"; see (\S+)$")
 
 
 def with_consequences(clauses: Sequence[ClauseResult]) -> tuple[ClauseResult, ...]:
-    """The clauses of one subject, the explained ones marked as consequences with the id of their cause."""
+    """Mark the explained clauses of a subject as consequences, with the id of their cause."""
     causes: list[ClauseResult] = []
     explained: dict[str, str] = {}
     for clause in in_order(clause for clause in clauses if clause.broken):
@@ -66,10 +66,10 @@ def with_consequences(clauses: Sequence[ClauseResult]) -> tuple[ClauseResult, ..
 
 
 def in_order(broken: Iterable[ClauseResult]) -> list[ClauseResult]:
-    """Broken clauses as they are told: the stricter first; of a level those that can be a cause, and a spec's own.
+    """Sort broken clauses for the report: the stricter first; within a level, possible causes and a spec's own first.
 
-    Of clauses that ended in the same way, one with a test that passed, in a world where another one broke, is about
-    something else than what went wrong.
+    If clauses ended in the same way, and another test of one of them passed in the same world, that one is not the
+    cause.
     """
 
     def place(clause: ClauseResult) -> tuple[int, bool, bool, bool]:
@@ -87,7 +87,7 @@ def consequences_of(cause: ClauseResult, clauses: Iterable[ClauseResult]) -> tup
 
 
 def cannot_be_judged(clauses: Sequence[ClauseResult]) -> str:
-    """The one cause that keeps every clause of a subject from being judged, in words; empty for other subjects."""
+    """Say why no clause of a subject can be judged, if there is one cause; empty otherwise."""
     causes = [clause for clause in clauses if clause.broken]
     others = sum(clause.verdict == "consequence" for clause in clauses)
     if len(causes) != 1 or not others or any(clause.verdict == "pass" for clause in clauses):
@@ -98,7 +98,7 @@ def cannot_be_judged(clauses: Sequence[ClauseResult]) -> str:
 
 
 def _cause_of(clause: ClauseResult, causes: Sequence[ClauseResult]) -> ClauseResult | None:
-    """The first cause that explains how a test of this clause ended, where causes explain all of them."""
+    """Find the first cause that explains a broken test of this clause; None unless causes explain all of them."""
     if _is_left_behind(clause):
         return next((cause for cause in causes if any(map(_shows_what_is_left_behind, _broken(cause)))), None)
     if clause.verdict == "fail" and len(named := _referred_to(clause)) == 1:
@@ -111,7 +111,7 @@ def _cause_of(clause: ClauseResult, causes: Sequence[ClauseResult]) -> ClauseRes
 
 
 def _referred_to(clause: ClauseResult) -> list[str]:
-    """The clauses that the tests refer to which decided the verdict; an empty name for those that refer to none."""
+    """Return the clauses named by the tests that decided the verdict; an empty name if such a test names none."""
     words = [test.message or test.reason for test in clause.tests if test.outcome == clause.verdict]
     found = map(_REFERENCE.search, words)
     return list(dict.fromkeys(reference[1] if reference else "" for reference in found))
@@ -147,7 +147,7 @@ def _quotes(messages: Iterable[str], accident: Accident) -> bool:
 
 
 def _asserted(clause: ClauseResult) -> bool:
-    """Whether an assertion failed: then something was learnt of the clause itself."""
+    """Tell whether an assertion failed, so that the clause itself was judged."""
     return any(test.asserted for test in clause.tests)
 
 

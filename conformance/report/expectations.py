@@ -1,4 +1,4 @@
-"""Known deviations, and what was judged: a TOML file says what is expected of a run; only what is new fails it.
+"""Expect known deviations and judged clauses, by a TOML file: only what is new fails a run.
 
 ::
 
@@ -8,7 +8,7 @@
     reason = "the gradient is a view until release 3"
     link = "https://example.org/issues/12"      # optional
     expires = 2027-01-31                        # optional: from the day after on, it counts again
-    versions = "torch < 2.14"                   # optional: elsewhere the entry is as good as absent
+    versions = "torch < 2.14"                   # optional: on other versions the entry is ignored
 
     [[judged]]
     subject = "mypkg.dist:Gather"
@@ -50,7 +50,7 @@ _OPEN = ("skipped", "not-applicable")
 
 @dataclass(frozen=True)
 class Expectation:
-    """One entry of the file; ``place`` is how messages point at it."""
+    """One entry of the file; messages name it by its ``place``."""
 
     clause: str
     subject: str
@@ -63,7 +63,7 @@ class Expectation:
 
 @dataclass(frozen=True)
 class Judged:
-    """The clauses that were judged of a subject when the file was written; ``place`` is how messages point at it."""
+    """The clauses of a subject that were judged when the file was written; messages name the entry by its ``place``."""
 
     subject: str
     clauses: tuple[str, ...]
@@ -128,7 +128,7 @@ def mark_expected(
 
 
 def write_expect(report: Report, path: Path | str) -> Path:
-    """Write a first file: what was judged, and an entry for every broken clause, which is refused without a reason.
+    """Write a first file: the judged clauses, and an entry for each broken one, refused until it has a reason.
 
     Raises:
         UsageError: the file is there already, or cannot be written.
@@ -211,7 +211,7 @@ def _covers(entry: Expectation, part: SubjectResult) -> bool:
 
 
 def _unused(entry: Expectation, report: Report) -> str:
-    """Why the entry should go; empty while it has a broken clause to excuse, or the clause was not run."""
+    """Say why the entry should be deleted; empty if it excuses a broken clause, or the clause was not run."""
     found = [
         clause for part in report.parts if _covers(entry, part) for clause in part.clauses if clause.id == entry.clause
     ]
@@ -256,5 +256,5 @@ def _with_expected(report: Report, entry: Expectation) -> Report:
 
 
 def _toml(text: str) -> str:
-    """A TOML basic string: JSON's, once no control character is left."""
+    """Write a TOML basic string: without control characters, that is the same as in JSON."""
     return json.dumps(visible(text), ensure_ascii=False)

@@ -13,7 +13,7 @@ from conformance.core.output import visible
 from conformance.report.model import ClauseResult
 from conformance.report.text import first_line, one_line
 
-#: How a frame of the suite's own begins, or of what started the rank; and one of a rank that waits for others.
+#: The beginnings of frames of the suite, or of the code that started the rank; and of a rank that waits for others.
 _OWN = (f'  File "{Path(__file__).parents[1]}/', '  File "<frozen runpy>"')
 _WAITING = f'{_OWN[0]}ranks/channel.py"'
 _MODULES = "Extension modules: "  # faulthandler lists them below every stack of a crash
@@ -21,7 +21,7 @@ _MODULES = "Extension modules: "  # faulthandler lists them below every stack of
 
 @dataclass(frozen=True)
 class Accused:
-    """Ranks that gave the same outcome with the same words; ``witness`` is the first of them."""
+    """Ranks with the same outcome and the same message; ``witness`` is the first of them."""
 
     ranks: tuple[int, ...]
     witness: RankOutcome
@@ -37,7 +37,7 @@ class Accused:
         return "bystander" if self.bystanders else self.witness.outcome
 
     def named(self, world: int) -> str:
-        """Which ranks, out of how many."""
+        """Name the ranks, out of how many."""
         if len(self.ranks) == world > 1:
             return "both ranks" if world == 2 else f"all {world} ranks"
         return f"rank{'s' * (len(self.ranks) > 1)} {', '.join(map(str, self.ranks))} of {world}"
@@ -52,7 +52,7 @@ class Failure:
 
     @property
     def accused(self) -> tuple[Accused, ...]:
-        """The ranks that did not keep the clause: the most telling first, and bystanders last."""
+        """Return the ranks that broke the clause, the most informative first, then the bystanders."""
         said: dict[tuple[bool, str, str], list[RankOutcome]] = {}
         for rank in self.test.ranks:
             if rank.outcome in BROKEN:
@@ -67,7 +67,7 @@ class Failure:
 
 
 def failures(clause: ClauseResult) -> tuple[Failure, ...]:
-    """The failures of a clause, the worst first; those whose first lines differ in numbers alone are one."""
+    """Return the failures of a clause, the worst first; if first lines differ only in numbers, they count as one."""
     alike: dict[tuple[str, str, str], list[TestOutcome]] = {}
     for test in clause.tests:
         if test.outcome in BROKEN:
@@ -77,7 +77,7 @@ def failures(clause: ClauseResult) -> tuple[Failure, ...]:
 
 
 def _explained_by_assertions(found: Sequence[Failure]) -> list[Failure]:
-    """The failures, each error that an assertion quotes among those alike to it: the assertion tells what it means."""
+    """Put each error that an assertion quotes under that assertion, which explains it."""
     asserted = [failure for failure in found if failure.test.outcome == "fail"]
     groups = {id(failure): [failure] for failure in found}
     for failure in found:
@@ -92,10 +92,10 @@ def _explained_by_assertions(found: Sequence[Failure]) -> list[Failure]:
 
 
 def by_cause(clauses: Iterable[ClauseResult]) -> Iterator[tuple[ClauseResult, tuple[ClauseResult, ...]]]:
-    """Broken clauses, those that failed by the very same accident behind the first one.
+    """Yield broken clauses, each with the later ones that failed by the very same accident.
 
-    A subject that cannot be imported breaks every clause in one way, and that is worth telling once. Two
-    clauses whose assertions failed are always two things to tell.
+    A subject that cannot be imported breaks every clause in the same way, which is reported once. Clauses whose
+    assertions failed are always reported separately.
     """
     causes: dict[object, list[ClauseResult]] = {}
     for clause in clauses:
@@ -115,14 +115,14 @@ def story(who: Accused, likely: str = "") -> str:
 
 
 def how_it_ended(rank: RankOutcome) -> str:
-    """By which signal or exit code a rank was lost; empty for one that was not."""
+    """Name the signal or exit code of a lost rank; empty if it was not lost."""
     if rank.signal:
         return f"killed by {visible(rank.signal)}"
     return f"exit code {rank.exitcode}" if rank.exitcode else ""
 
 
 def last_words(rank: RankOutcome, lines: int = 12) -> Iterator[tuple[str, str]]:
-    """More about a rank that crashed or was late: titles, each with a short text."""
+    """Yield more about a rank that crashed or was late: titles, each with a short text."""
     if stack := _of_the_subject(_said(_working_thread_first(rank.stack))):
         yield "stack", "\n".join(stack[:lines])
     if output := _said(rank.output):
@@ -136,7 +136,7 @@ def _said(text: str) -> list[str]:
 
 
 def _of_the_subject(stack: list[str]) -> list[str]:
-    """A stack without frames of the suite; where there are no others, all of them, or that it waited for ranks."""
+    """Remove the suite's frames from a stack; if there are no others, keep all, or say that it waited for ranks."""
     frames = [line for line in stack if line.startswith('  File "')]
     kept = [line for line in stack if not line.startswith(_OWN)]
     if any(line in kept for line in frames):
@@ -149,7 +149,7 @@ def _is_waiting(frames: list[str]) -> bool:
 
 
 def _working_thread_first(stack: str) -> str:
-    """The stacks of faulthandler, which tells of other threads before the one that was at work."""
+    """Put the working thread first: faulthandler shows the other threads before it."""
     others, current, working = stack.partition("Current thread ")
     return f"{current}{working}\n{others}" if others.startswith("Thread ") else stack
 
@@ -161,7 +161,7 @@ def _signature(test: TestOutcome) -> tuple[str, str, str]:
 
 
 def _alike(words: str) -> str:
-    """Words without the numbers of one case or rank."""
+    """Remove the numbers of one case or rank."""
     return re.sub(r"\d+", "#", without_addresses(words))
 
 
@@ -172,7 +172,7 @@ def _message(test: TestOutcome) -> str:
 
 
 def _guilty(test: TestOutcome) -> RankOutcome | None:
-    """The rank that decided the outcome, or one that failed an assertion, whichever is more telling."""
+    """Return the rank that decided the outcome, or one that failed an assertion: whichever says more."""
     words = [word for word in TELLING if word in {test.outcome, "fail"}]
     ranks = [rank for rank in test.ranks if not rank.bystander]
     return next((rank for word in words for rank in ranks if rank.outcome == word), None)

@@ -19,7 +19,7 @@ from conformance.report.html import page
 from conformance.report.junit import junit
 from conformance.report.model import Report
 
-#: What ``--report DIR`` leaves in the folder, and what makes each.
+#: The files that ``--report DIR`` writes, and the function that makes each.
 FILES: dict[str, Callable[[Report], str]] = {
     "report.json": lambda report: to_text(report),
     "report.html": page,
@@ -29,7 +29,7 @@ FILES: dict[str, Callable[[Report], str]] = {
 
 
 def to_text(report: Report) -> str:
-    """report.json as text: ASCII, so that any reader gets along with it."""
+    """Return report.json as ASCII text, which any reader accepts."""
     return json.dumps(report.to_json(), indent=1, allow_nan=False) + "\n"
 
 
@@ -59,7 +59,7 @@ def write_all(report: Report, folder: Path | str) -> tuple[Path, ...]:
     """
     folder = prepare(folder)
     for name in FILES:
-        for left in folder.glob(f".{name}-????????"):  # by a run that was killed while it wrote
+        for left in folder.glob(f".{name}-????????"):  # left by a run that was killed while it wrote
             left.unlink(missing_ok=True)
     return tuple(write(folder / name, render(report)) for name, render in FILES.items())
 
@@ -91,7 +91,7 @@ def write(path: Path, text: str) -> Path:
 
 
 def load(path: Path | str) -> Any:
-    """The JSON value in a file.
+    """Read the JSON value in a file.
 
     Raises:
         UsageError: the file cannot be read, or is not JSON as everyone reads it.
@@ -114,13 +114,13 @@ def load(path: Path | str) -> Any:
 
 
 def read(path: Path | str) -> Report:
-    """A report from its report.json.
+    """Read a report from its report.json.
 
     Raises:
         UsageError: the file cannot be read, or is not a report of this schema.
     """
     try:
-        # Nothing in a report refers back to what holds it, and half the time went into looking for that.
+        # A report has no reference cycles, and searching for them took half of the time.
         with collector_paused():
             return Report.from_json(load(path))
     except UsageError:

@@ -15,7 +15,7 @@ from conformance.report.failures import failures, story
 from conformance.report.model import ClauseResult, Report, SubjectResult
 from conformance.report.text import one_line
 
-#: So much of a failure an annotation shows: what was compared, the actual and the expected value, the likely cause.
+#: Lines of a failure in an annotation: what was compared, the actual and the expected value, the likely cause.
 _LINES = 8
 _MARKDOWN = "\\`*_{}[]<>()#+-.!|~&@$:"
 
@@ -51,7 +51,7 @@ def commands(report: Report) -> Iterator[str]:
 
 
 def summary(report: Report) -> str:
-    """The job's summary in Markdown."""
+    """Write the job's summary in Markdown."""
     return "\n".join(_summary(report)) + "\n"
 
 
@@ -82,7 +82,7 @@ def _name(part: SubjectResult) -> str:
 
 
 def _said(clause: ClauseResult) -> str:
-    """The message of the worst failure, with actual and expected value; the reason if no rank has a message."""
+    """Return the message of the worst failure, with actual and expected value; the reason if no rank has a message."""
     said = next((story(who) for failure in failures(clause) for who in failure.accused), "")
     return "\n".join(said.splitlines()[:_LINES]) or clause.reason
 
@@ -100,5 +100,5 @@ def _property(text: str) -> str:
 
 
 def _markdown(text: str) -> str:
-    """Text that Markdown takes for nothing else; entities work in tables and out of them."""
+    """Escape a text, so that Markdown shows it as it is; entities work in tables and outside them."""
     return "".join(f"&#{ord(sign)};" if sign in _MARKDOWN else sign for sign in visible(text).replace("\n", " "))

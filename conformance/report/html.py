@@ -1,4 +1,4 @@
-"""report.html: one file that needs no server, loads nothing, and escapes what it quotes.
+"""Make report.html: one file that needs no server, loads nothing, and escapes what it quotes.
 
 Its one script adds buttons that copy commands; the policy at its head lets no other run.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 _MESSAGE = 8_000  # characters of one message; report.json has more
-_FEW = 5  # subjects of one verdict that are a line each, and results that the title names
+_FEW = 5  # subjects of one verdict that have a line each, and results that the title names
 #: The groups of clauses that are folded below the broken ones, with the words for them.
 _FOLDED = {"skipped": "skipped", "pass": "passed", "not-applicable": "not applicable"}
 
@@ -83,7 +83,7 @@ class Section:
 
     @property
     def summary(self) -> str:
-        """One line on what was found."""
+        """Say in one line what was found."""
         counts = Counter(clause.verdict for clause in self.part.clauses)
         found = [
             (len(self.broken), f"failed of {self.asked}"),
@@ -103,7 +103,7 @@ class Section:
 
 
 def page(report: Report) -> str:
-    """The report as a self-contained page."""
+    """Write the report as a self-contained page."""
     style, script = (files("conformance.report").joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
     every = _sections(report.parts)
     counts = _counts(report.subjects)
@@ -124,7 +124,7 @@ def page(report: Report) -> str:
 
 
 def _headline(sections: Sequence[Section]) -> Section | None:
-    """The subject that the page is about, if there is one alone."""
+    """Return the subject of the page, if there is exactly one."""
     subjects = [section for section in sections if section.part.subject]
     return subjects[0] if len(subjects) == 1 else None
 
@@ -134,13 +134,13 @@ def _hash(text: str) -> str:
 
 
 def _sections(parts: Iterable[SubjectResult]) -> list[Section]:
-    """Broken parts first, the worse before the better; the engine last among its like."""
+    """Sort the parts, the worst verdict first; with equal verdicts the engine comes last."""
     ordered = sorted(parts, key=lambda part: (SUBJECT_VERDICTS.index(part.verdict), not part.subject))
     return [Section(part, number) for number, part in enumerate(ordered)]
 
 
 def _counts(subjects: Iterable[SubjectResult]) -> list[tuple[str, str]]:
-    """Each verdict that was given, the worst first, and how many subjects got it in words: ``2 fail``."""
+    """Return each verdict that occurs, the worst first, and how many subjects have it: ``2 fail``."""
     found = Counter(subject.verdict for subject in subjects)
     return [
         (verdict, f"{found[verdict]} {verdict if found[verdict] == 1 else verdict.removesuffix('s')}")
@@ -156,7 +156,7 @@ def _title(subjects: Sequence[SubjectResult], counts: Iterable[tuple[str, str]])
 
 
 def _alike(sections: Iterable[Section]) -> list[tuple[str, list[Section]]]:
-    """Sections that are folded together under a line, such as ``298 conform``; those that stand alone have none."""
+    """Group the sections that are folded under one line, such as ``298 conform``; others have no line."""
     found: list[tuple[str, list[Section]]] = []
     for (_, engine), group in groupby(sections, lambda own: (own.part.verdict, not own.part.subject)):
         alike = list(group)
@@ -180,7 +180,7 @@ def _facts(report: Report) -> list[tuple[str, str]]:
 
 
 def _shown(value: object) -> object:
-    """Called by Jinja for every value: nothing hidden reaches the page."""
+    """Called by Jinja for every value: make hidden characters visible."""
     from markupsafe import Markup
 
     if isinstance(value, Markup):
@@ -189,7 +189,7 @@ def _shown(value: object) -> object:
 
 
 def _is_link(link: str) -> bool:
-    """Whether it leads to the web; anything else stays text."""
+    """Tell whether a link leads to the web; others are shown as text."""
     return link.startswith(("https://", "http://"))
 
 

@@ -1,4 +1,4 @@
-"""JUnit's XML, which continuous integration servers read: a suite for each subject, a case for each test."""
+"""Write JUnit's XML, which CI servers read: a suite for each subject, a case for each test."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from conformance.report.model import ClauseResult, Report, SubjectResult
 from conformance.report.text import address, one_line
 
 _NO_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-#: The element JUnit has for an outcome; an expected deviation and everything not run is skipped.
+#: JUnit's element for each outcome; expected deviations, and tests that were not run, are skipped.
 _ELEMENT = {"fail": "failure", "crash": "error", "timeout": "error", "error": "error", "pass": ""}
 
 
 def junit(report: Report) -> str:
-    """The report as JUnit XML."""
+    """Write the report as JUnit XML."""
     root = Xml.Element("testsuites", name="conformance", time=f"{report.seconds:.3f}")
     for part in report.parts:
         root.append(_suite(part, report))

@@ -1,4 +1,4 @@
-"""A report as data: what was run where, and for every clause its verdict with the tests that say so.
+"""A report as data: what was run and where, and each clause with its verdict and its tests.
 
 The JSON Schema of report.json is made from these types, and they validate a report that is read.
 """
@@ -46,7 +46,7 @@ VERDICTS: tuple[ClauseVerdict, ...] = get_args(ClauseVerdict)
 #: Verdicts on a subject, worst first.
 SubjectVerdict = Literal["fails", "incomplete", "deviates", "conforms"]
 SUBJECT_VERDICTS: tuple[SubjectVerdict, ...] = get_args(SubjectVerdict)
-#: Why a test was not run that was not asked for.
+#: The reason of a test that was not selected.
 NOT_SELECTED = "not selected"
 
 _Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
@@ -90,7 +90,7 @@ class Environment(TypedDict):
 
 @dataclass(frozen=True)
 class Expected:
-    """Why a broken clause does not count: somebody wrote down that it is known."""
+    """Why a broken clause does not count: the user listed it as known."""
 
     reason: Annotated[str, Meta(description="Why it is accepted.")]
     link: Annotated[str, Meta(description="Where that is discussed.")] = ""
@@ -137,7 +137,7 @@ class ClauseResult:
 
     @property
     def was_selected(self) -> bool:
-        """Whether the run was to judge it, as against what ``-k`` left out."""
+        """Tell whether the run was asked to judge it: ``-k`` leaves clauses out."""
         return not (self.verdict == "skipped" and self.reason == NOT_SELECTED)
 
 
@@ -174,7 +174,7 @@ class SubjectResult:
 
     @property
     def no_gradient(self) -> str:
-        """Why nothing of backward applies; empty where something does. It may be meant, or a method's name mistyped."""
+        """Say why nothing of backward applies; empty if something does. A method's name may be mistyped."""
         backward = [clause for clause in self.clauses if ".backward." in clause.id]
         if any(clause.verdict != "not-applicable" for clause in backward):
             return ""
@@ -214,18 +214,18 @@ class Report:
 
     @property
     def parts(self) -> tuple[SubjectResult, ...]:
-        """The engine, where it was tested, as if it were a subject with an empty name; then the subjects."""
+        """Return the engine, if it was tested, as a subject with an empty name; then the subjects."""
         engine = (SubjectResult("", CONTRACT, overall(self.engine), self.engine),) if self.engine else ()
         return engine + self.subjects
 
     def titled(self, spec: str) -> str:
-        """The name of a spec, with the distribution that brings it where that is not the suite."""
+        """Name a spec, with its distribution unless that is the suite."""
         origins = (f"{spec}, {own.distribution} {own.version}" for own in self.specs if own.name == spec)
         return next(origins, spec)
 
     @classmethod
     def from_json(cls, data: Any) -> Report:
-        """Rebuild from :meth:`to_json`; unknown keys are ignored, and a test need not say whose it is.
+        """Rebuild from :meth:`to_json`; unknown keys are ignored, and a test need not name its subject.
 
         Raises:
             ValueError: the data is not a report; the message says where and why.
@@ -245,7 +245,7 @@ class Report:
 
 
 def sha256_of(data: Mapping[str, Any]) -> str:
-    """The digest of everything a report says, however its JSON is laid out.
+    """Return the digest of a report's content, whatever the layout of its JSON.
 
     Raises:
         ValueError: a text is not Unicode, as none in a report is.
@@ -255,7 +255,7 @@ def sha256_of(data: Mapping[str, Any]) -> str:
 
 
 def page_of(clause: Clause) -> str:
-    """Where the published docs state the clause: from the root of our site, or the address that its own spec names.
+    """Return the page that states the clause: relative to our site, or the address that the spec names.
 
     ``Function.backward.count`` is at ``api/spec_impl/function_backward/index.html#clause-Function.backward.count``.
     """
@@ -264,7 +264,7 @@ def page_of(clause: Clause) -> str:
 
 
 def overall(clauses: Iterable[ClauseResult]) -> SubjectVerdict:
-    """The verdict on a subject that these clauses add up to; a consequence is left to its cause.
+    """Judge a subject by its clauses; a consequence counts through its cause.
 
     >>> overall([])
     'incomplete'
@@ -279,7 +279,7 @@ def overall(clauses: Iterable[ClauseResult]) -> SubjectVerdict:
 
 
 def _complete(clauses: tuple[ClauseResult, ...], subject: str, spec: str) -> tuple[ClauseResult, ...]:
-    """The clauses with tests that say what they are about."""
+    """Complete the tests of clauses that do not name their clause and spec."""
     return tuple(
         replace(clause, tests=tuple(_about(test, clause.id, subject, spec) for test in clause.tests))
         if any(not (test.clause and test.spec) for test in clause.tests)

@@ -17,7 +17,7 @@ _PERIOD = 30.0  # seconds between two lines of a log
 
 
 class Progress:
-    """Says how far a run is: one moving line on a terminal, and in a log a line every half minute.
+    """Shows how far a run is: one moving line on a terminal, and in a log a line every half minute.
 
     It starts no thread, because the processes of a run are forked; it moves when a test ends.
     """
@@ -31,7 +31,7 @@ class Progress:
         self._spoke = 0.0
 
     def start(self, total: int) -> None:
-        """Begin; ``total`` tests are planned."""
+        """Begin a run of ``total`` planned tests."""
         self._total, self._spoke = total, time.monotonic()
         if not self._console.is_terminal:
             return
@@ -48,7 +48,7 @@ class Progress:
         self._bar.start()
 
     def advance(self, outcome: TestOutcome) -> None:
-        """A test has ended."""
+        """Count a test that has ended."""
         self._counts[outcome.outcome] += 1
         done = sum(self._counts.values())
         if self._bar:
@@ -59,7 +59,7 @@ class Progress:
             Sheet(self._console).say(f"{done} of {self._total} tests: {self._tally()}")
 
     def stop(self) -> None:
-        """End; the line goes away. May be called twice."""
+        """Remove the line. May be called twice."""
         if self._bar:
             self._bar.stop()
             self._bar = None

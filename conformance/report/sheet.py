@@ -16,7 +16,7 @@ _NARROW = 20  # columns that a text gets at least
 
 
 def terminal(file: IO[str] | None = None, width: int | None = None) -> Console:
-    """A console without markup, emoji codes or guessed highlighting; colours only where they are wanted."""
+    """Make a console without markup, emoji codes or guessed highlighting; with colours only if they are wanted."""
     return Console(file=file, width=width, markup=False, emoji=False, highlight=False)
 
 
@@ -31,13 +31,13 @@ class Sheet:
         self._console.print()
 
     def say(self, text: str, style: str = "", indent: int = 0, label: str = "") -> None:
-        """Print own words; a label stands before the first line, and the others are indented past it."""
+        """Print a text of ours; a label stands before the first line, and the other lines are indented past it."""
         for line in self._wrapped(Text(shown(text, _LIMIT), style=style), indent + len(label)):
             self._print(Text.assemble(" " * indent, (label, "dim"), line))
             label = " " * len(label)
 
     def named(self, text: str, name: str, style: str = "", indent: int = 0) -> None:
-        """Print words and a name after them, on a line of its own where it does not fit: whole, to be copied."""
+        """Print words, then a name to be copied: unbroken, and on a line of its own if it does not fit."""
         *lines, last = self._wrapped(Text(shown(text, _LIMIT), style=style), indent)
         end = Text(shown(name, _LIMIT), style=style)
         fits = indent + last.cell_len + 1 + end.cell_len <= self._console.width
@@ -55,7 +55,7 @@ class Sheet:
         self._print(Text.assemble(" " * indent, (label, "dim"), (shown(text, _LIMIT), style)))
 
     def pair(self, first: Text, second: Text, indent: int) -> None:
-        """Print two texts on one line where they fit, and otherwise one below the other."""
+        """Print two texts on one line if they fit, otherwise one below the other."""
         if first.cell_len + 2 + second.cell_len <= self._console.width:
             self._print(Text.assemble(first, "  ", second))
         else:
@@ -73,7 +73,7 @@ class Sheet:
 
 
 def listed(names: Iterable[str], most: int = _NAMES) -> str:
-    """The first few names, and how many more there are.
+    """Join the first few names, and say how many more there are.
 
     >>> listed("abcdefgh")
     'a, b, c, d, e, f and 2 more'

@@ -47,12 +47,12 @@ def _asked_of(report: Report) -> tuple[SubjectResult, ...]:
 
 
 def _was_asked(clause: ClauseResult) -> bool:
-    """Whether a test of a clause was selected, even if others, without which it has no verdict, were not."""
+    """Tell whether any test of a clause was selected, even if the clause has no verdict without the others."""
     return clause.was_selected or any(test.outcome != "skip" for test in clause.tests)
 
 
 def _not_selected(sheet: Sheet, report: Report) -> None:
-    """One line for all that ``-k`` left out: what is shown is what was asked."""
+    """Print one line for everything that ``-k`` left out."""
     engine = sum(not clause.was_selected for clause in report.engine)
     asked = _asked_of(report)
     others = len(report.subjects) - len(asked)
@@ -69,7 +69,7 @@ def _not_selected(sheet: Sheet, report: Report) -> None:
 
 
 def _selected(sheet: Sheet, report: Report) -> None:
-    """Say that no selected test fails, where that is so: a clause whose other tests were left out has no verdict."""
+    """Say that no selected test fails, if so: a clause has no verdict if ``-k`` left out other tests of it."""
     every = [test.outcome for part in report.parts for clause in part.clauses for test in clause.tests]
     ran = [outcome for outcome in every if outcome != "skip"]
     if ran and set(ran) <= {"pass", "not-applicable"}:
@@ -96,7 +96,7 @@ def _subject_line(sheet: Sheet, subject: SubjectResult, spec: str) -> None:
 
 
 def _types_found(subject: SubjectResult) -> str:
-    """The types that a collective without claimed types was judged by: the author may have meant others."""
+    """Say by which types a collective without claimed types was judged: its author may have meant others."""
     reasons = (clause.reason for clause in subject.clauses if clause.id == "Collective.forward.types")
     return next((shown(reason, 200) for reason in reasons if reason.startswith("no types were given")), "")
 
@@ -115,6 +115,6 @@ def _asked(clause: ClauseResult) -> bool:
 
 
 def _kept(clauses: Iterable[ClauseResult]) -> tuple[int, int]:
-    """How many clauses passed, and how many were selected and apply."""
+    """Count the clauses that passed, and those that were selected and apply."""
     verdicts = [clause.verdict for clause in clauses if clause.was_selected and clause.verdict != "not-applicable"]
     return verdicts.count("pass"), len(verdicts)

@@ -25,7 +25,7 @@ from conformance.report.text import address, one_line
 
 __all__ = ["STYLES", "show", "terminal"]
 
-_MANY = 3  # failures of one clause told in full
+_MANY = 3  # failures of one clause shown in full
 
 
 def show(report: Report, console: Console, verbose: bool = False) -> None:
@@ -47,7 +47,7 @@ def show(report: Report, console: Console, verbose: bool = False) -> None:
 
 
 def _part(sheet: Sheet, part: SubjectResult, verbose: bool) -> None:
-    """Everything about one subject, or about the engine, below its line at the top."""
+    """Print everything about one subject, or about the engine."""
     name = f"{part.subject} ({part.spec})" if part.subject else "PyTorch itself"
     broken = in_order(clause for clause in part.clauses if clause.affects_verdict)
     notes = in_order(clause for clause in part.clauses if clause.is_note)
@@ -77,7 +77,7 @@ def _part(sheet: Sheet, part: SubjectResult, verbose: bool) -> None:
 def _clause(
     sheet: Sheet, clause: ClauseResult, others: Sequence[ClauseResult], consequences: Sequence[ClauseResult]
 ) -> None:
-    """One broken clause, or a note: its text, ranks, values, the likely cause, a command, the page to read."""
+    """Print one broken clause, or a note: its text, ranks, values, likely cause, a command, the page to read."""
     sheet.blank()
     style = {"must": "bold red", "may": "bold"}.get(clause.level, "bold yellow")
     word = "NOTE" if clause.is_note else clause.verdict.upper()
@@ -98,7 +98,7 @@ def _clause(
 
 
 def _worth_telling(every: Iterable[Failure]) -> list[Failure]:
-    """Of the failures with one likely cause the first; all those of which no cause is known."""
+    """Return the first failure of each likely cause, and every failure without a known cause."""
     causes: set[str] = set()
     told = []
     for failure in every:
@@ -109,7 +109,7 @@ def _worth_telling(every: Iterable[Failure]) -> list[Failure]:
 
 
 def _stopped(sheet: Sheet, cause: ClauseResult, consequences: Sequence[ClauseResult]) -> None:
-    """Print why a subject could not be judged at all; no clause is quoted, since none was tested."""
+    """Print why a subject could not be judged at all; no clause is quoted, because none was tested."""
     sheet.blank()
     _failure(sheet, failures(cause)[0])
     sheet.say(f"{cause.id} ({cause.level}), broken", "dim", 2, "counted as ")
@@ -117,7 +117,7 @@ def _stopped(sheet: Sheet, cause: ClauseResult, consequences: Sequence[ClauseRes
 
 
 def _unjudged(sheet: Sheet, consequences: Sequence[ClauseResult]) -> None:
-    """One line for what could not be judged because of a broken clause."""
+    """Print one line for the clauses that could not be judged because of a broken one."""
     if consequences:
         names = listed((clause.id for clause in consequences), 2)
         sheet.say(f"{counted(len(consequences), 'clause')} because of this: {names}", "dim", 2, "not judged ")
@@ -146,7 +146,7 @@ def _failure(sheet: Sheet, failure: Failure) -> None:
 
 
 def _two_of(guilty: Sequence[Accused]) -> list[Accused]:
-    """The first, and the first that ended otherwise, or else the second."""
+    """Return the first, and the first with another outcome, or else the second."""
     others = [who for who in guilty[1:] if who.word != guilty[0].word] or guilty[1:]
     return [*guilty[:1], *others[:1]]
 
@@ -162,7 +162,7 @@ def _accused(sheet: Sheet, who: Accused, test: TestOutcome, likely: str) -> None
 
 
 def _reasons(sheet: Sheet, name: str, verdict: str, clauses: Iterable[ClauseResult]) -> None:
-    """Clauses of which nothing was learnt, under the reasons for it."""
+    """Print the clauses that were not judged, under the reasons."""
     grouped: dict[str, list[str]] = {}
     for clause in clauses:
         if clause.verdict == verdict and clause.was_selected:
@@ -188,7 +188,7 @@ def _left_open(sheet: Sheet, name: str, clauses: Iterable[ClauseResult]) -> None
 
 
 def _closing(sheet: Sheet, report: Report) -> None:
-    """The last lines: whoever scrolled past the failures sees the verdicts again."""
+    """Print the verdicts again, in the last lines, for readers who scrolled past the failures."""
     if not any(clause.is_unexpected for part in report.parts for clause in part.clauses):
         return
     sheet.blank()

@@ -1,4 +1,4 @@
-"""Text a subject had a hand in, made fit for a report: short, and visible."""
+"""Make texts from a subject fit for a report: short, and visible."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def first_line(text: str) -> str:
 
 
 def one_line(text: str, limit: int = 200) -> str:
-    """The first line that says something, clipped at its end."""
+    """Return the first line with words in it, clipped at its end."""
     first = first_line(text)
     return first if len(first) <= limit else f"{first[: limit - 3]}..."
 
 
 def plain(data: Any) -> Any:
-    """The same JSON value with every text in it visible, and every number one that JSON knows."""
+    """Make every text in a JSON value visible, and every number valid JSON."""
     if isinstance(data, str):
         return visible(data)
     if isinstance(data, float):

@@ -105,13 +105,13 @@ def judge(
 
 
 def owed_by(spec: str, registry: Mapping[str, Clause]) -> tuple[str, ...]:
-    """The ids of the clauses a subject of this spec owes: those of the contract and those of the spec."""
+    """Return the ids of the clauses that a subject of this spec must keep: the contract's and the spec's."""
     own = (CONTRACT, spec)
     return tuple(name for name, clause in registry.items() if clause.party == "function" and clause.spec in own)
 
 
 def clause_verdict(tests: Iterable[TestOutcome]) -> ClauseVerdict:
-    """The verdict on a clause: the worst outcome of its tests, where a pass outweighs a not-applicable.
+    """Judge a clause by the worst outcome of its tests; a pass outweighs a not-applicable.
 
     >>> clause_verdict([])
     'skipped'
@@ -120,7 +120,7 @@ def clause_verdict(tests: Iterable[TestOutcome]) -> ClauseVerdict:
 
 
 def exit_status(report: Report, strict: bool = False, broken: bool = False) -> int:
-    """The status a command ends with.
+    """Return the exit status of a command.
 
     Args:
         report: what was found out.
@@ -135,20 +135,20 @@ def exit_status(report: Report, strict: bool = False, broken: bool = False) -> i
         return FAILS
     if strict and any(clause.affects_verdict for part in report.parts for clause in part.clauses):
         return FAILS
-    # What PyTorch could not be tested for here says nothing about a subject: it counts under --strict alone.
+    # Clauses of PyTorch that could not be tested here say nothing about a subject: they count only with --strict.
     bad = ("fails", "incomplete") if strict or not report.subjects else ("fails",)
     return FAILS if report.engine and overall(report.engine) in bad else OK
 
 
 def judged(clause: Clause, tests: Sequence[TestOutcome], torch: str) -> tuple[ClauseVerdict, str]:
-    """The verdict on one clause that its tests give by themselves, and the reason."""
+    """Judge one clause by its tests alone, and give the reason."""
     if not tests and not matches_version(clause.versions, torch):
         return "not-applicable", f"promised for {clause.versions} alone"
     return clause_verdict(tests), _reason(tests)
 
 
 def _by_clause(outcomes: Iterable[TestOutcome], subjects: Iterable[SubjectRef], registry: Collection[str]) -> _Evidence:
-    """The outcomes of each subject, and of the engine under an empty name, by clause."""
+    """Group outcomes by subject and clause; the engine has an empty name."""
     homes = {(subject.label, subject.spec) for subject in subjects}
     found: defaultdict[tuple[str, str], defaultdict[str, list[TestOutcome]]]
     found = defaultdict(lambda: defaultdict(list))

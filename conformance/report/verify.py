@@ -37,7 +37,7 @@ class Verified:
 def verify(
     path: Path | str, clauses: Mapping[str, Clause], digest: str | None = None, with_plan: bool = True
 ) -> Verified:
-    """Hold a report.json against the installed suite, and against itself.
+    """Check a report.json against the installed suite, and against itself.
 
     Args:
         path: the file.
@@ -69,7 +69,7 @@ def verify(
 
 
 def _from_outside(report: Report) -> Mapping[str, Clause]:
-    """The clauses of the specs that other distributions bring, as they are installed here.
+    """Return the clauses of specs from other distributions, as they are installed here.
 
     Raises:
         UsageError: one of them is not.
@@ -124,7 +124,7 @@ def _line(problem: str) -> str:
 
 
 def _content(data: Mapping[str, Any]) -> Iterator[str]:
-    """A change that leaves no contradiction behind, such as a subject that was taken out."""
+    """Yield changes that leave no contradiction behind, such as a subject that was removed."""
     if "content_sha256" not in data:
         yield "content_sha256 is missing: nothing tells whether the report is whole"
     elif data["content_sha256"] != _digest_of(data):
@@ -200,7 +200,7 @@ def _recomputed(report: Report, clauses: Mapping[str, Clause]) -> Iterator[str]:
 def _verdicts(
     part: SubjectResult, clauses: Mapping[str, Clause], torch: str
 ) -> Iterator[tuple[ClauseResult, str, str]]:
-    """Each clause with the verdict and the reason that its tests give; one that nobody knows is passed over."""
+    """Yield each clause with the verdict and the reason that follow from its tests; skip unknown clauses."""
     known = [result for result in part.clauses if result.id in clauses]
     alone = [judged(clauses[result.id], result.tests, torch) for result in known]
     fresh = with_consequences(
@@ -224,7 +224,7 @@ def _outcomes(part: SubjectResult, result: ClauseResult) -> Iterator[str]:
 
 
 def _ranks(where: str, test: TestOutcome) -> Iterator[str]:
-    """Ranks that no world has, and broken ones in a test that is not: a bystander waited for somebody who broke."""
+    """Yield ranks that are not in the world, and broken ranks of a test that is not broken."""
     numbers = [rank.rank for rank in test.ranks]
     if len(set(numbers)) < len(numbers) or any(number >= test.world for number in numbers):
         yield f"{where} has other ranks than a world of {test.world}"
@@ -234,7 +234,7 @@ def _ranks(where: str, test: TestOutcome) -> Iterator[str]:
 
 
 def _joined(test: TestOutcome) -> Outcome:
-    """The outcome of the ranks; a test without ranks was not run."""
+    """Join the outcomes of the ranks; a test without ranks was not run."""
     if not test.ranks and test.outcome in {"skip", "not-applicable"}:
         return test.outcome
     return join(test.ranks, test.world)[0]

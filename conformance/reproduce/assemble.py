@@ -1,4 +1,4 @@
-"""Puts the pieces of a script together: one file that needs torch and the subject alone."""
+"""Put the pieces of a script together: one file that needs only torch and the subject."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def assembled(root: str, given: Mapping[str, str]) -> str:
 
 
 def _in_order(name: str, seen: set[str] | None = None) -> Iterator[str]:
-    """The pieces that a piece is made of, each once, before those that need it."""
+    """Yield the pieces that a piece needs, each once, before those that need it."""
     seen = set() if seen is None else seen
     if name in seen:
         return
@@ -45,7 +45,7 @@ def _in_order(name: str, seen: set[str] | None = None) -> Iterator[str]:
 
 
 def _parts(file: Path) -> tuple[set[str], str]:
-    """The imports of a piece, the pieces among them left out, and everything below them."""
+    """Return the imports of a piece, without those of other pieces, and the code below them."""
     text = file.read_text("utf-8")
     nodes = [node for node in ast.parse(text).body if isinstance(node, ast.Import | ast.ImportFrom)]
     imports = {ast.unparse(node) for node in nodes if not _is_inside(node)}

@@ -1,4 +1,4 @@
-"""``--reproduce DIR``: for every failure a script with torch alone, for a maintainer who never heard of this suite.
+"""``--reproduce DIR``: for every failure a script with torch alone, for maintainers who do not know this suite.
 
 A short script is kept only after it was seen to fail; otherwise the script carries the suite's own test with it.
 """
@@ -31,7 +31,7 @@ from conformance.reproduce.whole import whole_script
 PATIENCE = 120.0
 #: How much of a subject's name goes into that of its script, which may have 255 with clause and number (bytes).
 LONGEST_NAME = 120
-#: By clause: the piece that says what the gradient of a gather is owed to be.
+#: By clause: the piece that says what the gradient of a gather must be.
 GATHERED = {
     "AllGatherGradAutograd.backward.sum": "gathered",
     "AllGather.backward.local-slice": "gathered_slice",
@@ -50,7 +50,7 @@ STATUSES = (
 
 @dataclass(frozen=True)
 class Wanted:
-    """One failure, and what is known of it."""
+    """One failure, and what is known about it."""
 
     part: SubjectResult
     clause: ClauseResult
@@ -89,7 +89,7 @@ def write_scripts(report: Report, tests: Sequence[PlannedTest], folder: Path | s
 
 
 def bodies(wanted: Wanted, timeout: float) -> tuple[str, str]:
-    """What follows the docstring: a few lines, or nothing where none are enough, and the suite's own test."""
+    """Return the code below the docstring: a few lines if they are enough, and the suite's own test."""
     hangs = wanted.failure.test.outcome in {"crash", "timeout"}
     return _short(wanted), whole_script(wanted.item, timeout, hangs, wanted.device, wanted.backend)
 
@@ -107,7 +107,7 @@ def _wanted(report: Report, tests: Sequence[PlannedTest]) -> Iterator[Wanted]:
 
 
 def _free(folder: Path, wanted: Wanted, written: Sequence[Path]) -> Path:
-    """A name that no other script of this run has."""
+    """Return a name that no other script of this run has."""
     subject = re.sub(r"\W+", "_", wanted.part.subject).strip("_") or "torch"
     subject = subject.encode()[:LONGEST_NAME].decode(errors="ignore")
     name = f"{subject}-{wanted.clause.id}"
@@ -116,7 +116,7 @@ def _free(folder: Path, wanted: Wanted, written: Sequence[Path]) -> Path:
 
 
 def docstring(wanted: Wanted) -> str:
-    """Clause, the actual and the expected value, where, and how to run the script."""
+    """Write the clause, the actual and the expected value, the place, and how to run the script."""
     test = wanted.failure.test
     name = wanted.part.subject or "PyTorch itself"
     said = [f"    {line}" for line in visible(test.message).splitlines()[:24]]
@@ -163,7 +163,7 @@ def _short(wanted: Wanted) -> str:
 
 
 def single_script(clause: str, reference: str, own_imports: Sequence[str], samples: str) -> str:
-    """The short script of a clause that one rank shows, for the class of a reference and an expression for samples."""
+    """Return the short script of a clause that one rank shows, given a class's reference and code for samples."""
     module, _, name = reference.partition(":")
     lines = [f"from {module} import {name} as Function", *own_imports, "", ""]
     lines += ["def samples():", "    torch.manual_seed(1000)", f"    return list({samples})"]
@@ -171,7 +171,7 @@ def single_script(clause: str, reference: str, own_imports: Sequence[str], sampl
 
 
 def gather_script(clause: str, size: int, reference: str) -> str:
-    """The short script of the gradient of a gather, on ranks of its own."""
+    """Return the short script for the gradient of a gather, which starts its own ranks."""
     module, _, name = reference.partition(":")
     file = PIECES / f"{GATHERED[clause]}.py"
     entries = file.read_text("utf-8").partition("SIZE = 2\n")[2]
@@ -190,7 +190,7 @@ def _piece(clause: str) -> str:
 
 
 def _samples(item: PlannedTest) -> tuple[list[str], str] | None:
-    """Where the arguments come from: lines that import it, and the expression."""
+    """Say where the arguments come from: lines that import it, and the expression."""
     assert item.subject is not None
     if item.subject.inputs:
         module, _, name = item.subject.inputs.partition(":")
@@ -200,7 +200,7 @@ def _samples(item: PlannedTest) -> tuple[list[str], str] | None:
 
 
 def _is_class(module: str, name: str) -> bool:
-    """Whether a class of that name stands in the module's source: then it needs no adapter of ours."""
+    """Tell whether the module's source has a class of this name, which then needs no adapter."""
     for folder in (os.getcwd(), *filter(None, sys.path)):
         stem = Path(folder).joinpath(*module.split("."))
         for file in (stem.with_suffix(".py"), stem / "__init__.py"):

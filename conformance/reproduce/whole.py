@@ -1,4 +1,4 @@
-"""A test of the suite as a script of its own: the sources it needs are in the script, so that torch is enough."""
+"""Write a test of the suite as a script that contains the sources it needs: it runs with torch alone."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def check(*cases, **options):
 def whole_script(
     planned: PlannedTest, timeout: float, hangs: bool = False, device: str = "cpu", backend: str = "gloo"
 ) -> str:
-    """What follows the docstring of a script that runs one test of the suite.
+    """Return the code below the docstring of a script that runs one test of the suite.
 
     Args:
         planned: the test.
@@ -77,7 +77,7 @@ def whole_script(
 
 
 def embedded(planned: PlannedTest) -> str:
-    """The sources that the script of a test carries, as Python: of the suite, and not of a spec from outside."""
+    """Return the sources that a test's script contains, as Python: the suite's, not those of a spec from outside."""
     test, folders = planned.test, [find(name).folder for name in outside([planned.spec])]
     names = [*([test.module] if _file(test.module).is_file() else []), *_needed(test.file), *ALWAYS]
     for file in (file for folder in folders for file in sorted(folder.glob("*.py"))):
@@ -100,7 +100,7 @@ def _quoted(name: str) -> str:
 
 
 def _needed(file: Path, seen: set[str] | None = None) -> Iterator[str]:
-    """The modules of ours that a module is made of, each once."""
+    """Yield the modules of this project that a module needs, each once."""
     seen = set() if seen is None else seen
     for name in _imported(file):
         if name not in seen:
@@ -111,7 +111,7 @@ def _needed(file: Path, seen: set[str] | None = None) -> Iterator[str]:
 
 @cache
 def _imported(file: Path) -> tuple[str, ...]:
-    """The modules of ours that a module imports when it runs."""
+    """Return the modules of this project that a module imports when it runs."""
     tree = ast.parse(file.read_text("utf-8"))
     for node in [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]:
         tree.body.remove(node)

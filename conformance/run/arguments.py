@@ -19,7 +19,7 @@ from conformance.kit.loading import check_subject, named
 from conformance.kit.subject import Subject, Target
 from conformance.kit.world import World
 
-#: The one specification from outside that is looked for unasked: what to call it, and where it comes from.
+#: The specification from outside that is used without being named, and its distribution.
 OPERATOR, OPERATOR_DISTRIBUTION = "Operator", "autograd-conformance-operator"
 
 

@@ -21,7 +21,7 @@ Ranks = int | Collection[int]
 
 
 class ConformanceError(AssertionError):
-    """A Function does not conform: the text lists every broken clause, and ``report`` holds the whole report.
+    """A Function does not conform. The text lists every broken clause; ``report`` has the whole report.
 
     >>> import torch
     >>> class Double(torch.autograd.Function):

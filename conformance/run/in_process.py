@@ -27,7 +27,7 @@ from conformance.ranks.second_look import due_to
 from conformance.ranks.simulated.scheduler import Stuck
 from conformance.ranks.simulated.simulation import Simulation
 
-#: Why a test is not begun.
+#: Why a test is not started.
 TOO_LARGE = (
     "not run: after {} calls no more are made with a sample of its size; give a smaller one, which shows as much"
 )

@@ -153,7 +153,7 @@ def _outcome(data: Mapping[str, Any]) -> TestOutcome | None:
 
 
 def _digest(spec: object) -> str:
-    """The digest of the clauses that a run is about; a spec that is not installed any more has none."""
+    """Return the digest of the clauses of a run; a spec that is no longer installed has none."""
     try:
         return clauses.digest(*filter(None, [spec] if isinstance(spec, str) else []))
     except UsageError:

@@ -24,19 +24,19 @@ from conformance.run.kept import kept_forkserver
 from conformance.run.reporting import environment_of, report_on
 from conformance.run.session import Session
 
-#: From so many megabytes on a sample is said to take long.
+#: Samples of this many megabytes are reported to take long.
 LARGE = 32
 SLOW = "a sample has {} MB, and is called hundreds of times: a small one is judged in seconds, and shows as much"
-#: Calls times megabytes of such a sample after which no further test is begun, the strictest clauses first: minutes.
+#: Once the calls of such a sample, times its megabytes, reach this, no further test starts: a few minutes.
 MOST = 20_000
-#: Seconds without a word, which nobody minds.
+#: Seconds without output that do not worry a user.
 QUIET = 3.0
 
 
 def judged(
     subject: Subject, asked: tuple[int, ...] | None, seconds: float, only: str, compile: bool, backend: str
 ) -> tuple[Report, set[str]]:
-    """Return the report and the verdicts that are errors: if only some clauses were selected, incomplete is none."""
+    """Return the report, and the verdicts that are errors: incomplete is not one if only some clauses were selected."""
     sizes = asked or (1,)
     simulated = is_simulated(backend)
     on_ranks = (max(sizes) > 1 or subject.gathers) and not simulated

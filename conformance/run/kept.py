@@ -28,7 +28,7 @@ class Surroundings:
 
     @classmethod
     def now(cls) -> Surroundings:
-        """Those of this process."""
+        """Return the state of this process."""
         try:
             folder = os.getcwd()
         except FileNotFoundError:  # it was deleted

@@ -32,7 +32,7 @@ def reference_subjects(wanted: str | None = None) -> list[SubjectRef]:
 
 
 def _forms(file: Path, spec: str) -> list[str]:
-    """The documented class, and its separate form; or what the module calls ``reference``, where it is no class."""
+    """Yield the documented class and its separate form; or the module's ``reference``, if it is not a class."""
     body = ast.parse(file.read_bytes()).body
     defined = {node.name for node in body if isinstance(node, ast.ClassDef)}
     assigned = {

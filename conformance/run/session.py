@@ -137,7 +137,7 @@ class Session:
         return tuple(dict.fromkeys(subject.spec for subject in self.subjects))
 
     def name_subjects_unchecked(self) -> None:
-        """Take the subjects by their names only: the run was interrupted while they were imported."""
+        """Keep only the names of the subjects: the run was interrupted while they were imported."""
         if "subjects" not in vars(self):
             options, spec = self.options, self.options.spec or clauses.CONTRACT
             named = [SubjectRef(name, spec, options.inputs, types=options.types) for name in self._references()]
@@ -265,7 +265,7 @@ def _described(hardware: Hardware, kind: str) -> dict[str, str]:
 
 
 def _labelled(subjects: list[SubjectRef]) -> list[SubjectRef]:
-    """Name each subject so that no two are called alike."""
+    """Give each subject a name of its own."""
     seen = Counter(subject.reference for subject in subjects)
     return [
         replace(
