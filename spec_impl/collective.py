@@ -25,20 +25,29 @@ class Collective(torch.autograd.Function):
     ``P``  partial    each rank has a share, which counts by the sum; the gradient is the same on every rank
     =====  =========  ==========================================================================================
 
-    The types of the results say what the loss is. With the gradient *g* that comes in for a result *y*, it is: for V,
-    the sum over all ranks of <g, y>; for R, <the sum of all g, y>; for I, <g, y>, counted once, with the same *g*
-    everywhere; for P, <g, the sum of all y>, with the same *g* everywhere. The types of the arguments say which
-    derivative of it backward returns: for V, that by this rank's argument alone; for R, one of several gradients that
-    add up to that by all copies moved together; for I, the whole of that, on every rank; for P, that by the sum.
+    The types of the results define the loss, given the incoming gradient *g* of a result *y*:
+
+    - V: the sum of <g, y> over all ranks;
+    - R: <the sum of g over all ranks, y>;
+    - I: <g, y>, counted once; *g* is the same on every rank;
+    - P: <g, the sum of y over all ranks>; *g* is the same on every rank.
+
+    The types of the arguments say which derivative of this loss backward returns:
+
+    - V: the derivative by this rank's argument alone;
+    - R: gradients that add up, over the ranks, to the derivative by all copies moved together;
+    - I: the whole of that derivative, on every rank;
+    - P: the derivative by the sum.
 
     The two documented gathers are one letter apart, and both are right.
     :class:`spec_impl.ksuit.AllGatherGradAutograd` is ``"V -> R"``: each rank goes on with a loss of its own, so
     gradients are added up over the ranks. :class:`spec_impl.towhee.AllGather` is ``"V -> I"``: the loss is the same on
-    every rank, so this rank's rows of its gradient are all there is. Used the other way, the first counts the loss once
-    for each rank, and the second leaves out what the other ranks' losses say.
+    every rank, so this rank's rows of the incoming gradient suffice. Used the other way, the first counts the loss once
+    for each rank, and the second leaves out the other ranks' losses.
 
-    A Function keeps other signatures besides its own, since one type may stand for another: an argument of type P
-    takes what V has, and one of type V what R has; a result of type R may be used as V, and one of type V as P.
+    A Function keeps other signatures besides its own, because some types include others: an argument of type P
+    accepts a tensor of type V, and one of type V a tensor of type R; a result of type R may be used as V, and one of
+    type V as P.
 
     .. clause:: Collective.forward.types
        :level: must

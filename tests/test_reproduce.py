@@ -75,7 +75,7 @@ def written(tmp_path_factory) -> Path:
     words = ["--inputs", "bugs:inputs", "--reproduce", str(folder / "scripts"), "-k", SEEING]
     status, out, err = run("run", *subjects, *words, cwd=BUGS, within=400)
     assert status == 1, out + err
-    assert "shown with torch alone" in out
+    assert "shows a failure with torch alone" in out
     return folder / "scripts"
 
 

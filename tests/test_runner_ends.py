@@ -143,7 +143,7 @@ def test_an_output_that_nobody_reads_is_said_in_a_line_and_the_report_is_written
         os.close(writing)
         status, _, said = running.end()
     assert status == 3
-    assert said == "conformance: whoever read the output has closed it\n"
+    assert said == "conformance: the reader of the output has closed it\n"
     assert {test["outcome"] for test in reported(tmp_path / "out" / "report.json")} == {"pass", "skip"}
 
 

@@ -79,7 +79,7 @@ def passing(data: dict[str, Any], world: int = 1) -> dict[str, Any]:
 
 def a_test_too_many(data):
     passing(data)["tests"][0]["nodeid"] += "x"
-    return "is no test that the suite plans"
+    return "is not a test that the suite plans"
 
 
 def a_test_left_out(data):

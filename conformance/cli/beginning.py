@@ -40,7 +40,7 @@ def begin(name: str, folder: Path | None = None) -> int:
     say(f"{home}: a specification of {name}, with one clause. To try it:")
     say(f"  pip install -e {home}")
     say(f"  conformance run --spec {name}       # the reference")
-    say(f"  conformance prove {name}            # its planted bug, what is right, mutants")
+    say(f"  conformance prove {name}            # its planted bug, correct classes, mutants")
     return OK
 
 

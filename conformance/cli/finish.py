@@ -66,7 +66,7 @@ def _done(work: Callable[[], object]) -> bool:
 
 def _reproduce(session: Session, report: Report, folder: str) -> None:
     scripts = write_scripts(report, session.tests, folder, session.options.timeout)
-    say(f"{counted(len(scripts), 'script')} in {folder}: what is broken, shown with torch alone")
+    say(f"{counted(len(scripts), 'script')} in {folder}: each shows a failure with torch alone")
     broken = [failure for part in report.parts for clause in part.clauses for failure in failures(clause)]
     if left_out := sum(failure.likely == EARLIER_CALLS for failure in broken):
         say(f"without a script, for they need earlier calls of the same process: {left_out}")

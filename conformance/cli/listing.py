@@ -81,7 +81,7 @@ def explain(words: str) -> int:
         words: the id of a clause, its first parts, such as ``Function.backward``, or a piece of it.
 
     Raises:
-        UsageError: there is no such clause; what comes nearest is named.
+        UsageError: there is no such clause; the nearest one is named.
     """
     found = matching(words)
     if not found:

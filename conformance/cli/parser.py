@@ -53,7 +53,7 @@ class Version(argparse.Action):
 
 
 def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+    """Return the whole command line."""
     top = Parser(prog="conformance", description="Does a torch.autograd.Function keep what its documentation promises?")
     top.add_argument("--version", action=Version, nargs=0, help="show the version of the suite")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=CommandParser)
@@ -82,7 +82,7 @@ def parser() -> argparse.ArgumentParser:
     compare.add_argument("old", metavar="OLD.json", help="the earlier report")
     compare.add_argument("new", metavar="NEW.json", help="the later report")
     compare.add_argument("--json", action="store_true", help="as JSON")
-    proving = _command(commands, "prove", help="prove a specification: planted bugs, what is right, mutants")
+    proving = _command(commands, "prove", help="prove a specification: planted bugs, correct implementations, mutants")
     proving.add_argument("spec", metavar="SPEC", help="its name, as its package registers it")
     spec = _command(commands, "spec", help="begin a specification of your own")
     spec.add_argument("what", choices=["new"], help="write its folder")

@@ -48,7 +48,7 @@ def run(options: RunOptions, passed_on: Sequence[str]) -> int:
     """Carry out ``conformance run``.
 
     Args:
-        options: what was asked for.
+        options: those of the command.
         passed_on: arguments for pytest.
 
     Raises:
@@ -103,7 +103,7 @@ def _run_as_leader(launch: Launch, options: RunOptions, passed_on: Sequence[str]
 
 
 def _resumed(options: RunOptions, key: bytes) -> tuple[RunOptions, Journal | None]:
-    """The options, and the journal of the run to resume, if any."""
+    """Return the options, and the journal of the run to resume, if any."""
     if not options.resume:
         return options, None
     journal, asked = Journal.resume(Path(options.resume), key)
@@ -254,7 +254,7 @@ def _meant(expression: str) -> str:
 
 
 def _refusal(said: str) -> str:
-    """The line in which pytest says what is wrong with its arguments."""
+    """Return the line in which pytest says what is wrong with its arguments."""
     lines = [line.strip() for line in said.splitlines() if "error: " in line.lower()]
     told = lines[-1] if lines else "pytest does not take these arguments"
     return told.removeprefix("ERROR: ").removeprefix("pytest.main(): error: ")

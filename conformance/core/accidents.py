@@ -61,7 +61,7 @@ def without_addresses(words: str) -> str:
 def place(rank: RankOutcome) -> tuple[tuple[str, str], ...]:
     """Find where the user's code ended: the frames of a traceback, or the innermost one of a stack.
 
-    An exception that no line of the user's raised shows every frame, of which only the innermost one says something.
+    If no line of the user's raised the exception, only the innermost frame counts.
     """
     frames = tuple(_FRAME.findall(rank.message))
     if frames and frames[0][0].startswith(_SUITE):

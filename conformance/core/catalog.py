@@ -47,7 +47,7 @@ class SuiteTest:
         doc: its docstring.
         transforms: whether torch.func computes gradients, for which it imports the compiler.
         compiles: whether the compiler is used.
-        deadline: when it counts as hanging (seconds), where that is sooner than usual.
+        deadline: when it counts as hanging (seconds), if that is sooner than usual.
         file: its source file.
         line: its line there.
     """
@@ -68,7 +68,7 @@ class SuiteTest:
 
     @property
     def tests_engine(self) -> bool:
-        """Whether the test is about PyTorch's engine, with Functions of its own."""
+        """Tell whether the test is about PyTorch's engine, with Functions of its own."""
         return not {"subject", "probe"}.intersection(self.arguments)
 
     @property
@@ -93,7 +93,7 @@ class _Marks(NamedTuple):
 
 
 def suite(*named: str) -> tuple[SuiteTest, ...]:
-    """Every test of the suite, in the order of files and lines, then those of specifications from outside.
+    """Return every test of the suite, in the order of files and lines, then those of specifications from outside.
 
     Args:
         *named: specs, of which those from outside are added.
@@ -105,7 +105,7 @@ def suite(*named: str) -> tuple[SuiteTest, ...]:
 
 
 def folders(named: Iterable[str]) -> tuple[Path, ...]:
-    """Where tests are: those of the suite, and those of specifications from outside."""
+    """Return the folders of tests: the suite's, and those of specifications from outside."""
     return tuple(folder for _, folder in _folders(named))
 
 
@@ -120,7 +120,7 @@ def _tests_in_folder(folder: Path, package: str) -> tuple[SuiteTest, ...]:
 
 
 def tests_of(clause: str, *named: str) -> tuple[SuiteTest, ...]:
-    """The tests of one clause, from the modules that name it: reading all of them takes a tenth of a second."""
+    """Return the tests of one clause, from the modules that name it: reading all of them takes a tenth of a second."""
     found = ((package, file) for package, folder in _folders(named) for file in sorted(folder.glob("test_*.py")))
     some = ((package, file) for package, file in found if clause in file.read_text(encoding="utf-8"))
     return tuple(test for package, file in some for test in tests_in(file, package) if test.clause == clause)
@@ -128,7 +128,7 @@ def tests_of(clause: str, *named: str) -> tuple[SuiteTest, ...]:
 
 @cache
 def tests_in(file: Path, package: str) -> tuple[SuiteTest, ...]:
-    """The tests of one module."""
+    """Return the tests of one module."""
     try:
         tree = ast.parse(file.read_text(encoding="utf-8"), str(file))
     except (SyntaxError, ValueError) as error:
@@ -166,7 +166,7 @@ def _uses(file: Path, pattern: str, package: str) -> bool:
 
 
 def _helpers(file: Path, package: str) -> Iterator[Path]:
-    """The modules of the kit, and beside the test, that a source imports, or imports from."""
+    """Yield the modules of the kit, and beside the test, that a source imports, or imports from."""
     roots, text = {"conformance.kit": KIT, package: file.parent}, file.read_text(encoding="utf-8")
     for root, module, names in re.findall(rf"^from ({'|'.join(roots)})([\w.]*) import (.*)", text, re.MULTILINE):
         place = roots[root].joinpath(*module.split("."))

@@ -36,7 +36,7 @@ CONTRACT = "Function"
 
 
 def registry(*named: str) -> Mapping[str, Clause]:
-    """All clauses of the installed ``spec_impl`` by id, in the order of its sources; then those of other specs.
+    """Return all clauses of the installed ``spec_impl`` by id, in the order of its sources; then those of other specs.
 
     Args:
         *named: specs, of which those from outside are added.
@@ -79,7 +79,7 @@ def _of_home(home: homes.Home) -> tuple[Clause, ...]:
 
 @cache
 def specs() -> tuple[str, ...]:
-    """The names of our own specs, ``Function`` among them, in the order of the sources."""
+    """Return the names of our own specs, ``Function`` among them, in the order of the sources."""
     return tuple(dict.fromkeys(clause.spec for clause in _ours()))
 
 

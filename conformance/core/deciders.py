@@ -16,7 +16,7 @@ DECIDING = tuple(
 
 
 def deciders(test: SuiteTest) -> tuple[str, ...]:
-    """The modules whose names the body of a test uses, directly or by a function beside it."""
+    """Return the modules whose names the body of a test uses, directly or by a function beside it."""
     functions, imported = _module(test.file)
     found, waiting, seen = set(), [test.function], set()
     while waiting:
@@ -33,7 +33,7 @@ def deciders(test: SuiteTest) -> tuple[str, ...]:
 
 @cache
 def _module(file: Path) -> tuple[Mapping[str, ast.AST], dict[str, str]]:
-    """The functions and classes of a test module, and the deciding modules that its names are imported from."""
+    """Return the functions and classes of a test module, and the deciding modules that its names are imported from."""
     tree = ast.parse(file.read_text(encoding="utf-8"), str(file))
     functions = {
         node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)

@@ -51,7 +51,7 @@ def first_difference(outcomes: Sequence[RankOutcome]) -> Difference | None:
 
 
 def at_odds(outcomes: Sequence[RankOutcome]) -> bool:
-    """Whether two ranks issued different collectives, rather than one rank issuing none."""
+    """Tell whether two ranks issued different collectives, rather than one rank issuing none."""
     found = first_difference(outcomes)
     return found is not None and len(set(found.called.values()) - {NOTHING_MORE}) > 1
 
@@ -74,7 +74,7 @@ def _calls(found: RankOutcome, group: str, answered: bool) -> Iterator[str]:
 
 
 def _is_answered(members: Sequence[RankOutcome], group: str) -> bool:
-    """Whether there is a receive for each send of a group."""
+    """Tell whether there is a receive for each send of a group."""
     names = Counter(name_of(call) for found in members for call in found.collectives if _group(call) == group)
     return 2 * names["send"] == sum(names[name] for name in POINT_TO_POINT)
 

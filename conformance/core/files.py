@@ -68,7 +68,7 @@ def read_text(path: Path | str, largest: int = LARGEST) -> str:
     """Read the UTF-8 text in a file.
 
     Raises:
-        Unreadable: it cannot be read, is no regular file, is larger, or no text.
+        Unreadable: it cannot be read, is not a regular file, is larger, or is not text.
     """
     try:
         return read_bytes(path, largest).decode("utf-8")

@@ -1,4 +1,4 @@
-"""Where a specification from outside lives: a folder of an installed package, which an entry point names.
+"""Find a specification from outside: a folder of an installed package, which an entry point names.
 
 A package registers its specification in its pyproject.toml::
 
@@ -6,8 +6,8 @@ A package registers its specification in its pyproject.toml::
     GatedSum = "mypackage_spec.gated"
 
 The folder holds ``reference.py`` (the clauses), ``spec.py``, ``test_*.py`` and, for readers, ``page.toml``. Nothing of
-it is imported here. Entry points are looked up once a name is asked for that is none of ours; what that needs is
-imported late, since most commands do without.
+it is imported here. Entry points are looked up only for a name that is not one of this project's specs; the modules
+for that are imported late, since most commands do not need them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Home:
         folder: where that is.
         distribution: the name of the installed distribution that registers it.
         version: of the distribution.
-        page: the address of the page that states its clauses; empty where ``page.toml`` names none.
+        page: the address of the page that states its clauses; empty if ``page.toml`` names none.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Home:
 
     @property
     def origin(self) -> str:
-        """The distribution and its version, for readers."""
+        """Return the distribution and its version, for readers."""
         return f"{self.distribution} {self.version}"
 
 
@@ -103,7 +103,7 @@ def _points() -> EntryPoints:
 
 
 def _registered(name: str) -> list[EntryPoint]:
-    """The entry points of a name, one for each distribution: an editable one may be found twice."""
+    """Return the entry points of a name, one for each distribution: an editable one may be found twice."""
     points = _points().select(name=name)
     return [*{(point.dist and point.dist.name, point.value): point for point in points}.values()]
 

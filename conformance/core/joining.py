@@ -40,7 +40,7 @@ def joined(item: PlannedTest, outcomes: Sequence[RankOutcome], seconds: float) -
 
 
 def join(outcomes: Sequence[RankOutcome], world: int) -> tuple[Outcome, str]:
-    """The outcome and its message: any rank that fails, dies or disagrees fails the test.
+    """Return the outcome and its message: any rank that fails, dies or disagrees fails the test.
 
     The worst rank decides, and is named with one that failed an assertion; one that only waited for another decides
     nothing. A pass counts only when every rank gave it.
@@ -64,7 +64,7 @@ def join(outcomes: Sequence[RankOutcome], world: int) -> tuple[Outcome, str]:
 
 
 def _disagree(outcomes: Sequence[RankOutcome]) -> bool:
-    """Whether the clause applies on only some ranks: the others pass, or wait in a collective."""
+    """Tell whether the clause applies on only some ranks: the others pass, or wait in a collective."""
     without = [outcome for outcome in outcomes if outcome.outcome == "not-applicable"]
     others = [outcome for outcome in outcomes if outcome.outcome != "not-applicable"]
     furthest = max((len(outcome.collectives) for outcome in without), default=0)
@@ -75,7 +75,7 @@ def _disagree(outcomes: Sequence[RankOutcome]) -> bool:
 
 
 def _likely(outcomes: Sequence[RankOutcome], in_a_group: bool) -> str:
-    """The likely cause: what a rank found, or else what the collectives of all ranks show."""
+    """Return the likely cause: what a rank found, or else what the collectives of all ranks show."""
     found_by_a_rank = next((found.likely for found in outcomes if found.likely), "")
     return found_by_a_rank or _group_left_out(outcomes) or _collective_left_out(outcomes, in_a_group)
 
@@ -124,5 +124,5 @@ def _is_of_some(call: str) -> bool:
 
 
 def _deciding(outcomes: Sequence[RankOutcome]) -> Sequence[RankOutcome]:
-    """The ranks that decide the outcome: those that broke it, or all if each one only waited."""
+    """Return the ranks that decide the outcome: those that broke it, or all if each one only waited."""
     return [outcome for outcome in outcomes if not outcome.bystander] or outcomes

@@ -56,7 +56,7 @@ def own_key(environment: MutableMapping[str, str]) -> bytes:
 
 
 def _make(path: Path) -> None:
-    """Make a key where there is none; it appears whole, and only once however many processes try."""
+    """Make a key if there is none; it appears whole, and once, however many processes try."""
     if path.exists():
         return
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -53,7 +53,7 @@ class Option:
 
 
 def _option(*flags: str, help: str, default: Any = None, **more: Any) -> Any:
-    """An option of ``conformance run`` alone, unless ``commands`` says more."""
+    """Return an option of ``conformance run`` only, unless ``commands`` says more."""
     return field(default=default, metadata={"option": Option(flags, help, **more)})
 
 
@@ -139,7 +139,7 @@ class RunOptions:
         default=(), metavar="PACKAGE", many=True,
     )  # fmt: skip
     spec: str | None = _kept_option(
-        "--spec", help="the spec to check the subjects against (default: Function, the contract alone)",
+        "--spec", help="the spec to check the subjects against (default: Function, the contract only)",
         metavar="NAME", pytest="--spec",
     )  # fmt: skip
     types: str | None = _kept_option(
@@ -228,12 +228,12 @@ class RunOptions:
             if now not in (then, getattr(_DEFAULTS, name)):
                 what = (_OPTIONS[name].flags or (name,))[0]
                 asked = f"{what} was {_as_given(then)}, not {_as_given(now)}"
-                raise UsageError(f"--resume goes on with the run as it was asked for: {asked}; leave it out")
+                raise UsageError(f"--resume continues a run with its own options: {asked}; leave it out")
         return replace(self, **{name: getattr(earlier, name) for name in self.to_json()})
 
     @property
     def device_arguments(self) -> tuple[str, ...]:
-        """The part of a command line that names device and backend, if they are not the defaults."""
+        """Return the part of a command line that names device and backend, if they are not the defaults."""
         usual = BACKEND_OF.get(self.device.partition(":")[0], "gloo")
         device = () if self.device == "cpu" else ("--device", self.device)
         return (*device, *(() if self.backend == usual else ("--backend", self.backend)))
@@ -262,12 +262,12 @@ class RunOptions:
 
 
 def options_of(command: str) -> Iterator[tuple[str, Option]]:
-    """The options that a command takes, by their names."""
+    """Return the options that a command takes, by their names."""
     return ((name, option) for name, option in _OPTIONS.items() if command in option.commands)
 
 
 def pytest_options() -> Iterator[tuple[str, Option]]:
-    """The options that a pytest run takes, by their names."""
+    """Return the options that a pytest run takes, by their names."""
     return ((name, option) for name, option in _OPTIONS.items() if option.pytest)
 
 

@@ -62,7 +62,7 @@ def worst(outcomes: Iterable[Outcome]) -> Outcome:
 
 
 def converted(data: Any, kind: type[_Kind]) -> _Kind:
-    """Plain data as one of the types here or of a report; unknown keys are ignored.
+    """Return plain data as one of the types here or of a report; unknown keys are ignored.
 
     Raises:
         ValueError: the data does not fit; the message says where and why.
@@ -129,7 +129,7 @@ class RankOutcome:
         return converted(data, cls)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, ready for :func:`json.dumps`."""
+        """Return plain data, ready for :func:`json.dumps`."""
         return _plain(self)
 
 
@@ -179,11 +179,11 @@ class TestOutcome:
             raise ValueError(str(problem)) from None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, ready for :func:`json.dumps`."""
+        """Return plain data, ready for :func:`json.dumps`."""
         return _plain(self)
 
     def to_text(self) -> str:
-        """One line of JSON in ASCII: a subject may print lone surrogates, which no worker of pytest-xdist can send."""
+        """Return one line of ASCII JSON: a subject may print lone surrogates, which pytest-xdist cannot send."""
         return json.dumps(self.to_json())
 
 

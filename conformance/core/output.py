@@ -75,10 +75,10 @@ def why_unwritable(error: OSError) -> str:
     """Say in a few words what went wrong with the output.
 
     >>> why_unwritable(BrokenPipeError(32, "Broken pipe"))
-    'whoever read the output has closed it'
+    'the reader of the output has closed it'
     """
     if isinstance(error, BrokenPipeError):
-        return "whoever read the output has closed it"
+        return "the reader of the output has closed it"
     return f"the output cannot be written: {error.strerror or error}"
 
 

@@ -52,8 +52,8 @@ class SubjectRef:
 class PlannedTest:
     """One test of one subject in one world: what pytest runs.
 
-    ``why_not`` says why it cannot run here, ``left_out`` that nobody asked for it; ``where`` holds the words of a
-    command that name device and backend. ``told_once`` is for clauses that fail nothing: one broken test settles them.
+    ``why_not`` says why it cannot run here, ``left_out`` that it was not selected; ``where`` has the arguments of a
+    command that name device and backend. ``told_once`` is for clauses that change no verdict: one failure is enough.
     """
 
     test: SuiteTest
@@ -68,7 +68,7 @@ class PlannedTest:
 
     @property
     def name(self) -> str:
-        """The test's name with its parameters, stable from run to run."""
+        """Return the test's name with its parameters, stable from run to run."""
         parts = [self.subject.label] if self.subject else []
         return f"{self.test.function}[{'-'.join([*parts, self._parameters])}]"
 
@@ -78,7 +78,7 @@ class PlannedTest:
 
     @property
     def nodeid(self) -> str:
-        """The name in reports, whatever folder the suite is installed in."""
+        """Return the name in reports, whatever folder the suite is installed in."""
         return f"{self.test.module.replace('.', '/')}.py::{self.name}"
 
     @property
@@ -88,7 +88,7 @@ class PlannedTest:
 
     @property
     def world(self) -> tuple[int, bool, bool]:
-        """The ranks it needs: how many, whether with a process group, and whether they are for the compiler."""
+        """Return the ranks it needs: how many, whether with a process group, and whether they are for the compiler."""
         return self.size, self.group, self.test.compiles
 
     @property
@@ -98,22 +98,22 @@ class PlannedTest:
 
     @property
     def label(self) -> str:
-        """The subject's name; empty for the engine."""
+        """Return the subject's name; empty for the engine."""
         return self.subject.label if self.subject else ""
 
     @property
     def spec(self) -> str:
-        """The spec's name; clauses about the engine belong to the contract."""
+        """Return the spec's name; clauses about the engine belong to the contract."""
         return self.subject.spec if self.subject else CONTRACT
 
     @property
     def reproduce(self) -> str:
-        """The command that runs this test alone, or the call of ``check`` that does."""
+        """Return the command that runs this test alone, or the call of ``check`` that does."""
         return self._command("-k", f"{self.test.function}[ and {self._parameters}]")
 
     @property
     def reproduce_among_others(self) -> str:
-        """The command that runs this test after all others of its subject."""
+        """Return the command that runs this test after all others of its subject."""
         return self._command()
 
     def _command(self, *selected: str) -> str:
@@ -132,7 +132,7 @@ class PlannedTest:
 
 
 def simulated(backend: str) -> str:
-    """The arguments of ``check`` for simulated ranks.
+    """Return the arguments of ``check`` for simulated ranks.
 
     >>> simulated("simulated"), simulated("simulated:7")
     ('simulated=True', 'simulated=True, schedule=7')
@@ -142,7 +142,7 @@ def simulated(backend: str) -> str:
 
 
 def slug(value: object) -> str:
-    """A case's value as part of a test's name, in characters that ``-k`` takes.
+    """Return a case's value as part of a test's name, in characters that ``-k`` takes.
 
     >>> slug((2, 0)), slug(()), slug("float64"), slug(-0.5)
     ('2x0', 'none', 'float64', '-0.5')
@@ -159,7 +159,7 @@ def gathering_specs(tests: Iterable[SuiteTest], clauses: Mapping[str, Clause]) -
 def plan(
     tests: Sequence[SuiteTest], clauses: Mapping[str, Clause], subjects: Sequence[SubjectRef], ranks: Sequence[int]
 ) -> list[PlannedTest]:
-    """Every planned test of a run: the engine's first, then each subject's, by world, so that worlds are reused.
+    """Return every planned test of a run: the engine's first, then each subject's, by world, so that worlds are reused.
 
     On the same ranks the clauses of a subject's own spec come first. What uses the compiler comes last of all, on ranks
     of its own: it leaves marks on a process.
@@ -185,7 +185,7 @@ def promised(tests: Iterable[SuiteTest], clauses: Mapping[str, Clause], torch: s
 
 
 def _clause_of(test: SuiteTest, clauses: Mapping[str, Clause]) -> Clause:
-    """The clause that a test asserts.
+    """Return the clause that a test asserts.
 
     Raises:
         SuiteError: there is none of that id.
@@ -240,9 +240,9 @@ def _worlds(
 
 
 def _single_rank_worlds(sizes: Sequence[int], own: Sequence[int], gathers: bool) -> Iterator[tuple[int, bool, str]]:
-    """The worlds of a test about a single rank: it runs on one, whatever ``--ranks`` says, and a gather in a group too.
+    """Yield the worlds of a test for a single rank: one rank, whatever ``--ranks`` says, and for a gather a group too.
 
-    A subject that is judged in other worlds alone is spared that where a test will do in the smallest of them.
+    A subject that is never judged on one rank runs the test in its smallest world instead.
     """
     smallest = min((size for size in sizes if size > 1 and gathers), default=1)
     if smallest == 1 or not own or 1 in own:

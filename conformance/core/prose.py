@@ -13,7 +13,7 @@ _MARKED = re.compile(_CODE.pattern + r"|(?<![\w*])\*(?P<stressed>\w+)\*(?![\w*])
 
 
 def prose(text: str) -> str:
-    """The text of a clause without the marks of its docstring.
+    """Return the text of a clause without the marks of its docstring.
 
     >>> prose("``x`` on rank *r*, see :func:`torch.vmap`")
     'x on rank r, see torch.vmap'
@@ -48,7 +48,7 @@ def clipped(text: str, limit: int = TEXT_LIMIT) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number and its noun, in the plural unless it is one.
+    """Return a number and its noun, in the plural unless it is one.
 
     >>> counted(1, "clause"), counted(2, "more clause")
     ('1 clause', '2 more clauses')

@@ -32,12 +32,12 @@ class Type(Enum):
 
     @property
     def differs(self) -> bool:
-        """Whether ranks hold different values: V and P. R and I are the same on every rank."""
+        """Tell whether ranks hold different values: V and P. R and I are the same on every rank."""
         return self in (Type.V, Type.P)
 
     @property
     def loss_differs(self) -> bool:
-        """Whether each rank has a cotangent of its own for a result of this type: R and V.
+        """Tell whether each rank has a cotangent of its own for a result of this type: R and V.
 
         One of type I or P belongs to one loss that all ranks share, so its cotangent is the same on every rank.
         """
@@ -72,7 +72,7 @@ class Signature:
         return f"{_joined(self.arguments)} -> {_joined(self.results)}"
 
     def fitted(self, arguments: int, results: int) -> Signature:
-        """The signature with one type for each tensor of a call.
+        """Return the signature with one type for each tensor of a call.
 
         Raises:
             BadTypes: the call has other tensors than the signature names.
@@ -129,7 +129,7 @@ def parse(text: object) -> Signature:
 
 
 def candidates(arguments: int, results: int) -> tuple[Signature, ...]:
-    """Every signature for a number of tensor arguments and results.
+    """Return every signature for a number of tensor arguments and results.
 
     >>> [str(signature) for signature in candidates(1, 1)][:5]
     ['R -> R', 'R -> I', 'R -> V', 'R -> P', 'I -> R']
@@ -139,7 +139,7 @@ def candidates(arguments: int, results: int) -> tuple[Signature, ...]:
 
 
 def strongest(signatures: list[Signature]) -> list[Signature]:
-    """The signatures that no other one implies.
+    """Return the signatures that no other one implies.
 
     >>> [str(signature) for signature in strongest([parse("V -> P"), parse("V -> V"), parse("I -> I")])]
     ['V -> V', 'I -> I']

@@ -1,12 +1,12 @@
-"""Where a clause comes from, as its ``:sources:`` option says.
+"""Read where a clause comes from: its ``:sources:`` option.
 
 The option lists, separated by commas:
 
 - letters of documents and the words that say it: ``K T "must accept a context"``; a module names its documents in
-  ``DOCUMENTS``, by letters other than C and X, each with its title and its address, which is empty where none lasts;
+  ``DOCUMENTS``, by letters other than C and X, each with its title and its address (empty if none lasts);
 - a page of PyTorch, with its words or without: ``X Extending PyTorch "NEVER to modify"``;
 - upstream's own code: ``C torchlogix 0.1.1 functional.py:165-167``;
-- ``ours``, for what no document says and a careful user relies on.
+- ``ours``, for what no document says but careful users rely on.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from packaging.version import InvalidVersion, Version
 
 
 def matches_version(versions: str, torch: str) -> bool:
-    """Whether ``versions`` includes a PyTorch version; a nightly build counts as the coming release.
+    """Tell whether ``versions`` includes a PyTorch version; a nightly build counts as the coming release.
 
     >>> matches_version("torch < 2.14", "2.13.0+cpu"), matches_version("", "2.13.0")
     (True, True)
@@ -26,7 +26,7 @@ def matches_version(versions: str, torch: str) -> bool:
 
 
 def suite_version() -> str:
-    """The installed version of this package."""
+    """Return the installed version of this package."""
     try:
         return version("autograd-conformance")
     except PackageNotFoundError:

@@ -23,7 +23,7 @@ def are_world_sizes(given: object) -> bool:
 
 
 def is_simulated(backend: str) -> bool:
-    """Whether a backend simulates its ranks.
+    """Tell whether a backend simulates its ranks.
 
     >>> is_simulated("simulated:7"), is_simulated("gloo")
     (True, False)

@@ -17,7 +17,7 @@ ASKED = ("conformance.suite", "conformance/suite", "conformance.plugin")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser, args: Sequence[str]) -> None:
-    """Called before any conftest is read: the options of a conformance run, in a run of the suite alone."""
+    """Called before any conftest is read: add the options of a conformance run, only in runs of the suite."""
     by_name = early_config.known_args_namespace.pyargs
     if not any(name in argument for argument in args for name in ASKED) and not (by_name and _names_a_spec(args)):
         return
@@ -33,7 +33,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
 
 
 def _names_a_spec(args: Sequence[str]) -> bool:
-    """Whether a pytest run names a package that registers a specification."""
+    """Tell whether a pytest run names a package that registers a specification."""
     from conformance.core.homes import around
 
     return any(around(argument) for argument in args)
@@ -120,7 +120,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.fixture
 def world(request: pytest.FixtureRequest) -> Any:
-    """The :class:`~conformance.World` of a test that is marked with ``ranks``, on each of its ranks.
+    """Return the :class:`~conformance.World` of a test that is marked with ``ranks``, on each of its ranks.
 
     >>> @pytest.mark.ranks(2, 4)
     ... def test_sum(world):
@@ -137,7 +137,7 @@ def world(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture(scope="session")
 def conformance_check() -> Any:
-    """:func:`conformance.check`, imported when a test first asks for it.
+    """Return :func:`conformance.check`, imported when a test first asks for it.
 
     >>> def test_my_function(conformance_check):
     ...     conformance_check(MyFunction, (torch.randn(3, dtype=torch.float64, requires_grad=True),))

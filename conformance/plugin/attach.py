@@ -53,7 +53,7 @@ def _places(arg: str, own: Sequence[Home]) -> list[str]:
 
 
 def session_of(config: pytest.Config) -> Session:
-    """The session of a pytest run, made when the suite is first collected.
+    """Return the session of a pytest run, made when the suite is first collected.
 
     Raises:
         UsageError: an option cannot be used.

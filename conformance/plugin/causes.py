@@ -28,7 +28,7 @@ def fold(reporter: pytest.TerminalReporter) -> list[str]:
     """Shorten the failures that follow from another one, before pytest prints them; their number stays.
 
     Returns:
-        What to say at the end of the run; nothing where every failure is told in full.
+        The lines for the end of the run; none if every failure is shown in full.
     """
     failed = {outcome.nodeid: report for outcome, report in _told(reporter, ["failed"])}
     if not failed:

@@ -22,7 +22,7 @@ class ClauseBroken(Exception):
 
 
 class SuiteModule(pytest.File):
-    """A module of the suite. Its source was read by :mod:`conformance.core.catalog`; it is imported on ranks alone."""
+    """A module of the suite. Its source was read by :mod:`conformance.core.catalog`; only ranks import it."""
 
     def collect(self) -> Iterable[RankItem]:
         """Called by pytest: the module's items, for every subject, world and case."""
@@ -62,7 +62,7 @@ class RankItem(pytest.Item):
             raise ClauseBroken(outcome)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *args: Any) -> Any:
-        """Called by pytest for a failure: the clause, what the ranks said, how to run it alone."""
+        """Called by pytest for a failure: the clause, what the ranks said, and how to run it alone."""
         if isinstance(excinfo.value, ClauseBroken) and self.conformance_outcome is not None:
             return told(self.conformance_outcome)
         return super().repr_failure(excinfo, *args)
@@ -73,7 +73,7 @@ class RankItem(pytest.Item):
 
 
 def told(outcome: TestOutcome) -> str:
-    """The text of a failure, for pytest's own reports."""
+    """Return the text of a failure, for pytest's own reports."""
     clause = clauses.registry(outcome.spec)[outcome.clause]
     lines = [f"{clause.id} ({clause.level}): {prose(clause.text)}", f"{outcome.outcome}: {outcome.message}"]
     likely = f"looks like: {outcome.likely}"
@@ -83,7 +83,7 @@ def told(outcome: TestOutcome) -> str:
 
 
 def planned(items: Iterable[pytest.Item]) -> list[PlannedTest]:
-    """The planned tests of the suite's items."""
+    """Return the planned tests of the suite's items."""
     return [item.planned for item in items if isinstance(item, RankItem)]
 
 

@@ -37,7 +37,7 @@ class Ranks:
 
 
 def sizes_of(mark: pytest.Mark) -> tuple[int, ...]:
-    """The world sizes of a mark.
+    """Return the world sizes of a mark.
 
     Raises:
         pytest.UsageError: it has none, or something else.
@@ -144,7 +144,7 @@ def _planned(item: pytest.Function, size: int, values: dict[str, Any]) -> Planne
 
 
 def _pool(config: pytest.Config, settings: Settings) -> Pool:
-    """The ranks of a run with these settings; they end with the run."""
+    """Return the ranks of a run with these settings; they end with the run."""
     if FORKSERVER not in config.stash:
         config.stash[FORKSERVER] = Forkserver()
         config.add_cleanup(config.stash[FORKSERVER].close)

@@ -65,7 +65,7 @@ class Recorder:
     def pytest_configure_node(self, node: Any) -> None:
         """Called by pytest-xdist for each worker: name the tests that an earlier run has finished.
 
-        A worker that replaces another one has to collect what that one did, whatever has been done since.
+        A worker that replaces another one must collect the same tests, whatever has been run since.
         """
         node.workerinput["conformance_done"] = self.earlier
 
@@ -91,7 +91,7 @@ class Recorder:
     def pytest_handlecrashitem(self, crashitem: str) -> None:
         """Called by pytest-xdist for a test whose worker was lost."""
         test = next(test for test in self.session.tests if test.nodeid == crashitem)
-        told = "the process that ran this test's ranks was killed (by the subject, or by the kernel for want of memory)"
+        told = "the process that ran this test's ranks was killed (by the subject, or by the kernel: out of memory)"
         self._take(joined(test, [RankOutcome(rank, "error", told) for rank in range(test.size)], 0.0))
 
     @pytest.hookimpl(optionalhook=True)

@@ -1,4 +1,4 @@
-"""What a pytest run keeps for the plugin, and where the suite is."""
+"""The keys of what a pytest run keeps for the plugin, and where the suite is."""
 
 from __future__ import annotations
 

@@ -247,7 +247,7 @@ class RankProcess:
             message = f"the process exited with status {status}{self.last_collective}"
             return self.found("crash", message, exitcode=status)
         name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
-        cause = " (by the subject, or by the kernel for want of memory)" if name == "SIGKILL" else ""
+        cause = " (by the subject, or by the kernel: out of memory)" if name == "SIGKILL" else ""
         message = f"killed by {name}{cause}{self.last_collective}"
         return self.found("crash", message, exitcode=status, signal=name)
 

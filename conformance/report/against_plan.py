@@ -41,7 +41,7 @@ def _compared(part: SubjectResult, planned: Mapping[str, PlannedTest]) -> Iterat
     found = Counter(test.nodeid for result in part.clauses for test in result.tests)
     for name, count in found.items():
         if name not in planned:
-            yield f"{named(part)}: {name} is no test that the suite plans"
+            yield f"{named(part)}: {name} is not a test that the suite plans"
         elif count > 1:
             yield f"{named(part)}: {name} is there {count} times"
     for name in planned:
@@ -78,5 +78,5 @@ def _runs_the_suite(command: str, planned: PlannedTest) -> bool:
 
 
 def named(part: SubjectResult) -> str:
-    """A subject with its spec, or PyTorch's engine."""
+    """Return a subject with its spec, or PyTorch's engine."""
     return f"{part.subject} ({part.spec})" if part.subject else "engine"

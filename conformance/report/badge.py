@@ -27,7 +27,7 @@ def badge(report: Report) -> str:
 
 
 def badge_of(verdict: str) -> str:
-    """The badge of a verdict."""
+    """Return the badge of a verdict."""
     left, right = _width(_LABEL), _width(verdict)
     return _SVG.format(
         label=_LABEL,

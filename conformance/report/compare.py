@@ -36,7 +36,7 @@ class Change:
 
     @property
     def name(self) -> str:
-        """The change in words."""
+        """Return the change in words."""
         subject = f"{self.subject} ({self.spec})" if self.subject else "PyTorch itself"
         return f"{self.clause} ({self.level}), {subject}" if self.clause else subject
 
@@ -51,11 +51,11 @@ class Comparison:
 
     @property
     def worse(self) -> bool:
-        """Whether anything got worse."""
+        """Tell whether anything got worse."""
         return any(change.effect == "worse" for change in (*self.verdicts, *self.clauses))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, ready for :func:`json.dumps`."""
+        """Return plain data, ready for :func:`json.dumps`."""
         data: dict[str, Any] = plain({**asdict(self), "worse": self.worse})
         return data
 

@@ -1,17 +1,17 @@
 """One cause, one accusation: find the broken clauses that could not be judged because of another one.
 
-A test that ends in an error, a crash or a timeout learnt nothing of its own clause. Where another broken clause of
-the same subject explains that ending, the clause is a consequence and accuses nobody. Three things explain it:
+A test that ends in an error, a crash or a timeout did not judge its own clause. If another broken clause of the same
+subject explains that ending, the clause is a consequence and accuses nobody. Three things explain it:
 
-- PyTorch's own words, where they name the promise that was broken;
+- PyTorch's own message, if it names the promise that was broken;
 - an assertion that failed and quotes the very exception;
 - the same ending, at the same line of code, while the subject was imported, or in the same collective.
 
-An assertion that failed is no consequence, but for two reasons. Where work is left behind that nobody waits for,
-whatever is compared may differ; it was seen to be the only reason if nothing differs once every collective ends before
-it returns. And a test may refer to another clause: its words end with ``; see`` and the id. If an assertion of that
-clause failed, then a failure that refers to it says nothing new, and a clause that did not apply was not judged because
-of it. A cause is of the same level or a stricter one: so a consequence never makes the verdict on a subject better.
+An assertion that failed is a consequence in two cases only. If nobody waits for asynchronous work, any comparison may
+fail; that is the only reason if nothing differs once every collective ends before it returns. And a test may name
+another clause: its message ends with ``; see`` and the id. If an assertion of that clause failed, a failure that names
+it says nothing new, and a clause that does not apply was not judged because of it. A cause has the same level or a
+stricter one, so a consequence never improves the verdict on a subject.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def in_order(broken: Iterable[ClauseResult]) -> list[ClauseResult]:
 
 
 def consequences_of(cause: ClauseResult, clauses: Iterable[ClauseResult]) -> tuple[ClauseResult, ...]:
-    """The clauses that could not be judged because of this one."""
+    """Return the clauses that could not be judged because of this one."""
     return tuple(clause for clause in clauses if clause.verdict == "consequence" and clause.reason == cause.id)
 
 
@@ -128,7 +128,7 @@ def _explains(cause: ClauseResult, accident: Accident) -> bool:
 
 
 def _is_left_behind(clause: ClauseResult) -> bool:
-    """Whether a missing ``wait()`` explains every test that broke a clause."""
+    """Tell whether a missing ``wait()`` explains every test that broke a clause."""
     return all(map(_shows_what_is_left_behind, _broken(clause)))
 
 
@@ -156,7 +156,7 @@ def _broken(clause: ClauseResult) -> Iterator[TestOutcome]:
 
 
 def _accidents(test: TestOutcome) -> Iterator[Accident]:
-    """The endings of the ranks that decided the outcome; empty for an assertion, or if no rank answered."""
+    """Yield the endings of the ranks that decided the outcome; empty for an assertion, or if no rank answered."""
     for rank in test.ranks:
         if rank.outcome == test.outcome != "fail" and not rank.bystander:
             yield accident_of(rank, first_line(rank.message))

@@ -131,11 +131,11 @@ def write_expect(report: Report, path: Path | str) -> Path:
     """Write a first file: the judged clauses, and an entry for each broken one, refused until it has a reason.
 
     Raises:
-        UsageError: the file is there already, or cannot be written.
+        UsageError: the file exists already, or cannot be written.
     """
     path = Path(path)
     if path.exists():
-        raise UsageError(f"{path} is there already, with reasons somebody may have written; give another name")
+        raise UsageError(f"{path} exists already, and may have reasons that you wrote; give another name")
     broken = [(part, clause) for part in report.parts for clause in part.clauses if clause.broken]
     entries = [
         f"# {clause.verdict}: {one_line(clause.reason)}\n"
@@ -199,7 +199,7 @@ def _date(value: Any, place: str) -> date | None:
 
 
 def _places(path: str, text: str, table: str, count: int) -> list[str]:
-    """The place of each entry: its line, or its number if the file is written in a way that hides the lines."""
+    """Return the place of each entry: its line, or its number if the file is written in a way that hides the lines."""
     lines = [number for number, line in enumerate(text.split("\n"), 1) if re.match(rf"\s*\[\[\s*{table}\s*\]\]", line)]
     if len(lines) != count:
         return [f"{path}, entry {number}" for number in range(1, count + 1)]

@@ -28,12 +28,12 @@ class Accused:
 
     @property
     def bystanders(self) -> bool:
-        """Whether they only waited for a rank that broke."""
+        """Tell whether they only waited for a rank that broke."""
         return self.witness.bystander
 
     @property
     def word(self) -> str:
-        """Their outcome, or ``bystander`` if they only waited."""
+        """Return their outcome, or ``bystander`` if they only waited."""
         return "bystander" if self.bystanders else self.witness.outcome
 
     def named(self, world: int) -> str:
@@ -62,7 +62,7 @@ class Failure:
 
     @property
     def likely(self) -> str:
-        """The likely cause, from the test or else from a rank."""
+        """Return the likely cause, from the test or else from a rank."""
         return self.test.likely or next((who.witness.likely for who in self.accused if who.witness.likely), "")
 
 
@@ -107,7 +107,7 @@ def by_cause(clauses: Iterable[ClauseResult]) -> Iterator[tuple[ClauseResult, tu
 
 
 def story(who: Accused, likely: str = "") -> str:
-    """The message of a rank without its likely cause, which is shown separately."""
+    """Return the message of a rank without its likely cause, which is shown separately."""
     lines = visible(who.witness.message).rstrip().splitlines()
     if likely and lines and _alike(lines[-1].strip()) == _alike(f"looks like: {visible(likely)}"):
         lines.pop()
@@ -166,7 +166,7 @@ def _alike(words: str) -> str:
 
 
 def _message(test: TestOutcome) -> str:
-    """The message of the rank that broke it, or the message of the test."""
+    """Return the message of the rank that broke it, or the message of the test."""
     guilty = _guilty(test)
     return guilty.message if guilty and guilty.message else test.message
 

@@ -40,7 +40,7 @@ def publish(report: Report, file: IO[str], environ: Mapping[str, str] = os.envir
 
 
 def commands(report: Report) -> Iterator[str]:
-    """Workflow commands: an error for each broken must, a warning for other broken clauses, a notice for notes."""
+    """Yield workflow commands: errors for broken musts, warnings for other broken clauses, notices for notes."""
     for part in report.parts:
         for clause in in_order(part.clauses):
             if clause.is_unexpected:

@@ -40,27 +40,27 @@ class Section:
 
     @property
     def name(self) -> str:
-        """The name of the subject; the engine has none of its own."""
+        """Return the name of the subject; the engine has none of its own."""
         return self.part.subject or "PyTorch itself"
 
     @property
     def broken(self) -> list[ClauseResult]:
-        """Clauses that count against it, cause and must first."""
+        """Return the clauses that count against it, cause and must first."""
         return in_order(clause for clause in self.part.clauses if clause.affects_verdict)
 
     @property
     def told(self) -> list[ClauseResult]:
-        """Notes: clauses of level may that do not hold."""
+        """Return the notes: clauses of level may that do not hold."""
         return [clause for clause in self.part.clauses if clause.is_note]
 
     @property
     def expected(self) -> list[ClauseResult]:
-        """Broken clauses that somebody expected."""
+        """Return the broken clauses that were expected."""
         return in_order(clause for clause in self.part.clauses if clause.broken and clause.expected)
 
     @property
     def folded(self) -> list[tuple[str, list[ClauseResult]]]:
-        """All other clauses by verdict; no group is empty."""
+        """Return all other clauses by verdict; no group is empty."""
         groups = [
             (words, [clause for clause in self.part.clauses if clause.verdict == verdict and clause.was_selected])
             for verdict, words in _FOLDED.items()
@@ -70,7 +70,7 @@ class Section:
 
     @property
     def kept(self) -> list[tuple[str, str]]:
-        """For each level, how many of the selected clauses that apply were kept."""
+        """Return, for each level, how many of the selected clauses that apply were kept."""
         asked = [clause for clause in self.part.clauses if clause.was_selected and clause.verdict != "not-applicable"]
         every = Counter(clause.level for clause in asked)
         kept = Counter(clause.level for clause in asked if clause.verdict == "pass")
@@ -78,7 +78,7 @@ class Section:
 
     @property
     def asked(self) -> int:
-        """How many selected clauses apply."""
+        """Return how many selected clauses apply."""
         return sum(clause.was_selected and clause.verdict != "not-applicable" for clause in self.part.clauses)
 
     @property
@@ -98,7 +98,7 @@ class Section:
         return cannot_be_judged(self.part.clauses) or ", ".join(f"{count} {words}" for count, words in found if count)
 
     def consequences(self, cause: ClauseResult) -> tuple[ClauseResult, ...]:
-        """The clauses that could not be judged because of this one."""
+        """Return the clauses that could not be judged because of this one."""
         return consequences_of(cause, self.part.clauses)
 
 
@@ -166,7 +166,7 @@ def _alike(sections: Iterable[Section]) -> list[tuple[str, list[Section]]]:
 
 
 def _facts(report: Report) -> list[tuple[str, str]]:
-    """Facts about the run; empty ones are left out."""
+    """Return facts about the run; empty ones are left out."""
     facts: dict[str, object] = {
         "command": report.command,
         "started": report.started,

@@ -76,7 +76,7 @@ def _case(clause: ClauseResult, test: TestOutcome) -> Xml.Element:
 
 
 def _story(clause: ClauseResult, test: TestOutcome) -> str:
-    """The text of a failure for a CI server."""
+    """Return the text of a failure for a CI server."""
     lines = [f"{clause.id} ({clause.level}): {prose(clause.text)}", test.message]
     for who in Failure(test).accused:
         lines += [f"rank {rank}: {who.word}: {who.witness.message}" for rank in who.ranks]

@@ -117,22 +117,22 @@ class ClauseResult:
 
     @property
     def broken(self) -> bool:
-        """Whether the clause was seen not to hold."""
+        """Tell whether the clause was seen not to hold."""
         return self.verdict in BROKEN
 
     @property
     def is_unexpected(self) -> bool:
-        """Whether it is broken and nobody expected that."""
+        """Tell whether it is broken and nobody expected that."""
         return self.broken and self.expected is None
 
     @property
     def affects_verdict(self) -> bool:
-        """Whether it is broken unexpectedly and changes a verdict: a broken may clause is a note."""
+        """Tell whether it is broken unexpectedly and changes a verdict: a broken may clause is a note."""
         return self.is_unexpected and self.level != "may"
 
     @property
     def is_note(self) -> bool:
-        """Whether it is broken unexpectedly and changes no verdict: a note to the reader."""
+        """Tell whether it is broken unexpectedly and changes no verdict: a note to the reader."""
         return self.is_unexpected and self.level == "may"
 
     @property
@@ -154,7 +154,7 @@ class SubjectResult:
     ] = ()
 
     def clause(self, clause_id: str) -> ClauseResult:
-        """The verdict on one clause, by its id, such as ``Function.backward.gradient``.
+        """Return the verdict on one clause, by its id, such as ``Function.backward.gradient``.
 
         Raises:
             KeyError: no such clause was planned for this subject.
@@ -166,7 +166,7 @@ class SubjectResult:
 
     @property
     def functions(self) -> tuple[str, ...]:
-        """The Function classes that its calls ran, other than the subject itself, as ``module:name``."""
+        """Return the Function classes that its calls ran, other than the subject itself, as ``module:name``."""
         found = {
             name for clause in self.clauses for test in clause.tests for one in test.ranks for name in one.functions
         }
@@ -239,7 +239,7 @@ class Report:
         return replace(report, engine=_complete(report.engine, "", CONTRACT), subjects=subjects)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data as the published schema has it, long texts clipped and hidden characters escaped."""
+        """Return plain data as the published schema has it, long texts clipped and hidden characters escaped."""
         data: dict[str, Any] = plain(msgspec.to_builtins(self))
         return {**data, "content_sha256": sha256_of(data)}
 

@@ -65,6 +65,6 @@ class Progress:
             self._bar = None
 
     def _tally(self) -> str:
-        """The outcomes so far, the broken ones by name."""
+        """Return the outcomes so far, the broken ones by name."""
         broken = [f"{self._counts[word]} {word}" for word in BROKEN if self._counts[word]]
         return ", ".join(broken) or "nothing broken"

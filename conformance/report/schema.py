@@ -15,7 +15,7 @@ from conformance.report.model import SCHEMA, Report
 
 
 def schema() -> dict[str, Any]:
-    """The schema as data."""
+    """Return the schema as data."""
     made = msgspec.json.schema(Report)
     definitions = made["$defs"]
     top = definitions.pop("Report")
@@ -35,7 +35,7 @@ def schema() -> dict[str, Any]:
 
 
 def text() -> str:
-    """The schema as the text of schema.json."""
+    """Return the schema as the text of schema.json."""
     return json.dumps(schema(), indent=2) + "\n"
 
 

@@ -41,7 +41,7 @@ def _engine_line(report: Report) -> str:
 
 
 def _asked_of(report: Report) -> tuple[SubjectResult, ...]:
-    """The subjects of the selected tests; all subjects if there is none."""
+    """Return the subjects of the selected tests; all subjects if there is none."""
     asked = tuple(subject for subject in report.subjects if any(map(_was_asked, subject.clauses)))
     return asked or report.subjects
 

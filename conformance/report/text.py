@@ -13,7 +13,7 @@ from conformance.core.prose import TEXT_LIMIT
 
 
 def address(page: str) -> str:
-    """The whole address of a page of the docs.
+    """Return the whole address of a page of the docs.
 
     ``CONFORMANCE_DOCS`` names the site where the environment sets it, otherwise the installed package does. Where
     nothing is installed it is the page's place in the site. A specification from outside has its own site.
@@ -28,7 +28,7 @@ def address(page: str) -> str:
 
 @cache
 def _documentation() -> str:
-    """The documentation address in the metadata of the installed package."""
+    """Return the documentation address in the metadata of the installed package."""
     try:
         urls = metadata("autograd-conformance").get_all("Project-URL") or []
     except PackageNotFoundError:
@@ -37,7 +37,7 @@ def _documentation() -> str:
 
 
 def first_line(text: str) -> str:
-    r"""The first line that is not blank.
+    r"""Return the first line that is not blank.
 
     >>> first_line("  gradient of x\nactual: 1")
     'gradient of x'

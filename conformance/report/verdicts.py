@@ -62,12 +62,12 @@ def judge(
         suite: ``version`` and ``clauses_sha256``.
         specs: those of the subjects that another distribution brings.
         engine: whether PyTorch itself was to be tested too.
-        selected: the node ids that were to be run at all, where that was not everything.
+        selected: the node ids of the selected tests, if not all were.
         missing: why a selected test without an outcome was not run.
         started: when, in ISO 8601.
-        engine_tested: when PyTorch itself was, where an earlier run did that.
+        engine_tested: when PyTorch itself was tested, if an earlier run did that.
         seconds: how long it took.
-        interrupted: whether somebody stopped the run.
+        interrupted: whether the user stopped the run.
 
     Raises:
         ValueError: an outcome or a plan names an unknown clause or subject; the suite itself is broken.
@@ -194,7 +194,7 @@ def _verdict_of(test: TestOutcome) -> ClauseVerdict:
 
 
 def _reason(tests: Sequence[TestOutcome]) -> str:
-    """The reasons of the tests that decided the verdict, each once; for a pass, what it leaves open."""
+    """Return the reasons of the tests that decided the verdict, each once; for a pass, what it leaves open."""
     if not tests:
         return _NO_TEST
     verdict = clause_verdict(tests)

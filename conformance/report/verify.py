@@ -108,7 +108,7 @@ def _environment(report: Report) -> Iterator[str]:
         yield f"ranks: world sizes are from 1 to {MOST_RANKS}"
     for name in ("started", "engine_tested"):
         if (when := getattr(report, name)) and not _is_time(when):
-            yield f"{name}: {when!r} is no time in ISO 8601"
+            yield f"{name}: {when!r} is not a time in ISO 8601"
 
 
 def _is_time(text: str) -> bool:

@@ -13,7 +13,7 @@ _PATH = "sys.path.insert(0, os.getcwd())"
 
 
 def assembled(root: str, given: Mapping[str, str]) -> str:
-    """A script, without its docstring.
+    """Return a script, without its docstring.
 
     Args:
         root: the piece whose last lines run the check.

@@ -67,7 +67,7 @@ def write_scripts(report: Report, tests: Sequence[PlannedTest], folder: Path | s
     Args:
         report: of a run in this environment.
         tests: what the run had planned.
-        folder: where to; made where there is none.
+        folder: where to; made if there is none.
         timeout: the deadline of a test, in seconds.
 
     Raises:
@@ -101,7 +101,7 @@ def _wanted(report: Report, tests: Sequence[PlannedTest]) -> Iterator[Wanted]:
     for part in report.parts:
         for clause in part.clauses:
             for failure in failures(clause) if clause.broken else ():
-                # A resumed run may tell of one that is planned no more; a script makes the calls of one test alone.
+                # A resumed run may have a test that is no longer planned; a script makes the calls of one test only.
                 if failure.test.nodeid in planned and failure.likely != EARLIER_CALLS:
                     yield Wanted(part, clause, failure, planned[failure.test.nodeid], **there)
 
@@ -147,7 +147,7 @@ def _needs(wanted: Wanted) -> Iterator[str]:
 
 
 def _short(wanted: Wanted) -> str:
-    """The short script for a failure, or an empty string if there is none."""
+    """Return the short script for a failure, or an empty string if there is none."""
     item, clause = wanted.item, wanted.clause.id
     if wanted.failure.test.outcome != "fail" or item.subject is None:
         return ""
@@ -181,7 +181,7 @@ def gather_script(clause: str, size: int, reference: str) -> str:
 
 
 def _piece(clause: str) -> str:
-    """The name of the piece that shows a clause of the contract.
+    """Return the name of the piece that shows a clause of the contract.
 
     >>> _piece("Function.backward.any-layout")
     'backward_any_layout'
@@ -214,7 +214,7 @@ def _is_class(module: str, name: str) -> bool:
 
 
 def _fails(path: Path) -> bool:
-    """Whether a script exits with status 1, as a script that shows a bug does."""
+    """Tell whether a script exits with status 1, as a script that shows a bug does."""
     try:
         done = subprocess.run(
             [sys.executable, str(path)], capture_output=True, timeout=PATIENCE, check=False, stdin=subprocess.DEVNULL

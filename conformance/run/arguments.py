@@ -87,13 +87,13 @@ def subject(function: Subject | Target, **given: Any) -> Subject:
 
 
 def _is_operator(target: Any) -> bool:
-    """Whether a target is an operator of torch.library, by its definition or its overload."""
+    """Tell whether a target is an operator of torch.library, by its definition or its overload."""
     kinds = {("torch._library.custom_ops", "CustomOpDef"), ("torch._ops", "OpOverload")}
     return (type(target).__module__, type(target).__name__) in kinds
 
 
 def _as_operator(found: Subject) -> Subject:
-    """The subject with the specification of operators, if that is installed; a warning says how to get it if not."""
+    """Return the subject with the specification of operators, if installed; if not, a warning says how to get it."""
     try:
         find(OPERATOR)
     except NoSuchSpec:

@@ -34,7 +34,7 @@ TOO_LARGE = (
 
 
 def in_process(tests: Sequence[PlannedTest], subject: Subject, device: str, calls: int) -> Iterator[TestOutcome]:
-    """Run tests with this process as the only rank, and restore its state; after so many calls, begin none."""
+    """Run tests with this process as the only rank, and restore its state; start none after a number of calls."""
     world = World(device=device)
     before = CALLS[subject.label]
     with _as_a_rank(torch.device(world.device).type):

@@ -17,7 +17,7 @@ def reference_subjects(wanted: str | None = None) -> list[SubjectRef]:
     """Make a subject of every documented class, in the documented and in the separate form.
 
     Args:
-        wanted: the one spec that is asked for, which may be one from outside.
+        wanted: the name of the spec, which may be one from outside.
     """
     ours, found = clauses.registry(), clauses.registry(*filter(None, [wanted]))
     homes = {clause.spec: clause for clause in found.values() if clause.spec not in {clauses.CONTRACT, "Collective"}}

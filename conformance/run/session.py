@@ -133,7 +133,7 @@ class Session:
 
     @property
     def specs(self) -> tuple[str, ...]:
-        """The specs of the subjects, each once."""
+        """Return the specs of the subjects, each once."""
         return tuple(dict.fromkeys(subject.spec for subject in self.subjects))
 
     def name_subjects_unchecked(self) -> None:

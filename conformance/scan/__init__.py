@@ -1,4 +1,4 @@
-"""Find the Function subclasses of a package by reading its source, and what shows without running them."""
+"""Find the Function subclasses of a package in its source, and the clauses that they visibly break."""
 
 from __future__ import annotations
 

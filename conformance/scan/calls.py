@@ -1,4 +1,4 @@
-"""What a call gives, and what it changes in place."""
+"""Evaluate calls: their results, and what they change in place."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Site:
     """A call with everything in it evaluated."""
 
     node: ast.Call
-    #: The likeliest full name of what is called.
+    #: The likeliest full name of the function.
     full: str
-    #: What the method belongs to; None where a function is called.
+    #: The value that the method belongs to; None if a function is called.
     base: Value | None
     arguments: list[Value]
     keywords: dict[str | None, Value]
@@ -44,12 +44,12 @@ class Site:
 
     @property
     def everything(self) -> list[Value]:
-        """All arguments."""
+        """Return all arguments."""
         return [*self.arguments, *self.keywords.values()]
 
 
 def call(site: Site) -> Value:
-    """What a call gives; what it changes is noted on the way."""
+    """Return the result of a call, and note what it changes."""
     full = site.full
     if "out" in site.keywords and full.startswith("torch."):
         site.change(site.keywords["out"], f"out= of {full}")
@@ -65,7 +65,7 @@ def call(site: Site) -> Value:
 
 
 def _gradients(site: Site) -> Value:
-    """``torch.autograd.grad``: without ``create_graph`` the results have no graph."""
+    """Evaluate ``torch.autograd.grad``: without ``create_graph`` the results have no graph."""
     if "create_graph" in site.keywords and site.keywords["create_graph"].truth is not False:
         return opaque(*site.everything)
     cut = (site.node.lineno, "torch.autograd.grad without create_graph")
@@ -90,7 +90,7 @@ def _builtin(name: str, everything: list[Value]) -> Value:
 
 
 def _sequence(kind: Kind, everything: list[Value]) -> Value:
-    """``tuple(...)`` or ``list(...)``."""
+    """Evaluate ``tuple(...)`` or ``list(...)``."""
     if not everything:
         return sequence(kind, [])
     known_items = len(everything) == 1 and everything[0].is_sequence
@@ -98,7 +98,7 @@ def _sequence(kind: Kind, everything: list[Value]) -> Value:
 
 
 def _functional(site: Site, name: str) -> Value:
-    """``torch.nn.functional``: none of these gives a view, not even ``unfold``, which tensors have as one."""
+    """Evaluate ``torch.nn.functional``: nothing there returns a view, not even ``unfold``, unlike the method."""
     everything = site.everything
     first = everything[0] if everything else PLAIN
     if _changes(name) or site.keywords.get("inplace", PLAIN).truth:
@@ -133,7 +133,7 @@ def _function(site: Site, name: str) -> Value:
 
 
 def _computed(site: Site, name: str) -> Value:
-    """A new tensor, or something that cannot be seen."""
+    """Return a new tensor, or an unknown value."""
     everything = site.everything
     if name in known.FLAT:
         return fresh()
@@ -155,7 +155,7 @@ def _method(site: Site, base: Value) -> Value:
 
 
 def _of_tensor(site: Site, name: str, base: Value) -> Value:
-    """A method of what is a tensor, or may be one."""
+    """Evaluate a method of a tensor, or of a value that may be one."""
     everything = site.everything
     own = base.is_tensor or name not in known.SHARED_METHODS or bool(known.TENSOR_KEYWORDS & site.keywords.keys())
     if name in RESHAPERS:
@@ -191,7 +191,7 @@ def _changes(name: str) -> bool:
 
 
 def _copies(name: str, arguments: list[ast.expr], keywords: dict[str | None, Value]) -> bool:
-    """Whether ``to(..., copy=True)`` and the like ask for a copy; ``copy`` comes last, after ``non_blocking``."""
+    """Tell whether ``to(..., copy=True)`` and the like request a copy; ``copy`` comes last, after ``non_blocking``."""
     if "copy" in keywords:
         return keywords["copy"].truth is True
     *_, before, last = [None, None, *arguments]
@@ -205,13 +205,13 @@ def _is_flag(node: ast.expr | None) -> bool:
 
 
 def _extreme(name: str, everything: list[Value]) -> Value:
-    """The largest or smallest values of a tensor; ``max`` with a dimension gives their places too."""
+    """Evaluate the maximum or minimum of a tensor; with a dimension, ``max`` returns the indices too."""
     value = fresh(*everything) if name in known.FRESH_METHODS else opaque(*everything)
     return replace(value, extreme=len(everything) == 1 or not everything[1].is_tensor)
 
 
 def _maybe(value: Value) -> Value:
-    """A tensor that may or may not be in the same memory."""
+    """Return a tensor that may or may not share the memory."""
     return replace(_as_tensor(value), alias=weakest(value.alias, "likely"))
 
 

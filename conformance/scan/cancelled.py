@@ -1,4 +1,4 @@
-"""Arithmetic in which something cancels: what is left of it has the graph of the rest alone."""
+"""Simplify sums in which terms cancel: the result has only the graph of the other terms."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 
 def remaining(node: ast.BinOp) -> list[ast.expr] | None:
-    """The operands that are left where others cancel; None where nothing does.
+    """Return the operands that remain after others cancel; None if none do.
 
     >>> def left(text):
     ...     return [ast.unparse(part) for part in remaining(ast.parse(text, mode="eval").body)]
@@ -30,7 +30,7 @@ def remaining(node: ast.BinOp) -> list[ast.expr] | None:
 
 
 def _terms(node: ast.expr, adds: bool) -> Iterator[tuple[ast.expr, bool]]:
-    """What is added up, and whether it is added or taken away."""
+    """Yield the terms of a sum, and whether each is added or subtracted."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
         yield from _terms(node.left, adds)
         yield from _terms(node.right, adds == isinstance(node.op, ast.Add))

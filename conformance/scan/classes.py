@@ -25,7 +25,7 @@ Method = ast.FunctionDef
 
 @dataclass(frozen=True)
 class Parameters:
-    """What a method takes after its ctx (or, for a separate forward, at all)."""
+    """The parameters of a method after its ctx (or all, for a separate forward)."""
 
     ctx: str
     names: tuple[str, ...]
@@ -46,13 +46,13 @@ class FunctionClass:
 
     @property
     def members(self) -> tuple[str, ...]:
-        """The members of the contract that the class itself binds."""
+        """Return the members of the contract that the class itself binds."""
         bound = set(self.bound)
         return tuple(name for name in MEMBERS if name in bound)
 
     @cached_property
     def bound(self) -> dict[str, ast.stmt]:
-        """Names that the class body binds, the last binding counts."""
+        """Return the names that the class body binds; the last binding counts."""
         found: dict[str, ast.stmt] = {}
         for statement in self.node.body:
             match statement:
@@ -65,17 +65,17 @@ class FunctionClass:
         return found
 
     def own(self, name: str) -> Method | None:
-        """The class's own method of that name, where it is a plain function."""
+        """Return the class's own method of that name, if it is a plain function."""
         statement = self.bound.get(name)
         return statement if isinstance(statement, ast.FunctionDef) else None
 
     def lookup(self, name: str) -> tuple[FunctionClass, ast.stmt] | None:
-        """What Python would find of a member before PyTorch's own; None also where that cannot be told."""
+        """Return what Python would find for a member before PyTorch's own; None also if that is unclear."""
         return self._found.get(name)
 
     @cached_property
     def _found(self) -> Mapping[str, tuple[FunctionClass, ast.stmt]]:
-        """The members by name, own and inherited; the bases' are known, so no class is visited twice."""
+        """Return the members by name, own and inherited. The bases' are cached, so no class is visited twice."""
         found: dict[str, tuple[FunctionClass, ast.stmt]] = {}
         for name in MEMBERS:
             own = self.bound.get(name)
@@ -89,21 +89,21 @@ class FunctionClass:
         return found
 
     def __post_init__(self) -> None:
-        """Look the members up, those of the bases being known: of a long line of classes the last would go too deep."""
+        """Look up the members, after those of the bases: a long line of classes would recurse too deep."""
         _ = self._found
 
     def method(self, name: str) -> Method | None:
-        """Like :meth:`lookup`, plain functions only."""
+        """Do what :meth:`lookup` does, for plain functions only."""
         found = self.lookup(name)
         return found[1] if found and isinstance(found[1], ast.FunctionDef) else None
 
     @property
     def separate(self) -> bool:
-        """Whether the class is in the separate form, as far as is known."""
+        """Tell whether the class is in the separate form, as far as is known."""
         return self.lookup("setup_context") is not None
 
     def takes(self, method: Method) -> Parameters | None:
-        """A method's parameters after ctx; None where the signature is not one the contract knows."""
+        """Return a method's parameters after ctx; None if the contract does not allow the signature."""
         arguments = method.args
         names = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
         required = len(names) - len(arguments.defaults)
@@ -119,23 +119,23 @@ class FunctionClass:
         return Parameters(ctx, tuple(names[first:]), max(0, required - first), rest)
 
     def decorators(self, method: Method) -> set[str]:
-        """The last words of a method's decorators."""
+        """Return the last words of a method's decorators."""
         nodes = [node.func if isinstance(node, ast.Call) else node for node in method.decorator_list]
         return {self.module.names.full(node).rpartition(".")[2] for node in nodes}
 
     def strange_decorators(self, method: Method) -> bool:
-        """Whether a decorator may change what the method takes or returns."""
+        """Tell whether a decorator may change what the method takes or returns."""
         return not self.decorators(method) <= HARMLESS
 
 
 def is_stub(method: Method) -> bool:
-    """Whether a method only raises, or says nothing: a base class's place-holder."""
+    """Tell whether a method only raises, or is empty: a placeholder in a base class."""
     body = [node for node in method.body if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))]
     return all(isinstance(node, ast.Raise | ast.Pass) for node in body)
 
 
 def _is_pytorchs(statement: ast.stmt, name: str) -> bool:
-    """Whether a class takes PyTorch's own member back, as ``vmap = torch.autograd.Function.vmap`` does."""
+    """Tell whether a class restores PyTorch's own member, as in ``vmap = torch.autograd.Function.vmap``."""
     match statement:
         case ast.Assign(
             value=ast.Attribute(value=ast.Name(id="Function") | ast.Attribute(attr="Function"), attr=taken)

@@ -1,4 +1,4 @@
-"""``conformance scan``: scan, write, and say by the exit status how it went."""
+"""``conformance scan``: scan, write the findings, and return the exit status."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def run(
     fail_on: Confidence | None = None,
     console: Console | None = None,
 ) -> int:
-    """Scan ``target`` and write a table, or JSON, and SARIF into a file where one is named.
+    """Scan ``target`` and write a table, or JSON, and SARIF if a file for it is named.
 
     Returns:
-        0 when it ran, whatever it found; 1 with ``fail_on`` when there are findings at least that sure; 4 when
+        0 if it ran, whatever it found; 1 with ``fail_on`` if there are findings at least that sure; 4 if
         there is nothing of that name to read, or the SARIF file cannot be written.
     """
     console = console or Console()

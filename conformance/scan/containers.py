@@ -15,14 +15,14 @@ PLAIN_METHODS = GROWERS | {"index", "count", "clear", "sort", "reverse", "remove
 
 
 def concatenated(left: Value, right: Value) -> Value:
-    """The sum of two tuples."""
+    """Return the sum of two tuples."""
     if left.items is not None and right.items is not None:
         return sequence("tuple", [*left.items, *right.items])
     return several("tuple", joined(left.each, right.each))
 
 
 def repeated(listed: Value, times: ast.expr) -> Value:
-    """A sequence times a number."""
+    """Return a sequence times a number."""
     if (
         isinstance(times, ast.Constant)
         and isinstance(times.value, int)
@@ -34,7 +34,7 @@ def repeated(listed: Value, times: ast.expr) -> Value:
 
 
 def changed(name: str, base: Value, everything: list[Value]) -> Value:
-    """What a list or dict holds after this method of it; ``base`` itself where that changes nothing."""
+    """Return a list or dict after this method; ``base`` itself if the method changes nothing."""
     if name in GROWERS and everything and base.kind == "list":
         new = everything[-1]
         if name == "extend" and new.is_sequence:
@@ -53,19 +53,19 @@ def changed(name: str, base: Value, everything: list[Value]) -> Value:
 
 
 def with_more(base: Value, new: list[Value]) -> Value:
-    """A dict that may hold these too, or instead, nobody knows under which keys."""
+    """Return a dict that may also hold these values, under unknown keys."""
     return sequence("dict", [*base.parts, *new])
 
 
 def stored(base: Value, index: ast.expr, value: Value) -> Value:
-    """A dict that is given a value under a key."""
+    """Return a dict with a value set under a key."""
     if isinstance(index, ast.Constant) and base.items is not None and len(base.keys) == len(base.items):
         return mapping({**dict(zip(base.keys, base.items, strict=True)), index.value: value})
     return with_more(base, [value])
 
 
 def method(name: str, base: Value, everything: list[Value]) -> Value:
-    """What a method of a list or dict gives."""
+    """Return the result of a method of a list or dict."""
     if name == "items" and base.kind == "dict":
         return several("list", sequence("tuple", [PLAIN, base.each]))
     if name == "values" and base.kind == "dict":
@@ -78,7 +78,7 @@ def method(name: str, base: Value, everything: list[Value]) -> Value:
 
 
 def at(value: Value, index: ast.expr) -> int | None:
-    """Which of the known items of a container an index means; None where that cannot be told."""
+    """Find the item of a container that an index means; None if that is unclear."""
     try:
         place = ast.literal_eval(index)
         if value.kind == "dict":
@@ -91,7 +91,7 @@ def at(value: Value, index: ast.expr) -> int | None:
 
 
 def item(value: Value, index: ast.expr) -> Value:
-    """What indexing a container gives: one of its items, or a part of it."""
+    """Index a container: return one of its items, or a part of it."""
     if value.items is None:
         return several(value.kind, value.each) if isinstance(index, ast.Slice) else value.each
     place = at(value, index)
@@ -107,7 +107,7 @@ def item(value: Value, index: ast.expr) -> Value:
 
 
 def is_basic(index: ast.expr) -> bool:
-    """Whether indexing a tensor with this gives a view: numbers, slices, None, dots do; masks copy.
+    """Tell whether indexing a tensor with this returns a view: numbers, slices, None and dots do; masks copy.
 
     >>> [is_basic(ast.parse(text, mode="eval").body) for text in ("-1", "~mask", "-order")]
     [True, False, False]
@@ -117,7 +117,7 @@ def is_basic(index: ast.expr) -> bool:
 
 
 def _is_fixed(part: ast.expr) -> bool:
-    """Whether this is a number, None or dots; what a sign or ``~`` stands before may be a tensor."""
+    """Tell whether this is a number, None or dots; an operand of a sign or ``~`` may be a tensor."""
     if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.USub | ast.UAdd):
         part = part.operand
     return isinstance(part, ast.Constant) and not isinstance(part.value, bool)

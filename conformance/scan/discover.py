@@ -18,7 +18,7 @@ class Discovery:
     """All modules that may hold Functions, and what was found in them."""
 
     def __init__(self, texts: Iterable[Text], around: Iterable[Text] = ()) -> None:
-        """``texts`` are searched; ``around`` is what their classes may inherit from."""
+        """Take the files to search, ``texts``, and those whose classes they may inherit from, ``around``."""
         self._searched = {text.file: text for text in texts}
         self._texts = {**{text.file: text for text in around}, **self._searched}
         self._files = {text.module: text.file for text in self._texts.values()}
@@ -29,7 +29,7 @@ class Discovery:
         self.skipped: list[Skipped] = []
 
     def functions(self) -> list[FunctionClass]:
-        """Every Function subclass, by file and line."""
+        """Return every Function subclass, by file and line."""
         waiting = [file for file, text in self._texts.items() if text.may_name_function]
         done: set[str] = set()
         found: list[FunctionClass] = []
@@ -43,12 +43,12 @@ class Discovery:
         return sorted(found, key=lambda function: (function.module.file, function.node.lineno))
 
     def module_named(self, name: str) -> Module | None:
-        """The parsed module that an import of this name would give, where it is one of these files."""
+        """Return the parsed module that an import of this name would find, if it is one of these files."""
         file = self._file(name)
         return self._module(file) if file else None
 
     def _whole(self, file: str) -> list[FunctionClass]:
-        """The Functions of a file; none, and a line, where its classes come from too many others by way of others."""
+        """Return the Functions of a file; none, and a line that says so, if its inheritance is too deep."""
         try:
             return list(self._in_file(file))
         except RecursionError:
@@ -99,7 +99,7 @@ class Discovery:
         return self._known[key]
 
     def _base(self, module: Module, qualname: str, node: ast.ClassDef, base: ast.expr) -> Meaning:
-        """What a base is: PyTorch's (a text), a Function of this package, or None."""
+        """Resolve a base: PyTorch's (a text), a Function of this package, or None."""
         if isinstance(base, ast.Subscript):  # Base[T]
             base = base.value
         text = dotted(base)
@@ -122,13 +122,13 @@ class Discovery:
         return self._judge(module, *nearest) if nearest else None
 
     def _by_star(self, module: Module, text: str) -> Meaning:
-        """What a name is that nothing in its file binds, where all names of another module are imported there."""
+        """Resolve a name that its file does not bind, through ``from module import *``."""
         if module.names.stars and text in BASES:
             return "torch"  # torch itself came along
         return _first(self._elsewhere(f"{star}.{text}") for star in module.names.stars)
 
     def _elsewhere(self, full: str, depth: int = 5) -> Meaning:
-        """A class named by its full name, followed through modules that only hand it on."""
+        """Find a class by its full name, through modules that only re-export it."""
         if full in BASES:
             return "torch"
         module_name, _, name = full.rpartition(".")
@@ -160,13 +160,13 @@ def _first(meanings: Iterable[Meaning]) -> Meaning:
 
 
 def _visible(qualname: str, text: str, scope: str) -> bool:
-    """Whether a class of the same file can be what ``text`` names from inside ``scope``."""
+    """Tell whether ``text``, used inside ``scope``, can name a class of the same file."""
     outer = qualname.removesuffix(text).rstrip(".")
     return qualname.endswith(text) and (not outer or scope == outer or scope.startswith(f"{outer}."))
 
 
 def _classes(body: list[ast.stmt], prefix: str) -> Iterator[tuple[str, ast.ClassDef]]:
-    """Every class statement with its qualified name, in order; compound statements are looked into."""
+    """Yield every class statement with its qualified name, in order, also inside compound statements."""
     for statement in body:
         if isinstance(statement, ast.ClassDef):
             qualname = prefix + statement.name

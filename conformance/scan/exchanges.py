@@ -1,4 +1,4 @@
-"""The collectives of ``torch.distributed``: what they write into, and what becomes of it."""
+"""Evaluate the collectives of ``torch.distributed``: what they write into."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MODULES = ("torch.distributed.distributed_c10d.", "torch.distributed.")
 
 
 def module_function(full: str) -> str:
-    """The function of ``torch.distributed`` that a full name stands for; empty where it is none.
+    """Return the function of ``torch.distributed`` with this full name; empty if there is none.
 
     >>> module_function("torch.distributed.get_rank")
     'get_rank'
@@ -31,19 +31,19 @@ def module_function(full: str) -> str:
 
 
 def collective(full: str) -> str:
-    """Like :func:`module_function`, for collectives that write into their arguments."""
+    """Do what :func:`module_function` does, for collectives that write into their arguments."""
     name = module_function(full)
     return name if name in COLLECTIVES_IN_PLACE else ""
 
 
 def any_collective(full: str) -> str:
-    """Like :func:`collective`, those too that write into nothing."""
+    """Do what :func:`collective` does, also for collectives that write into no argument."""
     name = module_function(full)
     return name if name in COLLECTIVES else ""
 
 
 def targets(node: ast.Call, name: str) -> Iterator[tuple[int | str, ast.expr]]:
-    """Where among the arguments stands what is written into, and its expression."""
+    """Yield each argument that is written into: its place, and its expression."""
     if node.args:
         yield 0, node.args[0]
         return
@@ -53,15 +53,15 @@ def targets(node: ast.Call, name: str) -> Iterator[tuple[int | str, ast.expr]]:
 
 
 def writes(name: str, value: Value) -> bool:
-    """Whether the collective writes into this value; a list of tensors cannot be an input."""
+    """Tell whether the collective writes into this value; a list of tensors cannot be an input."""
     return name not in INTO_LISTS or value.is_sequence
 
 
 def is_lost(target: ast.expr) -> bool:
-    """Whether what is written into may be a copy that nobody holds, as in ``all_reduce(x.contiguous())``."""
+    """Tell whether the target may be a copy that is then lost, as in ``all_reduce(x.contiguous())``."""
     return isinstance(target, ast.Call) and isinstance(target.func, ast.Attribute) and target.func.attr in MAYBE_METHODS
 
 
 def exchanged(value: Value, line: int, name: str) -> Value:
-    """What the target holds afterwards: no graph leads from it to what the ranks put in."""
+    """Return the target afterwards: no graph leads from it to the ranks' inputs."""
     return value if name in RECEIVERS else without_graph(value, line, f"torch.distributed.{name}")

@@ -35,7 +35,7 @@ Environment = dict[str, Value]
 
 @dataclass(frozen=True)
 class Followed:
-    """A helper that was walked through: what it was seen to do, and what its arguments are afterwards."""
+    """A helper that was walked through: what it does, and its arguments afterwards."""
 
     name: str
     trace: Trace
@@ -43,7 +43,7 @@ class Followed:
     arguments: list[Value]
 
 
-#: Walks through a helper that is called with these values; None where it cannot be followed.
+#: Walks through a helper that is called with these values; None if it cannot be followed.
 Follow = Callable[[ast.Call, str, list[Value], dict[str | None, Value]], Followed | None]
 
 
@@ -58,14 +58,14 @@ class Expressions:
         self.trace = trace
 
     def value(self, node: ast.expr | None) -> Value:
-        """What an expression gives."""
+        """Evaluate an expression."""
         if node is None:
             return NONE
         handler: Callable[[ast.expr], Value] | None = getattr(self, f"_{type(node).__name__.lower()}", None)
         return handler(node) if handler else self._anything(node)
 
     def change(self, node: ast.AST, value: Value, how: str, confidence: Confidence = "certain") -> None:
-        """Note that a tensor is changed in place, where it may be somebody else's."""
+        """Note an in-place change of a tensor that others may hold."""
         if value.is_container:
             value = value.each
         if value.shares:
@@ -120,7 +120,7 @@ class Expressions:
         keys = [key.value for key in node.keys if isinstance(key, ast.Constant)]
         if len(keys) == len(values):
             return mapping(dict(zip(keys, values, strict=True)))
-        held: list[Value] = []  # under keys that nobody knows; of **other only what is in it counts
+        held: list[Value] = []  # under unknown keys; of **other only its values count
         for key, value in zip(node.keys, values, strict=True):
             held += value.parts if key is None and value.is_container else (value,)
         return sequence("dict", held)
@@ -222,7 +222,7 @@ class Expressions:
         return calls.call(calls.Site(node, full, base, arguments, keywords, bare, of_ctx, change))
 
     def _after(self, node: ast.Call, followed: Followed, given: Value) -> Value:
-        """Take over what a helper did, as if it had been done in the line of the call."""
+        """Record what a helper did, as if it had been done in the line of the call."""
         line, trace = node.lineno, followed.trace
         where = f" in {followed.name}()"
         self.trace.changes += [replace(change, line=line, how=change.how + where) for change in trace.changes]
@@ -234,12 +234,12 @@ class Expressions:
         return relined(followed.value, given.cuts, line)
 
     def _of_value(self, function: ast.Attribute) -> bool:
-        """Whether this is a method of a value, and no function of an imported module, such as ``math.sqrt``."""
+        """Tell whether this is a method of a value, not a function of a module, such as ``math.sqrt``."""
         head = (dotted(function) or "").partition(".")[0]
         return not self.names.is_imported(head) or head in self.env
 
     def _exchange(self, node: ast.Call, name: str, arguments: list[Value], keywords: dict[str | None, Value]) -> Value:
-        """A collective: what it writes into, and that no graph tells of it."""
+        """Evaluate a collective: note what it writes into, which no graph records."""
         for place, target in exchanges.targets(node, name):
             value = arguments[place] if isinstance(place, int) else keywords[place]
             if exchanges.writes(name, value):
@@ -251,13 +251,13 @@ class Expressions:
         return opaque(*arguments, *keywords.values())
 
     def _rearrange(self, node: ast.Call, function: ast.Attribute, base: Value, everything: list[Value]) -> None:
-        """What a list or dict holds after a method of it."""
+        """Update a list or dict after a method that changes it."""
         after = containers.changed(function.attr, base, everything)
         if after is not base:
             self.put(node, function.value, after)
 
     def put(self, node: ast.stmt | ast.expr, place: ast.expr, value: Value) -> None:
-        """Give a name, or an attribute of ctx, another value."""
+        """Assign a name, or an attribute of ctx."""
         if isinstance(place, ast.Name):
             self.env[place.id] = value
         elif isinstance(place, ast.Attribute) and dotted(place.value) == self.ctx and self.ctx:
@@ -265,7 +265,7 @@ class Expressions:
             self.trace.kept.append(Kept(node.lineno, place.attr, value))
 
     def bind(self, target: ast.expr, value: Value, looped: bool = False) -> None:
-        """Give a name, or the names of an unpacking, their value; ``looped``: any item of it."""
+        """Assign a name, or unpack into names; if ``looped``, the value is any item of this one."""
         if value.kind == "dict" and (looped or not isinstance(target, ast.Name)):
             value = UNKNOWN  # its keys
         if looped:

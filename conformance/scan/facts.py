@@ -1,4 +1,4 @@
-"""What the tests on a way through a method tell, and which of them cannot hold together."""
+"""Read facts from the tests on a path through a method, and find those that exclude each other."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ EQUAL = (ast.Eq, ast.Is, ast.In)
 #: These are the opposites of others.
 OPPOSITE = {ast.IsNot: ast.Is, ast.NotEq: ast.Eq, ast.NotIn: ast.In}
 
-#: How ``ast.dump`` ends for what is named with a capital.
+#: How ``ast.dump`` ends for a name with a capital.
 OF_A_CLASS = re.compile(r"(id|attr)='_*[A-Z]\w*', ctx=Load\(\)\)$")
 
 
 @dataclass(frozen=True)
 class Fact:
-    """A test, and how it came out."""
+    """A test, and its result."""
 
-    #: What is tested; for a comparison by size, what is the larger one.
+    #: The tested expression; of a comparison by size, the larger one.
     left: str
     outcome: bool
     #: Of ``==``, ``is`` and ``in``: the values that it is compared with.
     among: frozenset[str] | None = None
-    #: Of ``>``: what is the smaller one.
+    #: Of ``>``: the smaller one.
     above: str | None = None
 
 
@@ -33,7 +33,7 @@ Facts = tuple[Fact, ...]
 
 
 def facts(test: ast.expr, outcome: bool) -> Facts:
-    """What a test's outcome tells: ``not`` is turned round; parts of a true ``and`` or false ``or`` hold.
+    """Return the facts of a test's result: ``not`` inverts it; a true ``and`` or false ``or`` holds in all parts.
 
     >>> both = ast.parse("a and b", mode="eval").body
     >>> len(facts(both, True)), len(facts(both, False))
@@ -50,7 +50,7 @@ def facts(test: ast.expr, outcome: bool) -> Facts:
 
 
 def contradict(known: Facts, new: Facts) -> bool:
-    """Whether these cannot all hold.
+    """Tell whether these cannot all hold.
 
     >>> def told(text):
     ...     return facts(ast.parse(text, mode="eval").body, True)
@@ -71,7 +71,7 @@ def contradict(known: Facts, new: Facts) -> bool:
 
 
 def _compared(left: ast.expr, operator: ast.cmpop, right: ast.expr, outcome: bool) -> Iterator[Fact]:
-    """What a comparison tells, written the same way however it is put."""
+    """Yield the facts of a comparison, in one form however it is written."""
     turned = OPPOSITE.get(type(operator))
     if turned is not None:
         operator, outcome = turned(), not outcome
@@ -94,7 +94,7 @@ def _compared(left: ast.expr, operator: ast.cmpop, right: ast.expr, outcome: boo
 
 
 def _values(operator: ast.cmpop, right: ast.expr) -> frozenset[str]:
-    """What something is compared with; each item of a tuple, list or set after ``in``."""
+    """Return the values of a comparison; after ``in``, each item of a tuple, list or set."""
     if isinstance(operator, ast.In):
         items = right.elts if isinstance(right, ast.Tuple | ast.List | ast.Set) else None
         return frozenset(map(ast.dump, items)) if items is not None else frozenset({f"in {ast.dump(right)}"})
@@ -102,7 +102,7 @@ def _values(operator: ast.cmpop, right: ast.expr) -> frozenset[str]:
 
 
 def _none_left(left: str, compared: list[Fact], above: set[tuple[str, str]]) -> bool:
-    """Whether nothing is left that ``left`` can be."""
+    """Tell whether no value is left for ``left``."""
     among = [fact.among or frozenset() for fact in compared if fact.left == left and fact.outcome]
     never = [fact.among or frozenset() for fact in compared if fact.left == left and not fact.outcome]
     ruled_out = frozenset().union(*never) | {value for pair in above if left in pair for value in pair}
@@ -110,7 +110,7 @@ def _none_left(left: str, compared: list[Fact], above: set[tuple[str, str]]) -> 
 
 
 def _apart(one: frozenset[str], other: frozenset[str]) -> bool:
-    """Whether no value is in both: constants differ, and so do members of one class."""
+    """Tell whether the two have no value in common: different constants, or members of one class."""
     return all(_differ(a, b) for a in one for b in other)
 
 
@@ -123,6 +123,6 @@ def _differ(one: str, other: str) -> bool:
 
 
 def _owner(attribute: str) -> str:
-    """The class that an attribute belongs to, as its capital says; empty for what is no class."""
+    """Return the class of an attribute, known by its capital letter; empty if it is not a class."""
     owner = attribute.rpartition(", attr=")[0]
     return owner if OF_A_CLASS.search(owner) else ""

@@ -1,4 +1,4 @@
-"""Walk through a method in the order of its statements, branches apart, and note what it does."""
+"""Walk through a method statement by statement, with branches apart, and note what it does."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Begin = Callable[[], object]
 
 
 def walk(method: ast.FunctionDef, names: Names, ctx: str, env: Environment, follow: Follow) -> Trace:
-    """What a method does when its parameters hold what ``env`` says."""
+    """Return what a method does if its parameters have the values in ``env``."""
     walker = _Walker(Expressions(names, ctx, dict(env), Trace(), follow))
     walker.trace.comes_out = walker.block(method.body)
     walker.trace.after = walker.expressions.env
@@ -36,13 +36,13 @@ class _Walker:
     def __init__(self, expressions: Expressions) -> None:
         self.expressions = expressions
         self.trace = expressions.trace
-        #: What is known where the loop that is walked through is left, and where its next round begins early.
+        #: The states at each break and continue of the loop that is walked through.
         self.left: list[Environment] = []
         self.continued: list[Environment] = []
         self.depth = 0
 
     def block(self, statements: Block) -> bool:
-        """Walk through statements; whether control comes out at the end."""
+        """Walk through statements; return whether control reaches their end."""
         return all(self._statement(statement) for statement in statements)
 
     def _statement(self, node: ast.stmt) -> bool:
@@ -103,7 +103,7 @@ class _Walker:
         return self.block(node.body)
 
     def _branches(self, blocks: list[Block], known: Sequence[Environment] = ()) -> bool:
-        """Walk through each block from the same start, and join what those that come out know."""
+        """Walk through each block from the same state, and join the states at their ends."""
         before = self.expressions.env
         after: list[Environment] = []
         for place, block in enumerate(blocks):
@@ -122,7 +122,7 @@ class _Walker:
         return self._loop(node, lambda: self.expressions.value(node.test), endless)
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While, begin: Begin, endless: bool = False) -> bool:
-        """Walk through a loop, and join what is known on every way out of it."""
+        """Walk through a loop, and join the states of all its exits."""
         outside = self.left, self.continued
         before = dict(self.expressions.env)
         self.depth += 1
@@ -141,14 +141,14 @@ class _Walker:
         return bool(after)
 
     def _round(self, body: Block, begin: Begin) -> list[Environment]:
-        """Walk through one round; what is known at each of its ends."""
+        """Walk through one iteration; return the state at each of its ends."""
         self.left, self.continued = [], []
         begin()
         self._forget(body)
         return [*([self.expressions.env] if self.block(body) else []), *self.continued]
 
     def _second_round(self, body: Block, begin: Begin, starts: list[Environment]) -> None:
-        """Note what a later round changes because of an earlier one; all else that it tells is less sure."""
+        """Note what a later iteration changes because of an earlier one, and nothing else of it."""
         first = self.trace
         self.expressions.env = _joined(starts)
         self.trace = self.expressions.trace = Trace()
@@ -166,7 +166,7 @@ class _Walker:
         return self._branches(bodies, known)
 
     def _forget(self, body: Block) -> None:
-        """What a loop gives another value may differ in the next round: how tests of it come out is unknown."""
+        """Forget the tests of names that the loop assigns: they may differ in the next iteration."""
         inside = (node for statement in body for node in ast.walk(statement))
         for node in inside:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in self.expressions.env:
@@ -211,7 +211,7 @@ class _Walker:
             self.expressions.bind(target, value)
 
     def _store(self, target: ast.Subscript, value: Value, node: ast.stmt) -> None:
-        """``base[index] = value``: changes a tensor in place, or puts something into a list."""
+        """Evaluate ``base[index] = value``: it changes a tensor in place, or a list."""
         base = self.expressions.value(target.value)
         self.expressions.value(target.slice)
         if base.is_tensor:
@@ -262,7 +262,7 @@ class _Walker:
 
 
 def _captured(pattern: ast.pattern, subject: Value) -> Environment:
-    """The names that a pattern binds: to the subject itself, or to something out of it."""
+    """Return the names that a pattern binds: to the subject itself, or to a part of it."""
     names: Environment = {}
     for node in ast.walk(pattern):
         match node:
@@ -278,7 +278,7 @@ def _captured(pattern: ast.pattern, subject: Value) -> Environment:
 
 
 def _joined(environments: list[Environment]) -> Environment:
-    """What is known after any one of several ways; a name bound on one of them only is unknown."""
+    """Join the states of several paths; a name bound on only one of them is unknown."""
     first, *rest = environments
     for other in rest:
         names = [*first, *(name for name in other if name not in first)]

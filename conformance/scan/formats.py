@@ -1,4 +1,4 @@
-"""A scan for programs: JSON of our own, and SARIF 2.1.0 for code-scanning pages.
+"""Write a scan for programs: JSON, and SARIF 2.1.0 for code-scanning pages.
 
 SARIF is written as plain data: the models for it on PyPI would bring pydantic along for one document.
 """
@@ -21,7 +21,7 @@ RANKS: dict[Confidence, float] = {"certain": 95.0, "likely": 75.0, "possible": 3
 
 
 def to_json(scan: Scan) -> dict[str, Any]:
-    """The scan as plain data."""
+    """Return the scan as plain data."""
     return {
         "schema": 1,
         "target": scan.target,
@@ -35,7 +35,7 @@ def to_json(scan: Scan) -> dict[str, Any]:
 
 
 def to_sarif(scan: Scan) -> dict[str, Any]:
-    """The scan as a SARIF 2.1.0 log with one run; paths are relative, as code-scanning pages want them."""
+    """Return the scan as a SARIF 2.1.0 log with one run; paths are relative, as code-scanning pages need them."""
     indices = {rule.clause: index for index, rule in enumerate(RULES)}
     rules = [
         {

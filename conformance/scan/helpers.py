@@ -1,4 +1,4 @@
-"""The plain functions of a package, found by the names under which its methods call them."""
+"""Find the plain functions of a package by the names under which its methods call them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Helpers:
         self._module_named = module_named
 
     def find(self, module: Module, full: str, depth: int = HANDED_ON) -> Helper | None:
-        """The helper that ``full`` names in ``module``; None where it cannot be told, or not be followed."""
+        """Return the helper that ``full`` names in ``module``; None if that is unclear, or it cannot be followed."""
         if not full or (full.startswith("torch.") and not module.name.startswith("torch")):
             return None
         source, _, name = full.rpartition(".")
@@ -45,7 +45,7 @@ class Helpers:
 
 
 def _followable(module: Module, name: str) -> Helper | None:
-    """The only function of that name, where nothing stands between a call and its body."""
+    """Return the only function of that name, if a call runs its body directly."""
     found = functions(module).get(name, [])
     if len(found) != 1 or any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(found[0])):
         return None
@@ -56,7 +56,7 @@ def _followable(module: Module, name: str) -> Helper | None:
 
 @lru_cache(maxsize=256)
 def functions(module: Module) -> dict[str, list[ast.FunctionDef]]:
-    """Every function at the top of a module; more than one of a name where there is a choice."""
+    """Return the top-level functions of a module; several of one name if it is defined more than once."""
     found: dict[str, list[ast.FunctionDef]] = {}
     for node in top_level(module.tree.body):
         if isinstance(node, ast.FunctionDef):

@@ -1,4 +1,4 @@
-"""Walk through a helper as if its body stood where it is called."""
+"""Walk through a helper as if its body stood at the call."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Inliner:
     def __call__(
         self, node: ast.Call, full: str, arguments: list[Value], keywords: dict[str | None, Value]
     ) -> Followed | None:
-        """What a helper does with these arguments; None where the call is of no helper that can be followed."""
+        """Return what a helper does with these arguments; None if the helper cannot be followed."""
         helper = self.helpers.find(self.module, full)
         if helper is None or helper.node in self.open or len(self.open) >= DEPTH:
             return None
@@ -53,7 +53,7 @@ def _given(comes_out: bool, returned: list[Value]) -> Value:
 
 
 def _bound(function: ast.FunctionDef, arguments: list[Value], keywords: dict[str | None, Value]) -> Environment | None:
-    """The values of a helper's parameters; None where the arguments do not fit."""
+    """Return the values of a helper's parameters; None if the arguments do not fit."""
     taken = function.args
     names = [argument.arg for argument in (*taken.posonlyargs, *taken.args)]
     only = [argument.arg for argument in taken.kwonlyargs]
@@ -78,7 +78,7 @@ def _default(node: ast.expr) -> Value:
 
 
 def _ctx(function: ast.FunctionDef, node: ast.Call, ctx: str) -> str:
-    """What the helper calls the ctx that it is handed; empty where it is handed none."""
+    """Return the helper's name for the ctx that it gets; empty if it gets none."""
     if not ctx:
         return ""
     names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
@@ -87,7 +87,7 @@ def _ctx(function: ast.FunctionDef, node: ast.Call, ctx: str) -> str:
 
 
 def _untouched(helper: Helper, arguments: list[Value], after: Environment) -> list[Value]:
-    """What each argument is afterwards, where the helper never gives its name another value."""
+    """Return each argument's value afterwards, if the helper never reassigns its name."""
     names = [argument.arg for argument in (*helper.node.args.posonlyargs, *helper.node.args.args)]
     rebound = {
         node.id for node in ast.walk(helper.node) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)

@@ -1,4 +1,4 @@
-"""What a scan gives: plain frozen data, ready for a table, JSON or SARIF."""
+"""The result of a scan: plain frozen data, ready for a table, JSON or SARIF."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CONFIDENCES: tuple[Confidence, ...] = ("possible", "likely", "certain")
 
 
 def weakest(*confidences: Confidence) -> Confidence:
-    """A conclusion is as sure as the least sure thing that it rests on.
+    """Return the confidence of a conclusion: that of its least sure premise.
 
     >>> weakest("certain", "likely")
     'likely'
@@ -21,7 +21,7 @@ def weakest(*confidences: Confidence) -> Confidence:
 
 
 def at_least(confidence: Confidence, floor: Confidence) -> bool:
-    """Whether ``confidence`` is as sure as ``floor``, or surer.
+    """Tell whether ``confidence`` is as sure as ``floor``, or surer.
 
     >>> at_least("likely", "certain")
     False
@@ -62,7 +62,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Scan:
-    """Everything seen under ``target``; paths of files are relative to ``root``."""
+    """Everything found under ``target``; paths of files are relative to ``root``."""
 
     target: str
     root: str
@@ -73,5 +73,5 @@ class Scan:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """All findings, in the order of the classes."""
+        """Return all findings, in the order of the classes."""
         return tuple(finding for found in self.found for finding in found.findings)

@@ -1,4 +1,4 @@
-"""What the names of one module stand for, as far as its imports and plain assignments tell."""
+"""Resolve the names of one module, as far as its imports and plain assignments say."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Names:
             self._assignment(statement)
 
     def meanings(self, node: ast.expr) -> Iterator[str]:
-        """Every full name that a dotted expression may stand for, the likeliest first."""
+        """Yield the full names that a dotted expression may stand for, the likeliest first."""
         text = dotted(node)
         if text is None:
             return
@@ -48,12 +48,12 @@ class Names:
             yield f"{full}.{rest}" if rest else full
 
     def full(self, node: ast.expr) -> str:
-        """The likeliest full name, PyTorch's where there is a choice; empty for what is no dotted name."""
+        """Return the likeliest full name, PyTorch's if there is a choice; empty if this is not a dotted name."""
         found = list(self.meanings(node))
         return next((name for name in found if name.startswith("torch.")), found[0] if found else "")
 
     def is_imported(self, name: str) -> bool:
-        """Whether the module binds ``name`` by an import or a plain alias."""
+        """Tell whether the module binds ``name`` by an import or a plain alias."""
         return name in self._aliases
 
     def _bind(self, name: str, full: str) -> None:
@@ -91,7 +91,7 @@ class Names:
 
 
 def top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements that run when a module is imported, those in branches too."""
+    """Yield the statements that run when a module is imported, also those in branches."""
     for node in body:
         yield node
         if isinstance(node, ast.If | ast.Try | ast.With):
@@ -102,7 +102,7 @@ def top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def dotted(node: ast.expr) -> str | None:
-    """The text of a plain dotted name, and None for anything else.
+    """Return the text of a plain dotted name, and None for anything else.
 
     >>> dotted(ast.parse("a.b.c", mode="eval").body)
     'a.b.c'

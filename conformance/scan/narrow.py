@@ -1,4 +1,4 @@
-"""What a test tells of the names in it, on the branch that it leads to."""
+"""Narrow the names in a test on the branch that it leads to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Known = Mapping[str, Value]
 
 
 def narrowed(test: ast.expr, outcome: bool, known: Known) -> dict[str, Value]:
-    """Names that are known to be None, a tensor, or no tensor, when ``test`` came out like this.
+    """Return the names that are None, a tensor, or not a tensor, if ``test`` has this result.
 
     >>> narrowed(ast.parse("isinstance(n, int)", mode="eval").body, True, {})["n"].kind
     'plain'
@@ -40,7 +40,7 @@ def narrowed(test: ast.expr, outcome: bool, known: Known) -> dict[str, Value]:
 
 
 def decided(test: ast.expr, known: Known) -> bool | None:
-    """How a test comes out, where what is known of the names in it tells.
+    """Return the result of a test, if the known values of its names decide it.
 
     >>> decided(ast.parse("not flag", mode="eval").body, {"flag": Value("plain", truth=False)})
     True
@@ -68,7 +68,7 @@ TENSORS = ("Tensor", "Parameter")
 
 
 def _tensor(value: Value) -> Value:
-    """What is known of a value, and that it is a tensor."""
+    """Return the value, now known to be a tensor."""
     return replace(value, kind="tensor", sure="certain", items=None, element=None, truth=None)
 
 
@@ -77,17 +77,17 @@ def _is_test(operator: ast.cmpop) -> bool:
 
 
 def _may_be_tensor(kind: ast.expr) -> bool:
-    """Whether a tensor may be an instance of what is named here."""
+    """Tell whether a tensor may be an instance of one of these classes."""
     return any(word not in NO_TENSORS for word in _words(kind))
 
 
 def _names_tensor(kind: ast.expr) -> bool:
-    """Whether every tensor is an instance of what is named here; of a class that is not known, none need be."""
+    """Tell whether every tensor is an instance of one of these classes; not so for an unknown class."""
     return "Tensor" in _words(kind)
 
 
 def _words(kind: ast.expr) -> list[str]:
-    """The last words of the classes that are named: one, or several in a tuple or a union."""
+    """Return the last parts of the classes' names: one, or several in a tuple or a union."""
     match kind:
         case ast.Tuple(elts=parts):
             return [word for part in parts for word in _words(part)]

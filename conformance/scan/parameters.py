@@ -1,4 +1,4 @@
-"""What is known of a method's parameters before it runs."""
+"""Infer the values of a method's parameters before it runs."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ NO_TENSOR = frozenset(
 
 
 def tensor(name: str, sure: Confidence) -> Value:
-    """A tensor that was handed in under this name."""
+    """Return a tensor that is passed under this name."""
     return Value("tensor", sure, frozenset({name}), derives=frozenset({name}))
 
 
 def parameter(name: str, annotation: ast.expr | None, used: Confidence | None) -> Value:
-    """What is known of an input from its annotation, and from how surely it is used as a tensor."""
+    """Infer an input from its annotation, and from how surely it is used as a tensor."""
     words = _words(annotation)
     if words and words <= NO_TENSOR | {"None", "Optional"}:
         return PLAIN
@@ -48,21 +48,21 @@ def parameter(name: str, annotation: ast.expr | None, used: Confidence | None) -
 
 
 def annotated(value: Value, annotation: ast.expr) -> Value:
-    """What is known of a name that is bound to this value, and said to be a tensor."""
+    """Return what is known of a name that has this value, and is annotated as a tensor."""
     if value.kind != "unknown" or _words(annotation) not in ({"Tensor"}, {"Parameter"}):
         return value
     return replace(value, kind="tensor", sure="likely")
 
 
 def default_none(method: Method) -> list[str]:
-    """Parameters that are None unless they are given."""
+    """Return the parameters that default to None."""
     arguments = [*method.args.posonlyargs, *method.args.args]
     pairs = zip(reversed(arguments), reversed(method.args.defaults), strict=False)
     return [argument.arg for argument, value in pairs if isinstance(value, ast.Constant) and value.value is None]
 
 
 def _words(annotation: ast.expr | None) -> set[str]:
-    """The last words of the names in an annotation; a quoted one is read too."""
+    """Return the last parts of the names in an annotation, quoted ones too."""
     if annotation is None:
         return set()
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):

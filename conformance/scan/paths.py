@@ -1,4 +1,4 @@
-"""The ways that control can take through a method, as far as certain calls are concerned."""
+"""Enumerate the paths through a method, as far as certain calls are concerned."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST = 256
 
 @dataclass(frozen=True)
 class Way:
-    """One way through: the watched calls on it in order, what its tests gave, and whether it has ended."""
+    """One path: the watched calls on it in order, the results of its tests, and whether it has ended."""
 
     seen: tuple[ast.Call, ...] = ()
     facts: Facts = ()
@@ -27,7 +27,7 @@ class Way:
 
     @property
     def gone(self) -> bool:
-        """Whether the statement that comes next is not on this way."""
+        """Tell whether the next statement is not on this path."""
         return self.ended or self.skips or self.breaks
 
 
@@ -78,7 +78,7 @@ class _Paths:
         return [self.expression(node, way)]
 
     def loop(self, node: ast.For | ast.AsyncFor | ast.While, way: Way) -> list[Way]:
-        """Once or never: a second round is not claimed."""
+        """Walk through a loop once or never: no second iteration is assumed."""
         endless = isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and bool(node.test.value)
         rounds = self.block(node.body, [replace(way, choices=way.choices + (not endless))])
         left = [replace(after, breaks=False) for after in rounds if after.breaks or after.ended]
@@ -86,7 +86,7 @@ class _Paths:
         return [*left, *self.block(node.orelse, through if endless else [way, *through])]
 
     def arms(self, node: ast.Match, way: Way) -> list[Way]:
-        """The cases of a match, as tests of which the first that holds decides."""
+        """Return the cases of a match as tests, of which the first true one decides."""
         after: list[Way] = []
         alone = int(not any(map(irrefutable, node.cases)))
         for case in node.cases:
@@ -114,19 +114,19 @@ class _Paths:
 
 
 def ways(body: list[ast.stmt], watched: set[int]) -> list[Way]:
-    """All ways through ``body`` that do not end by raising; none when there are too many to tell."""
+    """Return all paths through ``body`` that do not end by raising; none if there are too many."""
     paths = _Paths(watched)
     found = paths.block(body, [Way()])
     return [] if paths.overflow else [way for way in found if not way.raised]
 
 
 def irrefutable(case: ast.match_case) -> bool:
-    """Whether a case takes whatever the cases before it have left."""
+    """Tell whether a case matches everything that the cases before it did not."""
     return case.guard is None and isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None
 
 
 def _leaves_round(node: ast.AST) -> bool:
-    """Whether a statement may end the round of the loop that it stands in."""
+    """Tell whether a statement may end the iteration of its loop."""
     if isinstance(node, ast.Continue | ast.Break):
         return True
     if isinstance(node, ast.For | ast.AsyncFor | ast.While):
@@ -135,7 +135,7 @@ def _leaves_round(node: ast.AST) -> bool:
 
 
 def _case_facts(subject: ast.expr, case: ast.match_case) -> tuple[Facts, Facts]:
-    """What holds where a case is taken, and where it is not; values alone tell."""
+    """Return what holds if a case is taken, and if not; only values tell."""
     match case.pattern:
         case ast.MatchValue(value=value):
             test = ast.Compare(subject, [ast.Eq()], [value])

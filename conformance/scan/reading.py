@@ -18,7 +18,7 @@ from conformance.scan.target import locate, sources, surroundings
 
 
 def scan(target: str) -> Scan:
-    """Find every Function subclass of a package, folder or file, and what shows of it. Nothing is imported.
+    """Find every Function subclass of a package, folder or file, and its findings. Nothing is imported.
 
     Raises:
         UsageError: there is nothing of that name to read.
@@ -34,7 +34,7 @@ def scan(target: str) -> Scan:
     skipped = [file for file in read_files if isinstance(file, Skipped)]
     skipped += [Skipped(place.named(Path(error.filename)), refusal(error)) for error in refused]
     around = read(place, surroundings(place))
-    if len(read_files) == 1 and isinstance(read_files[0], Text):  # asked for by name: whatever it holds
+    if len(read_files) == 1 and isinstance(read_files[0], Text):  # named by the user: read it in any case
         only = parse(read_files[0])
         skipped += [only] if isinstance(only, Skipped) else []
     discovery = Discovery(_texts(read_files), _texts(around))

@@ -1,4 +1,4 @@
-"""Read files into trees, cheaply: only a file that may hold a Function is parsed at all."""
+"""Parse files, but only those that may contain a Function."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WORD = re.compile(rb"[^\s,.=()\[\]]+")
 
 @dataclass(frozen=True)
 class Text:
-    """A file as bytes (kept where it has classes with bases), and the words of those bases."""
+    """A file as bytes (kept if it has classes with bases), and the words of those bases."""
 
     path: Path
     file: str
@@ -38,13 +38,13 @@ class Text:
 
     @property
     def may_name_function(self) -> bool:
-        """Whether PyTorch's Function may be a base here, under its own name or one that the file gives it."""
+        """Tell whether PyTorch's Function may be a base here, under its own name or an alias."""
         if any(base.endswith(b"Function") for base in self.bases):
             return True
         return not self.bases.isdisjoint(self._new_names())
 
     def _new_names(self) -> Iterator[bytes]:
-        """The names that an import or an assignment may give to PyTorch's Function."""
+        """Yield the names that an import or an assignment may give to PyTorch's Function."""
         yield from RENAMED.findall(self.data)
         for name, value in ASSIGNED.findall(self.data):
             found = AUTOGRAD.search(value)
@@ -63,7 +63,7 @@ class Module:
 
 
 def read(place: Place, paths: Iterable[Path]) -> Iterator[Text | Skipped]:
-    """Every one of these files, in order, or why it was skipped."""
+    """Yield each of these files, in order, or why it was skipped."""
     for path in paths:
         file = place.named(path)
         try:
@@ -79,7 +79,7 @@ def read(place: Place, paths: Iterable[Path]) -> Iterator[Text | Skipped]:
 
 
 def refusal(error: OSError) -> str:
-    """Why a file or folder was skipped that the system does not let be read."""
+    """Say why a file or folder that cannot be read was skipped."""
     return f"cannot be read: {error.strerror or error}"
 
 

@@ -1,4 +1,4 @@
-"""A class with its methods walked through: what the rules look at."""
+"""Study a class for the rules, by walking through its methods."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TENSOR_METHODS = METHODS - SHARED_METHODS
 
 @dataclass(frozen=True)
 class Walked:
-    """A method of the class itself, its parameters, and what it was seen to do."""
+    """A method of the class itself, its parameters, and what it does."""
 
     method: Method
     takes: Parameters
@@ -50,12 +50,12 @@ class Study:
         self.names = subject.module.names
 
     def finding(self, clause: str, confidence: Confidence, line: int, message: str) -> Finding:
-        """A finding in this class."""
+        """Make a finding in this class."""
         return Finding(clause, confidence, self.subject.module.file, line, message)
 
     @cached_property
     def forward(self) -> Walked | None:
-        """The class's own forward."""
+        """Return the class's own forward."""
         method = self.subject.own("forward")
         takes = self.subject.takes(method) if method else None
         if method is None or takes is None or is_stub(method):
@@ -64,7 +64,7 @@ class Study:
 
     @cached_property
     def any_forward(self) -> Walked | None:
-        """The forward that runs: the class's own, or the one that it inherits."""
+        """Return the forward that runs: the class's own, or the one that it inherits."""
         found = self.subject.lookup("forward")
         if found is None or found[0] is self.subject:
             return self.forward
@@ -72,7 +72,7 @@ class Study:
 
     @cached_property
     def setup_context(self) -> Walked | None:
-        """The class's own setup_context; its ``inputs`` are what forward takes, where that is known."""
+        """Return the class's own setup_context; its ``inputs`` are the parameters of forward, if these are known."""
         method = self.subject.own("setup_context")
         takes = self.subject.takes(method) if method else None
         if method is None or takes is None or len(takes.names) != 2:
@@ -83,7 +83,7 @@ class Study:
 
     @cached_property
     def backward(self) -> Walked | None:
-        """The class's own backward or vjp, given a gradient for each parameter."""
+        """Return the class's own backward or vjp, given a gradient for each parameter."""
         method = self.subject.own("backward") or self.subject.own("vjp")
         takes = self.subject.takes(method) if method else None
         if method is None or takes is None:
@@ -95,7 +95,7 @@ class Study:
 
     @cached_property
     def jvp(self) -> Walked | None:
-        """The class's own jvp, given a tangent for each parameter."""
+        """Return the class's own jvp, given a tangent for each parameter."""
         method = self.subject.own("jvp")
         takes = self.subject.takes(method) if method else None
         if method is None or takes is None:
@@ -105,7 +105,7 @@ class Study:
 
     @cached_property
     def keepers(self) -> list[Walked]:
-        """The methods that may put things on ctx for later."""
+        """Return the methods that may put things on ctx for later."""
         combined = [self.forward] if self.forward and self.forward.takes.ctx else []
         return [*combined, *([self.setup_context] if self.setup_context else [])]
 
@@ -114,7 +114,7 @@ class Study:
         return Walked(method, takes, walk(method, self.names, takes.ctx, env, inliner))
 
     def _inputs(self, method: Method, takes: Parameters) -> dict[str, Value]:
-        """What is known of each parameter of forward before it runs: from annotations, and from its use."""
+        """Infer each parameter of forward before it runs, from annotations and from its use."""
         annotations = {argument.arg: argument.annotation for argument in (*method.args.posonlyargs, *method.args.args)}
         used = self._used_as_tensor(method, takes.ctx)
         for name in self._differentiated(takes):
@@ -130,7 +130,7 @@ class Study:
         return env
 
     def _differentiated(self, takes: Parameters) -> set[str]:
-        """Inputs for which backward returns a tensor: they must be tensors themselves."""
+        """Return the inputs for which backward returns a tensor: they must be tensors themselves."""
         names: set[str] = set()
         for returned in self.backward.trace.returns if self.backward else []:
             value = returned.value
@@ -139,7 +139,7 @@ class Study:
         return names
 
     def _used_as_tensor(self, method: Method, ctx: str) -> dict[str, Confidence]:
-        """Names that a method treats as tensors before it gives them another value, and how sure that is."""
+        """Return the names that a method uses as tensors before it reassigns them, and how sure that is."""
         rebound: dict[str, int] = {}
         for node in ast.walk(method):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -153,7 +153,7 @@ class Study:
         return used
 
     def _tensors_of(self, node: ast.Call, ctx: str) -> Iterator[tuple[str, Confidence]]:
-        """Names that must be tensors for this call to work."""
+        """Yield names that must be tensors for this call to work."""
         function, first = node.func, node.args[0] if node.args else None
         match function:
             case ast.Attribute(value=ast.Name(id=owner), attr="save_for_backward") if owner == ctx:
@@ -168,13 +168,13 @@ class Study:
             yield from ((argument.id, "likely") for argument in node.args[1:] if isinstance(argument, ast.Name))
 
     def _of_torch(self, node: ast.Call) -> str:
-        """The name of a function of ``torch`` or ``torch.nn.functional``; empty for anything else."""
+        """Return the name of a function of ``torch`` or ``torch.nn.functional``; empty for anything else."""
         full = self.names.full(node.func)
         name = full.rpartition(".")[2]
         return name if full in {f"torch.{name}", f"torch.nn.functional.{name}"} else ""
 
     def _one_of_two(self, method: Method, used: dict[str, Confidence]) -> Iterator[str]:
-        """First operands of ``torch.mul(x, y)`` and the like, where nothing else says that the other is the tensor."""
+        """Yield first operands of ``torch.mul(x, y)`` and the like, unless the other may be the tensor."""
         for node in ast.walk(method):
             if isinstance(node, ast.Call) and self._of_torch(node) in OF_EITHER and node.args:
                 first, *others = node.args
@@ -195,7 +195,7 @@ class Study:
         return sequence("tuple", [known[name] for name in takes.names])
 
     def _saved_inputs(self, setup: Method, takes: Parameters) -> set[str]:
-        """Inputs that setup_context saves under the names of an unpacking in forward's order."""
+        """Return the inputs that setup_context saves, by the names of an unpacking in forward's order."""
         used = self._used_as_tensor(setup, setup.args.args[0].arg if setup.args.args else "")
         for node in ast.walk(setup):
             if (
@@ -216,7 +216,7 @@ class Study:
 
 
 def _root(function: ast.expr) -> str:
-    """The name that a chain of methods such as ``x.float().detach()`` begins with; empty where it is no such chain."""
+    """Return the name at the start of a chain of methods such as ``x.float().detach()``; empty if it is not one."""
     while isinstance(function, ast.Attribute) and function.attr in METHODS | SHARED_METHODS:
         if isinstance(function.value, ast.Name):
             return function.value.id
@@ -225,14 +225,14 @@ def _root(function: ast.expr) -> str:
 
 
 def _is_tensors(function: ast.expr, node: ast.Call) -> bool:
-    """Whether only a tensor can have this method, and be given these keywords."""
+    """Tell whether only a tensor can have this method with these keywords."""
     method = function.attr if isinstance(function, ast.Attribute) else ""
     asked = any(keyword.arg in TENSOR_KEYWORDS for keyword in node.keywords)
     return method in TENSOR_METHODS or (method in METHODS | SHARED_METHODS and asked)
 
 
 def _may_be_tensor(node: ast.expr, used: Collection[str], seldom: bool) -> bool:
-    """Whether an operand may be a tensor; where that is ``seldom`` the second one, only what is known for one."""
+    """Tell whether an operand may be a tensor; if it ``seldom`` is one, only a known tensor counts."""
     if isinstance(node, ast.UnaryOp):
         node = node.operand
     if isinstance(node, ast.Name) and seldom:

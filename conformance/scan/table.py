@@ -1,4 +1,4 @@
-"""A scan for people: every Function with file and line, then every finding. Reads well from 80 columns on.
+"""Write a scan for people: every Function with file and line, then every finding, from 80 columns on.
 
 Piped into a program or a file, it is one line a finding, as compilers and linters write theirs.
 """

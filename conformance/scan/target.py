@@ -1,4 +1,4 @@
-"""Where the source of a target lies: an installed package, a folder, or a file. Nothing is imported."""
+"""Find the source of a target: an installed package, a folder, or a file. Nothing is imported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Place:
     tops: tuple[Path, ...]
 
     def named(self, path: Path) -> str:
-        """A file or folder as reports name it."""
+        """Name a file or folder as in reports."""
         return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else path.as_posix()
 
 
@@ -46,7 +46,7 @@ def locate(target: str) -> Place:
 
 
 def sources(place: Place, refused: Callable[[OSError], object] | None = None) -> Iterator[Path]:
-    """Every Python file of a place, sorted; hidden folders and virtual environments in it are left out.
+    """Yield every Python file of a place, sorted; hidden folders and virtual environments in it are left out.
 
     Args:
         place: where to look.
@@ -62,21 +62,21 @@ def sources(place: Place, refused: Callable[[OSError], object] | None = None) ->
 
 
 def surroundings(place: Place) -> Iterator[Path]:
-    """Every other file of the packages that a place is a part of: classes may inherit from there."""
+    """Yield the other files of the packages around a place: classes may inherit from there."""
     tops = {_outermost(top) for top in place.tops} - set(place.tops)
     inside = set(sources(place))
     yield from (path for path in sources(Place(place.root, tuple(sorted(tops)))) if path not in inside)
 
 
 def _outermost(path: Path) -> Path:
-    """The folder of the package that a file or folder belongs to; itself where it is in none."""
+    """Return the folder of the package that a file or folder belongs to; itself if it is in none."""
     while _is_package(path.parent):
         path = path.parent
     return path
 
 
 def module_name(file: Path) -> str:
-    """The dotted name under which a file would be imported, as far as ``__init__.py`` files tell."""
+    """Return the dotted name under which a file would be imported, going by the ``__init__.py`` files."""
     parts = [] if file.name == "__init__.py" else [file.stem]
     folder = file.parent
     while _is_package(folder):
@@ -86,7 +86,7 @@ def module_name(file: Path) -> str:
 
 
 def _is_package(folder: Path) -> bool:
-    return os.path.isfile(folder / "__init__.py")  # which raises nothing where a folder cannot be read
+    return os.path.isfile(folder / "__init__.py")  # which does not raise if a folder cannot be read
 
 
 def _is_source_folder(folder: Path) -> bool:
@@ -125,7 +125,7 @@ def _by_module(name: str) -> Place | None:
 
 
 def _spec(top: str) -> importlib.machinery.ModuleSpec | None:
-    """Find a top-level name, the current directory first. That runs no code of the package."""
+    """Find a top-level name, first in the current directory, without running code of the package."""
     try:
         here = importlib.machinery.PathFinder.find_spec(top, [str(Path.cwd())])
         # A bare folder of that name must not hide the installed package.
@@ -145,7 +145,7 @@ def _under(location: Path, rest: list[str]) -> Iterator[Path]:
 
 
 def _by_distribution(name: str) -> Place | None:
-    """What a distribution such as ``megatron-core`` installs, where its name is not that of its package."""
+    """Find what a distribution such as ``megatron-core`` installs, if its package has another name."""
     try:
         files = importlib.metadata.distribution(name).files or []
     except (importlib.metadata.PackageNotFoundError, ValueError):

@@ -1,4 +1,4 @@
-"""What a method was seen to do, in the order of its source."""
+"""What a method does, in the order of its source."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from conformance.scan.values import Value
 
 @dataclass(frozen=True)
 class Change:
-    """Tensors were changed in place: whose memory, by what, and how sure."""
+    """An in-place change: of whose memory, by what, and how sure."""
 
     line: int
     shares: frozenset[str]
@@ -20,7 +20,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Kept:
-    """Something was put on ctx."""
+    """An assignment to an attribute of ctx."""
 
     line: int
     attribute: str
@@ -29,7 +29,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Returned:
-    """A return statement was reached."""
+    """A return statement that was reached."""
 
     line: int
     value: Value
@@ -42,9 +42,9 @@ class Trace:
     changes: list[Change] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
     returns: list[Returned] = field(default_factory=list)
-    #: Collectives whose result may land in a copy that nobody holds.
+    #: Collectives whose result may be written into a copy that is then lost.
     lost: list[Change] = field(default_factory=list)
     #: Whether control may come out at the end of the method.
     comes_out: bool = True
-    #: What the names hold where control comes out.
+    #: The values of the names at the end.
     after: dict[str, Value] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What the scan knows of a value: is it a tensor, whose memory does it share, what does it depend on."""
+"""What the scan knows of a value: whether it is a tensor, whose memory it shares, what it depends on."""
 
 from __future__ import annotations
 
@@ -30,44 +30,44 @@ class Value:
     derives: frozenset[str] = NOBODY
     #: Where, and by what, it was cut off from the graph.
     cuts: frozenset[Cut] = UNCUT
-    #: Of a tuple, list or dict: its items where their number is known, else what any of them is.
+    #: Of a tuple, list or dict: its items if their number is known, else what holds for each of them.
     items: tuple[Value, ...] | None = None
     element: Value | None = None
     #: Of a dict whose items are known: their keys, in the same order.
     keys: tuple[object, ...] = ()
-    #: Whether it counts as true in a test, where that is known.
+    #: Whether it counts as true in a test, if that is known.
     truth: bool | None = None
     #: Whether it is a largest or smallest value: taking that away often cancels, as in a softmax that cannot overflow.
     extreme: bool = False
 
     @property
     def is_tensor(self) -> bool:
-        """Whether this is a tensor, as surely as ``sure`` says."""
+        """Tell whether this is a tensor, as surely as ``sure`` says."""
         return self.kind == "tensor"
 
     @property
     def is_sequence(self) -> bool:
-        """Whether this is a tuple or a list."""
+        """Tell whether this is a tuple or a list."""
         return self.kind in {"tuple", "list"}
 
     @property
     def is_container(self) -> bool:
-        """Whether this is a tuple, a list or a dict."""
+        """Tell whether this is a tuple, a list or a dict."""
         return self.is_sequence or self.kind == "dict"
 
     @property
     def parts(self) -> tuple[Value, ...]:
-        """The items of a container, or one that stands for them all."""
+        """Return the items of a container, or one that stands for them all."""
         return self.items if self.items is not None else (self.each,)
 
     @property
     def places(self) -> tuple[object, ...]:
-        """What the items of a container are found by: keys, or numbers; none where the items are not known."""
+        """Return the keys or indices of a container's items; none if the items are not known."""
         return self.keys or tuple(range(len(self.items or ())))
 
     @property
     def each(self) -> Value:
-        """What any item of a container is."""
+        """Return what is known of every item of a container."""
         if self.items is not None:
             return joined(*self.items) if self.items else UNKNOWN
         return self.element or UNKNOWN
@@ -79,27 +79,27 @@ NONE = Value("none", truth=False)
 
 
 def fresh(*sources: Value, sure: Confidence = "certain") -> Value:
-    """A new tensor that was computed from ``sources``."""
+    """Return a new tensor that was computed from ``sources``."""
     return Value("tensor", sure, derives=derived(*sources), cuts=cut(*sources))
 
 
 def opaque(*sources: Value) -> Value:
-    """Something that was computed from ``sources`` in a way that cannot be seen."""
+    """Return an unknown value that was computed from ``sources``."""
     return Value(derives=derived(*sources), cuts=cut(*sources))
 
 
 def sequence(kind: Kind, items: list[Value]) -> Value:
-    """A tuple or list of these."""
+    """Return a tuple or list of these."""
     return Value(kind, derives=derived(*items), cuts=cut(*items), items=tuple(items))
 
 
 def mapping(items: dict[object, Value]) -> Value:
-    """A dict of these."""
+    """Return a dict of these."""
     return replace(sequence("dict", [*items.values()]), keys=tuple(items))
 
 
 def several(kind: Kind, element: Value) -> Value:
-    """A tuple or list of nobody knows how many of these."""
+    """Return a tuple or list of these, of unknown length."""
     return Value(kind, derives=element.derives, cuts=element.cuts, element=element)
 
 
@@ -109,19 +109,19 @@ def derived(*values: Value) -> frozenset[str]:
 
 
 def cut(*values: Value) -> frozenset[Cut]:
-    """Every place at which any of the values lost its graph."""
+    """Return every place at which any of the values lost its graph."""
     return frozenset().union(*(value.cuts for value in values))
 
 
 def cut_off(value: Value, line: int, how: str) -> Value:
-    """The same memory, without its graph."""
+    """Return the same memory without its graph."""
     cuts = value.cuts | {(line, how)} if value.derives else value.cuts
     sure = value.sure if value.is_tensor else "likely"
     return replace(value, kind="tensor", sure=sure, derives=NOBODY, cuts=cuts)
 
 
 def shifted(*values: Value) -> frozenset[Cut]:
-    """Like :func:`cut`, of values that are added up: what is cut off from an extreme may cancel."""
+    """Return the cuts of values that are added up: what is cut off from an extreme may cancel."""
     return frozenset(
         (line, how if how.startswith(MAYBE) or not value.extreme else MAYBE + how)
         for value in values
@@ -130,14 +130,14 @@ def shifted(*values: Value) -> frozenset[Cut]:
 
 
 def without_graph(value: Value, line: int, how: str) -> Value:
-    """A value, and all that is in it, whose graph no longer tells how it came about."""
+    """Cut the graph of a value, and of everything in it."""
     items = None if value.items is None else tuple(without_graph(item, line, how) for item in value.items)
     element = None if value.element is None else without_graph(value.element, line, how)
     return replace(value, cuts=value.cuts | {(line, how)}, items=items, element=element)
 
 
 def relined(value: Value, known: frozenset[Cut], line: int) -> Value:
-    """A value that came out of a helper: what was cut in there counts at the line of the call."""
+    """Return a helper's result: what was cut inside counts at the line of the call."""
     cuts = frozenset(cut if cut in known else (line, cut[1]) for cut in value.cuts)
     items = None if value.items is None else tuple(relined(item, known, line) for item in value.items)
     element = None if value.element is None else relined(value.element, known, line)
@@ -145,7 +145,7 @@ def relined(value: Value, known: frozenset[Cut], line: int) -> Value:
 
 
 def joined(*values: Value) -> Value:
-    """What is known of a value that is one of these: only what holds for each of them, and less surely.
+    """Return what is known of a value that is one of these: what holds for all of them, and less surely.
 
     >>> joined(NONE, Value("tensor")).sure
     'likely'

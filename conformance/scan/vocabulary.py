@@ -1,6 +1,6 @@
-"""What PyTorch's names do to tensors, as far as a scan needs it; torch is never imported here.
+"""List what PyTorch's names do to tensors, as far as a scan needs it; torch is never imported here.
 
-A name that is missing costs a finding, a wrong one a false accusation: these lists hold what is plain.
+A missing name costs a finding, a wrong name makes a false accusation: the lists have only the clear cases.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ MAKERS = _ELEMENTWISE | _words(
     "softplus normalize linear conv1d conv2d conv3d layer_norm pad"
 )
 
-#: ``torch.X(x, y)`` where one of the two may be a number: seldom the first, or by its documentation either.
+#: ``torch.X(x, y)``, of which one may be a number: seldom the first, or by its documentation either.
 SELDOM_NUMBERS = _words("add addmm div divide floor_divide mul multiply sub subtract true_divide")
 OF_EITHER = SELDOM_NUMBERS | _words("pow remainder bitwise_and bitwise_or bitwise_xor bucketize")
 
-#: ``torch.X(x, ...)``, where ``x`` must be a tensor.
+#: ``torch.X(x, ...)``, whose ``x`` must be a tensor.
 OF_TENSORS = (_ELEMENTWISE - OF_EITHER) | _words(
     "bincount cdist complex conv1d conv2d conv3d diag diag_embed elu empty_like full_like gelu layer_norm leaky_relu "
     "linear normalize one_hot ones_like pad polar rand_like randint_like randn_like searchsorted silu softplus "
@@ -124,7 +124,7 @@ COLLECTIVES_IN_PLACE = _words(
     "reduce_scatter_tensor _reduce_scatter_base all_to_all all_to_all_single scatter irecv "
     "all_reduce_coalesced"
 )
-#: These take a list there, and a list is no input of forward's that could be marked.
+#: These take a list there, and a list is not an input of forward that could be marked.
 INTO_LISTS = _words("all_gather all_to_all")
 #: These receive from another rank what was never part of this rank's graph.
 RECEIVERS = _words("recv irecv")

@@ -1,4 +1,4 @@
-"""What can be seen without running. A rule is a function from a studied class to findings of one clause."""
+"""Find broken clauses without running. A rule is a function from a studied class to findings of one clause."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from conformance.scan.study import Study
 
 @dataclass(frozen=True)
 class Rule:
-    """A clause, what the scan looks for, and the function that looks."""
+    """A clause, what the scan looks for, and the function that does."""
 
     clause: str
     summary: str
@@ -35,7 +35,7 @@ class Rule:
 RULES = (
     Rule(
         "Function.forward.no-tensor-on-ctx",
-        "a tensor is kept on ctx, where save_for_backward should be called",
+        "a tensor is kept on ctx instead of by save_for_backward",
         kept.tensors_on_ctx,
     ),
     Rule(
@@ -87,12 +87,12 @@ RULES = (
     ),
     Rule(
         "Function.forward.deterministic",
-        "a collective of forward works on a copy where its input is not contiguous",
+        "a collective of forward works on a copy if its input is not contiguous",
         layouts.lost_in_forward,
     ),
     Rule(
         "Function.backward.any-layout",
-        "a collective of backward works on a copy where its gradient is not contiguous",
+        "a collective of backward works on a copy if its gradient is not contiguous",
         layouts.lost_in_backward,
     ),
     Rule("Function.backward.repeatable", "backward takes from ctx what it reads", repeats.taken_away),

@@ -1,4 +1,4 @@
-"""Methods that do not take what PyTorch hands them."""
+"""Find methods that do not accept the arguments that PyTorch passes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conformance.scan.study import Study
 
 
 def by_forward(study: Study) -> Iterator[Finding]:
-    """A separate forward has no ctx, and setup_context takes ctx, inputs and output."""
+    """Check that a separate forward has no ctx, and that setup_context takes ctx, inputs and output."""
     forward, setup = study.subject.own("forward"), study.subject.own("setup_context")
     takes = _takes(study, forward)
     if forward and takes and has_ctx_too(study, takes):
@@ -20,12 +20,12 @@ def by_forward(study: Study) -> Iterator[Finding]:
         yield study.finding("Function.apply.accepts", "likely", forward.lineno, message)
     takes = _takes(study, setup)
     if setup and takes and _has_no_room(takes, 2):
-        message = f"setup_context takes {_values(takes)} after {takes.ctx}; PyTorch hands it inputs and output"
+        message = f"setup_context takes {_values(takes)} after {takes.ctx}; PyTorch passes it inputs and output"
         yield study.finding("Function.apply.accepts", "certain", setup.lineno, message)
 
 
 def by_backward(study: Study) -> Iterator[Finding]:
-    """Backward takes one value for each output of forward."""
+    """Check that backward takes one value for each output of forward."""
     method, forward = study.subject.own("backward") or study.subject.own("vjp"), study.any_forward
     takes = _takes(study, method)
     if method is None or takes is None or forward is None or study.subject.strange_decorators(forward.method):
@@ -38,12 +38,12 @@ def by_backward(study: Study) -> Iterator[Finding]:
 
 
 def by_jvp(study: Study) -> Iterator[Finding]:
-    """A jvp takes one value for each input of forward."""
+    """Check that jvp takes one value for each input of forward."""
     method, forward = study.subject.own("jvp"), study.any_forward
     takes = _takes(study, method)
     if method is None or takes is None or forward is None or study.subject.strange_decorators(forward.method):
         return
-    inputs = study.subject.takes(forward.method)  # in the form of this class, whatever that of the base
+    inputs = study.subject.takes(forward.method)  # in the form of this class, not of the base
     if inputs is None:
         return
     too_many = takes.required > len(inputs.names) and not inputs.rest

@@ -1,4 +1,4 @@
-"""In-place changes: of incoming gradients in backward, of inputs in forward."""
+"""Find in-place changes: of incoming gradients in backward, of inputs in forward."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conformance.scan.trace import Change
 
 
 def gradients(study: Study) -> Iterator[Finding]:
-    """Backward changes what it was handed: others may hold the same gradient."""
+    """Find incoming gradients that backward changes: others may hold the same tensor."""
     if study.backward is None:
         return
     incoming = {*study.backward.takes.names, study.backward.takes.rest} - {""}
@@ -21,7 +21,7 @@ def gradients(study: Study) -> Iterator[Finding]:
 
 
 def inputs(study: Study) -> Iterator[Finding]:
-    """Forward changes an input, and the class never marks it dirty."""
+    """Find inputs that forward changes and the class never marks as dirty."""
     forward = study.forward
     if forward is None:
         return
@@ -30,13 +30,13 @@ def inputs(study: Study) -> Iterator[Finding]:
         return
     taken = {*forward.takes.names, forward.takes.rest} - {""}
     for change, names in _first_of_each(forward.trace.changes, taken - marked):
-        sure = weakest(change.confidence, "likely")  # a buffer that is no differentiable input is often meant
+        sure = weakest(change.confidence, "likely")  # often meant for a buffer, which needs no gradient
         message = f"changes the input {names} in place, by {change.how}, without ctx.mark_dirty"
         yield study.finding("Function.mark_dirty.complete", sure, change.line, message)
 
 
 def _first_of_each(changes: list[Change], wanted: set[str]) -> Iterator[tuple[Change, str]]:
-    """The surest change of each name, earliest first; what is merely possible is left out."""
+    """Yield the surest change of each name, earliest first; merely possible ones are left out."""
     seen: set[str] = set()
     for change in sorted(changes, key=lambda change: (change.confidence != "certain", change.line)):
         new = (change.shares & wanted) - seen
@@ -46,7 +46,7 @@ def _first_of_each(changes: list[Change], wanted: set[str]) -> Iterator[tuple[Ch
 
 
 def _marked(study: Study) -> set[str] | None:
-    """Names handed to mark_dirty; None when ctx goes where it cannot be followed."""
+    """Return the names passed to mark_dirty; None if ctx goes where it cannot be followed."""
     names: set[str] = set()
     for walked in study.keepers:
         for node in ast.walk(walked.method):

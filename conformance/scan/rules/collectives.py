@@ -1,4 +1,4 @@
-"""Collectives in forward with none in backward."""
+"""Find collectives in forward with none in backward."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEPTH = 3
 
 
 def one_sided(study: Study) -> Iterator[Finding]:
-    """Forward exchanges tensors between ranks, backward sees its own rank's gradient only.
+    """Find classes whose forward exchanges tensors, and whose backward sees only its own rank's gradient.
 
     That is right for some Functions (a local slice, a loss that counts once): never more than possible.
     """
@@ -44,14 +44,14 @@ def one_sided(study: Study) -> Iterator[Finding]:
 
 
 def _gives_nothing(backward: Method) -> bool:
-    """Whether backward returns nothing but None: there is no gradient to be wrong."""
+    """Tell whether backward returns only None: no gradient can be wrong."""
     returned = [node.value for node in ast.walk(backward) if isinstance(node, ast.Return)]
     parts = [part for value in returned for part in (value.elts if isinstance(value, ast.Tuple) else [value])]
     return all(part is None or (isinstance(part, ast.Constant) and part.value is None) for part in parts)
 
 
 def _hands_through(study: Study) -> bool:
-    """Whether backward returns an incoming gradient as it came."""
+    """Tell whether backward returns an incoming gradient unchanged."""
     backward = study.backward
     if backward is None:
         return False
@@ -60,7 +60,7 @@ def _hands_through(study: Study) -> bool:
 
 
 def _reached(helpers: Helpers, module: Module, node: ast.AST, depth: int) -> tuple[set[str], bool]:
-    """Collectives called, also through helpers of the package; and whether all calls could be followed."""
+    """Return the collectives that are called, also through helpers; and whether all calls could be followed."""
     used: set[str] = set()
     clear = True
     for call in ast.walk(node):
@@ -81,7 +81,7 @@ def _reached(helpers: Helpers, module: Module, node: ast.AST, depth: int) -> tup
 
 
 def _is_harmless(module: Module, node: ast.AST, call: ast.Call, full: str) -> bool:
-    """Whether a call surely exchanges nothing: PyTorch's own, a builtin, a method of a value at hand."""
+    """Tell whether a call surely exchanges nothing: PyTorch's own, a builtin, or a method of a known value."""
     if full.startswith("torch."):
         return True
     if not isinstance(call.func, ast.Attribute):
@@ -108,7 +108,7 @@ BUILTINS = frozenset(dir(builtins))
 
 @lru_cache(maxsize=64)
 def _globals(module: Module) -> frozenset[str]:
-    """Names that the module itself binds: classes, functions, and variables."""
+    """Return the names that the module itself binds: classes, functions, and variables."""
     names = {node.name for node in module.tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     assigned = (target for node in module.tree.body if isinstance(node, ast.Assign) for target in node.targets)
     return frozenset(names | {target.id for target in assigned if isinstance(target, ast.Name)})

@@ -1,4 +1,4 @@
-"""Numbers of returned values that cannot match."""
+"""Find numbers of returned values that cannot match."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from conformance.scan.values import NONE, Value
 
 
 def gradients(study: Study) -> Iterator[Finding]:
-    """Backward must return one value per input of forward; PyTorch lets extra Nones at the end through."""
+    """Check that backward returns one value per input of forward; PyTorch allows extra Nones at the end."""
     backward, forward = study.backward, study.subject.method("forward")
     takes = study.subject.takes(forward) if forward else None
     if backward is None or forward is None or takes is None or _is_unclear(study, backward):
         return
-    if has_ctx_too(study, takes):  # which is told by another rule
+    if has_ctx_too(study, takes):  # which another rule reports
         return
     seen: set[int] = set()
     for returned in backward.trace.returns or _forgotten(backward):
@@ -36,7 +36,7 @@ def gradients(study: Study) -> Iterator[Finding]:
 
 
 def tangents(study: Study) -> Iterator[Finding]:
-    """A jvp must return one value per output of forward."""
+    """Check that jvp returns one value per output of forward."""
     jvp, forward = study.jvp, study.any_forward
     if jvp is None or forward is None or study.subject.strange_decorators(forward.method):
         return
@@ -58,27 +58,27 @@ def tangents(study: Study) -> Iterator[Finding]:
 
 
 def has_ctx_too(study: Study, takes: Parameters) -> bool:
-    """Whether a forward in the separate form begins with a ctx, which it does not get."""
+    """Tell whether a forward in the separate form begins with a ctx, which PyTorch does not pass."""
     return study.subject.separate and takes.names[:1] in {("ctx",), ("context",)}
 
 
 def _is_unclear(study: Study, backward: Walked) -> bool:
-    """Whether what was found may not be what runs: an unread base in between, or a generator."""
+    """Tell whether other code may run than was found: an unread base in between, or a generator."""
     if not study.subject.complete and study.subject.own("forward") is None:
         return True
     return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(backward.method))
 
 
 def _forgotten(backward: Walked) -> list[Returned]:
-    """What a backward without any return gives: one None."""
+    """Return what a backward without a return statement returns: one None."""
     computes = any(isinstance(node, ast.Assign | ast.AugAssign) for node in backward.method.body)
     return [Returned(backward.method.body[-1].lineno, NONE)] if backward.trace.comes_out and computes else []
 
 
 def _given(study: Study, takes: Parameters, count: int) -> int | None:
-    """How many arguments the class is applied to in its own file, where those are more than ``count``.
+    """Return how many arguments the class is applied to in its own file, if more than ``count``.
 
-    Only so is it known that an argument with a default is given.
+    Otherwise it is unknown whether an argument with a default is passed.
     """
     if takes.rest or count >= len(takes.names):
         return None
@@ -91,7 +91,7 @@ def _given(study: Study, takes: Parameters, count: int) -> int | None:
 
 
 def length(value: Value) -> tuple[int | None, Confidence]:
-    """How many values a return statement hands over, where that can be seen, and how surely."""
+    """Return how many values a return statement has, if that can be seen, and how surely."""
     if value.kind == "tuple":
         return (len(value.items) if value.items is not None else None), "certain"
     if value.is_tensor:
@@ -102,7 +102,7 @@ def length(value: Value) -> tuple[int | None, Confidence]:
 
 
 def _mismatch(study: Study, takes: Parameters, value: Value, count: int) -> int | None:
-    """The number of inputs that the count cannot match, or None where it can."""
+    """Return the number of inputs that the count cannot match, or None if it can."""
     if count < takes.required:
         return takes.required
     if takes.rest:

@@ -1,4 +1,4 @@
-"""Gradients that lose their graph in backward, so that differentiating twice goes wrong without a word."""
+"""Find gradients that lose their graph in backward, so that the second derivative is silently wrong."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conformance.scan.values import MAYBE
 
 
 def graph_lost(study: Study) -> Iterator[Finding]:
-    """What backward returns was cut off from the graph on the way, and nothing stands against a second round."""
+    """Find results of backward that were cut off from the graph, if nothing forbids a second derivative."""
     backward = study.backward
     if backward is None or _guards(backward.method):
         return
@@ -27,7 +27,7 @@ def graph_lost(study: Study) -> Iterator[Finding]:
 
 
 def _guards(method: ast.FunctionDef) -> bool:
-    """Whether backward looks at the grad mode itself, or refuses as reentrant checkpoints do."""
+    """Tell whether backward reads the grad mode itself, or refuses as reentrant checkpoints do."""
     watched = {"is_grad_enabled", "set_grad_enabled", "_is_checkpoint_valid"}
     nodes = list(ast.walk(method))
     asks = any(isinstance(node, ast.Attribute | ast.Name) and _last(node) in watched for node in nodes)

@@ -1,4 +1,4 @@
-"""Two members where the contract allows one."""
+"""Find two members if the contract allows only one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conformance.scan.study import Study
 
 
 def both_vmap_rules(study: Study) -> Iterator[Finding]:
-    """``generate_vmap_rule = True`` and a vmap of one's own: PyTorch refuses the class under torch.vmap."""
+    """Find ``generate_vmap_rule = True`` beside an own vmap: PyTorch refuses the class under torch.vmap."""
     flag, vmap = study.subject.lookup("generate_vmap_rule"), study.subject.lookup("vmap")
     if flag is None or vmap is None or study.subject not in {flag[0], vmap[0]}:
         return
@@ -24,7 +24,7 @@ def both_vmap_rules(study: Study) -> Iterator[Finding]:
 
 
 def backward_and_vjp(study: Study) -> Iterator[Finding]:
-    """Both names of the same thing: PyTorch refuses to differentiate."""
+    """Find classes with both backward and vjp: PyTorch refuses to differentiate them."""
     backward, vjp = study.subject.lookup("backward"), study.subject.lookup("vjp")
     if backward is None or vjp is None or study.subject not in {backward[0], vjp[0]}:
         return

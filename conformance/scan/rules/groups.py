@@ -1,4 +1,4 @@
-"""Ranks of the whole world where those of a process group are meant."""
+"""Find ranks of the world used in place of ranks of a process group."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conformance.scan.study import Study
 
 
 def world_rank(study: Study) -> Iterator[Finding]:
-    """Backward exchanges within a group, and picks its own part by ``get_rank()`` of the world."""
+    """Find backwards that exchange within a group, but pick their part by ``get_rank()`` of the world."""
     backward = study.backward
     if backward is None or not any(_within_group(study, node) for node in ast.walk(backward.method)):
         return
@@ -32,7 +32,7 @@ def world_rank(study: Study) -> Iterator[Finding]:
 
 
 def _within_group(study: Study, node: ast.AST) -> bool:
-    """Whether this is a collective that is given a group."""
+    """Tell whether this is a collective with a group argument."""
     if not isinstance(node, ast.Call) or not any_collective(study.names.full(node.func)):
         return False
     groups = [keyword.value for keyword in node.keywords if keyword.arg == "group"]

@@ -1,4 +1,4 @@
-"""Tensors that forward or setup_context puts on ctx directly, or inside a container on ctx."""
+"""Find tensors that forward or setup_context keeps on ctx, directly or in a container."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CLAUSE = "Function.forward.no-tensor-on-ctx"
 
 
 def tensors_on_ctx(study: Study) -> Iterator[Finding]:
-    """``ctx.x = tensor``, where it stays; what is taken off ctx again in the same method does not count."""
+    """Find each ``ctx.x = tensor`` that stays; what the same method removes from ctx again does not count."""
     for walked in study.keepers:
         removed = _removed(walked)
         seen: set[str] = set()
@@ -38,7 +38,7 @@ def _tensor_in(value: Value) -> tuple[str, Confidence | None]:
 
 
 def _removed(walked: Walked) -> set[str]:
-    """Attributes that are deleted, or set to None, after all."""
+    """Return the attributes that are deleted or set to None later."""
     deleted = [target for node in ast.walk(walked.method) if isinstance(node, ast.Delete) for target in node.targets]
     names = {target.attr for target in deleted if isinstance(target, ast.Attribute)}
     last = {kept.attribute: kept for kept in walked.trace.kept}

@@ -1,4 +1,4 @@
-"""Collectives that work on a copy where a tensor is not contiguous, while the tensor itself is handed on."""
+"""Find collectives that work on a copy if a tensor is not contiguous, while the tensor itself is returned."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from conformance.scan.study import Study, Walked
 
 
 def lost_in_forward(study: Study) -> Iterator[Finding]:
-    """``all_reduce(x.contiguous())`` and then ``x`` is returned: equal inputs of another layout give another result."""
+    """Find ``all_reduce(x.contiguous())`` if ``x`` is then returned: the result depends on the layout."""
     yield from _lost(study, study.forward, "Function.forward.deterministic")
 
 
 def lost_in_backward(study: Study) -> Iterator[Finding]:
-    """The same with an incoming gradient."""
+    """Find the same with an incoming gradient."""
     yield from _lost(study, study.backward, "Function.backward.any-layout")
 
 
@@ -27,7 +27,7 @@ def _lost(study: Study, walked: Walked | None, clause: str) -> Iterator[Finding]
         names = change.shares & handed_on & {*walked.takes.names, walked.takes.rest}
         if names:
             message = (
-                f"{change.how} works on a copy of {', '.join(sorted(names))} where that is not contiguous, "
+                f"{change.how} works on a copy of {', '.join(sorted(names))} if that is not contiguous, "
                 f"and {walked.method.name} returns it unchanged"
             )
             yield study.finding(clause, change.confidence, change.line, message)

@@ -1,4 +1,4 @@
-"""What a first backward pass takes away from a second one over the same graph."""
+"""Find what a first backward pass takes away from a second one over the same graph."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CLAUSE = "Function.backward.repeatable"
 
 
 def taken_away(study: Study) -> Iterator[Finding]:
-    """Backward deletes what it reads from ctx, or sets it to None: the next pass finds it gone."""
+    """Find attributes of ctx that backward reads, and deletes or sets to None: the next pass lacks them."""
     backward = study.backward
     if backward is None:
         return
@@ -26,7 +26,7 @@ def taken_away(study: Study) -> Iterator[Finding]:
 
 
 def saved_changed(study: Study) -> Iterator[Finding]:
-    """Backward changes a saved tensor in place: the next pass reads another value, or is refused."""
+    """Find saved tensors that backward changes in place: the next pass reads other values, or is refused."""
     backward = study.backward
     if backward is None:
         return
@@ -37,7 +37,7 @@ def saved_changed(study: Study) -> Iterator[Finding]:
 
 
 def _removals(method: ast.FunctionDef, ctx: str) -> Iterator[tuple[int, str, Confidence]]:
-    """Attributes of ctx that are deleted, or set to None, and whether that happens on every way through."""
+    """Yield attributes of ctx that are deleted or set to None, and whether that happens on every path."""
     always = {id(statement) for statement in method.body}
     for node in ast.walk(method):
         match node:

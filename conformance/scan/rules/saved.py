@@ -1,4 +1,4 @@
-"""Calls of save_for_backward: how many on one way through the method, and from where."""
+"""Find calls of save_for_backward that are repeated, or in the wrong method."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WHERE = "Function.save_for_backward.where"
 
 
 def twice(study: Study) -> Iterator[Finding]:
-    """Two calls on one way through: the second replaces what the first saved."""
+    """Find two calls on one path: the second replaces what the first saved."""
     for walked in study.keepers:
         calls = _calls(walked.method, walked.takes.ctx)
         if len(calls) < 2:
@@ -35,7 +35,7 @@ def _sure(found: list[Way], double: list[Way]) -> Confidence:
 
 
 def elsewhere(study: Study) -> Iterator[Finding]:
-    """A call from backward, vjp or jvp, when it is too late."""
+    """Find calls in backward, vjp or jvp, which are too late."""
     for name in ("backward", "vjp", "jvp"):
         method = study.subject.own(name)
         takes = study.subject.takes(method) if method else None
@@ -46,7 +46,7 @@ def elsewhere(study: Study) -> Iterator[Finding]:
 
 
 def _calls(method: ast.FunctionDef, ctx: str) -> list[ast.Call]:
-    """Calls of save_for_backward on the method's own ctx, by line."""
+    """Return the calls of save_for_backward on the method's own ctx, by line."""
     found = [
         node
         for node in ast.walk(method)

@@ -1,4 +1,4 @@
-"""Gradients that backward makes up without looking at the one it is handed."""
+"""Find gradients that do not depend on the incoming one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conformance.scan.trace import Returned
 
 
 def incoming(study: Study) -> Iterator[Finding]:
-    """Backward never names its incoming gradient, and returns a tensor of its own all the same.
+    """Find backwards that never name their incoming gradient, and still return a tensor.
 
     Some authors mean it, to run something when the gradient arrives: never more than possible.
     """
@@ -31,7 +31,7 @@ def incoming(study: Study) -> Iterator[Finding]:
 
 
 def _gives_tensor(backward: Walked, returned: Returned) -> bool:
-    """Whether something made from what forward kept is returned; zeros and None need no incoming gradient."""
+    """Tell whether it returns something made from what forward kept; zeros and None need no incoming gradient."""
     items = returned.value.items if returned.value.items is not None else (returned.value,)
     if any(item.is_tensor and item.derives for item in items):
         return True
