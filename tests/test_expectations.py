@@ -249,7 +249,7 @@ def test_a_first_file_excuses_exactly_what_is_broken(tmp_path_factory, words):
     assert problems == []
     assert report.subjects[0].verdict == "deviates"
     assert exit_status(report) == 0
-    with pytest.raises(UsageError, match="there already"):
+    with pytest.raises(UsageError, match="exists already"):
         write_expect(broken, path)
 
 

@@ -151,7 +151,7 @@ def a_suite_that_is_none(data):
 
 def a_time_that_is_none(data):
     data["started"] = "yesterday"
-    return "started: 'yesterday' is no time"
+    return "started: 'yesterday' is not a time"
 
 
 def a_hundred_thousand_ranks(data):
