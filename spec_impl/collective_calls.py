@@ -21,7 +21,7 @@ def summed(x: torch.Tensor, group: Any) -> torch.Tensor:
     """The sum of every rank's ``x``, the same bits on every rank.
 
     Raises:
-        ValueError: on every rank, where shapes or dtypes differ.
+        ValueError: on every rank, if shapes or dtypes differ.
     """
     total = _agreed(_packed(x), group)
     dist.all_reduce(total, group=group)
@@ -33,7 +33,7 @@ def from_source(x: torch.Tensor, source: int, group: Any) -> torch.Tensor:
     """Rank ``source``'s ``x``.
 
     Raises:
-        ValueError: on every rank, where shapes or dtypes differ or there is no such rank.
+        ValueError: on every rank, if shapes or dtypes differ or there is no such rank.
     """
     received = _agreed(_packed(x), group)
     dist.broadcast(_raw(received), group=group, group_src=_within(group, source))
@@ -45,7 +45,7 @@ def to_source(x: torch.Tensor, source: int, group: Any) -> torch.Tensor:
     """The sum of every rank's ``x`` on rank ``source``, and zeros on the others.
 
     Raises:
-        ValueError: on every rank, where shapes or dtypes differ or there is no such rank.
+        ValueError: on every rank, if shapes or dtypes differ or there is no such rank.
     """
     total = _agreed(_packed(x), group)
     dist.reduce(total, group=group, group_dst=_within(group, source))
@@ -68,7 +68,7 @@ def joined_rows(x: torch.Tensor, group: Any) -> torch.Tensor:
     """The rows of every rank's ``x``, rank 0's first.
 
     Raises:
-        ValueError: on every rank, where shapes or dtypes differ or ``x`` has no rows.
+        ValueError: on every rank, if shapes or dtypes differ or ``x`` has no rows.
     """
     own = exchange.dense(x)
     starts = exchange.agree(own, group)
@@ -82,7 +82,7 @@ def summed_rows(x: torch.Tensor, group: Any) -> torch.Tensor:
     """Take this rank's part of the rows of the sum of every rank's ``x``.
 
     Raises:
-        ValueError: on every rank, where shapes or dtypes differ, ``x`` has no rows, or they cannot be shared out
+        ValueError: on every rank, if shapes or dtypes differ, ``x`` has no rows, or they cannot be shared out
             evenly.
     """
     parts = _parts(x, group)

@@ -47,7 +47,7 @@ class AllToAll(torch.autograd.Function):
             As many rows as ``x`` has, those from rank 0 first: contiguous.
 
         Raises:
-            ValueError: on every rank, where shapes or dtypes differ between ranks, ``x`` is 0-d, or its rows cannot be
+            ValueError: on every rank, if shapes or dtypes differ between ranks, ``x`` is 0-d, or its rows cannot be
                 shared out evenly; on this one, if it is not in the group.
         """
         ctx.group = group

@@ -47,7 +47,7 @@ class GatherReplicate(torch.autograd.Function):
             The rows of all ranks, rank 0's first, the same bits on every rank: contiguous.
 
         Raises:
-            ValueError: on every rank, where shapes or dtypes differ between ranks or ``x`` is 0-d; on this one, where
+            ValueError: on every rank, if shapes or dtypes differ between ranks or ``x`` is 0-d; on this one, if
                 it is not in the group.
         """
         ctx.group = group
@@ -142,7 +142,7 @@ class ReduceScatter(torch.autograd.Function):
             Contiguous rows. Ranks are added in order, so that the sum is the same bits every time.
 
         Raises:
-            ValueError: on every rank, where shapes or dtypes differ between ranks, ``x`` is 0-d, or its rows cannot be
+            ValueError: on every rank, if shapes or dtypes differ between ranks, ``x`` is 0-d, or its rows cannot be
                 shared out evenly; on this one, if it is not in the group.
         """
         ctx.group = group

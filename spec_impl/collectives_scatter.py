@@ -109,9 +109,8 @@ class ScatterSeparate(SeparateForm):
 class GatherInvariant(torch.autograd.Function):
     """Join the rows of every rank's ``x``, for code that is the same on every rank.
 
-    The loss is then the same on every rank, so this rank's rows of its gradient are all there is to hand on, and
-    nothing is sent in backward. Where ranks go on differently, :class:`spec_impl.collectives_gather.GatherReplicate`
-    is right.
+    The loss is then the same on every rank, so backward returns this rank's rows of the incoming gradient and sends
+    nothing. If ranks use the result differently, :class:`spec_impl.collectives_gather.GatherReplicate` is right.
 
     This is the combined form. :class:`GatherInvariantSeparate` is the one for :mod:`torch.func`.
 
@@ -142,7 +141,7 @@ class GatherInvariant(torch.autograd.Function):
             The rows of all ranks, rank 0's first, the same bits on every rank: contiguous.
 
         Raises:
-            ValueError: on every rank, where shapes or dtypes differ between ranks or ``x`` is 0-d; on this one, where
+            ValueError: on every rank, if shapes or dtypes differ between ranks or ``x`` is 0-d; on this one, if
                 it is not in the group.
         """
         ctx.group = group

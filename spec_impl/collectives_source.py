@@ -15,8 +15,8 @@ from spec_impl.collective_calls import SeparateForm, anchored, from_source, mapp
 class Broadcast(torch.autograd.Function):
     """Give every rank the ``x`` of one rank, the source, whose gradient is the sum of all ranks' gradients.
 
-    The argument is ``V``: each rank has its own, and that of the source alone counts. The result is ``R``, so each
-    rank may go on as it likes. This is the combined form. :class:`BroadcastSeparate` is the one for :mod:`torch.func`.
+    The argument is ``V``: each rank has its own, and only the source's counts. The result is ``R``, so each rank may
+    use it in its own way. This is the combined form. :class:`BroadcastSeparate` is the one for :mod:`torch.func`.
 
     Example:
         >>> import torch
@@ -46,7 +46,7 @@ class Broadcast(torch.autograd.Function):
             The values of the source, the same bits on every rank: contiguous, with memory of their own.
 
         Raises:
-            ValueError: on every rank, where shapes or dtypes differ between ranks or there is no such source; on this
+            ValueError: on every rank, if shapes or dtypes differ between ranks or there is no such source; on this
                 one, if it is not in the group.
         """
         ctx.source, ctx.group = source, group
@@ -155,7 +155,7 @@ class ReduceToSource(torch.autograd.Function):
 
         Args:
             ctx: The context of the call.
-            grad: The gradient of this rank's loss; that of the source alone counts.
+            grad: The gradient of this rank's loss; only the source's counts.
 
         Returns:
             The gradient, the same on every rank, and None twice.

@@ -78,7 +78,7 @@ def agree(x: torch.Tensor, group: Any) -> list[torch.Tensor]:
         The first bytes of every rank's ``x``, for :func:`gather_into`.
 
     Raises:
-        ValueError: on every rank, where two ranks differ; the message says what each one has.
+        ValueError: on every rank, if two ranks differ; the message says what each one has.
     """
     rank, size = place(group)
     sizes = [*x.shape, *[0] * _SIZES][:_SIZES]
@@ -108,7 +108,7 @@ def gather_into(places: Sequence[torch.Tensor], x: torch.Tensor, starts: Sequenc
     Args:
         places: One tensor for each rank.
         x: This rank's tensor.
-        starts: What :func:`agree` returned; nothing more has to be sent where that is all.
+        starts: What :func:`agree` returned; if that has all the data, nothing more is sent.
         group: The process group; None is the default one.
     """
     rank, _ = place(group)

@@ -1,8 +1,8 @@
-"""The contract between PyTorch and whoever writes a :class:`torch.autograd.Function`.
+"""The contract between PyTorch and the author of a :class:`torch.autograd.Function`.
 
 Five documents repeat it, each in its own words: the pages of ksuit's ``AllGatherGradAutograd``, towhee's
 ``AllGather``, torchlogix's ``GradFactor``, Megatron-LM's ``MakeViewlessTensor`` and PyTorch's own
-``NestedIOFunction``. Here it stands once, member by member. In the source of a clause the documents are
+``NestedIOFunction``. Here it is written once, member by member. The sources of a clause name the documents by
 K, T, L, M and N, in this order. A clause of party *engine* is what PyTorch promises to the author of a Function;
 a clause of party *function* is what the author must keep.
 """

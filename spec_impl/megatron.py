@@ -46,7 +46,7 @@ class MakeViewlessTensor(torch.autograd.Function):
         Args:
             ctx: The context of this call.
             inp: Any shape, dtype and strides; a view or not.
-            requires_grad: Has no effect here: autograd lets the result require grad where ``inp`` does. It is
+            requires_grad: Has no effect here: autograd makes the result require grad if ``inp`` does. It is
                 for :func:`make_viewless_tensor` without a graph.
 
         Returns:

@@ -291,7 +291,7 @@ class NestedIOFunction(torch.autograd.Function):
         self._context.mark_non_differentiable(*flatten((args, kwargs), "mark_non_differentiable")[1])
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Choose whether missing gradients arrive as zeros, where ``value`` is True, or as None.
+        """Choose whether missing gradients arrive as zeros, if ``value`` is True, or as None.
 
         .. clause:: NestedIOFunction.set_materialize_grads.nested
            :level: must

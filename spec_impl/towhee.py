@@ -50,7 +50,7 @@ class AllGather(torch.autograd.Function):
 
         Returns:
             A contiguous tensor of its own memory: ``world_size`` times the rows of ``tensor``, or the values
-            of ``tensor`` where ``world_size`` is 1.
+            of ``tensor`` if ``world_size`` is 1.
 
         Raises:
             ValueError: on every rank, if shapes or dtypes differ between ranks or ``tensor`` is 0-d; on this

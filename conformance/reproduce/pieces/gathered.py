@@ -18,5 +18,5 @@ def entries_of(x: torch.Tensor, rank: int) -> Sequence[torch.Tensor]:
 
 
 def expected_of(rank: int) -> float:
-    """The gradient that is owed."""
+    """The gradient that must come out."""
     return float(sum(10 * r + rank + 1 for r in range(SIZE)))

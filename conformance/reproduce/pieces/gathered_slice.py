@@ -19,5 +19,5 @@ def entries_of(x: torch.Tensor, rank: int) -> Sequence[torch.Tensor]:
 
 
 def expected_of(rank: int) -> float:
-    """The gradient that is owed."""
+    """The gradient that must come out."""
     return float(10 * rank + rank + 1)
