@@ -83,7 +83,7 @@ def report_of(subjects: Sequence[str], size: int, deadline: float, *more: str) -
 
 
 def recoveries(places: Sequence[tuple[str, str]], size: int, device: str) -> Iterator[float | None]:
-    """By how many seconds the test after a fault is slower, for a new world is made; None where the world stays."""
+    """Return by how many seconds a new world delays the test after a fault; None if the world stays."""
     from benchmarks.place import Place
     from conformance.ranks.client import Forkserver
     from tests.faults.running import new_pool, run

@@ -21,7 +21,7 @@ BEYOND = {
     "a collective, 1 to 3 ranks": 6,
     "a published gather, 1 to 3 ranks": 5,
 }
-#: Why a goal is not met, where that is known; shown when it is not.
+#: Why a goal is not met, if that is known.
 WHY = {
     "watch": "every clause is run again, on ranks that are forked anew",
     "reference": "most of its tests need several ranks or a process group, and all ranks share the cores",

@@ -1,4 +1,4 @@
-"""What a long run holds: descriptors, threads, processes and memory after so many tests, some with a fault."""
+"""Measure a long run: descriptors, threads, processes and memory after thousands of tests, some with a fault."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def _figure(figure: dict[str, Any], unit: str = "") -> str:
 
 
 def short(number: float) -> str:
-    """Three digits where that is enough, and no powers of ten: 0.0974, 12.6, 3,310."""
+    """Write three digits, if they are enough, and no powers of ten: 0.0974, 12.6, 3,310."""
     return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}"
 
 

@@ -21,7 +21,7 @@ class Place:
 
     @classmethod
     def of(cls, device: str) -> Place:
-        """The place for a type of device; compiles the emulated one where that is needed."""
+        """Return the place for a type of device; compile the emulated one if necessary."""
         from conformance.core.options import RunOptions
         from conformance.run.emulation import emulated_library
 

@@ -9,7 +9,7 @@ from benchmarks.measure import ROOT, figures, in_turn, ratios
 from conformance.run.engine_record import FRESH
 
 PYTHON = sys.executable
-#: What may end with another status than 0: a class that breaks a clause, and pytest where it finds no test.
+#: Commands that may end with a status other than 0: on a class that breaks a clause, and pytest without tests.
 OTHER = {"a published gather, 1 to 3 ranks": 1, "pytest without the plugin": 5, "pytest with the plugin": 5}
 RUN = [PYTHON, "-m", "conformance", "run"]
 #: The group of whole runs: all clauses that concern a subject, from the shell.

@@ -23,7 +23,7 @@ SCHEMAS = Path("conf") / "report-schemas"
 
 
 def main(argv: Sequence[str]) -> int:
-    """Check the tag that is named; status 1 where something is missing, 4 where no tag is."""
+    """Check the tag that is named; return status 1 if something is missing, 4 if there is no tag."""
     if len(argv) != 1 or not re.fullmatch(r"v\d+\.\d+\.\d+", argv[0]):
         print("name the tag of the release, such as v0.1.0: make release-check TAG=v0.1.0", file=sys.stderr)
         return 4

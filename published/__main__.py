@@ -19,7 +19,7 @@ RESULTS = DATA / "published.json"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Carry out the command; the status is 1 where a verdict is not the one on record."""
+    """Carry out the command; return status 1 if a verdict differs from the recorded one."""
     given = _parser().parse_args(arguments)
     try:
         chosen = tuple(package(name) for name in given.names) or PACKAGES
@@ -65,7 +65,7 @@ def _on_record(results: Path) -> dict[str, Row]:
 
 
 def _news(table: list[Row], results: Path) -> int:
-    """Say where a verdict is not the one on record; the status is 1 then."""
+    """Print verdicts that differ from the recorded ones; return status 1 if there are any."""
     known = _on_record(results)
     news = [row for row in table if row.reference not in known or not row.same_as(known[row.reference])]
     for row in news:

@@ -31,5 +31,5 @@ def without_args(function: Any, x: torch.Tensor, args: Any) -> Any:
 
 
 def of_variable_size(function: Any, x: torch.Tensor, args: Any) -> torch.Tensor:
-    """A gather that is told a dimension and may be told sizes; with one rank there may be no process group."""
+    """A gather with a dimension and optional sizes; with one rank there may be no process group."""
     return x.clone() if args.world_size == 1 else apply(function, x, 0, None)[0]

@@ -35,7 +35,7 @@ def _back(y: torch.Tensor) -> torch.Tensor:
     return (y - 1) / 2
 
 
-# It casts to float32 whatever it gets.
+# It casts any dtype to float32.
 _SINGLE = [(_forth, _back, True, 1, False, 1, random((4, 3), 1, torch.float32))]
 
 checkpoint = Subject("memcnn.models.revop:InvertibleCheckpointFunction", inputs=_SINGLE)

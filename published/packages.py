@@ -224,7 +224,7 @@ class Unreachable(RuntimeError):
     """A package cannot be installed because no package index answers."""
 
 
-#: What pip says of a release that exists where no index answers.
+#: What pip says of an existing release if no index answers.
 _NO_ANSWER = "from versions: none"
 
 

@@ -54,7 +54,7 @@ class Row:
         return f"{self.verdict} ({names})" if names else self.verdict
 
     def same_as(self, other: Row) -> bool:
-        """Whether two runs say the same, whatever PyTorch they ran on and in whichever words."""
+        """Tell whether two runs agree, whatever their PyTorch and the words of their messages."""
         return (self.version, self.summary) == (other.version, other.summary)
 
     @classmethod
@@ -147,7 +147,7 @@ def _finding(clause: ClauseResult) -> Finding:
     guilty = [test for test in clause.tests if test.outcome not in {"pass", "not-applicable"}]
     if not guilty:
         return Finding(clause.id, clause.level, clause.verdict, clause.reason)
-    # Wrong values say more than an exception, where there are both.
+    # If there are both, wrong values say more than an exception.
     first = min(guilty, key=lambda test: test.outcome != "fail")
     said = (first.message or first.reason).partition("\n  File ")[0]
     return Finding(clause.id, clause.level, clause.verdict, said[:800], first.nodeid)

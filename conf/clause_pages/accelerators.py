@@ -63,7 +63,7 @@ class OnDevices(SphinxDirective):
 
 
 class Gpus(SphinxDirective):
-    """Called where a page speaks of GPUs: what ran there, or that nothing ever did."""
+    """Show what ran on GPUs, or that nothing ever did."""
 
     def run(self) -> list[nodes.Node]:
         """Make a sentence, or the tables."""

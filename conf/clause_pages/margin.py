@@ -72,7 +72,7 @@ def _environments(record: Record, identifier: str) -> Iterator[tuple[str, Sequen
 
 
 def _published(record: Record, identifier: str) -> Iterator[tuple[str, str]]:
-    """Everybody else: by name where the clause is broken, else by number."""
+    """Return all others: by name if the clause is broken, else by number."""
     names: dict[str, set[str]] = defaultdict(set)
     for run, found in record.verdicts(identifier):
         if not run.about_reference:

@@ -54,7 +54,7 @@ class Survivors(SphinxDirective):
 
 
 def _source(bug: Bug) -> str:
-    """The page with its source, or nothing where the file is gone."""
+    """The page with its source, or nothing if the file is gone."""
     module, _, name = bug.implementation.partition(":")
     path = ROOT / f"{module.replace('.', '/')}.py"
     line = lines_of(path).get(name, 1) if path.exists() else 0

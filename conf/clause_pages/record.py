@@ -110,7 +110,7 @@ class Record:
                 yield run, run.clauses[identifier]
 
     def reference_verdict(self, identifier: str) -> str:
-        """The worst verdict on a clause that the reference or PyTorch got anywhere; empty where it was not judged."""
+        """The worst verdict on a clause that the reference or PyTorch got anywhere; empty if it was not judged."""
         verdicts = {found["verdict"] for run, found in self.verdicts(identifier) if run.about_reference}
         return min(verdicts, key=VERDICTS.index, default="")
 

@@ -28,7 +28,7 @@ def setup(app: Sphinx) -> None:
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule at one level of certainty: what was said of its findings in each set; empty where there were none."""
+    """One rule at one level of certainty: the judgements on its findings in each set; empty if there were none."""
 
     clause: str
     sure: str
