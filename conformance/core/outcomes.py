@@ -108,7 +108,7 @@ class RankOutcome:
     rank: Annotated[int, Meta(ge=0, le=MOST, description="Which rank.")]
     outcome: Outcome
     message: Annotated[str, Meta(description="What was compared, actual and expected; or the error.")] = ""
-    likely: Annotated[str, Meta(description="The likely cause, where the suite can tell.")] = ""
+    likely: Annotated[str, Meta(description="The likely cause, if the suite recognizes one.")] = ""
     exitcode: Annotated[int | None, Meta(description="The exit code of a rank that died.")] = None
     signal: Annotated[str, Meta(description="The signal that killed it.")] = ""
     stack: Annotated[str, Meta(description="Where the rank was when it was late.")] = ""
@@ -143,12 +143,12 @@ class TestOutcome:
     outcome: Annotated[Outcome, Meta(description="The worst of its ranks.")]
     seconds: Annotated[Seconds, Meta(description="How long it took.")]
     clause: Annotated[str, Meta(description="The id of the clause that it asserts.")] = ""
-    subject: Annotated[str, Meta(description="The subject; empty where PyTorch itself is tested.")] = ""
+    subject: Annotated[str, Meta(description="The subject; empty if PyTorch itself is tested.")] = ""
     spec: Annotated[str, Meta(description="The spec of the subject.")] = ""
     world: Annotated[int, Meta(ge=0, le=MOST, description="Number of ranks.")] = 0
     message: Annotated[str, Meta(description="What failed, over all ranks.")] = ""
     reason: Annotated[str, Meta(description="Why it was skipped or is not applicable.")] = ""
-    likely: Annotated[str, Meta(description="The likely cause, where the suite can tell.")] = ""
+    likely: Annotated[str, Meta(description="The likely cause, if the suite recognizes one.")] = ""
     reproduce: Annotated[str, Meta(description="A command that runs this test alone.")] = ""
     ranks: Annotated[tuple[RankOutcome, ...], Meta(description="The outcome on each rank.")] = ()
 

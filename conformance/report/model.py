@@ -113,7 +113,7 @@ class ClauseResult:
     page: Annotated[
         str, Meta(description="Where the docs state it: a whole address, or from the root of the site.")
     ] = ""
-    expected: Annotated[Expected | None, Meta(description="Set where --expect names the clause as broken.")] = None
+    expected: Annotated[Expected | None, Meta(description="Set if --expect names the clause as broken.")] = None
 
     @property
     def broken(self) -> bool:
@@ -150,7 +150,7 @@ class SubjectResult:
     verdict: Annotated[SubjectVerdict, Meta(description="The verdict on it.")]
     clauses: Annotated[tuple[ClauseResult, ...], Meta(description="Every clause of the contract and of its spec.")]
     ranks: Annotated[
-        tuple[Annotated[int, Meta(ge=1)], ...], Meta(description="The worlds that it is judged in, where it names any.")
+        tuple[Annotated[int, Meta(ge=1)], ...], Meta(description="The worlds that it is judged in, if it names any.")
     ] = ()
 
     def clause(self, clause_id: str) -> ClauseResult:
@@ -196,10 +196,10 @@ class Report:
     schema: Annotated[Literal[2], Meta(description="Version of this format.")] = SCHEMA
     started: Annotated[str, Meta(description="When the run began, ISO 8601.")] = ""
     engine_tested: Annotated[
-        str, Meta(description="When PyTorch itself was tested, ISO 8601, where an earlier run did; else empty.")
+        str, Meta(description="When an earlier run tested PyTorch itself, ISO 8601; else empty.")
     ] = ""
     seconds: Annotated[Seconds, Meta(description="How long the run took.")] = 0.0
-    interrupted: Annotated[bool, Meta(description="Whether somebody stopped the run.")] = False
+    interrupted: Annotated[bool, Meta(description="Whether the user stopped the run.")] = False
     command: Annotated[str, Meta(description="How the run was started, if from a shell.")] = ""
 
     def __repr__(self) -> str:
