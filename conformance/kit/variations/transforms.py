@@ -72,6 +72,7 @@ def vjp(sample: SampleCall, world: World) -> SampleCall:
         call=None,
         inputs=[(*inputs, *given)],
         result=None,
+        reference=None,
         name=f"the gradient of {sample.subject.label}",
     )
     (made,) = every_sample(subject, world)
@@ -82,15 +83,32 @@ def vjp(sample: SampleCall, world: World) -> SampleCall:
 def _gradients(sample: SampleCall, places: tuple[int, ...], *given: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """The gradients of a sample's inputs, with their graph."""
     count = len(sample.active)
+    given = tuple(one if one.requires_grad else one.detach().requires_grad_() for one in given)
     at_place = dict(zip(sample.active, given, strict=False))
     args = {at: at_place[at].clone() if at in at_place else value for at, value in enumerate(sample.plain)}
     with torch.enable_grad():
         results = apart(sample, args)
         seeds.seed(BACKWARD_SEED, sample.holders)
         found = torch.autograd.grad(
-            [results[at] for at in places], given[:count], given[count:], create_graph=True, materialize_grads=True
+            [results[at] for at in places],
+            given[:count],
+            [one.clone() for one in given[count:]],  # which backward may write to
+            create_graph=True,
+            materialize_grads=True,
         )
-    return tuple(found)
+    return tuple(_Joined.apply(one, *given) for one in found)
+
+
+class _Joined(torch.autograd.Function):
+    """The first tensor, which leads back to the others too: what is cut off from them has a derivative of zero."""
+
+    @staticmethod
+    def forward(ctx: Any, value: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+        return value.view_as(value)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        return grad, *[None] * (len(ctx.needs_input_grad) - 1)
 
 
 def is_refused(call: SampleCall) -> bool:
