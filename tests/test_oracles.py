@@ -44,6 +44,10 @@ def softmax(dtype, **mistake):
     return function(lambda x: F.softmax(x, -1), dtype, numbers(3, 4), **mistake)
 
 
+def layer_norm(dtype, **mistake):
+    return function(lambda x: F.layer_norm(x, x.shape[-1:]), dtype, numbers(3, 4), **mistake)
+
+
 LINEAR = dict(zip(DTYPES, (1e-8, 1e-6, 1e-3, 1e-2), strict=True))
 SMOOTH = dict(zip(DTYPES, (1e-8, 1e-4, 1e-2, 3e-2), strict=True))
 CASES = [(matmul, LINEAR), (softmax, SMOOTH)]
@@ -65,6 +69,27 @@ def test_an_error_of_three_times_the_resolution_differs(kind, goals, dtype):
         found = gradient.judge(kind(dtype, mistake=lambda right, factor=factor: (1 + factor) * right))
         assert found.verdict == "differs"
         assert found.error == pytest.approx(factor, rel=0.5)
+
+
+SHAPES = {
+    "rows in reverse order": lambda right: right.flip(0),
+    "the sign of a row": lambda right: torch.cat([right[:-1], -right[-1:]]),
+    "a column lost": lambda right: torch.cat([right[:, :-1], 0 * right[:, -1:]], 1),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kind", [matmul, softmax, layer_norm])
+def test_an_error_of_another_shape_is_no_factor_and_differs(kind, shape, dtype):
+    """Along the gradient such an error is another one for each draw: two looks need not agree on a number.
+
+    In bfloat16 differences of what is not linear are too coarse to accuse; they must not agree.
+    """
+    allowed = {"differs"} if kind is matmul or dtype is not torch.bfloat16 else {"differs", "unclear"}
+    for seed in range(3):
+        found = gradient.judge(kind(dtype, mistake=SHAPES[shape]), seed)
+        assert (found.verdict in allowed, found.likely) == (True, "")
 
 
 @pytest.mark.parametrize("dtype", DTYPES[:3])

@@ -25,10 +25,15 @@ from conformance.kit.process.restoration import restored
 from conformance.kit.seeds import seed
 from conformance.kit.world import World
 from tests.proof import resolution
+from tests.proof.resolution import times
 
 #: Facts of the arithmetic, which are not chosen; and Student's t for two degrees of freedom, which shows in one run of
 #: a thousand.
 FACTS = {"SINGLE", "HALF", "BFLOAT", "SIGMAS_OF_FEW"}
+#: How many calls are made, and when it is worth while; a change of them costs time, not verdicts.
+EFFORT = {"LINEAR", "DRAWS", "DRAWS_IN_HALF", "LONGEST", "HALVINGS", "FINE", "ENOUGH", "ENOUGH_ROUNDINGS"}
+#: gradcheck's own tolerances, and what a run asks for.
+GIVEN = {"GRADCHECK_ATOL", "GRADCHECK_RTOL", "RESOLUTION", "RESOLUTION_IN_HALF"}
 #: Correct implementations that a threshold was set for, and planted bugs that one must not hide.
 RIGHT = (
     "function_ways:Ties",
@@ -39,6 +44,7 @@ RIGHT = (
     "single_inside:BackwardOfMatmulInSingle",
     "low_precision:ProductInBfloat16",
     "low_precision:ClampedProduct",
+    "low_precision:FaintArgument",
 )
 WRONG = (
     "low_precision:ProductDoubledInBfloat16",
@@ -70,8 +76,18 @@ def witnesses() -> list[Witness]:
     for kind in (kind for kind in resolution.KINDS if kind.name in KERNELS):
         for dtype, goal in zip(resolution.DTYPES, kind.goals, strict=True):
             name = f"{kind.name} in {dtype}"
-            found.append(Witness(name, True, partial(_of_kernel, kind, dtype, 1.0)))
-            found.append(Witness(f"{name}, off by {3 * goal:g}", False, partial(_of_kernel, kind, dtype, 1 + 3 * goal)))
+            found.append(Witness(name, True, partial(_of_kernel, kind, dtype, times(1.0))))
+            found.append(
+                Witness(f"{name}, off by {3 * goal:g}", False, partial(_of_kernel, kind, dtype, times(1 + 3 * goal)))
+            )
+    kinds = {kind.name: kind for kind in resolution.KINDS}
+    for name in ("layer norm", "gated unit"):  # an error along the gradient is another one in each draw
+        for shape, wrong in resolution.SHAPES.items():
+            kernel = partial(_of_kernel, kinds[name], "float64", wrong)
+            found.append(Witness(f"{name} in float64, {shape}", False, kernel))
+    for name, error in (("matmul", 5e-14), ("softmax", 5e-11)):
+        kernel = partial(_of_kernel, kinds[name], "float64", times(1 + error))
+        found.append(Witness(f"{name} in float64, off by {error:g}", False, kernel))
     ones, eps = torch.ones(9, dtype=torch.bfloat16), float(torch.finfo(torch.bfloat16).eps)
     small = ones.double()
     found += [
@@ -127,9 +143,9 @@ def _loaded(name: str) -> object:
     return getattr(importlib.import_module(module), attribute)
 
 
-def _of_kernel(kind: resolution.Kind, dtype: str, factor: float) -> str:
+def _of_kernel(kind: resolution.Kind, dtype: str, wrong: resolution.Wrong) -> str:
     try:
-        judged = resolution.judged(kind, resolution.SMALL, dtype, resolution.times(factor))
+        judged = resolution.judged(kind, resolution.SMALL, dtype, wrong)
     except Deviation:
         return "accused"
     limit = tolerances.RESOLUTION_IN_HALF if dtype in {"float16", "bfloat16"} else tolerances.RESOLUTION
@@ -172,7 +188,9 @@ def rows(only: str = "") -> Iterator[Row]:
     every = witnesses()
     if lost := [one.name for one in every if not one.holds]:
         raise ValueError(f"not judged as they should be, before anything is changed: {', '.join(lost)}")
-    for name in (name for name in vars(tolerances) if name.isupper() and name not in FACTS and only in name):
+    for name in (
+        name for name in vars(tolerances) if name.isupper() and name not in FACTS | EFFORT | GIVEN and only in name
+    ):
         noticed = []
         for factor in (10.0, 0.1):
             with changed(name, factor):

@@ -96,9 +96,9 @@ class Cell:
         name = f"{self.kind} of {self.size[0]} by {self.size[1]} in {self.dtype}"
         wrong = [f"{name}: a right gradient is accused"] * bool(self.accused)
         wrong += [f"{name}: a doubled gradient passes"] * (self.found is None)
-        return wrong + [f"{name}: found {self.found:g}, not {self.goal:g}"] * bool(
-            self.found and self.found > self.goal
-        )
+        if self.found and self.found > self.goal:
+            wrong.append(f"{name}: found {self.found:g}, not {self.goal:g}")
+        return wrong
 
 
 def cells(runs: int, only: str = "") -> Iterator[Cell]:

@@ -63,17 +63,19 @@ def judge(function: VectorFunction, seed: int = 0) -> Judgement:
         return Judgement("unclear", NAME, "no step within what forward takes", calls=function.calls)
     along, other = best
     is_off, is_other = abs(along.error) > along.resolution, other.error > other.resolution
-    accuser = along if is_off else other
-    is_clear = accuser.resolution <= tolerances.COARSEST_ACCUSER
+    clear = [one.resolution <= tolerances.COARSEST_ACCUSER for one in best]
+    # Of a gradient of another shape the error along it differs from draw to draw, which makes that estimate coarse.
+    is_elsewhere = is_other and not (is_off and clear[0])
+    is_clear = clear[1] if is_elsewhere else clear[0]
     # Errors are next to what backward claims: one; what differences say is that less the error.
     expected = 1 - along.error
     return Judgement(
         "agrees" if not (is_off or is_other) else "differs" if is_clear else "unclear",
         NAME,
-        ELSEWHERE if is_other and not is_off else ALONG,
+        ELSEWHERE if is_elsewhere else ALONG,
         1.0,
         expected,
-        other.error if is_other and not is_off else along.error / expected if expected else math.inf,
+        other.error if is_elsewhere else along.error / expected if expected else math.inf,
         along.resolution,
         other.resolution,
         along.step,
