@@ -24,7 +24,7 @@ def begin(name: str, folder: Path | None = None) -> int:
         folder: where to, instead of the current directory.
 
     Raises:
-        UsageError: the name is none of a class, or there is such a folder.
+        UsageError: the name cannot be that of a class, or the folder exists.
     """
     if not re.fullmatch(r"[A-Z][A-Za-z0-9]*", name) or keyword.iskeyword(name):
         raise UsageError(f"spec new {name!r}: give the name of a class, such as {CLASS}")

@@ -30,7 +30,7 @@ def finish(session: Session, report: Report, expected: Sequence[Expectation | Ju
 
     Args:
         session: the run.
-        report: what came of it.
+        report: that of the run.
         expected: the deviations that are known, and what was judged.
         broken: whether the suite itself broke on the way.
     """

@@ -13,7 +13,7 @@ from conformance.core.options import options_of
 class Parser(argparse.ArgumentParser):
     """A parser that exits with status 4 and one line if the arguments cannot be used.
 
-    Options are written out: a short form that is clear today would not be once there is another option like it.
+    Options cannot be abbreviated: a short form that is unique today may be ambiguous after the next option.
     """
 
     def __init__(self, **options: Any) -> None:

@@ -43,7 +43,7 @@ class SuiteTest:
         group: whether its ranks have a process group.
         cases: every combination of its parameters, as pairs of name and value.
         arguments: what its body takes: ``subject`` and ``world``, or ``probe`` and ``variation``, and its parameters;
-            ``in_a_copy``, if it asks copies of a rank that has called no subject so far.
+            ``in_a_copy``, if it runs code in copies of a rank that has not called a subject.
         doc: its docstring.
         transforms: whether torch.func computes gradients, for which it imports the compiler.
         compiles: whether the compiler is used.

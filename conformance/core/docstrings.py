@@ -1,6 +1,6 @@
 """Reads clauses out of the docstrings of a package.
 
-Nothing is imported to read them: the sources are parsed, so neither torch nor Sphinx need be there.
+Nothing is imported to read them: the sources are parsed, so neither torch nor Sphinx need be installed.
 In a docstring a clause looks like this::
 
     .. clause:: Function.backward.count

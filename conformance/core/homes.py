@@ -66,7 +66,7 @@ def find(name: str, ours: Iterable[str] = (), option: str = "") -> Home:
     Args:
         name: of the specification.
         ours: the names of our own, for the message.
-        option: what the name was given by, for the message.
+        option: the option that named it, for the message.
 
     Raises:
         NoSuchSpec: no installed package registers it.

@@ -43,7 +43,7 @@ def join(outcomes: Sequence[RankOutcome], world: int) -> tuple[Outcome, str]:
     """Return the outcome and its message: any rank that fails, dies or disagrees fails the test.
 
     The worst rank decides, and is named with one that failed an assertion; one that only waited for another decides
-    nothing. A pass counts only when every rank gave it.
+    nothing. A pass counts only if every rank passed.
     """
     if _disagree(outcomes):
         each = ", ".join(f"rank {outcome.rank} {outcome.outcome}" for outcome in outcomes)

@@ -1,6 +1,6 @@
 """Print: every text from a file or a subject goes through here, on its way to a terminal or a log.
 
-A terminal obeys control codes. A log of continuous integration obeys lines, too: GitHub takes ``::`` at the start of
+A terminal obeys control codes. The log of a CI server obeys some lines, too: GitHub takes ``::`` at the start of
 one for a command, and Azure ``##vso[`` anywhere.
 """
 

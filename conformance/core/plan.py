@@ -161,8 +161,8 @@ def plan(
 ) -> list[PlannedTest]:
     """Return every planned test of a run: the engine's first, then each subject's, by world, so that worlds are reused.
 
-    On the same ranks the clauses of a subject's own spec come first. What uses the compiler comes last of all, on ranks
-    of its own: it leaves marks on a process.
+    On the same ranks the clauses of a subject's own spec come first. Tests that use the compiler come last, on ranks of
+    their own: they leave traces in a process.
     """
     gathering = gathering_specs(tests, clauses)
     engine = sorted((test for test in tests if test.tests_engine), key=lambda test: test.transforms)

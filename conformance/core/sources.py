@@ -79,7 +79,7 @@ def parse(text: str, documents: Documents) -> tuple[Source, ...]:
         documents: title and address of each document, by its letter.
 
     Raises:
-        SourceError: something in it is none of the four forms, names an unknown page or document, or is said twice.
+        SourceError: something in it has none of the four forms, names an unknown page or document, or is repeated.
     """
     found = [source for entry in _entries(text) for source in _read(entry, documents)]
     if len(set(found)) < len(found):

@@ -16,7 +16,7 @@ def matches_version(versions: str, torch: str) -> bool:
     (True, True)
 
     Raises:
-        ValueError: ``versions`` is no specifier.
+        ValueError: ``versions`` is not a specifier.
     """
     wanted = SpecifierSet(versions.strip().removeprefix("torch").strip())
     try:

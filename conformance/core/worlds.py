@@ -38,7 +38,7 @@ def seed_of(backend: str) -> int | None:
     (7, None)
 
     Raises:
-        UsageError: the seed is no number.
+        UsageError: the seed is not a number.
     """
     _, drawn, seed = backend.partition(":")
     if drawn and not re.fullmatch(r"[0-9]{1,9}", seed):

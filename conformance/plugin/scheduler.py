@@ -14,8 +14,8 @@ from conformance.core.plan import PlannedTest
 class Scheduler(LoadScopeScheduling):  # type: ignore[misc]
     """pytest-xdist's scheduler, for workers that may be lost.
 
-    There, a test that kills its worker is given to the next one, and so on until no more are started; and a worker
-    that takes another's place waits for ever once a single test is left to it, since each looks one test ahead.
+    pytest-xdist gives a test that killed its worker to the next worker, and so on until no more are started. And a
+    worker that replaces another one waits forever with its last test, because each needs to know the next test.
     """
 
     def __init__(self, config: pytest.Config, log: Any, tests: Iterable[PlannedTest]) -> None:

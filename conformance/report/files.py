@@ -94,7 +94,7 @@ def load(path: Path | str) -> Any:
     """Read the JSON value in a file.
 
     Raises:
-        UsageError: the file cannot be read, or is not JSON as everyone reads it.
+        UsageError: the file cannot be read, or is not standard JSON.
     """
     try:
         return json.loads(

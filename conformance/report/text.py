@@ -15,8 +15,8 @@ from conformance.core.prose import TEXT_LIMIT
 def address(page: str) -> str:
     """Return the whole address of a page of the docs.
 
-    ``CONFORMANCE_DOCS`` names the site where the environment sets it, otherwise the installed package does. Where
-    nothing is installed it is the page's place in the site. A specification from outside has its own site.
+    ``CONFORMANCE_DOCS`` names the site, or else the installed package does. If neither does, the address is relative
+    to the site. A specification from outside has its own site.
     """
     if page.startswith(("http://", "https://")):
         return page

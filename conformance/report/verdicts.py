@@ -1,7 +1,7 @@
 """Verdicts on clauses, from the outcomes on all ranks, and on subjects, from their clauses.
 
-The rule everything here serves: what was not run is never counted as passed. A clause passes when each of its
-tests that applies did; whatever is missing shows as ``skipped``.
+The rule everything here serves: what was not run is never counted as passed. A clause passes if each of its tests that
+apply has passed; a missing test shows as ``skipped``.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def judge(
 
     Args:
         outcomes: what was run; a ``nodeid`` may come twice, and then the worse outcome counts.
-        planned: what should have been run. A planned test that gave nothing counts as skipped.
-        subjects: what was tested; each gets a verdict even when nothing of it was run.
+        planned: what should have been run. A planned test without an outcome counts as skipped.
+        subjects: what was tested; each gets a verdict, even if none of its tests ran.
         registry: the clauses by id.
         environment: ``torch``, ``python``, ``platform``, ``backend``, ``device``, ``ranks``.
         suite: ``version`` and ``clauses_sha256``.

@@ -52,7 +52,7 @@ def whole_script(
     Args:
         planned: the test.
         timeout: its deadline in seconds, counted from when all ranks have begun.
-        hangs: whether the bug shows as a rank that hangs or crashes, and not as a rank that says so.
+        hangs: whether the bug shows as a rank that hangs or crashes, not as a failure that a rank reports.
         device: what its tensors are on.
         backend: of the process group.
     """
