@@ -22,7 +22,7 @@ from conformance.scan.values import (
 
 NN = "torch.nn.functional."
 FUNCTIONAL = ("torch.", NN, "torch.Tensor.")
-#: They change what a tensor object stands for, and give it back.
+#: These change a tensor object, and return it.
 RESHAPERS = frozenset({"set_", "resize_", "resize_as_", "detach_"})
 
 
@@ -138,7 +138,7 @@ def _computed(site: Site, name: str) -> Value:
     if name in known.FLAT:
         return fresh()
     if "backward" in name:
-        return Value()  # PyTorch's own refuse a second round
+        return Value()  # PyTorch's own backward functions cannot be differentiated again
     return fresh(*everything) if name in known.MAKERS | known.MAYBE_FUNCTIONS else opaque(*everything)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from conformance.scan.values import PLAIN, Value, joined, mapping, opaque, sequence, several
 
 GROWERS = frozenset({"append", "extend", "insert"})
-#: After these an item may stand elsewhere, or be gone.
+#: After these methods an item may have moved, or be gone.
 MIXERS = frozenset({"pop", "remove", "sort"})
 PLAIN_METHODS = GROWERS | {"index", "count", "clear", "sort", "reverse", "remove", "update", "keys"}
 

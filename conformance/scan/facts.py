@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-#: These say of one value that it is one of some others.
+#: Comparisons that say that a value is one of some others.
 EQUAL = (ast.Eq, ast.Is, ast.In)
-#: These are the opposites of others.
+#: Comparisons that are the opposite of another.
 OPPOSITE = {ast.IsNot: ast.Is, ast.NotEq: ast.Eq, ast.NotIn: ast.In}
 
 #: How ``ast.dump`` ends for a name with a capital.

@@ -16,7 +16,7 @@ from conformance.scan.trace import Returned, Trace
 from conformance.scan.values import UNKNOWN, Value, joined, opaque, several, shifted
 
 Block = list[ast.stmt]
-#: What begins a round of a loop: its test, or a new value for its names.
+#: What begins an iteration of a loop: its test, or a new value for its names.
 Begin = Callable[[], object]
 
 
@@ -28,7 +28,7 @@ def walk(method: ast.FunctionDef, names: Names, ctx: str, env: Environment, foll
     return walker.trace
 
 
-#: So deep within one another loops are walked through twice.
+#: Down to this nesting depth, loops are walked through twice.
 ROUNDS_OF = 3
 
 

@@ -11,7 +11,7 @@ from conformance.scan.classes import HARMLESS
 from conformance.scan.names import top_level
 from conformance.scan.source import Module
 
-#: How many imports that only hand a name on are followed.
+#: How many re-exports of a name are followed.
 HANDED_ON = 5
 
 

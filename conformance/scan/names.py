@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-#: However it was imported, this is the class that everything starts from.
+#: PyTorch's own classes that a Function derives from, by each of their full names.
 BASES = frozenset(
     f"{module}.{name}"
     for module in ("torch.autograd", "torch.autograd.function")
     for name in ("Function", "InplaceFunction", "NestedIOFunction", "_SingleLevelFunction")
 )
 
-#: A name that stands for more things than these is made up to keep a reader busy.
+#: A name with more meanings than this was made up to keep the scan busy.
 MOST = 16
 
 
@@ -28,7 +28,7 @@ class Names:
         self.module = module
         self._package = module if is_package else module.rpartition(".")[0]
         self._aliases: dict[str, list[str]] = {}
-        #: The modules of which every name is taken over.
+        #: The modules imported by ``*``.
         self.stars: list[str] = []
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from conformance.scan.facts import Facts, contradict, facts
 
-#: Beyond this many ways nothing is claimed.
+#: With more paths than this, nothing is claimed.
 MOST = 256
 
 
@@ -19,7 +19,7 @@ class Way:
     facts: Facts = ()
     ended: bool = False
     raised: bool = False
-    #: Whether it has left the round, or the whole loop, that it was in.
+    #: Whether it has left the iteration, or the whole loop.
     skips: bool = False
     breaks: bool = False
     #: Tests without an else that had to come out one way for a watched call to run.

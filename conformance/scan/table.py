@@ -1,6 +1,6 @@
 """Write a scan for people: every Function with file and line, then every finding, from 80 columns on.
 
-Piped into a program or a file, it is one line a finding, as compilers and linters write theirs.
+Piped into a program or a file, it has one line for each finding, as compilers and linters do.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from conformance.scan.model import CONFIDENCES, Confidence, Finding, Found, Scan
 
 STYLES: dict[Confidence, str] = {"certain": "bold red", "likely": "yellow", "possible": "cyan"}
 
-#: From here on a finding fits on one row; below, clause, place and message stand under one another.
+#: From this width on a finding fits on one row; below it, clause, place and message are stacked.
 WIDE = 120
 
 

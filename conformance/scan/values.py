@@ -12,7 +12,7 @@ NOBODY: frozenset[str] = frozenset()
 #: The line, and what cuts there.
 Cut = tuple[int, str]
 UNCUT: frozenset[Cut] = frozenset()
-#: How a cut begins that may cancel out.
+#: The prefix of a cut that may cancel out.
 MAYBE = "perhaps "
 
 
@@ -26,7 +26,7 @@ class Value:
     #: Parameters (or ``"saved"``) whose memory it shares, and how sure that is.
     shares: frozenset[str] = NOBODY
     alias: Confidence = "certain"
-    #: What a second differentiation would follow it back to.
+    #: What a second derivative would lead back to.
     derives: frozenset[str] = NOBODY
     #: Where, and by what, it was cut off from the graph.
     cuts: frozenset[Cut] = UNCUT

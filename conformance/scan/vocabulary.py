@@ -67,10 +67,10 @@ MAYBE_METHODS = _words(
     "int bool type conj resolve_conj"
 )
 
-#: The same of ``torch.m(x, ...)``, which no method is called by.
+#: The same for functions ``torch.m(x, ...)`` that are not methods of a tensor.
 MAYBE_FUNCTIONS = _words("as_tensor asarray")
 
-#: A method that other things than tensors have too; alone it proves no tensor. Of strings, containers, arrays, sizes:
+#: Methods that other objects have too, so that they prove no tensor. Of strings, containers, arrays, sizes:
 SHARED_METHODS = _words(
     "add sum mean max min round index_fill to type view select pow prod std var clone norm cpu cuda copy int bool "
     "split transpose reshape ravel flatten repeat squeeze dot clip conj argmax argmin argsort cumsum cumprod diagonal "

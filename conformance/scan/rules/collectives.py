@@ -22,7 +22,7 @@ DEPTH = 3
 def one_sided(study: Study) -> Iterator[Finding]:
     """Find classes whose forward exchanges tensors, and whose backward sees only its own rank's gradient.
 
-    That is right for some Functions (a local slice, a loss that counts once): never more than possible.
+    That is right for some Functions (a local slice, a loss that counts once), so it is never more than possible.
     """
     forward = study.subject.own("forward")
     backward = study.subject.method("backward") or study.subject.method("vjp")

@@ -14,7 +14,7 @@ from conformance.scan.trace import Returned
 def incoming(study: Study) -> Iterator[Finding]:
     """Find backwards that never name their incoming gradient, and still return a tensor.
 
-    Some authors mean it, to run something when the gradient arrives: never more than possible.
+    Some authors intend it, to run code when the gradient arrives: so it is never more than possible.
     """
     backward = study.backward
     if backward is None or is_stub(backward.method) or study.subject.strange_decorators(backward.method):
