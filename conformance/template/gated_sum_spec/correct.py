@@ -1,4 +1,4 @@
-"""Ways to write it that are right: the tests must accuse none of them."""
+"""Correct implementations: the tests must accuse none of them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from gated_sum_spec.reference import GatedSum
 
 
 class Indexed(GatedSum):
-    """It picks the open elements instead of hiding the others."""
+    """Selects the open elements instead of masking the others."""
 
     @staticmethod
     def forward(x: torch.Tensor, gate: torch.Tensor) -> Any:
-        """Add up what is open."""
+        """Return the sum of the open elements."""
         return x[gate].sum()

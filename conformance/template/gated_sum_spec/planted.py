@@ -17,5 +17,5 @@ class Multiplied(GatedSum):
 
     @staticmethod
     def forward(x: torch.Tensor, gate: torch.Tensor) -> Any:
-        """Multiply instead of choosing."""
+        """Multiply by the gate instead of selecting."""
         return (x * gate).sum()

@@ -1,4 +1,4 @@
-"""GatedSum, as its documentation has it. The clauses are read from here; nothing imports this file to read them."""
+"""GatedSum as documented, with its clauses, which are read without importing this file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class GatedSum(torch.autograd.Function):
            :level: must
            :sources: D "elements behind a closed gate are ignored"
 
-           An element whose gate is closed adds nothing to the sum, whatever it is: not if it is infinite or NaN either.
+           An element whose gate is closed adds nothing to the sum, even if it is infinite or NaN.
         """
         return torch.where(gate, x, 0).sum()
 
@@ -37,6 +37,6 @@ class GatedSum(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
-        """Return the gradient of ``x``: nothing comes through a closed gate."""
+        """Return the gradient of ``x``: zero behind a closed gate."""
         (gate,) = ctx.saved_tensors
         return torch.where(gate, grad, 0), None

@@ -1,4 +1,4 @@
-"""How GatedSum is called: imported where tests run, and never before."""
+"""How GatedSum is called; imported only where its tests run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conformance.kit.specs import Specification, random
 
 
 def inputs(rank: int, size: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Sample arguments for a rank of a world of that size, each with a name."""
+    """Yield sample arguments for a rank of a world of this size, each with a name."""
     gate = torch.tensor([[True, False, True], [False, True, True]])
     yield "a matrix", (random((2, 3), 100 + rank), gate)
     yield "all closed", (random((2, 3), 200 + rank), torch.zeros(2, 3, dtype=torch.bool))

@@ -1,4 +1,4 @@
-"""What a GatedSum must do, beside what every Function must."""
+"""What a GatedSum must do, besides what every Function must do."""
 
 from __future__ import annotations
 

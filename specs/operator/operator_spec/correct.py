@@ -1,4 +1,4 @@
-"""Operators that are right, each in its own way: nothing may be said against them."""
+"""Correct operators, each written in its own way: no test may accuse them."""
 
 from __future__ import annotations
 

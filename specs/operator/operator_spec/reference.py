@@ -1,4 +1,4 @@
-"""An operator of ``torch.library``: what it must do beside what every Function must, and one that does."""
+"""An operator of ``torch.library``: what it must do besides what every Function must do, and one that does it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Operator:
 
 @torch.library.custom_op("operator_spec::scaled", mutates_args=())
 def scaled(x: torch.Tensor, factor: float) -> torch.Tensor:
-    """Return ``x * factor``; what :class:`Operator` says holds for it."""
+    """Return ``x * factor``; it keeps what :class:`Operator` says."""
     return x * factor
 
 

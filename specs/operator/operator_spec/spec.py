@@ -17,7 +17,7 @@ OPERATOR = "it is no operator of torch.library: give a CustomOpDef, or an OpOver
 
 
 def overload_of(target: Any) -> OpOverload:
-    """The operator that a subject is.
+    """Return the operator of a subject.
 
     Raises:
         NotApplicable: it is none.
@@ -28,24 +28,24 @@ def overload_of(target: Any) -> OpOverload:
 
 
 def definition_of(target: Any) -> CustomOpDef | None:
-    """What ``custom_op`` made; None for an operator that was registered otherwise."""
+    """Return the result of ``custom_op``; None for an operator that was registered otherwise."""
     if isinstance(target, CustomOpDef):
         return target
     return OPDEFS.get(target._schema.name) if isinstance(target, OpOverload) else None
 
 
 def has_formula(target: Any) -> bool:
-    """Whether it can be differentiated."""
+    """Tell whether it can be differentiated."""
     return _has(target, "_backward_fn", "Autograd", "AutogradCPU", "AutogradCUDA")
 
 
 def has_rule(target: Any) -> bool:
-    """Whether it has a rule for vmap."""
+    """Tell whether it has a rule for vmap."""
     return _has(target, "_vmap_fn", "FuncTorchBatched")
 
 
 def _has(target: Any, member: str, *keys: str) -> bool:
-    """Whether something was registered: with its definition, or for a key of the dispatcher."""
+    """Tell whether a rule was registered: with the definition, or for a key of the dispatcher."""
     if definition := definition_of(target):
         return getattr(definition, member) is not None
     overload = overload_of(target)
@@ -55,17 +55,17 @@ def _has(target: Any, member: str, *keys: str) -> bool:
 
 
 def tensors_in(value: Any) -> list[torch.Tensor]:
-    """The tensors among arguments or results, in lists too."""
+    """Return the tensors among arguments or results, also those in lists."""
     return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 def each_tensor(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """The same arguments with each tensor changed."""
+    """Return the arguments with each tensor changed."""
     return pytree.tree_map_only(torch.Tensor, change, value)
 
 
 def _called(target: Any) -> Any:
-    """An operator that nobody can differentiate is right: the clauses of derivatives say nothing about it."""
+    """Return how to call it, with detached tensors if it has no formula: it need not be differentiable."""
     if not isinstance(target, CustomOpDef | OpOverload) or has_formula(target):
         return lambda *args: target(*args)
     return lambda *args: target(*each_tensor(args, torch.Tensor.detach))

@@ -1,4 +1,4 @@
-"""The formula: it is there or differentiating says so, and it can be traced."""
+"""The formula: it exists, or differentiating says that it does not; and it can be traced."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_FORMULA = "no formula is registered"
 
 @clause("Operator.autograd.registered")
 def test_without_a_formula_differentiating_raises(subject: Any, world: Any) -> None:
-    """It says that there is none, and gives no gradient that the pieces of the kernel happen to have."""
+    """Without a formula, differentiating raises, and never returns the gradient of the kernel's own operations."""
     overload_of(subject.target)
     seen = False
     for sample in subject.samples(world):
@@ -62,7 +62,7 @@ def test_forward_and_backward_run_on_fake_tensors(subject: Any, world: Any) -> N
 
 
 def _leaves(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Fresh arguments, the floating tensors of which require grad."""
+    """Return fresh arguments whose floating-point tensors require grad."""
     return each_tensor(fresh(args), lambda x: x.requires_grad_(x.is_floating_point() or x.is_complex()))
 
 

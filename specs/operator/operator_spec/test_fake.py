@@ -1,4 +1,4 @@
-"""The fake kernel: what the operator gives, but for the data."""
+"""The fake kernel: the operator's results without their data."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_fake_kernel_gives_what_the_real_one_does(subject: Any, world: Any) 
 
 @clause("Operator.fake.no-data")
 def test_the_fake_kernel_reads_no_data(subject: Any, world: Any) -> None:
-    """It returns where arguments have none."""
+    """The fake kernel returns for arguments without data."""
     overload_of(subject.target)
     for what, args in variants(subject, world):
         _, error = _faked(subject, args)
@@ -59,7 +59,7 @@ def test_the_fake_kernel_reads_no_data(subject: Any, world: Any) -> None:
 
 
 def _faked(subject: Any, args: tuple[Any, ...]) -> tuple[list[torch.Tensor], Exception | None]:
-    """The tensors of the fake kernel, and what it raised."""
+    """Return the tensors of the fake kernel, and what it raised."""
     with FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True) as mode:
         try:
             return tensors_in(called(subject, each_tensor(args, mode.from_tensor))), None
@@ -78,5 +78,5 @@ def _said(error: Exception | None) -> str:
 
 
 def _strides(tensor: torch.Tensor) -> tuple[int, ...]:
-    """The strides that mean something: those of dimensions with more than one element."""
+    """Return the strides that matter: those of dimensions with more than one element."""
     return tuple(step for size, step in zip(tensor.shape, tensor.stride(), strict=True) if size > 1 and tensor.numel())

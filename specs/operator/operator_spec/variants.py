@@ -1,4 +1,4 @@
-"""The samples of a subject, as they are given and in other layouts: the same values, so the same call."""
+"""The samples of a subject, as given and in other layouts: the same values, so the same results."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import torch
 from conformance.kit.deviations import need
 from operator_spec.spec import each_tensor
 
-#: What PyTorch says where an operator made by custom_op returns an argument, or memory of one.
+#: PyTorch's message if an operator made by custom_op returns an argument, or memory of one.
 ALIAS = "may not alias any inputs"
 
 
 def variants(subject: Any, world: Any) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Each sample in each layout, with words for it; nothing requires grad."""
+    """Yield each sample in each layout, with its name; nothing requires grad."""
     for sample in subject.samples(world):
         yield f"sample {sample.label}", fresh(sample.args)
         for layout, change in (("with elements apart", _apart), ("transposed in memory", _transposed)):
@@ -24,7 +24,7 @@ def variants(subject: Any, world: Any) -> Iterator[tuple[str, tuple[Any, ...]]]:
 
 
 def fresh(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Copies of the arguments that require no grad."""
+    """Return copies of the arguments that do not require grad."""
     return each_tensor(
         tuple(value if isinstance(value, torch.Tensor) else copy.copy(value) for value in args),
         lambda tensor: tensor.detach().clone(),
@@ -32,7 +32,7 @@ def fresh(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def called(subject: Any, args: tuple[Any, ...]) -> Any:
-    """The result of the operator itself.
+    """Return the result of the operator itself.
 
     Raises:
         NotApplicable: PyTorch refuses a result that is an argument, which a clause of its own is about.
