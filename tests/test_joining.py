@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+import conformance
 from conformance.core.joining import join, joined
 from conformance.core.outcomes import OUTCOMES, RankOutcome, TestOutcome
 from tests.made_up import GATHER, outcome, plan
@@ -78,6 +80,25 @@ def test_who_leaves_out_a_collective_is_named_where_others_wait_in_it(calls, sai
     late = [RankOutcome(rank, "timeout", collectives=called) for rank, called in enumerate(calls)]
     assert joined(plan(SUM), late, 0.5).likely == said
     assert not joined(plan(SUM), [replace(rank, outcome="fail") for rank in late], 0.5).likely
+
+
+IN_TORCH = '  File "/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", line 3 in all_reduce\n'
+IN_THE_SUITE = f'  File "{Path(conformance.__file__).parent}/ranks/channel.py", line 7 in receive\n'
+OWN = '  File "/home/me/layers.py", line 13 in forward\n'
+
+
+@pytest.mark.parametrize(
+    ("stack", "said"),
+    [
+        (IN_TORCH + OWN + IN_TORCH, " in which rank 0 waited at layers.py:13, in forward"),
+        (OWN, " in which rank 0 waited at layers.py:13, in forward"),
+        (IN_THE_SUITE + IN_TORCH, " in which rank 0 waited"),
+        ("", " in which rank 0 waited"),
+    ],
+)
+def test_where_the_others_wait_is_the_line_that_a_rank_never_reached(stack, said):
+    waits = RankOutcome(0, "timeout", bystander=True, collectives=("allreduce([2 float32])",), stack=stack)
+    assert joined(plan(SUM), [waits, RankOutcome(1, "timeout", stack=IN_THE_SUITE)], 0.5).likely.endswith(said)
 
 
 IN_PAIRS = [

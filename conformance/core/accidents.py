@@ -10,10 +10,12 @@ from conformance.core.outcomes import RankOutcome
 
 ON_IMPORT = "while the subject was imported: "
 IN_A_COLLECTIVE = "; the last collective it entered: "
-_FRAME = re.compile(r'^ *File "(.+)", line (\d+)', re.MULTILINE)
+_FRAME = re.compile(r'^ *File "(.+)", line (\d+)(?: in (.+))?', re.MULTILINE)
 _ADDRESS = re.compile(r"\b0x[0-9a-f]+")
 _NUMBER = re.compile(r"(?:\b(?:b?float|complex|u?int))?\d+")  # or a dtype
 _SUITE = str(Path(__file__).parents[1])
+#: Where PyTorch's own files are, whatever the environment.
+_TORCH = re.compile(r"[/\\](?:site-packages|dist-packages|pytorch)[/\\]torch[/\\]")
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,20 @@ def place(rank: RankOutcome) -> tuple[tuple[str, str], ...]:
 
     If no line of the user's raised the exception, only the innermost frame counts.
     """
-    frames = tuple(_FRAME.findall(rank.message))
+    frames = tuple((file, line) for file, line, _ in _FRAME.findall(rank.message))
     if frames and frames[0][0].startswith(_SUITE):
         return frames[-1:]
-    return frames or tuple(_FRAME.findall(rank.stack)[:1])
+    return frames or tuple((file, line) for file, line, _ in _FRAME.findall(rank.stack)[:1])
+
+
+def own_line(stack: str) -> str:
+    r"""The line of the user's code in which a rank is, by its stack, the innermost frame first; empty if in none.
+
+    >>> own_line('File "/venv/site-packages/torch/nn.py", line 2 in f\nFile "/me/layers.py", line 7 in forward')
+    'layers.py:7, in forward'
+    """
+    working = stack.partition("Current thread ")[2] or stack
+    for file, line, function in _FRAME.findall(working):
+        if not (file.startswith((_SUITE, "<")) or _TORCH.search(file)):
+            return f"{Path(file).name}:{line}, in {function}"
+    return ""

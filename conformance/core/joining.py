@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from conformance.core.accidents import own_line
 from conformance.core.disagreement import NOTHING_MORE, POINT_TO_POINT, first_difference, name_of
 from conformance.core.outcomes import AMONG, BROKEN, TELLING, Outcome, RankOutcome, TestOutcome, worst
 
@@ -111,7 +112,8 @@ def _collective_left_out(outcomes: Sequence[RankOutcome], in_a_group: bool) -> s
     if in_a_group:
         name = called.pop()
         return f"{_ranks(waiting)} called {name} on the default group, in a call with another: pass `group=` there"
-    return f"{_ranks(absent)} left out {called.pop()}, in which {_ranks(waiting)} waited"
+    line = next((line for each in outcomes if each.rank in waiting and (line := own_line(each.stack))), "")
+    return f"{_ranks(absent)} left out {called.pop()}, in which {_ranks(waiting)} waited{line and f' at {line}'}"
 
 
 def _ranks(numbers: Sequence[int]) -> str:
