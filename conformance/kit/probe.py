@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, TypeVar
 
 import torch
@@ -20,6 +19,7 @@ from conformance.kit.gradients import Gradients, leaf_gradients
 from conformance.kit.lent import Lent
 from conformance.kit.numerics import tolerances
 from conformance.kit.numerics.gradient_checks import gradients_of
+from conformance.kit.once import Once
 from conformance.kit.tensors import dense, differentiable, freed
 from conformance.kit.variations.axes_of_representation import ones
 from conformance.kit.variations.axis import AS_GIVEN, MEANING, WHOLE, Variation
@@ -81,12 +81,12 @@ class Probe:
         """Return an input's name for messages: ``input 1 of sample 0``."""
         return self.sample.name(at)
 
-    @cached_property
+    @Once
     def plain(self) -> Observed:
         """The call as it is given."""
         return self.go(AS_GIVEN)
 
-    @cached_property
+    @Once
     def _differentiated(self) -> tuple[Run, list[torch.Tensor], list[torch.Tensor]]:
         run = self.sample.run()
         cotangents = run.cotangents(self.world)
@@ -140,12 +140,12 @@ class Probe:
             return False
         return farthest(one, other)[0] > tolerances.SAME
 
-    @cached_property
+    @Once
     def draws(self) -> bool:
         """Whether results or gradients depend on random numbers."""
         return draws(self.sample, self.world)
 
-    @cached_property
+    @Once
     def draws_anything(self) -> bool:
         """Whether a call draws random numbers, from a seed of its own too."""
         return self.draws or draws_by_any_seed(self.sample, self.world)

@@ -1,0 +1,30 @@
+"""Properties that are found once, also where ranks are threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+Result = TypeVar("Result")
+
+
+class Once(Generic[Result]):
+    """A property that is found once for each object.
+
+    ``functools.cached_property`` of Python 3.11 has one lock for all objects. Simulated ranks are threads: one would
+    hold it in a collective that the others never enter, because they wait for the lock.
+    """
+
+    def __init__(self, find: Callable[[Any], Result]) -> None:
+        """Store what finds it."""
+        self.find = find
+        self.__doc__ = find.__doc__
+
+    def __get__(self, owner: Any, kind: type) -> Result:
+        """Find it, or return what was found."""
+        known = vars(owner)  # where Python looks first from now on
+        name = self.find.__name__
+        if name not in known:
+            known[name] = self.find(owner)
+        found: Result = known[name]
+        return found
