@@ -93,14 +93,11 @@ class Subject:
     def label(self) -> str:
         """Return its name in reports."""
         given = self.name or (self.target if isinstance(self.target, str) else "")
-        for attribute in ("_qualname", "_qualified_op_name"):  # of an operator: its class says nothing
+        for attribute in ("_qualname", "_qualified_op_name", "_name"):  # of an operator: its class says nothing
             given = given or getattr(self.target, attribute, "")
         name = getattr(self.target, "__qualname__", type(self.target).__qualname__)
         module = getattr(self.target, "__module__", type(self.target).__module__)
-        operator = getattr(self.target, "_qualname" if name == "CustomOpDef" else "_name", "")  # PyTorch's own name
-        return in_a_line(str(given or operator or f"{module}:{name}"))
-
-    # What follows is for test bodies, on a rank, once the target is resolved.
+        return in_a_line(str(given or f"{module}:{name}"))
 
     @property
     def function(self) -> Any:
