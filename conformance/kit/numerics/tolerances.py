@@ -31,9 +31,8 @@ DRAWS, DRAWS_IN_HALF = 3, 6
 #: The longest step that is tried, next to the input, how often it is halved, and how straight results have to be over
 #: it, half of it and a quarter. Effort, effort, calibrated.
 LONGEST, HALVINGS, STRAIGHT = 0.7, 12, 0.25
-#: By how much two looks at one error may differ, next to it, and how many times a size may that few directions sample.
-#: Calibrated.
-ALIKE, SAMPLED_ALIKE = 0.2, 10.0
+#: How many times a size that few directions sample may be another one in the second look. Calibrated.
+SAMPLED_ALIKE = 10.0
 #: The resolution by which an identity that rounds inside stands, and that of differences which asks for no further
 #: steps, at least and in machine epsilons. Effort.
 FINE, ENOUGH, ENOUGH_ROUNDINGS = 1e-3, 1e-9, 10.0

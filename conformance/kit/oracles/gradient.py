@@ -27,7 +27,7 @@ def judge(function: VectorFunction, seed: int = 0) -> Judgement:
         return replace(first, verdict="unclear", rule=NEGLIGIBLE, calls=function.calls)
     if first.verdict != "differs":
         return first
-    if _changes(function):
+    if _changes(function, first.error):
         return replace(first, verdict="unclear", rule="two equal calls give other gradients", calls=function.calls)
     again = _once(function, seed + 1000)
     if again.verdict == "differs" and first.oracle == again.oracle:
@@ -41,7 +41,7 @@ def judge(function: VectorFunction, seed: int = 0) -> Judgement:
 def _are_alike(one: Judgement, other: Judgement) -> bool:
     """Whether two looks see one error: along the gradient a number, elsewhere a size that a few directions sample."""
     if one.rule == other.rule == ALONG:
-        return abs(one.error - other.error) <= one.resolution + other.resolution + tolerances.ALIKE * abs(one.error)
+        return abs(one.error - other.error) <= one.resolution + other.resolution
     least, most = sorted(map(abs, (one.error, other.error)))
     return ELSEWHERE in (one.rule, other.rule) and most <= tolerances.SAMPLED_ALIKE * least
 
@@ -66,11 +66,12 @@ def is_negligible(function: VectorFunction, seed: int = 0) -> bool:
     return max(claimed, seen) <= max(least, tolerances.WITHIN_ROUNDING * function.epsilon * size)
 
 
-def _changes(function: VectorFunction) -> bool:
-    """Whether two equal calls have other gradients: other clauses speak of that."""
+def _changes(function: VectorFunction, error: float) -> bool:
+    """Whether equal calls have other gradients, or such as differ by about an error: other clauses speak of that."""
     g = function.rounded_cotangent(torch.ones_like(function(function.value)))
-    one, other = (function.gradient(function.value, g) for _ in range(2))
-    return float((one - other).norm()) > tolerances.SAME * float(one.norm())
+    one, *others = (function.gradient(function.value, g) for _ in range(tolerances.DRAWS))
+    apart = max(float((one - other).norm()) for other in others)
+    return apart > min(tolerances.SAME, abs(error) / tolerances.SAMPLED_ALIKE) * float(one.norm())
 
 
 def _once(function: VectorFunction, seed: int) -> Judgement:
