@@ -216,3 +216,52 @@ class MinimumOfAList(Function):
     @staticmethod
     def backward(ctx, grad):
         return ctx.factor * grad, None
+
+
+class AsksCtxWhatItHas(RefusesOneWord):
+    """Refuses the other word, for which ctx has nothing, in words of its own."""
+
+    inputs = RefusesOneWord.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        if getattr(ctx, "table", None) is None and ctx.kind != "sine":
+            raise NotImplementedError("no gradient but of the sine")
+        return grad * x.cos(), None
+
+
+class RefusesByAnAttributeError(RefusesOneWord):
+    """Refuses the other word by the error that Python has for what an object lacks."""
+
+    inputs = RefusesOneWord.inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        if ctx.kind != "sine":
+            raise AttributeError("only the sine has a gradient here")
+        return grad * x.cos(), None
+
+
+class TriesWhatCtxHas(RefusesOneWord):
+    """Reads of ctx what is there for one word alone, and otherwise computes it."""
+
+    inputs = RefusesOneWord.inputs
+
+    @staticmethod
+    def forward(ctx, x, kind):
+        ctx.save_for_backward(x)
+        ctx.kind = kind
+        if kind == "sine":
+            ctx.shape = x.shape
+        return x.sin() if kind == "sine" else x.exp()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        try:
+            shape = ctx.shape
+        except AttributeError:
+            shape = x.shape
+        return (grad * (x.cos() if ctx.kind == "sine" else x.exp())).reshape(shape), None

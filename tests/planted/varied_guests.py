@@ -244,3 +244,25 @@ class EmptiesTheCallersListInBackward(right.MinimumOfAList):
     def backward(ctx, grad):
         ctx.numbers.clear()
         return right.MinimumOfAList.backward(ctx, grad)
+
+
+class NotKeptForAFlag(right.ReluOnDemand):
+    """Reads of ctx, where the flag is off, what forward keeps where it is on.
+
+    Breaks: Function.backward.any-input
+    """
+
+    inputs = right.ReluOnDemand.inputs
+
+    @staticmethod
+    def forward(ctx, x, squared):
+        ctx.save_for_backward(x)
+        ctx.squared = squared
+        if squared:
+            ctx.factor = 2
+        return x * x if squared else x * 1
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return ctx.factor * grad * (x if ctx.squared else 1), None
