@@ -41,6 +41,8 @@ class Judgement:
     noise: float = math.nan
     #: How many calls of forward and of backward it took.
     calls: int = 0
+    #: The size of the error elsewhere than along the gradient.
+    apart: float = math.nan
 
     @property
     def trace(self) -> dict[str, Any]:

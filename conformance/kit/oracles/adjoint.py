@@ -108,6 +108,7 @@ def _judged(function: VectorFunction, along: list[_Product], elsewhere: list[_Pr
         other,
         noise=noise,
         calls=function.calls,
+        apart=apart,
     )
 
 

@@ -31,19 +31,26 @@ def judge(function: VectorFunction, seed: int = 0) -> Judgement:
         return replace(first, verdict="unclear", rule="two equal calls give other gradients", calls=function.calls)
     again = _once(function, seed + 1000)
     if again.verdict == "differs" and first.oracle == again.oracle:
-        if _are_alike(first, again):
+        if _are_one_factor(first, again):
             return replace(first, calls=function.calls)
-        if first.oracle == adjoint.NAME:  # where forward is linear nothing but the gradient's shape makes looks differ
-            return replace(first, rule=ELSEWHERE, error=abs(first.error), calls=function.calls)
+        if _are_one_shape(first, again):
+            return replace(first, rule=ELSEWHERE, error=first.apart, calls=function.calls)
     return replace(first, verdict="unclear", rule="two looks say something else", calls=function.calls)
 
 
-def _are_alike(one: Judgement, other: Judgement) -> bool:
-    """Whether two looks see one error: along the gradient a number, elsewhere a size that a few directions sample."""
-    if one.rule == other.rule == ALONG:
-        return abs(one.error - other.error) <= one.resolution + other.resolution
-    least, most = sorted(map(abs, (one.error, other.error)))
-    return ELSEWHERE in (one.rule, other.rule) and most <= tolerances.SAMPLED_ALIKE * least
+def _are_one_factor(one: Judgement, other: Judgement) -> bool:
+    """Whether two looks see that the whole gradient is off by one factor."""
+    return one.rule == other.rule == ALONG and abs(one.error - other.error) <= one.resolution + other.resolution
+
+
+def _are_one_shape(one: Judgement, other: Judgement) -> bool:
+    """Whether two looks see an error elsewhere, of about one size, which a few directions sample.
+
+    Along a gradient of another shape the error is another one in each look.
+    """
+    clear = all(look.elsewhere < min(look.apart, tolerances.COARSEST_ACCUSER) for look in (one, other))
+    least, most = sorted((one.apart, other.apart))
+    return clear and most <= tolerances.SAMPLED_ALIKE * least
 
 
 def is_negligible(function: VectorFunction, seed: int = 0) -> bool:
