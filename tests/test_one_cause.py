@@ -7,6 +7,8 @@ import torch
 import torch.distributed as dist
 
 from conformance import GROUP, ConformanceError, check
+from tests.correct import collective as right
+from tests.planted import collective_unwaited as wrong
 
 X = torch.linspace(0.3, 1.7, 12, dtype=torch.float64).view(4, 3).requires_grad_()
 
@@ -155,67 +157,21 @@ def test_of_a_compiled_module_the_module_is_judged():
         check(module, (X,), only="Function.backward.gradient")
 
 
-class SumsWhereAGradientIsNeeded(torch.autograd.Function):
-    """Leaves out the communication in evaluation."""
-
-    @staticmethod
-    def forward(ctx, x, group):
-        total = x.clone()
-        if ctx.needs_input_grad[0]:
-            dist.all_reduce(total, group=group)
-        return total
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad, None
-
-
 def test_another_result_without_grad_makes_no_wrong_gradient():
     with pytest.raises(ConformanceError) as caught:
-        check(SumsWhereAGradientIsNeeded, (X, GROUP), spec="Collective", types="P -> I", ranks=2, strict=True)
+        check(
+            wrong.SumsWhereAGradientIsNeeded, (X, GROUP), spec="Collective", types="P -> I", ranks=(2, 3), strict=True
+        )
     (subject,) = caught.value.report.subjects
     assert [clause.id for clause in subject.clauses if clause.broken] == ["Function.forward.same-without-grad"]
 
 
-class ScalesWhileItIsSummed(torch.autograd.Function):
-    """Starts a sum, and scales what is being summed before it waits."""
-
-    @staticmethod
-    def forward(ctx, x, group):
-        total = x.clone()
-        work = dist.all_reduce(total, group=group, async_op=True)
-        total.mul_(1.0)
-        work.wait()
-        return total
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad, None
-
-
-class ScalesAfterItWasSummed(ScalesWhileItIsSummed):
-    """Waits first; what else it changes meanwhile is its own, and a second collective may take the same tensor."""
-
-    @staticmethod
-    def forward(ctx, x, group):
-        total, other = x.clone(), x.clone()
-        work = dist.all_reduce(total, group=group, async_op=True)
-        other.mul_(2.0)
-        work.wait()
-        total.mul_(1.0)
-        both = torch.stack([total, total])
-        works = [dist.broadcast(part, 0, group=group, async_op=True) for part in both]
-        for one in works:
-            one.wait()
-        return both[0].clone()
-
-
 def test_what_a_collective_works_on_is_left_alone_until_its_wait():
     name = "test_what_is_under_way_in_forward_is_left_alone"
-    arguments = {"spec": "Collective", "types": "P -> I", "ranks": 2, "only": name}
-    check(ScalesAfterItWasSummed, (X, GROUP), **arguments)
+    arguments = {"spec": "Collective", "types": "P -> I", "ranks": (2, 3), "only": name}
+    check(right.ScalesAfterItWasSummed, (X, GROUP), **arguments)
     with pytest.raises(ConformanceError, match="changed between the start of the collective and its wait"):
-        check(ScalesWhileItIsSummed, (X, GROUP), **arguments)
+        check(wrong.ScalesWhileItIsSummed, (X, GROUP), **arguments)
 
 
 class CountsItsCalls(torch.autograd.Function):
@@ -238,7 +194,7 @@ class CountsItsCalls(torch.autograd.Function):
 
 
 def test_calls_that_disturb_each_other_anywhere_point_to_that_clause():
-    arguments = {"spec": "Collective", "types": "P -> R", "ranks": 2, "only": "Collective.group.two-at-once"}
+    arguments = {"spec": "Collective", "types": "P -> R", "ranks": 3, "only": "Collective.group.two-at-once"}
     report = check(CountsItsCalls, (X, GROUP), **arguments)
     (said,) = [test.message for clause in report.subjects[0].clauses for test in clause.tests if test.outcome == "fail"]
     assert said.endswith("; see Function.forward.calls-independent")  # as a consequence of it where that is run too

@@ -171,6 +171,9 @@ def test_what_is_under_way_in_backward_is_left_alone(subject: Subject, world: Wo
     for claim in claims(subject, world):
         signature_of(claim)
         with changed_under_way() as changed:
+            results_with_late(claim, None, world)
+        need(not any(world.exchange(bool(changed))), "forward does that already; see Collective.forward.types")
+        with changed_under_way() as changed:
             gradients_with_late(claim, None, world)
         _expect_left_alone(changed, f"backward of {claim.call.label}", world)
 

@@ -63,6 +63,25 @@ class ReduceUnderWay(Function):
         return grad.clone(), None
 
 
+class ScalesAfterItWasSummed(Reduce):
+    """Waits first; what else it changes meanwhile is its own, and other collectives may take the same tensor."""
+
+    TYPES = "P -> I"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        total, other = (x.clone(memory_format=torch.contiguous_format) for _ in range(2))
+        work = dist.all_reduce(total, group=group, async_op=True)
+        other.mul_(2.0)
+        work.wait()
+        total.mul_(1.0)
+        both = torch.stack([total, total])
+        works = [dist.broadcast(part, group_src=0, group=group, async_op=True) for part in both]
+        for one in works:
+            one.wait()
+        return both[0].clone()
+
+
 class CopySummedUnderWay(Copy):
     """A copy whose gradient is a functional collective that autograd is handed before it is done."""
 

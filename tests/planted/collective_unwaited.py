@@ -1,4 +1,4 @@
-"""Bugs in implementations of Collective: work that nobody ever waits for. All that comes of it is one accusation."""
+"""Bugs in implementations of Collective that are one accusation: work not waited for, or changed, or left out."""
 
 from __future__ import annotations
 
@@ -65,3 +65,36 @@ class RowsThatComeLate(WorkLeftBehind):
     @once_differentiable
     def backward(ctx, grad):
         return torch.cat(gathered(grad, ctx.group)), None
+
+
+class ScalesWhileItIsSummed(right.Reduce):
+    """Starts a sum, and scales what is being summed before it waits.
+
+    Breaks: Collective.forward.types
+    """
+
+    TYPES = "P -> I"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        total = x.clone(memory_format=torch.contiguous_format)
+        work = dist.all_reduce(total, group=group, async_op=True)
+        total.mul_(1.0)
+        work.wait()
+        return total
+
+
+class SumsWhereAGradientIsNeeded(right.Reduce):
+    """Leaves out the communication in evaluation.
+
+    Breaks: Function.forward.same-without-grad
+    """
+
+    TYPES = "P -> I"
+
+    @staticmethod
+    def forward(ctx, x, group):
+        total = x.clone(memory_format=torch.contiguous_format)
+        if ctx.needs_input_grad[0]:
+            dist.all_reduce(total, group=group)
+        return total
