@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import torch
@@ -33,7 +34,7 @@ def judge(function: VectorFunction, seed: int = 0) -> Judgement:
     if again.verdict == "differs" and first.oracle == again.oracle:
         if _are_one_factor(first, again):
             return replace(first, calls=function.calls)
-        if _are_one_shape(first, again):
+        if _are_one_shape(first, again) and not _jumps(function, first.step, seed):
             return replace(first, rule=ELSEWHERE, error=first.apart, calls=function.calls)
     return replace(first, verdict="unclear", rule="two looks say something else", calls=function.calls)
 
@@ -51,6 +52,18 @@ def _are_one_shape(one: Judgement, other: Judgement) -> bool:
     clear = all(look.elsewhere < min(look.apart, tolerances.COARSEST_ACCUSER) for look in (one, other))
     least, most = sorted((one.apart, other.apart))
     return clear and most <= tolerances.SAMPLED_ALIKE * least
+
+
+def _jumps(function: VectorFunction, step: float, seed: int) -> bool:
+    """Whether results change by jumps alone, as of a rounding: a far shorter step than one that was taken changes none.
+
+    What backward means by its gradient then, such as that of a mean over random numbers, no step can tell.
+    """
+    if not math.isfinite(step):  # the adjoint identity takes none
+        return False
+    direction = drawn(function.value, torch.Generator().manual_seed(seed)) * function.size * step / 32
+    ahead, behind = (function(function.rounded(function.value + sign * direction)) for sign in (1, -1))
+    return bool((ahead == behind).all())
 
 
 def is_negligible(function: VectorFunction, seed: int = 0) -> bool:
