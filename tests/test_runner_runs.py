@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from conformance.ranks.client import Forkserver
+from conformance.ranks.hangs import AGAIN
 from tests.faults.command import FEW, SOME, Running, journal, reported, run, until
 from tests.faults.held import held
 from tests.faults.running import new_pool
@@ -64,7 +65,9 @@ def test_each_hostile_subject_has_the_verdict_that_fits(
 ) -> None:
     tests = [test for test in reported(mixed["folder"] / "out" / "report.json", subject) if test["outcome"] == outcome]
     assert tests
-    assert all(word in test["message"] for test in tests)
+    said = [test["message"] for test in tests if AGAIN not in test["message"]]
+    assert said
+    assert all(word in message for message in said)
     assert all(rank["message"] or rank["stack"] or rank["outcome"] == "pass" for t in tests for rank in t["ranks"])
 
 

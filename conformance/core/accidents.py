@@ -13,7 +13,8 @@ IN_A_COLLECTIVE = "; the last collective it entered: "
 _FRAME = re.compile(r'^ *File "(.+)", line (\d+)(?: in (.+))?', re.MULTILINE)
 _ADDRESS = re.compile(r"\b0x[0-9a-f]+")
 _NUMBER = re.compile(r"(?:\b(?:b?float|complex|u?int))?\d+")  # or a dtype
-_SUITE = str(Path(__file__).parents[1])
+#: How the suite's own files are called; in a script that carries them, by their modules.
+_SUITE = str(Path(__file__).parents[1]) if "__file__" in globals() else "<conformance."
 #: Where PyTorch's own files are, whatever the environment.
 _TORCH = re.compile(r"[/\\](?:site-packages|dist-packages|pytorch)[/\\]torch[/\\]")
 

@@ -7,23 +7,22 @@ import os
 import selectors
 import socket
 from collections.abc import Collection
-from typing import Any, Literal
+from typing import Any
 
 from conformance.core.outcomes import BROKEN, OUTCOMES, RankOutcome
 from conformance.ranks.call_log import file_in_memory, matching
 from conformance.ranks.client import Forkserver
 from conformance.ranks.clock import TICK, RunningTime, grace, grown, monotonic, pace, sleep
 from conformance.ranks.devices import device_of
-from conformance.ranks.hangs import waited_in
+from conformance.ranks.hangs import AGAIN, waited_in
 from conformance.ranks.owner import Owner
 from conformance.ranks.place import Place, this_machine
 from conformance.ranks.process import RankProcess
 from conformance.ranks.stillness import LONG_AFTER_DEATH, Stillness
 
-#: How often to look whether they do anything, and how long a stuck rank gets to write its stack (seconds).
-LOOK_EVERY, STACK_WAIT = 0.02, 0.5
-#: How long the exit status of ranks that are gone may take to arrive, and of those that are dead (seconds).
-EXIT_WAIT, EXIT_WAIT_DEAD = 2.0, 15.0
+#: How often to look whether they do anything, how long a stuck rank gets to write its stack, and how long the exit
+#: status of ranks that are gone may take to arrive, and of those that are dead (seconds).
+LOOK_EVERY, STACK_WAIT, EXIT_WAIT, EXIT_WAIT_DEAD = 0.02, 0.5, 2.0, 15.0
 #: Message for a late rank that a signal such as SIGSTOP has stopped: it does not wait for another rank.
 STOPPED = ": the process was stopped by a signal"
 #: Outcomes after which other ranks may wait in vain. A timeout is one of the whole group.
@@ -126,7 +125,7 @@ class RankGroup(Owner):
         """Tell whether a call of the subject may have returned on some rank: True unless all ranks deny it."""
         return any(reply.get("answered") is not False for reply in self.details())
 
-    def _wait(self, deadline: float) -> tuple[Literal["", "timeout", "left alone"], float]:
+    def _wait(self, deadline: float) -> tuple[str, float]:
         """Serve the ranks until all are finished; return why some are not, if so, and the deadline that they had."""
         clock, last_words, in_vain, again = RunningTime(), Stillness(LONG_AFTER_DEATH), Stillness(), Stillness()
         broken_at: float | None = None
@@ -146,7 +145,7 @@ class RankGroup(Owner):
                 if not self._unfinished:
                     break
                 self._ask_for_stacks()
-                return ("timeout" if now >= deadline or hangs_again else "left alone"), min(now, deadline)
+                return ("timeout" if now >= deadline else AGAIN if hangs_again else "left alone"), deadline
             for key, _ in self.selector.select(min(limit - now, self.pause, LOOK_EVERY if dead else TICK)):
                 if key.data is None:
                     self.forkserver.read_exit()
@@ -234,8 +233,8 @@ class RankGroup(Owner):
                 outcomes.append(rank.ended(status))
             elif rank.reply is not None:
                 outcomes.append(rank.said())
-            elif late == "timeout":
-                outcomes.append(self._late(rank, deadline, behind))
+            elif late in {"timeout", AGAIN}:
+                outcomes.append(self._late(rank, deadline, late, behind))
             else:
                 message = f"was still running after another rank failed{rank.last_collective}"
                 outcomes.append(rank.found("timeout", message, bystander=True))
@@ -249,14 +248,15 @@ class RankGroup(Owner):
         rank.exited = status is not None
         return status
 
-    def _late(self, rank: RankProcess, deadline: float, behind: int) -> RankOutcome:
+    def _late(self, rank: RankProcess, deadline: float, late: str, behind: int) -> RankOutcome:
         """Return the outcome of a late rank. If it entered more collectives than another rank, it only waits."""
         stopped = STOPPED if rank.stopped else ""
         said = stopped + rank.last_collective + ("" if self._waited_in else pace(deadline, rank.call_seconds))
         waits = len(rank.collectives) > behind and any(
             not other.finished and len(other.collectives) == behind for other in self.ranks
         )
-        return rank.found("timeout", f"did not finish within {deadline:.3g} s{said}", bystander=waits and not stopped)
+        said = (AGAIN if late == AGAIN else f"did not finish within {deadline:.3g} s") + said
+        return rank.found("timeout", said, bystander=waits and not stopped)
 
     def details(self) -> list[dict[str, Any]]:
         """Return the ranks' whole replies to the last request."""

@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from conformance.core.disagreement import name_of
-from conformance.core.outcomes import RankOutcome
+from conformance.core.outcomes import BROKEN, RankOutcome
 
 #: After as many tests, a hang in the same collective ends as soon as no rank does anything.
 TIMES = 2
+#: How that is reported.
+AGAIN = "hangs where earlier tests hung, and no rank does anything"
 
 
 class Hangs:
@@ -19,8 +21,8 @@ class Hangs:
         self.seen: Counter[tuple[str, str]] = Counter()
 
     def note(self, subject: str, outcomes: Sequence[RankOutcome]) -> None:
-        """Count a test, if it hung."""
-        if any(found.outcome == "timeout" for found in outcomes):
+        """Count a test, if it hung, and not because a rank had failed in some other way."""
+        if {found.outcome for found in outcomes} & set(BROKEN) == {"timeout"}:
             self.seen[subject, waited_in([found.collectives for found in outcomes])] += 1
 
     def known(self, subject: str) -> Collection[str]:
