@@ -81,7 +81,7 @@ def judge(function: VectorFunction, seed: int = 0) -> Judgement:
         along.step,
         along.noise,
         function.calls,
-        other.error,
+        apart=other.error,
     )
 
 
