@@ -171,11 +171,8 @@ class RankGroup(Owner):
 
     def _hanging_again(self) -> list[int]:
         """Return the unfinished ranks, if one of them is in a collective in which tests are known to hang."""
-        return [rank.pid for rank in self._unfinished] if self.hung and self._waited_in in self.hung else []
-
-    @property
-    def _waited_in(self) -> str:
-        return waited_in([rank.collectives for rank in self.ranks])
+        known = self.hung and waited_in([rank.collectives for rank in self.ranks]) in self.hung
+        return [rank.pid for rank in self._unfinished] if known else []
 
     def _waiting_for_one_that_skipped(self) -> list[int]:
         """Return the unfinished ranks, if each of them is in a collective that a rank which skipped never entered."""
@@ -251,7 +248,8 @@ class RankGroup(Owner):
     def _late(self, rank: RankProcess, deadline: float, late: str, behind: int) -> RankOutcome:
         """Return the outcome of a late rank. If it entered more collectives than another rank, it only waits."""
         stopped = STOPPED if rank.stopped else ""
-        said = stopped + rank.last_collective + ("" if self._waited_in else pace(deadline, rank.call_seconds))
+        apart = any(len(other.collectives) > behind for other in self.ranks)
+        said = stopped + rank.last_collective + ("" if apart else pace(deadline, rank.call_seconds))
         waits = len(rank.collectives) > behind and any(
             not other.finished and len(other.collectives) == behind for other in self.ranks
         )

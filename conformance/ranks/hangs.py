@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
+from itertools import zip_longest
 
 from conformance.core.disagreement import name_of
 from conformance.core.outcomes import BROKEN, RankOutcome
@@ -31,11 +32,17 @@ class Hangs:
 
 
 def waited_in(collectives: Sequence[Sequence[str]]) -> str:
-    """The name of the collective in which a rank is that another one never entered; empty if there is none.
+    """Return the name of the first collective that not all ranks entered; empty if there is none.
 
-    >>> waited_in([["all_reduce(x)", "broadcast(x)"], ["all_reduce(x)"]]), waited_in([["broadcast(x)"]] * 2)
-    ('broadcast', '')
+    A rank may get further in one test than in another: a root has sent before anybody receives.
+
+    >>> waited_in([["all_reduce(x)", "broadcast(x)", "all_reduce(x)"], ["all_reduce(x)"]])
+    'broadcast'
+    >>> waited_in([["send(x)"], ["recv(x)"]]), waited_in([["broadcast(x)"]] * 2)
+    ('recv or send', '')
     """
-    fewest, most = min(map(len, collectives), default=0), max(map(len, collectives), default=0)
-    ahead = {name_of(entered[-1]) for entered in collectives if fewest < most == len(entered)}
-    return ahead.pop() if len(ahead) == 1 else ""
+    for entered in zip_longest(*collectives):
+        names = {name_of(call) if call else "" for call in entered}
+        if len(names) > 1:
+            return " or ".join(sorted(names - {""}))
+    return ""
