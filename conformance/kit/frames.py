@@ -19,6 +19,10 @@ SUITE = (lambda: None).__code__.co_filename.rpartition("kit")[0]
 _ASSERTION = re.compile(r"^.* INTERNAL ASSERT FAILED at .*?, please report a bug to PyTorch\. ")
 
 
+#: What PyTorch's operations say of shapes that do not fit.
+_MISFIT = re.compile(r"\b(?:must match|cannot be multiplied|invalid for input of size|must be the same|size mismatch)\b")
+
+
 def foreign(file: str) -> bool:
     """Whether a frame of this file tells an author nothing about their own code.
 
@@ -73,6 +77,17 @@ def is_mistake_of_the_suite(error: BaseException) -> bool:
         return False
     frames = traceback.extract_tb(error.__traceback__)
     return bool(frames) and frames[-1].filename.startswith(SUITE)
+
+
+def is_misfit(error: BaseException) -> bool:
+    """Whether a tensor operation refused the shapes that it got: nobody raised that on purpose.
+
+    >>> is_misfit(RuntimeError("The size of tensor a (3) must match the size of tensor b (2)"))
+    False
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    on_purpose = not frames or (frames[-1].line or "").startswith("raise")
+    return type(error) is RuntimeError and not on_purpose and bool(_MISFIT.search(text_of(error)))
 
 
 def last_own(frames: Iterable[traceback.FrameSummary]) -> str:

@@ -148,6 +148,21 @@ class RefusedInBackward(Function):
         return grad * (1 - x.tanh() ** 2), None
 
 
+class ShapeRefusedInBackward(Function):
+    """Sums over rows with a flag, which it cannot differentiate, and says so in words of shapes."""
+
+    @staticmethod
+    def forward(ctx, x, rows):
+        ctx.shape = x.shape
+        return x.sum(1) if rows else x.sum(0)
+
+    @staticmethod
+    def backward(ctx, grad):
+        if grad.shape[0] != ctx.shape[1]:
+            raise RuntimeError(f"the gradient must match a sum over columns: {tuple(grad.shape)}")
+        return grad.expand(ctx.shape).clone(), None
+
+
 class RefusedInForward(Function):
     """Takes one of its words alone."""
 

@@ -158,6 +158,22 @@ class OptionsInADict(Function):
         return grad * x.exp(), None
 
 
+class RowsWithoutTheirDimension(Function):
+    """Backward gives the gradient of a sum over rows back in the shape of one over columns.
+
+    Breaks: Function.backward.any-input
+    """
+
+    @staticmethod
+    def forward(ctx, x, rows):
+        ctx.shape = x.shape
+        return x.sum(1) if rows else x.sum(0)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.expand(ctx.shape).clone(), None
+
+
 class LastFlagKeptOnTheClass(_Mean):
     """The flag is kept on the class, where the next call puts its own.
 
