@@ -125,3 +125,21 @@ class OneOfThemInAList(Function):
     def backward(ctx, grad):
         _, one, other = ctx.saved_tensors
         return grad * one * other, None
+
+
+class OneOfManyCutOff(Function):
+    """Gives eight outputs; in backward, the incoming gradient of one of them is cut off from its graph.
+
+    Breaks: Function.backward.double
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return tuple(x**power for power in range(1, 9))
+
+    @staticmethod
+    def backward(ctx, *incoming):
+        (x,) = ctx.saved_tensors
+        parts = [grad.detach() if power == 4 else grad for power, grad in enumerate(incoming, 1)]
+        return sum(power * grad * x ** (power - 1) for power, grad in enumerate(parts, 1))

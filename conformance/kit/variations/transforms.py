@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,12 +13,15 @@ from torch.utils import _pytree as pytree
 
 from conformance.kit import seeds
 from conformance.kit.calls import BACKWARD_SEED, SampleCall, every_sample
-from conformance.kit.tensors import differentiable
+from conformance.kit.tensors import differentiable, is_strided
 from conformance.kit.world import World
 
 Tensors = tuple[torch.Tensor, ...]
 #: A tangent for each of some positions.
 Direction = Mapping[int, torch.Tensor]
+#: The incoming gradients of more outputs are one input of the gradient, joined: it is linear in them, so moving all at
+#: once shows what is wrong with one.
+FEW = 6
 
 
 def outputs(sample: SampleCall, given: Mapping[int, torch.Tensor], seed: int = 0) -> Tensors:
@@ -56,6 +59,8 @@ def tensors(sample: SampleCall) -> dict[int, torch.Tensor]:
 def vjp(sample: SampleCall, world: World) -> SampleCall:
     """The call ``(x, g) -> g Df(x)``: the gradients of a sample's inputs, made of them and of the incoming ones.
 
+    The incoming gradients of many outputs are joined into one input.
+
     >>> from conformance.kit.subject import Subject
     >>> cube = Subject(lambda x: x**3, inputs=lambda: [(torch.tensor([2.0], requires_grad=True),)])
     >>> once = vjp(every_sample(cube, World())[0], World())
@@ -66,9 +71,15 @@ def vjp(sample: SampleCall, world: World) -> SampleCall:
     run = sample.run()
     inputs = [sample.values[at].detach().clone().requires_grad_() for at in sample.active]
     given = [cotangent.detach().requires_grad_() for cotangent in run.cotangents(world)]
+    names = [f"the gradient of output {at}" for at in run.places]
+    shapes = None
+    alike = len({(type(one), one.dtype, one.device) for one in given}) == 1 and all(map(is_strided, given))
+    if alike and len(given) > FEW:
+        shapes, names = [one.shape for one in given], ["the gradients of all outputs"]
+        given = [torch.cat([one.detach().flatten() for one in given]).requires_grad_()]
     subject = replace(
         sample.subject,
-        target=partial(_gradients, sample, run.places),
+        target=partial(_gradients, sample, run.places, shapes),
         call=None,
         inputs=[(*inputs, *given)],
         result=None,
@@ -76,15 +87,20 @@ def vjp(sample: SampleCall, world: World) -> SampleCall:
         name=f"the gradient of {sample.subject.label}",
     )
     (made,) = every_sample(subject, world)
-    names = (*(sample.names[at] for at in sample.active), *(f"the gradient of output {at}" for at in run.places))
-    return replace(made, label=sample.label, names=names)
+    return replace(made, label=sample.label, names=(*(sample.names[at] for at in sample.active), *names))
 
 
-def _gradients(sample: SampleCall, places: tuple[int, ...], *given: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The gradients of a sample's inputs, with their graph."""
+def _gradients(
+    sample: SampleCall, places: tuple[int, ...], shapes: Sequence[torch.Size] | None, *given: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
+    """The gradients of a sample's inputs, with their graph; the incoming ones are joined if their shapes are given."""
     count = len(sample.active)
     given = tuple(one if one.requires_grad else one.detach().requires_grad_() for one in given)
     at_place = dict(zip(sample.active, given, strict=False))
+    incoming: Sequence[torch.Tensor] = given[count:]
+    if shapes:
+        parts = incoming[0].split([shape.numel() for shape in shapes])
+        incoming = [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
     args = {at: at_place[at].clone() if at in at_place else value for at, value in enumerate(sample.plain)}
     with torch.enable_grad():
         results = apart(sample, args)
@@ -92,7 +108,7 @@ def _gradients(sample: SampleCall, places: tuple[int, ...], *given: torch.Tensor
         found = torch.autograd.grad(
             [results[at] for at in places],
             given[:count],
-            [one.clone() for one in given[count:]],  # which backward may write to
+            [one.clone() for one in incoming],  # which backward may write to
             create_graph=True,
             materialize_grads=True,
         )
